@@ -1,0 +1,57 @@
+# Everything from a clean clone, with CPython ≥ 3.11 and pip alone.
+#   make demo   build, install into .venv, show what it does
+#   make test   build, run every test, Zig's and Python's
+#   make lint   ruff, mypy, zig fmt
+#   make bench  compare with the peers on PyPI and render the README's table
+#   make build  only compile the core into src/tokenmill
+#   make wheel  a wheel in dist/
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+CORE_SOURCES := $(shell find core -name '*.zig')
+
+.PHONY: demo test test-core test-python lint bench build wheel clean
+
+demo: $(VENV)/installed
+	$(BIN)/tokenmill demo
+
+test: test-core test-python
+
+test-core: $(VENV)/installed
+	$(BIN)/python core/build.py test
+
+test-python: $(VENV)/installed build
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m ziglang fmt --check core
+
+build: src/tokenmill/_native.abi3.so
+
+src/tokenmill/_native.abi3.so: $(CORE_SOURCES) core/build.py | $(VENV)/installed
+	$(BIN)/python core/build.py
+	@touch $@
+
+wheel: $(VENV)/installed
+	$(BIN)/python -m build --wheel --outdir dist .
+
+bench: $(VENV)/installed
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
+	$(BENCH_VENV)/bin/python bench/sweep.py $(BENCH_ARGS)
+	$(BENCH_VENV)/bin/python bench/render.py
+
+# The stamp is new when the packaging is; the core has a rule of its own.
+$(VENV)/installed: pyproject.toml hatch_build.py
+	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later, and this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(BENCH_VENV) build dist src/tokenmill/_native.*

@@ -1,0 +1,136 @@
+"""Zig sources → the native module `tokenmill._native`, with the compiler of the `ziglang` wheel.
+
+The build hook, the Makefile and people by hand all use this file:
+
+    python core/build.py                                    # for this machine, into src/tokenmill
+    python core/build.py --target aarch64-macos --out dist  # for another one
+    python core/build.py test                               # the core's own tests
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+CORE = Path(__file__).resolve().parent
+ROOT = CORE.parent
+NAME = "_native"
+
+# Zig target → platform tag of the wheel.
+TAGS = {
+    "x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64.manylinux2014_x86_64",
+    "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64.manylinux2014_aarch64",
+    "x86_64-linux-musl": "musllinux_1_1_x86_64",
+    "aarch64-linux-musl": "musllinux_1_1_aarch64",
+    "x86_64-macos.11.0": "macosx_11_0_x86_64",
+    "aarch64-macos.11.0": "macosx_11_0_arm64",
+    "x86_64-windows-gnu": "win_amd64",
+    "aarch64-windows-gnu": "win_arm64",
+}
+
+
+def host_target() -> str:
+    """The target of the running interpreter."""
+    system, _, arch = sysconfig.get_platform().partition("-")
+    arch = arch.rpartition("-")[2].lower()
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch)
+    if system == "win":
+        target = f"{arch}-windows-gnu"
+    elif system == "macosx":
+        target = f"{arch}-macos.11.0"
+    elif "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or ""):
+        target = f"{arch}-linux-musl"
+    else:
+        target = f"{arch}-linux-gnu.2.17"
+    if target not in TAGS:
+        sys.exit(
+            f"tokenmill has no build for {sysconfig.get_platform()}; it has: {', '.join(TAGS)}"
+        )
+    return target
+
+
+def zig(*arguments: str | Path) -> None:
+    """Runs the compiler, with its caches inside the tree: $HOME need not be writable."""
+    try:
+        import ziglang
+    except ImportError:
+        sys.exit("the Zig compiler is missing: pip install ziglang==0.16.0")
+    binary = Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
+    cache = str(ROOT / "build" / "zig-cache")
+    environment = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **os.environ}
+    command = [str(binary), *map(str, arguments)]
+    if subprocess.run(command, env=environment).returncode:
+        sys.exit(f"zig failed: {' '.join(command)}")
+
+
+def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Path:
+    """Compiles the module for `target` into the folder `out` and returns its path."""
+    target = target or host_target()
+    arch, system = target.split("-")[:2]
+    system = system.partition(".")[0]
+    library = NAME + (".pyd" if system == "windows" else ".abi3.so")
+    scratch = ROOT / "build" / target
+    scratch.mkdir(parents=True, exist_ok=True)
+    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME, "-O", mode, "-fstrip"]
+    arguments += ["-target", target]
+    if arch == "x86_64":
+        arguments += ["-mcpu=x86_64_v2"]
+    arguments += [f"-Mroot={CORE / 'python.zig'}", f"-femit-bin={scratch / library}"]
+    if system == "windows":
+        arguments += [import_library(scratch, arch)]
+    else:
+        arguments += ["-lc", "-fallow-shlib-undefined"]
+    if system == "macos":
+        arguments += ["-install_name", f"@rpath/{library}"]
+    zig(*arguments)
+    out.mkdir(parents=True, exist_ok=True)
+    # A running interpreter may have the old one mapped: replace it, do not write into it.
+    fresh = out / (library + ".new")
+    shutil.copy2(scratch / library, fresh)
+    fresh.replace(out / library)
+    return out / library
+
+
+def import_library(scratch: Path, arch: str) -> Path:
+    """An import library for python3.dll, made of the names that the seam declares."""
+    source = (CORE / "python" / "api.zig").read_text()
+    functions = re.findall(r"extern fn (Py\w+)", source)
+    data = re.findall(r'(?:data|pointer)\("(\w+)"\)', source)
+    exports = "".join(f"    {name}\n" for name in functions) + "".join(
+        f"    {name} DATA\n" for name in data
+    )
+    definition = scratch / "python3.def"
+    definition.write_text(f"LIBRARY python3.dll\nEXPORTS\n{exports}")
+    machine = {"x86_64": "i386:x86-64", "aarch64": "arm64"}[arch]
+    zig("dlltool", "-m", machine, "-d", definition, "-l", scratch / "python3.lib")
+    return scratch / "python3.lib"
+
+
+def test() -> None:
+    """Runs the tests of the core in Debug mode: bounds, overflows and leaks are failures."""
+    zig("test", "-lc", f"-Mroot={CORE / 'root.zig'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("job", nargs="?", choices=["build", "test"], default="build")
+    parser.add_argument("--out", type=Path, default=ROOT / "src" / "tokenmill")
+    parser.add_argument("--target", choices=TAGS)
+    parser.add_argument(
+        "--mode", default="ReleaseFast", choices=["Debug", "ReleaseSafe", "ReleaseFast"]
+    )
+    options = parser.parse_args()
+    if options.job == "test":
+        test()
+    else:
+        print(build(options.out, options.target, options.mode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+//! Text → ids: specials are cut out, the rest becomes pretokens, and each pretoken becomes ids.
+//!
+//! The tokenizer is immutable and shared by all threads; an `Encoder` is what one thread needs
+//! beside it. Where the ids go is up to the sink: a list, a number, or ids with their places.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pretokens = @import("pretokens.zig");
+const Specials = @import("specials.zig").Specials;
+const Vocabulary = @import("vocabulary.zig").Vocabulary;
+const merge_short = @import("ids/merge_short.zig");
+const merge_long = @import("ids/merge_long.zig");
+
+pub const batch = @import("ids/batch.zig");
+pub const truncate = @import("ids/truncate.zig");
+
+pub const Error = error{
+    OutOfMemory,
+    /// The text holds a byte that no token covers; `Encoder.missing_byte` says which.
+    MissingByte,
+};
+
+pub const Tokenizer = struct {
+    vocabulary: Vocabulary,
+    scheme: pretokens.Scheme,
+    specials: Specials,
+
+    pub fn deinit(self: *Tokenizer, gpa: Allocator) void {
+        self.vocabulary.deinit(gpa);
+        self.scheme.deinit(gpa);
+        self.specials.deinit(gpa);
+    }
+
+    /// The bytes an id stands for, a special's name included.
+    pub fn idBytes(self: *const Tokenizer, id: u32) ?[]const u8 {
+        if (id < self.vocabulary.ids_end) {
+            const token = self.vocabulary.tokenBytes(id);
+            if (token.len > 0 or self.vocabulary.empty_id == id) return token;
+        }
+        return self.specials.nameOf(id);
+    }
+};
+
+pub const Encoder = struct {
+    gpa: Allocator,
+    tokenizer: *const Tokenizer,
+    long_ids: std.ArrayList(u32) = .empty,
+    missing_byte: u8 = 0,
+
+    pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
+        return .{ .gpa = gpa, .tokenizer = tokenizer };
+    }
+
+    pub fn deinit(self: *Encoder) void {
+        self.long_ids.deinit(self.gpa);
+    }
+
+    /// Encodes any bytes. `allowed` has a byte for each special that says whether it is one here;
+    /// null: text that looks like a special is text.
+    pub fn encode(
+        self: *Encoder,
+        text: []const u8,
+        allowed: ?[]const u8,
+        sink: anytype,
+    ) Error!void {
+        var start: usize = 0;
+        if (allowed) |which| {
+            while (self.tokenizer.specials.find(text, start, which)) |found| {
+                try self.encodeDocument(text, start, found.start, sink);
+                sink.at(found.start);
+                try sink.push(&.{found.id}, found.end - found.start);
+                start = found.end;
+            }
+        }
+        try self.encodeDocument(text, start, text.len, sink);
+    }
+
+    /// Encodes `text[start..end]` as if there were nothing around it.
+    fn encodeDocument(
+        self: *Encoder,
+        text: []const u8,
+        start: usize,
+        end: usize,
+        sink: anytype,
+    ) Error!void {
+        const document = text[start..end];
+        switch (self.tokenizer.scheme) {
+            .program => {
+                var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
+                defer pieces.deinit();
+                while (try pieces.next()) |span| {
+                    sink.at(start + span.start);
+                    try self.encodePretoken(document[span.start..span.end], sink);
+                }
+            },
+            inline else => |_, tag| {
+                var index: usize = 0;
+                while (index < document.len) {
+                    const piece_end = pretokens.Scanner(tag).next(document, index);
+                    sink.at(start + index);
+                    try self.encodePretoken(document[index..piece_end], sink);
+                    index = piece_end;
+                }
+            },
+        }
+    }
+
+    /// A pretoken that is a token is that token, even where merging would not reach it (tiktoken's
+    /// rule); otherwise its bytes are merged.
+    pub inline fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+        if (self.tokenizer.vocabulary.find(piece)) |id| return sink.push(&.{id}, piece.len);
+        return self.mergePretoken(piece, sink);
+    }
+
+    fn mergePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+        const vocabulary = &self.tokenizer.vocabulary;
+        if (piece.len <= merge_short.len_max) {
+            var ids: [merge_short.len_max]u32 = undefined;
+            const count = merge_short.merge(vocabulary, piece, &ids);
+            try self.refuseStandIns(ids[0..count]);
+            return sink.push(ids[0..count], piece.len);
+        }
+        self.long_ids.clearRetainingCapacity();
+        try merge_long.merge(self.gpa, vocabulary, piece, piece.len, &self.long_ids);
+        try self.refuseStandIns(self.long_ids.items);
+        return sink.push(self.long_ids.items, piece.len);
+    }
+
+    fn refuseStandIns(self: *Encoder, ids: []const u32) Error!void {
+        const ids_end = self.tokenizer.vocabulary.ids_end;
+        for (ids) |id| {
+            if (id < ids_end) continue;
+            self.missing_byte = @intCast(id - ids_end);
+            return error.MissingByte;
+        }
+    }
+};
+
+/// Keeps the ids.
+pub const List = struct {
+    gpa: Allocator,
+    ids: std.ArrayList(u32) = .empty,
+
+    pub fn at(_: *List, _: usize) void {}
+    pub inline fn push(self: *List, ids: []const u32, _: usize) Allocator.Error!void {
+        try self.ids.ensureUnusedCapacity(self.gpa, ids.len);
+        self.ids.appendSliceAssumeCapacity(ids);
+    }
+};
+
+/// Keeps only their number.
+pub const Count = struct {
+    count: usize = 0,
+
+    pub fn at(_: *Count, _: usize) void {}
+    pub inline fn push(self: *Count, ids: []const u32, _: usize) Allocator.Error!void {
+        self.count += ids.len;
+    }
+};
+
+/// Keeps the ids and the byte offset where each one starts and ends.
+pub const Spans = struct {
+    gpa: Allocator,
+    tokenizer: *const Tokenizer,
+    position: usize = 0,
+    ids: std.ArrayList(u32) = .empty,
+    spans: std.ArrayList(pretokens.Span) = .empty,
+
+    pub fn at(self: *Spans, start: usize) void {
+        self.position = start;
+    }
+    pub fn push(self: *Spans, ids: []const u32, len: usize) Allocator.Error!void {
+        try self.ids.appendSlice(self.gpa, ids);
+        for (ids) |id| {
+            // A lone id covers what was taken; a special's name is not in the vocabulary.
+            const id_len = if (ids.len == 1) len else self.tokenizer.vocabulary.partLen(id);
+            const end = self.position + id_len;
+            try self.spans.append(self.gpa, .{ .start = self.position, .end = end });
+            self.position = end;
+        }
+    }
+
+    /// Turns byte offsets into `text` into character offsets. A token that begins or ends inside
+    /// a character covers all of that character.
+    pub fn toCharacters(self: *Spans, text: []const u8) void {
+        var index: usize = 0;
+        var begun: usize = 0; // characters that begin before `index`
+        for (self.spans.items) |*span| {
+            // A special or a token has at least one byte, so `start` is inside the text.
+            while (index <= span.start) : (index += 1) begun += isFirst(text[index]);
+            const start = begun - 1;
+            while (index < span.end) : (index += 1) begun += isFirst(text[index]);
+            span.* = .{ .start = start, .end = begun };
+        }
+    }
+
+    fn isFirst(byte: u8) usize {
+        return @intFromBool(byte & 0xC0 != 0x80);
+    }
+};
+
+test {
+    _ = @import("ids/testing.zig");
+}

@@ -1,0 +1,94 @@
+//! Random vocabularies and texts → the fast ways to merge agree with the slow twin.
+
+const std = @import("std");
+const ids = @import("../ids.zig");
+const merge_long = @import("merge_long.zig");
+const merge_short = @import("merge_short.zig");
+const reference = @import("reference.zig");
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+const Window = @import("window.zig").Window;
+
+const gpa = std.testing.allocator;
+
+/// Random tokens over three letters, which overlap and cannot always be reached. Where the order
+/// is by length, every part of a token has a lower id than it, as in a trained vocabulary.
+fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Vocabulary {
+    var arena_state: std.heap.ArenaAllocator = .init(gpa);
+    defer arena_state.deinit();
+    const arena = arena_state.allocator();
+    var seen: std.StringArrayHashMapUnmanaged(void) = .empty;
+    for ([_][]const u8{ "a", "b", "c" }) |letter| try seen.put(arena, letter, {});
+    for (0..random.uintLessThan(usize, 60)) |_| {
+        const len = 2 + random.uintLessThan(usize, if (random.boolean()) 3 else 20);
+        const token = try arena.alloc(u8, len);
+        for (token) |*byte| byte.* = "aabc"[random.uintLessThan(usize, 4)];
+        try seen.put(arena, token, {});
+    }
+    const tokens = seen.keys();
+    if (order == .by_length) std.mem.sort([]const u8, tokens, {}, isShorter);
+    const lengths = try arena.alloc(u32, tokens.len);
+    const numbers = try arena.alloc(u32, tokens.len);
+    for (lengths, numbers, tokens, 0..) |*length, *number, token, index| {
+        length.* = @intCast(token.len);
+        // Ids have gaps.
+        number.* = @intCast(index * 3 + random.uintLessThan(usize, 3));
+    }
+    const bytes = try std.mem.concat(arena, u8, tokens);
+    var culprit: u32 = 0;
+    return .fromTokens(gpa, bytes, lengths, numbers, random.int(u64), &culprit);
+}
+
+fn isShorter(_: void, a: []const u8, b: []const u8) bool {
+    return a.len < b.len;
+}
+
+test "ids: short and long merging equal the reference on random vocabularies" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..60) |round| {
+        var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
+        defer vocabulary.deinit(gpa);
+        for (0..40) |_| {
+            var text: [merge_short.len_max]u8 = undefined;
+            const len = 1 + random.uintLessThan(usize, text.len);
+            for (text[0..len]) |*byte| byte.* = "aaabcd"[random.uintLessThan(usize, 6)];
+            var expected: std.ArrayList(u32) = .empty;
+            defer expected.deinit(gpa);
+            try reference.merge(gpa, &vocabulary, text[0..len], &expected);
+            var short: [merge_short.len_max]u32 = undefined;
+            const count = merge_short.merge(&vocabulary, text[0..len], &short);
+            try std.testing.expectEqualSlices(u32, expected.items, short[0..count]);
+            var long: std.ArrayList(u32) = .empty;
+            defer long.deinit(gpa);
+            try merge_long.merge(gpa, &vocabulary, text[0..len], len, &long);
+            try std.testing.expectEqualSlices(u32, expected.items, long.items);
+        }
+    }
+}
+
+test "ids: windows of a long pretoken equal the reference" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var text: [1500]u8 = undefined;
+    for (0..40) |round| {
+        var vocabulary = try randomVocabulary(random, if (round % 4 < 2) .random else .by_length);
+        defer vocabulary.deinit(gpa);
+        const period = 1 + random.uintLessThan(usize, 9);
+        for (&text, 0..) |*byte, index| {
+            const repeats = round % 2 == 0 and index >= period;
+            const fresh = "aab"[random.uintLessThan(usize, 3)];
+            byte.* = if (repeats) text[index - period] else fresh;
+        }
+        var expected: std.ArrayList(u32) = .empty;
+        defer expected.deinit(gpa);
+        try reference.merge(gpa, &vocabulary, &text, &expected);
+        var windows: std.ArrayList(u32) = .empty;
+        defer windows.deinit(gpa);
+        try merge_long.merge(gpa, &vocabulary, &text, text.len, &windows);
+        try std.testing.expectEqualSlices(u32, expected.items, windows.items);
+        var whole: Window = .empty;
+        defer whole.deinit(gpa);
+        const at_once = try whole.merge(gpa, &vocabulary, &text);
+        try std.testing.expectEqualSlices(u32, expected.items, at_once);
+    }
+}

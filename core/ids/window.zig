@@ -1,0 +1,209 @@
+//! Bytes → ids, all in memory: short ones by scanning, longer ones by rounds and then a heap.
+//!
+//! A round merges every occurrence of the lowest pair in one pass. Runs and repetitions need only
+//! a few rounds; once a round finds little, a heap over a linked list does the rest in n·log n.
+//! Rounds keep the order "lowest first, then leftmost" only if no merge makes a lower one
+//! possible: `PairTable.rising` says so, and without it the heap does all.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+const merge_short = @import("merge_short.zig");
+
+const none = merge_short.none;
+
+/// A round costs about as much as this many parts' share of one merge through the heap.
+const parts_per_merge = 48;
+/// Rooms behind the parts for the last vector of `lowestOf`.
+const padding = 8;
+
+pub const Window = struct {
+    ids: std.ArrayList(u32),
+    /// What each part and the next become, or `none`.
+    merged: std.ArrayList(u32),
+    previous: std.ArrayList(u32),
+    next: std.ArrayList(u32),
+    /// merged id << 32 | index of the left part: the lowest id first, then the leftmost.
+    heap: std.ArrayList(u64),
+
+    pub const empty: Window = .{
+        .ids = .empty,
+        .merged = .empty,
+        .previous = .empty,
+        .next = .empty,
+        .heap = .empty,
+    };
+
+    pub fn deinit(self: *Window, gpa: Allocator) void {
+        self.ids.deinit(gpa);
+        self.merged.deinit(gpa);
+        self.previous.deinit(gpa);
+        self.next.deinit(gpa);
+        self.heap.deinit(gpa);
+    }
+
+    /// Whether `pair` is encoded as two tokens of which `left` is the first.
+    pub fn isPair(
+        self: *Window,
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        pair: []const u8,
+        left: u32,
+    ) Allocator.Error!bool {
+        const ids = try self.merge(gpa, vocabulary, pair);
+        return ids.len == 2 and ids[0] == left;
+    }
+
+    /// The ids of `piece`, which has at least one byte; valid until the next call.
+    pub fn merge(
+        self: *Window,
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        piece: []const u8,
+    ) Allocator.Error![]const u32 {
+        try self.ids.resize(gpa, @max(piece.len, merge_short.len_max));
+        if (piece.len <= merge_short.len_max) {
+            const out = self.ids.items[0..merge_short.len_max];
+            return out[0..merge_short.merge(vocabulary, piece, out)];
+        }
+        try self.merged.resize(gpa, piece.len + padding);
+        self.fill(vocabulary, piece);
+        const count = if (vocabulary.pairs.rising) self.mergeRounds(vocabulary) else piece.len;
+        return self.mergeHeap(gpa, vocabulary, count);
+    }
+
+    fn fill(self: *Window, vocabulary: *const Vocabulary, piece: []const u8) void {
+        for (self.ids.items, piece) |*id, byte| id.* = vocabulary.byte_ids[byte];
+        for (self.merged.items[0 .. piece.len - 1], 0..) |*id, index| {
+            id.* = vocabulary.bytePair(piece[index], piece[index + 1]);
+        }
+        @memset(self.merged.items[piece.len - 1 ..][0..padding], none);
+    }
+
+    /// Rounds while they pay. Returns how many parts are left.
+    fn mergeRounds(self: *Window, vocabulary: *const Vocabulary) usize {
+        var count = self.ids.items.len;
+        while (true) {
+            const lowest = merge_short.lowestOf(self.merged.items, count - 1);
+            if (lowest == none) return count;
+            const left = self.mergeRound(vocabulary, lowest, count);
+            const merges = count - left;
+            count = left;
+            if (merges * parts_per_merge < count) return count;
+        }
+    }
+
+    /// Joins all parts that become `lowest`, from left to right.
+    fn mergeRound(self: *Window, vocabulary: *const Vocabulary, lowest: u32, count: usize) usize {
+        const ids = self.ids.items;
+        const merged = self.merged.items;
+        var write: usize = 0;
+        var read: usize = 0;
+        while (read < count) : (write += 1) {
+            const joins = merged[read] == lowest;
+            const id = if (joins) lowest else ids[read];
+            // A pair keeps its merge unless one of its parts is new.
+            if (write > 0 and (joins or ids[write - 1] == lowest)) {
+                merged[write - 1] = vocabulary.pairs.get(ids[write - 1], id) orelse none;
+            }
+            ids[write] = id;
+            read += if (joins) 2 else 1;
+            merged[write] = merged[read - 1];
+        }
+        @memset(merged[write - 1 ..][0..padding], none);
+        return write;
+    }
+
+    fn mergeHeap(
+        self: *Window,
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        count: usize,
+    ) Allocator.Error![]const u32 {
+        try self.link(gpa, count);
+        const ids = self.ids.items;
+        const merged = self.merged.items;
+        const previous = self.previous.items;
+        const next = self.next.items;
+        while (self.heap.items.len > 0) {
+            const entry = self.pop();
+            const left: u32 = @truncate(entry);
+            // An entry is stale when one of its parts has merged with another neighbour.
+            if (merged[left] != entry >> 32) continue;
+            const right = next[left];
+            const after = next[right];
+            ids[left] = merged[left];
+            merged[left] = none;
+            merged[right] = none;
+            next[left] = after;
+            if (after != none) {
+                previous[after] = left;
+                merged[left] = try self.offer(gpa, vocabulary, left, ids[left], ids[after]);
+            }
+            const before = previous[left];
+            if (before != none) {
+                merged[before] = try self.offer(gpa, vocabulary, before, ids[before], ids[left]);
+            }
+        }
+        var write: usize = 0;
+        var index: u32 = 0;
+        while (index != none) : (index = next[index]) {
+            ids[write] = ids[index];
+            write += 1;
+        }
+        return ids[0..write];
+    }
+
+    fn link(self: *Window, gpa: Allocator, count: usize) Allocator.Error!void {
+        try self.previous.resize(gpa, count);
+        try self.next.resize(gpa, count);
+        self.heap.clearRetainingCapacity();
+        for (self.previous.items, self.next.items, 0..) |*previous, *next, index| {
+            previous.* = if (index == 0) none else @intCast(index - 1);
+            next.* = if (index + 1 == count) none else @intCast(index + 1);
+            const id = self.merged.items[index];
+            if (index + 1 < count and id != none) try self.push(gpa, @as(u64, id) << 32 | index);
+        }
+    }
+
+    /// Puts what two neighbours become onto the heap and returns it; `none` if they cannot merge.
+    inline fn offer(
+        self: *Window,
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        index: u32,
+        left: u32,
+        right: u32,
+    ) Allocator.Error!u32 {
+        const id = vocabulary.pairs.get(left, right) orelse return none;
+        try self.push(gpa, @as(u64, id) << 32 | index);
+        return id;
+    }
+
+    fn push(self: *Window, gpa: Allocator, entry: u64) Allocator.Error!void {
+        try self.heap.append(gpa, entry);
+        const heap = self.heap.items;
+        var hole = heap.len - 1;
+        while (hole > 0 and heap[(hole - 1) / 2] > entry) : (hole = (hole - 1) / 2) {
+            heap[hole] = heap[(hole - 1) / 2];
+        }
+        heap[hole] = entry;
+    }
+
+    fn pop(self: *Window) u64 {
+        const lowest = self.heap.items[0];
+        const last = self.heap.pop().?;
+        const heap = self.heap.items;
+        if (heap.len == 0) return lowest;
+        var hole: usize = 0;
+        while (2 * hole + 1 < heap.len) {
+            var child = 2 * hole + 1;
+            if (child + 1 < heap.len and heap[child + 1] < heap[child]) child += 1;
+            if (heap[child] >= last) break;
+            heap[hole] = heap[child];
+            hole = child;
+        }
+        heap[hole] = last;
+        return lowest;
+    }
+};

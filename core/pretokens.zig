@@ -1,0 +1,129 @@
+//! Document → pretokens: the pieces that are merged on their own.
+//!
+//! A scheme is either one of the hand-written scanners, whose pattern covers every byte, or a
+//! compiled program for any other pattern; text that such a pattern does not match is left out,
+//! as tiktoken does.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+
+pub const r50k = @import("pretokens/r50k.zig");
+pub const cl100k = @import("pretokens/cl100k.zig");
+pub const o200k = @import("pretokens/o200k.zig");
+pub const Program = @import("pretokens/program.zig").Program;
+pub const Matcher = @import("pretokens/matcher.zig").Matcher;
+
+pub const Span = struct { start: usize, end: usize };
+
+pub const Scheme = union(enum) {
+    r50k,
+    cl100k,
+    o200k,
+    program: Program,
+
+    pub const Tag = std.meta.Tag(Scheme);
+
+    pub fn deinit(self: *Scheme, gpa: Allocator) void {
+        switch (self.*) {
+            .program => |*program| program.deinit(gpa),
+            else => {},
+        }
+    }
+};
+
+/// The hand-written scanner of a scheme: `next(text, start)` is where the pretoken ends.
+pub fn Scanner(comptime tag: Scheme.Tag) type {
+    return switch (tag) {
+        .r50k => r50k,
+        .cl100k => cl100k,
+        .o200k => o200k,
+        .program => unreachable,
+    };
+}
+
+/// The pretokens of one document, in order.
+pub const Pretokens = struct {
+    text: []const u8,
+    index: usize,
+    scheme: *const Scheme,
+    matcher: ?Matcher,
+
+    pub fn init(gpa: Allocator, scheme: *const Scheme, text: []const u8) Pretokens {
+        return .{
+            .text = text,
+            .index = 0,
+            .scheme = scheme,
+            .matcher = switch (scheme.*) {
+                .program => |*program| .init(gpa, program, text),
+                else => null,
+            },
+        };
+    }
+
+    pub fn deinit(self: *Pretokens) void {
+        if (self.matcher) |*matcher| matcher.deinit();
+    }
+
+    pub fn next(self: *Pretokens) error{OutOfMemory}!?Span {
+        if (self.index >= self.text.len) return null;
+        const start = self.index;
+        switch (self.scheme.*) {
+            .program => {
+                const match = try self.matcher.?.next(start) orelse {
+                    self.index = self.text.len;
+                    return null;
+                };
+                self.index = match.end;
+                return .{ .start = match.start, .end = match.end };
+            },
+            inline else => |_, tag| self.index = Scanner(tag).next(self.text, start),
+        }
+        return .{ .start = start, .end = self.index };
+    }
+};
+
+fn expectPretokens(scheme: Scheme, text: []const u8, expected: []const []const u8) !void {
+    var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text);
+    defer pretokens.deinit();
+    for (expected) |piece| {
+        const span = (try pretokens.next()).?;
+        try std.testing.expectEqualStrings(piece, text[span.start..span.end]);
+    }
+    try std.testing.expectEqual(@as(?Span, null), try pretokens.next());
+}
+
+test "pretokens: the schemes split one text as their patterns do" {
+    const text = "I'LL  don't\n\n x!!\n12345 \u{e9}\u{301}A";
+    try expectPretokens(.r50k, text, &.{
+        "I",  "'",  "LL", " ",     " don",    "'t",      "\n\n",
+        " x", "!!", "\n", "12345", " \u{e9}", "\u{301}", "A",
+    });
+    try expectPretokens(.cl100k, text, &.{
+        "I", "'LL", " ", " don", "'t", "\n\n", " x", "!!\n", "123", "45", " \u{e9}", "\u{301}A",
+    });
+    try expectPretokens(.o200k, text, &.{
+        "I'LL", " ", " don't", "\n\n", " x", "!!\n", "123", "45", " \u{e9}\u{301}", "A",
+    });
+}
+
+test "pretokens: concatenation restores any bytes" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const alphabet = "aB 's\n\r1!/\xc5\xbf\xcc\x81\xe4\xbd\xa0\xff\xf0\x9f\x99\x82\t";
+    var text: [200]u8 = undefined;
+    for (0..3000) |_| {
+        const len = random.random().uintLessThan(usize, text.len);
+        for (text[0..len]) |*byte| {
+            byte.* = alphabet[random.random().uintLessThan(usize, alphabet.len)];
+        }
+        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+            var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text[0..len]);
+            var end: usize = 0;
+            while (try pretokens.next()) |span| {
+                try std.testing.expectEqual(end, span.start);
+                try std.testing.expect(span.end > span.start);
+                end = span.end;
+            }
+            try std.testing.expectEqual(len, end);
+        }
+    }
+}

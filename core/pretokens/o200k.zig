@@ -1,0 +1,80 @@
+//! Text → pretokens of o200k_base and o200k_harmony.
+//!
+//!     [^\r\n\p{L}\p{N}]?[U]*[L]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+//!     |[^\r\n\p{L}\p{N}]?[U]+[L]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+//!     |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//!     where [U] = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [L] = [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+//!
+//! Characters in both U and L (other letters, modifiers, marks) are what makes this one hard: the
+//! greedy [U]* gives back one of them when no pure [L] follows.
+
+const std = @import("std");
+const runs = @import("runs.zig");
+
+/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+pub inline fn next(text: []const u8, start: usize) usize {
+    const first = runs.step(text, start);
+    if (first.class.number) return runs.threeNumbersEnd(text, start);
+    const word = wordEnd(text, start, first);
+    if (word != 0) return word + runs.contractionLen(text, word, .insensitive);
+    if (!first.class.space) return otherEnd(text, first.end);
+    if (text[start] == ' ' and first.end < text.len) {
+        const second = runs.step(text, first.end);
+        if (runs.isOther(second.class)) return otherEnd(text, second.end);
+    }
+    const space = runs.Space.at(text, start);
+    if (space.newline_end != 0) return space.newline_end;
+    return space.endBeforeText(text, start);
+}
+
+/// The two word alternatives in their order, each first with and then without a prefix; 0 when
+/// there is no word.
+inline fn wordEnd(text: []const u8, start: usize, first: runs.Step) usize {
+    const prefixed = runs.isPrefix(first.class) and first.end < text.len;
+    var upper: usize = 0;
+    if (prefixed) {
+        const second = runs.step(text, first.end);
+        if (second.class.upper or second.class.lower) {
+            upper = runs.runEnd(text, first.end, runs.isUpper);
+            const end = lowerEnd(text, first.end, upper);
+            if (end != 0) return end;
+        }
+    }
+    if (first.class.upper or first.class.lower) {
+        const upper_end = runs.runEnd(text, start, runs.isUpper);
+        const end = lowerEnd(text, start, upper_end);
+        if (end != 0) return end;
+        if (upper == 0) upper = upper_end;
+    }
+    // No [L] anywhere: the second alternative takes the run of pure [U].
+    return upper;
+}
+
+/// Where `[L]+` ends after `[U]*` took everything from `start` to `upper_end` and gave back what
+/// it must; 0 when it cannot match.
+inline fn lowerEnd(text: []const u8, start: usize, upper_end: usize) usize {
+    const end = runs.runEnd(text, upper_end, runs.isLower);
+    if (end != upper_end) return end;
+    return lastBothEnd(text, start, upper_end);
+}
+
+/// The end of the last character from `start` to `end` that is in [U] and in [L], or 0.
+fn lastBothEnd(text: []const u8, start: usize, end: usize) usize {
+    var found: usize = 0;
+    var index = start;
+    while (index < end) {
+        const char = runs.step(text, index);
+        index = char.end;
+        if (char.class.lower) found = index;
+    }
+    return found;
+}
+
+fn otherEnd(text: []const u8, index: usize) usize {
+    var end = runs.runEnd(text, index, runs.isOther);
+    while (end < text.len) : (end += 1) switch (text[end]) {
+        '\r', '\n', '/' => {},
+        else => break,
+    };
+    return end;
+}

@@ -1,0 +1,126 @@
+//! Text → runs: what the hand-written schemes share, from one character to a run of them.
+
+const std = @import("std");
+const unicode = @import("../unicode.zig");
+
+pub const Class = unicode.Class;
+
+/// The class of the character at an index, and where the next one starts.
+pub const Step = struct { class: Class, end: usize };
+
+const ascii_classes = blk: {
+    var classes: [128]Class = undefined;
+    for (&classes, 0..) |*class, byte| class.* = unicode.class(byte);
+    break :blk classes;
+};
+
+pub inline fn step(text: []const u8, index: usize) Step {
+    const byte = text[index];
+    if (byte < 0x80) return .{ .class = ascii_classes[byte], .end = index + 1 };
+    const char = unicode.decode(text, index);
+    return .{ .class = unicode.class(char.code_point), .end = index + char.len };
+}
+
+pub fn isLetter(class: Class) bool {
+    return class.letter;
+}
+pub fn isNumber(class: Class) bool {
+    return class.number;
+}
+pub fn isUpper(class: Class) bool {
+    return class.upper;
+}
+pub fn isLower(class: Class) bool {
+    return class.lower;
+}
+/// [^\s\p{L}\p{N}]
+pub fn isOther(class: Class) bool {
+    return !class.space and !class.letter and !class.number;
+}
+/// [^\r\n\p{L}\p{N}]: what may stand before a word.
+pub fn isPrefix(class: Class) bool {
+    return !class.newline and !class.letter and !class.number;
+}
+
+/// Where the run of characters that `is` accepts ends; `index` itself if there is none.
+pub inline fn runEnd(text: []const u8, index: usize, comptime is: fn (Class) bool) usize {
+    var end = index;
+    while (end < text.len) {
+        const next = step(text, end);
+        if (!is(next.class)) break;
+        end = next.end;
+    }
+    return end;
+}
+
+/// At most three numbers: \p{N}{1,3}.
+pub fn threeNumbersEnd(text: []const u8, index: usize) usize {
+    var end = index;
+    for (0..3) |_| {
+        if (end == text.len) break;
+        const next = step(text, end);
+        if (!next.class.number) break;
+        end = next.end;
+    }
+    return end;
+}
+
+/// A run of white space: where it ends, where its last character starts, and where the last of
+/// its newlines ends (0 when it has none).
+pub const Space = struct {
+    end: usize,
+    last: usize,
+    newline_end: usize,
+
+    pub fn at(text: []const u8, index: usize) Space {
+        var space: Space = .{ .end = index, .last = index, .newline_end = 0 };
+        while (space.end < text.len) {
+            const next = step(text, space.end);
+            if (!next.class.space) break;
+            space.last = space.end;
+            space.end = next.end;
+            if (next.class.newline) space.newline_end = next.end;
+        }
+        return space;
+    }
+
+    /// `\s+(?!\S)|\s`: all of the run at the end of the text, else all but its last character,
+    /// which goes with what follows; a single one stands alone.
+    pub fn endBeforeText(space: Space, text: []const u8, start: usize) usize {
+        return if (space.end == text.len or space.last == start) space.end else space.last;
+    }
+};
+
+pub const Case = enum { sensitive, insensitive };
+
+/// Length of 's 't 'd 'm 'll 've 're at `index`, or 0. Without case, ſ (U+017F) is an s: the
+/// simple case folding that regex engines use puts the three together.
+pub inline fn contractionLen(text: []const u8, index: usize, comptime case: Case) usize {
+    const rest = text[index..];
+    if (rest.len < 2 or rest[0] != '\'') return 0;
+    switch (fold(rest[1], case)) {
+        's', 't', 'd', 'm' => return 2,
+        'l' => return if (rest.len > 2 and fold(rest[2], case) == 'l') 3 else 0,
+        'v', 'r' => return if (rest.len > 2 and fold(rest[2], case) == 'e') 3 else 0,
+        0xC5 => return if (case == .insensitive and rest.len > 2 and rest[2] == 0xBF) 3 else 0,
+        else => return 0,
+    }
+}
+
+inline fn fold(byte: u8, comptime case: Case) u8 {
+    return if (case == .insensitive and byte < 0x80) byte | 0x20 else byte;
+}
+
+test "runs: contractions with and without case" {
+    const expectEqual = std.testing.expectEqual;
+    try expectEqual(2, contractionLen("'s", 0, .sensitive));
+    try expectEqual(0, contractionLen("'S", 0, .sensitive));
+    try expectEqual(2, contractionLen("'S", 0, .insensitive));
+    try expectEqual(3, contractionLen("x'LlY", 1, .insensitive));
+    try expectEqual(3, contractionLen("'\u{17f}", 0, .insensitive));
+    try expectEqual(0, contractionLen("'\u{17f}", 0, .sensitive));
+    try expectEqual(0, contractionLen("'l", 0, .sensitive));
+    try expectEqual(0, contractionLen("'", 0, .sensitive));
+    // 'S' | 0x20 maps letters only: a control character must not turn into one.
+    try expectEqual(0, contractionLen("'\x13", 0, .insensitive));
+}

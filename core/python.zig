@@ -1,0 +1,229 @@
+//! Python ↔ the core: the module `tokenmill._native`, the only room that knows Python.
+
+const std = @import("std");
+const api = @import("python/api.zig");
+const arrow = @import("python/arrow.zig");
+const buffer = @import("python/buffer.zig");
+const core = @import("python/core.zig");
+const ids = @import("ids.zig");
+const pretokens = @import("pretokens.zig");
+const unicode = @import("unicode.zig");
+const Specials = @import("specials.zig").Specials;
+const vocabularies = @import("vocabulary.zig");
+const Vocabulary = vocabularies.Vocabulary;
+const Text = @import("python/text.zig").Text;
+
+const gpa = buffer.gpa;
+const Object = api.Object;
+const Args = [*]const *Object;
+
+fn stateOf(module: *Object) *core.State {
+    return @ptrCast(@alignCast(api.PyModule_GetState(module).?));
+}
+
+/// from_image(image, seed, scheme, special_names, special_lengths, special_ids) → Core
+fn fromImage(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    var image = Text.from(args[0]) orelse return null;
+    defer image.release();
+    const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
+    const vocabulary = Vocabulary.fromImage(gpa, image.bytes, seed) catch |failure|
+        return failVocabulary(module, failure, 0);
+    return finish(module, vocabulary, args[2..6]);
+}
+
+/// from_tokens(bytes, lengths, ids, seed, scheme, special_names, special_lengths, special_ids)
+fn fromTokens(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    var bytes = Text.from(args[0]) orelse return null;
+    defer bytes.release();
+    const lengths = numbersFrom(args[1]) orelse return null;
+    defer gpa.free(lengths);
+    const numbers = numbersFrom(args[2]) orelse return null;
+    defer gpa.free(numbers);
+    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
+    var culprit: u32 = 0;
+    const made = Vocabulary.fromTokens(gpa, bytes.bytes, lengths, numbers, seed, &culprit);
+    const vocabulary = made catch |failure| return failVocabulary(module, failure, culprit);
+    return finish(module, vocabulary, args[4..8]);
+}
+
+/// Adds scheme and specials to a vocabulary, which is taken over.
+fn finish(module: *Object, vocabulary: Vocabulary, args: *const [4]*Object) ?*Object {
+    var tokenizer: ids.Tokenizer = undefined;
+    tokenizer.vocabulary = vocabulary;
+    tokenizer.scheme = schemeFrom(module, args[0]) orelse {
+        tokenizer.vocabulary.deinit(gpa);
+        return null;
+    };
+    tokenizer.specials = specialsFrom(args[1], args[2], args[3]) orelse {
+        tokenizer.vocabulary.deinit(gpa);
+        tokenizer.scheme.deinit(gpa);
+        return null;
+    };
+    return core.Core.create(stateOf(module).core_type.?, tokenizer);
+}
+
+/// The name of a hand-written scheme as str, or a compiled program as bytes.
+fn schemeFrom(module: *Object, object: *Object) ?pretokens.Scheme {
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    if (!api.isUnicode(object)) {
+        return .{ .program = pretokens.Program.init(gpa, text.bytes) catch |failure| {
+            _ = switch (failure) {
+                error.OutOfMemory => api.PyErr_NoMemory(),
+                error.InvalidProgram => core.fail(
+                    stateOf(module).pattern_error.?,
+                    "this is not a compiled pattern",
+                    .{},
+                ),
+            };
+            return null;
+        } };
+    }
+    inline for (.{ "r50k", "cl100k", "o200k" }) |name| {
+        if (std.mem.eql(u8, text.bytes, name)) return @unionInit(pretokens.Scheme, name, {});
+    }
+    const name = text.bytes[0..@min(text.bytes.len, 80)];
+    _ = core.fail(api.valueError(), "no scheme is called '{s}'", .{name});
+    return null;
+}
+
+fn specialsFrom(names: *Object, lengths: *Object, numbers: *Object) ?Specials {
+    var text = Text.from(names) orelse return null;
+    defer text.release();
+    const name_lengths = numbersFrom(lengths) orelse return null;
+    defer gpa.free(name_lengths);
+    const special_ids = numbersFrom(numbers) orelse return null;
+    defer gpa.free(special_ids);
+    return Specials.init(gpa, text.bytes, name_lengths, special_ids) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+}
+
+/// A copy of native u32 numbers in a bytes-like object, whose memory need not be aligned.
+fn numbersFrom(object: *Object) ?[]u32 {
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    const numbers = gpa.alloc(u32, text.bytes.len / 4) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+    @memcpy(std.mem.sliceAsBytes(numbers), text.bytes[0 .. numbers.len * 4]);
+    return numbers;
+}
+
+fn failVocabulary(module: *Object, failure: vocabularies.Error, culprit: u32) ?*Object {
+    const exception = stateOf(module).vocabulary_error.?;
+    const fail = core.fail;
+    return switch (failure) {
+        error.OutOfMemory => api.PyErr_NoMemory(),
+        error.InvalidImage => fail(exception, "the vocabulary image is damaged; reinstall", .{}),
+        error.IdTooLarge => fail(
+            exception,
+            "id {d} is too large; ids below {d} can be loaded",
+            .{ culprit, vocabularies.id_limit },
+        ),
+        error.DuplicateToken => fail(exception, "id {d} stands for two tokens", .{culprit}),
+        error.TokenTooLong => fail(
+            exception,
+            "the token of id {d} is longer than 65,536 bytes",
+            .{culprit},
+        ),
+    };
+}
+
+/// split(scheme, text) → list of (start, end): the pretokens of one document, in bytes
+fn split(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    var scheme = schemeFrom(module, args[0]) orelse return null;
+    defer scheme.deinit(gpa);
+    var text = Text.from(args[1]) orelse return null;
+    defer text.release();
+    var spans: std.ArrayList(pretokens.Span) = .empty;
+    defer spans.deinit(gpa);
+    collect(&scheme, text.bytes, &spans) catch return api.PyErr_NoMemory();
+    const list = api.PyList_New(@intCast(spans.items.len)) orelse return null;
+    for (spans.items, 0..) |span, index| {
+        const pair = core.pairOf(
+            api.PyLong_FromUnsignedLongLong(span.start),
+            api.PyLong_FromUnsignedLongLong(span.end),
+        ) orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, @intCast(index), pair);
+    }
+    return list;
+}
+
+fn collect(
+    scheme: *const pretokens.Scheme,
+    text: []const u8,
+    spans: *std.ArrayList(pretokens.Span),
+) !void {
+    var pieces: pretokens.Pretokens = .init(gpa, scheme, text);
+    defer pieces.deinit();
+    while (try pieces.next()) |span| try spans.append(gpa, span);
+}
+
+/// arrow_capsules(ids, offsets) → (schema, array)
+fn arrowCapsules(_: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    return arrow.capsules(args[0], args[1]);
+}
+
+fn exec(module: *Object) callconv(.c) c_int {
+    const state = stateOf(module);
+    state.* = .{};
+    inline for (.{ .{ "core_type", &core.spec }, .{ "buffer_type", &buffer.spec } }) |entry| {
+        const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
+        @field(state, entry[0]) = @ptrCast(made);
+        if (api.PyModule_AddType(module, @ptrCast(made)) < 0) return -1;
+    }
+    const errors = api.PyImport_ImportModule("tokenmill.errors") orelse return -1;
+    defer api.Py_DecRef(errors);
+    inline for (.{
+        .{ "vocabulary_error", "VocabularyError" },
+        .{ "unknown_id_error", "UnknownIdError" },
+        .{ "missing_byte_error", "MissingByteError" },
+        .{ "pattern_error", "PatternError" },
+    }) |entry| {
+        @field(state, entry[0]) = api.PyObject_GetAttrString(errors, entry[1]) orelse return -1;
+    }
+    return api.PyModule_AddStringConstant(module, "unicode_version", unicode.version);
+}
+
+fn free(module: *Object) callconv(.c) void {
+    const raw = api.PyModule_GetState(module) orelse return;
+    const state: *core.State = @ptrCast(@alignCast(raw));
+    inline for (.{
+        "core_type",        "buffer_type",        "vocabulary_error",
+        "unknown_id_error", "missing_byte_error", "pattern_error",
+    }) |name| {
+        if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
+        @field(state, name) = null;
+    }
+}
+
+const methods = [_]api.Method{
+    .{ .name = "from_image", .function = @ptrCast(&fromImage), .flags = api.METH_FASTCALL },
+    .{ .name = "from_tokens", .function = @ptrCast(&fromTokens), .flags = api.METH_FASTCALL },
+    .{ .name = "split", .function = @ptrCast(&split), .flags = api.METH_FASTCALL },
+    .{ .name = "arrow_capsules", .function = @ptrCast(&arrowCapsules), .flags = api.METH_FASTCALL },
+    .{},
+};
+var slots: [3]api.ModuleSlot = @splat(.{});
+var definition: api.ModuleDef = .{
+    .name = "_native",
+    .size = @sizeOf(core.State),
+    .methods = &methods,
+    .slots = &slots,
+    .free = @ptrCast(&free),
+};
+
+export fn PyInit__native() ?*Object {
+    slots[0] = .{ .slot = api.mod_exec, .value = @ptrCast(&exec) };
+    // 3.11 refuses a slot that it does not know. 2: a GIL for each interpreter is supported.
+    if (api.minorVersion() >= 12) {
+        slots[1] = .{ .slot = api.mod_multiple_interpreters, .value = @ptrFromInt(2) };
+    }
+    return api.PyModuleDef_Init(&definition);
+}

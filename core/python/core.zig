@@ -1,0 +1,432 @@
+//! A tokenizer as a Python object: what `tokenmill._native.Core` does.
+//!
+//! It converts and checks; it decides nothing. Work on more than `gil_bytes` of text runs without
+//! the GIL, and every object that is read meanwhile is kept alive here.
+
+const std = @import("std");
+const api = @import("api.zig");
+const buffer = @import("buffer.zig");
+const ids = @import("../ids.zig");
+const Text = @import("text.zig").Text;
+const Texts = @import("text.zig").Texts;
+
+const gpa = buffer.gpa;
+const Object = api.Object;
+const Args = [*]const *Object;
+
+/// Below this much text, giving the GIL away costs more than it gives.
+const gil_bytes = 2048;
+
+/// What the module keeps: its types, and the exceptions of tokenmill.errors.
+pub const State = struct {
+    core_type: ?*api.Type = null,
+    buffer_type: ?*api.Type = null,
+    vocabulary_error: ?*Object = null,
+    unknown_id_error: ?*Object = null,
+    missing_byte_error: ?*Object = null,
+    pattern_error: ?*Object = null,
+};
+
+/// An instance of `tokenmill._native.Core`: an immutable tokenizer.
+pub const Core = extern struct {
+    head: Object,
+    tokenizer: ?*ids.Tokenizer,
+    /// Prepared int objects, made when an id is first put into a list. Guarded by the GIL.
+    ints: ?[*]?*Object,
+    ints_len: usize,
+
+    pub fn of(object: *Object) *Core {
+        return @ptrCast(@alignCast(object));
+    }
+    fn state(self: *Core) *State {
+        return @ptrCast(@alignCast(api.PyType_GetModuleState(self.head.type).?));
+    }
+
+    /// Takes over `tokenizer`; it is freed when the call fails.
+    pub fn create(core_type: *api.Type, tokenizer: ids.Tokenizer) ?*Object {
+        var moved = tokenizer;
+        const object = api.PyType_GenericAlloc(core_type, 0) orelse {
+            moved.deinit(gpa);
+            return null;
+        };
+        const self = Core.of(object);
+        self.fill(tokenizer) catch {
+            moved.deinit(gpa);
+            api.Py_DecRef(object);
+            return api.PyErr_NoMemory();
+        };
+        return object;
+    }
+
+    fn fill(self: *Core, tokenizer: ids.Tokenizer) !void {
+        const place = try gpa.create(ids.Tokenizer);
+        errdefer gpa.destroy(place);
+        const ints = try gpa.alloc(?*Object, tokenizer.vocabulary.ids_end);
+        @memset(ints, null);
+        place.* = tokenizer;
+        self.tokenizer = place;
+        self.ints = ints.ptr;
+        self.ints_len = ints.len;
+    }
+};
+
+fn dealloc(object: *Object) callconv(.c) void {
+    const self = Core.of(object);
+    if (self.ints) |ints| {
+        for (ints[0..self.ints_len]) |int| if (int) |some| api.Py_DecRef(some);
+        gpa.free(ints[0..self.ints_len]);
+    }
+    if (self.tokenizer) |tokenizer| {
+        tokenizer.deinit(gpa);
+        gpa.destroy(tokenizer);
+    }
+    const core_type = self.head.type;
+    api.PyObject_Free(object);
+    // An instance of a heap type owns a reference to its type.
+    api.Py_DecRef(@ptrCast(@alignCast(core_type)));
+}
+
+pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*Object {
+    var message: [512]u8 = undefined;
+    const text = std.fmt.bufPrintZ(&message, format, values) catch "message too long";
+    api.PyErr_SetString(exception, text);
+    return null;
+}
+
+fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
+    return switch (failure) {
+        error.OutOfMemory => api.PyErr_NoMemory(),
+        error.MissingByte => fail(
+            core.state().missing_byte_error.?,
+            "the text holds byte 0x{x:0>2}, for which this vocabulary has no token; " ++
+                "use a vocabulary with all 256 bytes, or remove it from the text",
+            .{missing_byte},
+        ),
+    };
+}
+
+/// None, or one byte for each special.
+fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
+    if (api.isNone(object)) return @as(?[]const u8, null);
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    std.debug.assert(text.bytes.len == core.tokenizer.?.specials.ids.len);
+    // A bytes object's memory stays where it is as long as the caller's reference does.
+    return text.bytes;
+}
+
+fn intOf(core: *Core, id: u32) ?*Object {
+    if (id >= core.ints_len) return api.PyLong_FromUnsignedLongLong(id);
+    const slot = &core.ints.?[id];
+    const object = slot.* orelse blk: {
+        slot.* = api.PyLong_FromUnsignedLongLong(id) orelse return null;
+        break :blk slot.*.?;
+    };
+    api.Py_IncRef(object);
+    return object;
+}
+
+fn listOf(core: *Core, numbers: []const u32) ?*Object {
+    const list = api.PyList_New(@intCast(numbers.len)) orelse return null;
+    for (numbers, 0..) |id, index| {
+        const object = intOf(core, id) orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, @intCast(index), object);
+    }
+    return list;
+}
+
+pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
+    const pair = api.PyTuple_New(2);
+    if (pair == null or first == null or second == null) {
+        inline for (.{ pair, first, second }) |object| if (object) |some| api.Py_DecRef(some);
+        return null;
+    }
+    _ = api.PyTuple_SetItem(pair.?, 0, first.?);
+    _ = api.PyTuple_SetItem(pair.?, 1, second.?);
+    return pair;
+}
+
+/// Encodes one text into a sink, without the GIL where it pays. False when an exception is set.
+fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
+    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    defer encoder.deinit();
+    const saved = if (text.len >= gil_bytes) api.PyEval_SaveThread() else null;
+    const outcome = encoder.encode(text, allowed, sink);
+    if (saved != null) api.PyEval_RestoreThread(saved);
+    outcome catch |failure| {
+        _ = failEncoding(core, failure, encoder.missing_byte);
+        return false;
+    };
+    return true;
+}
+
+/// encode(text, allowed) → list of ids
+fn encode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const allowed = allowedFrom(core, args[1]) orelse return null;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    var sink: ids.List = .{ .gpa = gpa };
+    defer sink.ids.deinit(gpa);
+    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+    return listOf(core, sink.ids.items);
+}
+
+/// encode_buffer(text, allowed, narrow) → Buffer of u32, or of u16
+fn encodeBuffer(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const allowed = allowedFrom(core, args[1]) orelse return null;
+    const narrow = api.PyLong_AsLongLong(args[2]) != 0;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    var sink: ids.List = .{ .gpa = gpa };
+    defer sink.ids.deinit(gpa);
+    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+    const buffer_type = core.state().buffer_type.?;
+    if (!narrow) {
+        const numbers = sink.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
+        return buffer.create(buffer_type, u32, numbers);
+    }
+    const numbers = gpa.alloc(u16, sink.ids.items.len) catch return api.PyErr_NoMemory();
+    for (numbers, sink.ids.items) |*number, id| number.* = @intCast(id);
+    return buffer.create(buffer_type, u16, numbers);
+}
+
+/// count(text, allowed) → number of ids
+fn count(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const allowed = allowedFrom(core, args[1]) orelse return null;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    var sink: ids.Count = .{};
+    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+    return api.PyLong_FromUnsignedLongLong(sink.count);
+}
+
+/// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
+fn encodeWithOffsets(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const allowed = allowedFrom(core, args[1]) orelse return null;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    var sink: ids.Spans = .{ .gpa = gpa, .tokenizer = core.tokenizer.? };
+    defer sink.ids.deinit(gpa);
+    defer sink.spans.deinit(gpa);
+    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+    if (api.isUnicode(args[0])) sink.toCharacters(text.bytes);
+    const spans = api.PyList_New(@intCast(sink.spans.items.len)) orelse return null;
+    for (sink.spans.items, 0..) |span, index| {
+        const pair = pairOf(
+            api.PyLong_FromUnsignedLongLong(span.start),
+            api.PyLong_FromUnsignedLongLong(span.end),
+        ) orelse {
+            api.Py_DecRef(spans);
+            return null;
+        };
+        _ = api.PyList_SetItem(spans, @intCast(index), pair);
+    }
+    return pairOf(listOf(core, sink.ids.items), spans);
+}
+
+/// Encodes or counts a list of texts on several threads, without the GIL.
+fn runBatch(
+    core: *Core,
+    args: Args,
+    comptime goal: enum { encode, count },
+) ?(if (goal == .encode) ids.batch.Ragged else []i64) {
+    const allowed = allowedFrom(core, args[1]) orelse return null;
+    const threads = api.PyLong_AsLongLong(args[2]);
+    var texts = Texts.from(args[0]) orelse return null;
+    defer texts.release(texts.slices.len);
+    var batch: ids.batch.Batch = .{
+        .gpa = gpa,
+        .tokenizer = core.tokenizer.?,
+        .texts = texts.slices,
+        .allowed = allowed,
+        .threads = @intCast(@max(1, threads)),
+    };
+    const saved = api.PyEval_SaveThread();
+    const outcome = if (goal == .encode) batch.encode() else batch.count();
+    api.PyEval_RestoreThread(saved);
+    return outcome catch |failure| {
+        _ = failEncoding(core, failure, batch.missing_byte);
+        return null;
+    };
+}
+
+/// encode_batch(texts, allowed, threads) → list of lists
+fn encodeBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const ragged = runBatch(core, args, .encode) orelse return null;
+    defer gpa.free(ragged.ids);
+    defer gpa.free(ragged.offsets);
+    const text_count = ragged.offsets.len - 1;
+    const lists = api.PyList_New(@intCast(text_count)) orelse return null;
+    for (0..text_count) |index| {
+        const start: usize = @intCast(ragged.offsets[index]);
+        const end: usize = @intCast(ragged.offsets[index + 1]);
+        const list = listOf(core, ragged.ids[start..end]) orelse {
+            api.Py_DecRef(lists);
+            return null;
+        };
+        _ = api.PyList_SetItem(lists, @intCast(index), list);
+    }
+    return lists;
+}
+
+/// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
+fn encodeRagged(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const ragged = runBatch(core, args, .encode) orelse return null;
+    const buffer_type = core.state().buffer_type.?;
+    const numbers = buffer.create(buffer_type, u32, ragged.ids);
+    return pairOf(numbers, buffer.create(buffer_type, i64, ragged.offsets));
+}
+
+/// count_batch(texts, allowed, threads) → list of counts
+fn countBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const counts = runBatch(Core.of(self), args, .count) orelse return null;
+    defer gpa.free(counts);
+    const list = api.PyList_New(@intCast(counts.len)) orelse return null;
+    for (counts, 0..) |number, index| {
+        const object = api.PyLong_FromUnsignedLongLong(@intCast(number)) orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, @intCast(index), object);
+    }
+    return list;
+}
+
+/// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
+fn truncate(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const tokens_max: usize = @intCast(api.PyLong_AsLongLong(args[1]));
+    const left = api.PyLong_AsLongLong(args[2]) != 0;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    defer encoder.deinit();
+    const saved = api.PyEval_SaveThread();
+    const outcome = if (left)
+        ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
+    else
+        ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
+    api.PyEval_RestoreThread(saved);
+    const cut = outcome catch |failure| return failEncoding(core, failure, encoder.missing_byte);
+    const kept = if (left) text.bytes[cut..] else text.bytes[0..cut];
+    if (api.isUnicode(args[0])) return api.PyUnicode_DecodeUTF8(kept.ptr, @intCast(kept.len), null);
+    return api.PyBytes_FromStringAndSize(kept.ptr, @intCast(kept.len));
+}
+
+/// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers
+fn decode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    var bytes: std.ArrayList(u8) = .empty;
+    defer bytes.deinit(gpa);
+    if (!api.isList(args[0])) {
+        var view: api.Buffer = .{};
+        if (api.PyObject_GetBuffer(args[0], &view, api.BUF_SIMPLE) < 0) return null;
+        defer api.PyBuffer_Release(&view);
+        const numbers: [*]const i64 = @ptrCast(@alignCast(view.buf.?));
+        for (numbers[0..@intCast(@divExact(view.len, 8))]) |number| {
+            if (!appendBytes(core, &bytes, number)) return null;
+        }
+    } else {
+        var index: api.Ssize = 0;
+        // The length is asked for again each time: reading an int may run other Python code.
+        while (index < api.PyList_Size(args[0])) : (index += 1) {
+            const number = api.PyLong_AsLongLong(api.PyList_GetItem(args[0], index).?);
+            if (number == -1 and api.PyErr_Occurred() != null) return null;
+            if (!appendBytes(core, &bytes, number)) return null;
+        }
+    }
+    return api.PyBytes_FromStringAndSize(bytes.items.ptr, @intCast(bytes.items.len));
+}
+
+fn appendBytes(core: *Core, bytes: *std.ArrayList(u8), number: i64) bool {
+    const id = std.math.cast(u32, number) orelse return failId(core, number);
+    const token = core.tokenizer.?.idBytes(id) orelse return failId(core, number);
+    bytes.appendSlice(gpa, token) catch {
+        _ = api.PyErr_NoMemory();
+        return false;
+    };
+    return true;
+}
+
+fn failId(core: *Core, number: i64) bool {
+    const vocabulary = &core.tokenizer.?.vocabulary;
+    _ = fail(
+        core.state().unknown_id_error.?,
+        "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} specials; " ++
+            "was the text encoded with another tokenizer?",
+        .{ number, vocabulary.token_count, vocabulary.ids_end, core.tokenizer.?.specials.ids.len },
+    );
+    return false;
+}
+
+/// find(bytes) → id of the token with these bytes, or -1
+fn find(self: *Object, token: *Object) callconv(.c) ?*Object {
+    var text = Text.from(token) orelse return null;
+    defer text.release();
+    const id = Core.of(self).tokenizer.?.vocabulary.find(text.bytes);
+    if (id) |found| return api.PyLong_FromUnsignedLongLong(found);
+    return api.PyLong_FromLongLong(-1);
+}
+
+/// tokens() → (bytes of all tokens end to end, u32 Buffer of where each id's bytes end)
+fn tokens(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+    const core = Core.of(self);
+    const vocabulary = &core.tokenizer.?.vocabulary;
+    const ends = gpa.dupe(u32, vocabulary.offsets[1..]) catch return api.PyErr_NoMemory();
+    return pairOf(
+        api.PyBytes_FromStringAndSize(vocabulary.bytes.ptr, @intCast(vocabulary.bytes.len)),
+        buffer.create(core.state().buffer_type.?, u32, ends),
+    );
+}
+
+/// empty_id() → the id whose token has no bytes, or -1
+fn emptyId(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+    const id = Core.of(self).tokenizer.?.vocabulary.empty_id;
+    return api.PyLong_FromLongLong(id orelse -1);
+}
+
+/// ids_end() → one past the largest id of a token
+fn idsEnd(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+    return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.ids_end);
+}
+
+fn method(name: [*:0]const u8, function: anytype, flags: c_int) api.Method {
+    return .{ .name = name, .function = @ptrCast(function), .flags = flags };
+}
+
+const methods = [_]api.Method{
+    method("encode", &encode, api.METH_FASTCALL),
+    method("encode_buffer", &encodeBuffer, api.METH_FASTCALL),
+    method("encode_with_offsets", &encodeWithOffsets, api.METH_FASTCALL),
+    method("encode_batch", &encodeBatch, api.METH_FASTCALL),
+    method("encode_ragged", &encodeRagged, api.METH_FASTCALL),
+    method("count", &count, api.METH_FASTCALL),
+    method("count_batch", &countBatch, api.METH_FASTCALL),
+    method("truncate", &truncate, api.METH_FASTCALL),
+    method("decode", &decode, api.METH_FASTCALL),
+    method("find", &find, api.METH_O),
+    method("tokens", &tokens, api.METH_NOARGS),
+    method("empty_id", &emptyId, api.METH_NOARGS),
+    method("ids_end", &idsEnd, api.METH_NOARGS),
+    .{},
+};
+const slots = [_]api.TypeSlot{
+    .{ .slot = api.tp_dealloc, .function = @ptrCast(&dealloc) },
+    .{ .slot = api.tp_methods, .function = @ptrCast(&methods) },
+    .{},
+};
+pub const spec: api.TypeSpec = .{
+    .name = "tokenmill._native.Core",
+    .basicsize = @sizeOf(Core),
+    .flags = api.TPFLAGS_DEFAULT | api.TPFLAGS_DISALLOW_INSTANTIATION | api.TPFLAGS_IMMUTABLETYPE,
+    .slots = &slots,
+};

@@ -1,0 +1,19 @@
+//! The core of tokenmill: bytes and ids, never Python.
+//!
+//!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids
+
+pub const unicode = @import("unicode.zig");
+pub const pretokens = @import("pretokens.zig");
+pub const vocabulary = @import("vocabulary.zig");
+pub const specials = @import("specials.zig");
+pub const pool = @import("pool.zig");
+pub const ids = @import("ids.zig");
+
+test {
+    _ = unicode;
+    _ = pretokens;
+    _ = vocabulary;
+    _ = specials;
+    _ = pool;
+    _ = ids;
+}

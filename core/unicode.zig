@@ -1,0 +1,207 @@
+//! bytes → characters → classes
+//!
+//! What the pretoken schemes ask about text: which character lies at an offset, and what kind of
+//! character it is. Any bytes are text here. A sequence that is not UTF-8 reads as one U+FFFD for
+//! each "maximal subpart" (The Unicode Standard 16.0, section 3.9, table 3-8), which is how
+//! Python's `bytes.decode("utf-8", "replace")` and Rust's `from_utf8_lossy` replace it; so every
+//! scheme sees the same characters as a reference that decodes first.
+//!
+//! **Invariant**: forward decoding from 0 and `decodeBefore` agree on all character boundaries.
+
+const std = @import("std");
+const tables = @import("unicode/tables.zig");
+
+pub const version = tables.version;
+pub const replacement: u21 = 0xFFFD;
+
+/// What the patterns of common tokenizers distinguish. The order of the bits is that of
+/// unicode/generate.py.
+pub const Class = packed struct(u8) {
+    /// \p{L}
+    letter: bool,
+    /// \p{N}
+    number: bool,
+    /// \p{White_Space}, which is what \s means in tiktoken's regex engine
+    space: bool,
+    /// \r or \n
+    newline: bool,
+    /// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
+    upper: bool,
+    /// [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+    lower: bool,
+    /// \p{M}
+    mark: bool,
+    /// [\p{P}\p{S}]
+    symbol: bool,
+};
+
+/// The class of a code point; `cp` is at most 0x10FFFF.
+pub inline fn class(cp: u21) Class {
+    std.debug.assert(cp <= 0x10FFFF);
+    const block: usize = tables.blocks[cp >> tables.shift];
+    const low = cp & ((1 << tables.shift) - 1);
+    return @bitCast(tables.flags[block << tables.shift | low]);
+}
+
+/// One character of a text: `len` bytes, 1 to 4.
+pub const Char = struct { code_point: u21, len: u3 };
+
+/// The character that starts at `index`, which is less than `text.len`.
+pub inline fn decode(text: []const u8, index: usize) Char {
+    const first = text[index];
+    if (first < 0x80) return .{ .code_point = first, .len = 1 };
+    return decodeMultibyte(text, index);
+}
+
+fn decodeMultibyte(text: []const u8, index: usize) Char {
+    const rest = text[index..];
+    const first = rest[0];
+    // The first continuation byte has a narrower range after some lead bytes: no overlong form,
+    // no surrogate, nothing above U+10FFFF.
+    const count: u3, const low: u8, const high: u8 = switch (first) {
+        0xC2...0xDF => .{ 2, 0x80, 0xBF },
+        0xE0 => .{ 3, 0xA0, 0xBF },
+        0xE1...0xEC, 0xEE...0xEF => .{ 3, 0x80, 0xBF },
+        0xED => .{ 3, 0x80, 0x9F },
+        0xF0 => .{ 4, 0x90, 0xBF },
+        0xF1...0xF3 => .{ 4, 0x80, 0xBF },
+        0xF4 => .{ 4, 0x80, 0x8F },
+        else => return .{ .code_point = replacement, .len = 1 },
+    };
+    if (rest.len < 2 or rest[1] < low or rest[1] > high) {
+        return .{ .code_point = replacement, .len = 1 };
+    }
+    var code_point: u21 = first & (@as(u8, 0x7F) >> count);
+    code_point = code_point << 6 | (rest[1] & 0x3F);
+    var len: u3 = 2;
+    while (len < count) : (len += 1) {
+        if (len >= rest.len or rest[len] & 0xC0 != 0x80) {
+            return .{ .code_point = replacement, .len = len };
+        }
+        code_point = code_point << 6 | (rest[len] & 0x3F);
+    }
+    return .{ .code_point = code_point, .len = count };
+}
+
+/// The character that ends at `index`, which is more than 0 and at most `text.len`. `index` is a
+/// boundary of forward decoding; bytes at and after it do not matter.
+pub fn decodeBefore(text: []const u8, index: usize) Char {
+    const before = text[0..index];
+    const last = before[index - 1];
+    if (last < 0x80) return .{ .code_point = last, .len = 1 };
+    // A character is at most 4 bytes, and only its first byte is no continuation byte: the nearest
+    // such byte starts it, if decoding from there ends exactly at `index`. Otherwise a stray
+    // continuation byte stands alone.
+    var start = index - 1;
+    const limit = index -| 4;
+    while (start > limit and before[start] & 0xC0 == 0x80) start -= 1;
+    const char = decode(before, start);
+    if (start + char.len == index) return char;
+    return .{ .code_point = replacement, .len = 1 };
+}
+
+test "unicode: every code point decodes as std.unicode encodes it, both ways" {
+    var code_point: u21 = 0;
+    while (code_point <= 0x10FFFF) : (code_point += 1) {
+        if (code_point >= 0xD800 and code_point <= 0xDFFF) continue;
+        var buffer: [4]u8 = undefined;
+        const len = try std.unicode.utf8Encode(code_point, &buffer);
+        const forward = decode(buffer[0..len], 0);
+        const backward = decodeBefore(buffer[0..len], len);
+        if (forward.code_point != code_point or forward.len != len or
+            backward.code_point != code_point or backward.len != len)
+        {
+            std.debug.print("U+{X}\n", .{code_point});
+            return error.TestUnexpectedResult;
+        }
+        // The classes of a code point that does not exist are false, not out of bounds.
+        _ = class(code_point);
+    }
+}
+
+/// The slow twin: the longest prefix that some valid encoding starts with, found by trying.
+fn decodeSlowly(text: []const u8) Char {
+    for (1..5) |len| {
+        if (len > text.len) break;
+        if (std.unicode.utf8ValidateSlice(text[0..len])) {
+            return .{
+                .code_point = std.unicode.utf8Decode(text[0..len]) catch unreachable,
+                .len = @intCast(len),
+            };
+        }
+    }
+    var len: u3 = @intCast(@min(3, text.len));
+    while (len > 1) : (len -= 1) {
+        if (startsSomeCharacter(text[0..len])) break;
+    }
+    return .{ .code_point = replacement, .len = len };
+}
+
+fn startsSomeCharacter(prefix: []const u8) bool {
+    // 0x80, 0x90, 0xA0 and so on reach every class of continuation byte.
+    var buffer: [4]u8 = undefined;
+    @memcpy(buffer[0..prefix.len], prefix);
+    for (prefix.len + 1..5) |len| {
+        for (0..4) |step| {
+            for (buffer[prefix.len..len]) |*byte| byte.* = @intCast(0x80 + 0x10 * step);
+            if (std.unicode.utf8ValidateSlice(buffer[0..len]) and
+                std.unicode.utf8ByteSequenceLength(buffer[0]) catch 0 == len) return true;
+        }
+    }
+    return false;
+}
+
+test "unicode: invalid sequences decode as the slow twin does, both ways" {
+    var prng = std.Random.DefaultPrng.init(16);
+    const random = prng.random();
+    // Bytes at the edges of every case of the decoder.
+    const bytes = "a\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xEC\xED\xEE\xEF" ++
+        "\xF0\xF1\xF3\xF4\xF5\xFF";
+    var buffer: [12]u8 = undefined;
+    for (0..200_000) |_| {
+        const text = buffer[0..random.intRangeAtMost(usize, 1, buffer.len)];
+        for (text) |*byte| byte.* = bytes[random.uintLessThan(usize, bytes.len)];
+        var index: usize = 0;
+        while (index < text.len) {
+            const char = decode(text, index);
+            try std.testing.expectEqual(decodeSlowly(text[index..]), char);
+            try std.testing.expectEqual(char, decodeBefore(text, index + char.len));
+            index += char.len;
+        }
+    }
+}
+
+test "unicode: classes of well-known characters" {
+    const Expected = struct { u21, []const u8 };
+    const cases = [_]Expected{
+        .{ 'a', "letter lower" },
+        .{ 'Z', "letter upper" },
+        .{ 0x1C5, "letter upper" }, // titlecase
+        .{ 0x2B0, "letter upper lower" }, // modifier
+        .{ 0x6F22, "letter upper lower" }, // Han
+        .{ 0x0301, "upper lower mark" },
+        .{ 0x903, "upper lower mark" },
+        .{ '7', "number" },
+        .{ 0xBD, "number" }, // ½
+        .{ 0x2163, "number" }, // Ⅳ
+        .{ ' ', "space" },
+        .{ '\t', "space" },
+        .{ '\n', "space newline" },
+        .{ '\r', "space newline" },
+        .{ 0x85, "space" },
+        .{ 0x3000, "space" },
+        .{ 0x200B, "" }, // zero width space is no White_Space
+        .{ 0x1C, "" }, // str.isspace() says otherwise
+        .{ '$', "symbol" },
+        .{ '_', "symbol" },
+        .{ 0x1C89, "letter upper" }, // new in Unicode 16
+        .{ 0x10FFFF, "" },
+    };
+    for (cases) |case| {
+        const got = class(case[0]);
+        inline for (@typeInfo(Class).@"struct".fields) |field| {
+            const wanted = std.mem.indexOf(u8, case[1], field.name) != null;
+            try std.testing.expectEqual(wanted, @field(got, field.name));
+        }
+    }
+}

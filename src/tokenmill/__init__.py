@@ -1,0 +1,13 @@
+"""Byte-pair encoding for Python, with its hot core in Zig.
+
+>>> import tokenmill
+>>> tokenmill.Tokenizer.load("o200k_base").encode("hello world")
+[24912, 2375]
+"""
+
+from tokenmill.errors import TokenmillError
+from tokenmill.ragged import Ragged
+from tokenmill.tokenizer import Tokenizer
+
+__all__ = ["Ragged", "Tokenizer", "TokenmillError", "__version__"]
+__version__ = "0.1.0"

@@ -1,0 +1,194 @@
+"""Arguments → what the core takes: checks, repairs, and errors that name the value."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.errors import UnknownIdError, UnknownSpecialError, VocabularyError
+from tokenmill.native import _native
+
+_THREADS_MAX = 256
+
+
+def repair(text: Any, error: Exception) -> Any:
+    """A str with surrogates as UTF-8 can hold it, the way tiktoken does it; else the error.
+
+    A surrogate pair becomes its character, a lone surrogate U+FFFD.
+    """
+    if isinstance(text, str):
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(error, TypeError):
+        raise TypeError(f"a text is a str or bytes-like, not {_shown(text)}") from None
+    raise error
+
+
+def repaired_starts(text: Any) -> list[int]:
+    """Where each character of a repaired str starts in the original, and where the last ends."""
+    starts = []
+    index = 0
+    while index < len(text):
+        starts.append(index)
+        pair = (
+            "\ud800" <= text[index] < "\udc00"
+            and "\udc00" <= text[index + 1 : index + 2] < "\ue000"
+        )
+        index += 2 if pair else 1
+    return [*starts, index]
+
+
+def repair_all(texts: list[Any]) -> list[Any]:
+    """The texts of a batch, repaired; an item that is no text is named with its place."""
+    repaired = []
+    for index, text in enumerate(texts):
+        if isinstance(text, str):
+            text = repair(text, ValueError())
+        else:
+            try:
+                memoryview(text)
+            except TypeError:
+                message = f"texts[{index}] is {_shown(text)}; a text is a str or bytes-like"
+                raise TypeError(message) from None
+        repaired.append(text)
+    return repaired
+
+
+def list_texts(texts: Any) -> list[Any]:
+    """The texts of a batch as a list."""
+    if isinstance(texts, str | bytes | bytearray | memoryview):
+        raise TypeError(
+            f"texts must be a list of texts, not one {type(texts).__name__}; "
+            "for one text use the method without _batch or _ragged, or [text]"
+        )
+    return texts if type(texts) is list else list(texts)
+
+
+def thread_count(threads: Any) -> int:
+    """How many threads to use: all processors that this process may use, unless told."""
+    if threads is None:
+        return min(_THREADS_MAX, processor_count())
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise ValueError(f"threads must be an int of at least 1, or None for all, not {threads!r}")
+    return min(_THREADS_MAX, threads)
+
+
+def processor_count() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def allowed_specials(choice: Any, names: Collection[str]) -> bytes | None:
+    """One byte for each special in the core's order; None when no special is allowed."""
+    if choice is True:
+        return b"\x01" * len(names) or None
+    if choice is False:
+        return None
+    if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
+        raise TypeError(
+            f"specials must be False, True or a set of names, not {_shown(choice)}; "
+            "for one special use {name}"
+        )
+    for name in choice:
+        if name not in names:
+            known = ", ".join(sorted(names)[:8]) or "none"
+            more = ", …" if len(names) > 8 else ""
+            raise UnknownSpecialError(f"no special is called {name!r}; there are: {known}{more}")
+    if not choice:
+        return None
+    return bytes(name in choice for name in sorted(names, key=str.encode))
+
+
+def pack_specials(specials: Mapping[str, int]) -> tuple[bytes, bytes, bytes]:
+    """Names end to end in order of their bytes, their lengths and their ids, as the core wants."""
+    for name, id_ in specials.items():
+        if not isinstance(name, str) or not name:
+            raise VocabularyError(f"a special's name is a str of at least one character: {name!r}")
+        if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < 1 << 32:
+            raise VocabularyError(f"special {name!r} needs an id from 0 to 4,294,967,295: {id_!r}")
+    try:
+        encoded = sorted((name.encode(), id_) for name, id_ in specials.items())
+    except UnicodeEncodeError as error:
+        raise VocabularyError(f"special {error.object!r} holds a lone surrogate") from None
+    lengths = np.array([len(name) for name, _ in encoded], np.uint32)
+    ids = np.array([id_ for _, id_ in encoded], np.uint32)
+    return b"".join(name for name, _ in encoded), lengths.tobytes(), ids.tobytes()
+
+
+def token_arrays(tokens: Mapping[bytes, int], source: object) -> tuple[bytes, bytes, bytes]:
+    """Tokens end to end, their lengths and their ids, as the core wants."""
+    biggest = max(tokens.values())
+    if biggest >= 1 << 32:
+        raise VocabularyError(f"{source}: rank {biggest} is too large for an id")
+    lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
+    ids = np.fromiter(tokens.values(), np.uint32, len(tokens))
+    return b"".join(tokens), lengths.tobytes(), ids.tobytes()
+
+
+def list_ids(ids: Any) -> list[int] | NDArray[np.int64]:
+    """Ids as the core reads them: a list, or an array of int64."""
+    if type(ids) is list:
+        return ids
+    if isinstance(ids, np.ndarray):
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise TypeError(
+                f"ids must be a one-dimensional array of integers, not {ids.ndim}-dimensional "
+                f"of {ids.dtype}; decode_batch takes several sequences"
+            )
+        if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 1 << 63:
+            return [int(id_) for id_ in ids]
+        return np.ascontiguousarray(ids, np.int64)
+    if isinstance(ids, int | str | bytes) or not isinstance(ids, Iterable):
+        hint = f"; for one id use decode([{ids}])" if isinstance(ids, int) else ""
+        raise TypeError(f"ids must be a sequence of int, not {_shown(ids)}{hint}")
+    return list(ids)
+
+
+def decode(core: _native.Core, ids: Any) -> bytes:
+    """The bytes of ids; the error names the one that is no id."""
+    listed = list_ids(ids)
+    try:
+        return core.decode(listed)
+    except OverflowError:
+        huge = next(id_ for id_ in listed if not -(1 << 63) <= id_ < 1 << 63)
+        raise UnknownIdError(f"id {huge} is not in this vocabulary") from None
+    except TypeError:
+        for index, id_ in enumerate(listed):
+            if not hasattr(id_, "__index__"):
+                raise TypeError(f"ids[{index}] is {_shown(id_)}; an id is an int") from None
+        raise
+
+
+def error_handler(errors: str) -> str:
+    """A name that `bytes.decode` accepts for its errors."""
+    try:
+        codecs.lookup_error(errors)
+    except (LookupError, TypeError):
+        raise ValueError(
+            f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '
+            f"not {errors!r}"
+        ) from None
+    return errors
+
+
+def tokens_of(core: _native.Core) -> dict[int, bytes]:
+    """All tokens of a core by id; ids that are gaps are left out."""
+    joined, ends = core.tokens()
+    tokens = {core.empty_id(): b""} if core.empty_id() >= 0 else {}
+    start = 0
+    for id_, end in enumerate(np.asarray(ends).tolist()):
+        if end > start:
+            tokens[id_] = joined[start:end]
+        start = end
+    return tokens
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, and with its type."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

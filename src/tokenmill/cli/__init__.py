@@ -1,0 +1,33 @@
+"""Arguments of the command line → one command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import tokenmill
+from tokenmill.cli import demo
+from tokenmill.errors import TokenmillError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tokenmill", description="Byte-pair encoding.")
+    parser.add_argument("--version", action="version", version=f"tokenmill {tokenmill.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    demo.add_parser(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except TokenmillError as error:
+        sys.stderr.write(f"tokenmill: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has gone, as `head` does; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0

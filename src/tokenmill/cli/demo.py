@@ -1,0 +1,93 @@
+"""A bundled text → coloured pieces with their ids, and figures: `tokenmill demo`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.vocabularies import EMBEDDED
+
+_TEXT = """\
+Byte-pair encoding doesn't know words: it knows which neighbours met most often.
+def mill(grain: str) -> list[int]:
+    return tokenizer.encode(grain)  # 1234567 grains
+谷物进，词元出。 Зерно внутрь, токены наружу. 곡물이 들어가면 토큰이 나온다. 🌾➡️🧮
+"""
+
+_STYLES = tuple(f"black on {colour}" for colour in ("#a6d8ff", "#ffd8a6", "#b9e8b0", "#e6c6f5"))
+_TIMED_BYTES = 4 << 20
+
+
+def add_parser(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "demo", help="encode, count and decode a small text, and show its pieces"
+    )
+    parser.add_argument("--tokenizer", default="o200k_base", choices=EMBEDDED, metavar="NAME")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    console = Console(highlight=False)
+    started = time.perf_counter()
+    tokenizer = Tokenizer.load(options.tokenizer)
+    loaded = time.perf_counter() - started
+    ids = tokenizer.encode(_TEXT)
+    console.print(f"[bold]{tokenizer.name}[/] loaded in {loaded * 1e3:.0f} ms\n")
+    for line in _pieces(tokenizer, ids, console.width):
+        console.print(line, soft_wrap=True)
+    console.print(_figures(tokenizer, ids))
+
+
+def _pieces(tokenizer: Tokenizer, ids: list[int], width: int) -> list[Text]:
+    """Rows of pieces, each above its id, wrapped to the width and at the text's own lines."""
+    lines: list[Text] = []
+    pieces, numbers = Text(), Text()
+    for index, id_ in enumerate(ids):
+        piece = _shown(tokenizer.id_to_bytes(id_))
+        number = str(id_)
+        cells = max(cell_len(piece), len(number))
+        if pieces.cell_len + cells + 1 > width:
+            lines += [pieces, numbers]
+            pieces, numbers = Text(), Text()
+        pieces.append(piece, _STYLES[index % len(_STYLES)])
+        pieces.append(" " * (cells - cell_len(piece) + 1))
+        numbers.append(number.ljust(cells + 1), "dim")
+        if tokenizer.id_to_bytes(id_).endswith(b"\n"):
+            lines += [pieces, numbers, Text()]
+            pieces, numbers = Text(), Text()
+    return [*lines, pieces, numbers] if pieces else lines
+
+
+def _shown(token: bytes) -> str:
+    """A token as one line of text; bytes that are part of a character as hexadecimal."""
+    try:
+        return token.decode().replace("\n", "⏎").replace(" ", "·")
+    except UnicodeDecodeError:
+        return token.hex(" ")
+
+
+def _figures(tokenizer: Tokenizer, ids: list[int]) -> Table:
+    data = _TEXT.encode()
+    text = _TEXT * (_TIMED_BYTES // len(data))
+    started = time.perf_counter()
+    count = len(tokenizer.encode_array(text))
+    seconds = time.perf_counter() - started
+    whole = tokenizer.decode(ids) == _TEXT and tokenizer.count(_TEXT) == len(ids)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("text", f"{len(_TEXT)} characters, {len(data)} bytes")
+    table.add_row("tokens", f"{len(ids)}, {len(data) / len(ids):.2f} bytes a token")
+    table.add_row("decoded", "the same text" if whole else "[red]ANOTHER TEXT[/]")
+    table.add_row(
+        "encoding",
+        f"{len(text.encode()) / seconds / 1e6:.0f} MB/s, {count / seconds / 1e6:.1f} M tokens/s",
+    )
+    for name in ("gpt2", "cl100k_base", "o200k_base"):
+        table.add_row(f"with {name}", f"{Tokenizer.load(name).count(_TEXT)} tokens")
+    return table

@@ -1,0 +1,36 @@
+"""Mistakes → messages: every exception the package raises on purpose.
+
+Each one is a `TokenmillError` and also the builtin that a caller would expect to catch. The text
+says what happened, with which value, and the way out.
+"""
+
+
+class TokenmillError(Exception):
+    """The base of every error that tokenmill raises on purpose."""
+
+
+class PatternError(TokenmillError, ValueError):
+    """A pattern that the general engine cannot represent exactly."""
+
+
+class VocabularyError(TokenmillError, ValueError):
+    """A vocabulary file or name that cannot be loaded as it is."""
+
+
+class UnknownIdError(TokenmillError, KeyError):
+    """An id or token that the vocabulary does not hold."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownSpecialError(TokenmillError, ValueError):
+    """A special that was asked for by name and does not exist."""
+
+
+class MissingByteError(TokenmillError, ValueError):
+    """Text holds a byte for which the vocabulary has no token."""
+
+
+class MissingExtraError(TokenmillError, ImportError):
+    """A feature whose optional package is not installed."""

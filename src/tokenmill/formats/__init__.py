@@ -1,0 +1,1 @@
+"""Files ↔ vocabularies, one module a format."""

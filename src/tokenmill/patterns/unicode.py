@@ -1,0 +1,234 @@
+"""names of Unicode properties → sets of code points
+
+Unicode 16.0.0, from the data file that core/unicode/generate.py writes; it is read at the first
+question. A set is an inversion list: the sorted bounds where membership changes, so that the four
+set operations are one merge, and complement is a change of the first and the last bound.
+
+Names are matched loosely (UAX #44, LM3: case, spaces, hyphens and underscores do not count), as
+both dialects do.
+"""
+
+import json
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+VERSION = "16.0.0"
+CODE_POINTS = 0x110000
+
+
+class CodePoints:
+    """An immutable set of code points: `bounds` are start, end, start, end, … (ends exclusive)."""
+
+    __slots__ = ("bounds",)
+
+    def __init__(self, bounds: tuple[int, ...]) -> None:
+        self.bounds = bounds
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> "CodePoints":
+        """The set of the given ranges (ends inclusive), in any order and overlapping or not."""
+        bounds: list[int] = []
+        for low, high in sorted(ranges):
+            if bounds and low <= bounds[-1]:
+                bounds[-1] = max(bounds[-1], high + 1)
+            else:
+                bounds += [low, high + 1]
+        return cls(tuple(bounds))
+
+    def ranges(self) -> Iterable[tuple[int, int]]:
+        """The ranges in ascending order, ends exclusive."""
+        return zip(self.bounds[::2], self.bounds[1::2], strict=True)
+
+    def __contains__(self, code_point: int) -> bool:
+        return bisect_right(self.bounds, code_point) % 2 == 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodePoints) and self.bounds == other.bounds
+
+    def __hash__(self) -> int:
+        return hash(self.bounds)
+
+    def __invert__(self) -> "CodePoints":
+        bounds = self.bounds
+        bounds = bounds[1:] if bounds and bounds[0] == 0 else (0, *bounds)
+        if bounds and bounds[-1] == CODE_POINTS:
+            return CodePoints(bounds[:-1])
+        return CodePoints((*bounds, CODE_POINTS))
+
+    def __or__(self, other: "CodePoints") -> "CodePoints":
+        return self._merge(other, lambda one, two: one or two)
+
+    def __and__(self, other: "CodePoints") -> "CodePoints":
+        return self._merge(other, lambda one, two: one and two)
+
+    def __sub__(self, other: "CodePoints") -> "CodePoints":
+        return self._merge(other, lambda one, two: one and not two)
+
+    def __xor__(self, other: "CodePoints") -> "CodePoints":
+        return self._merge(other, lambda one, two: one != two)
+
+    def _merge(self, other: "CodePoints", keep: Callable[[bool, bool], bool]) -> "CodePoints":
+        events = sorted([(at, 0) for at in self.bounds] + [(at, 1) for at in other.bounds])
+        inside = [False, False]
+        bounds: list[int] = []
+        for at, side in events:
+            inside[side] = not inside[side]
+            if keep(*inside) != (len(bounds) % 2 == 1):
+                if bounds and bounds[-1] == at:
+                    bounds.pop()
+                else:
+                    bounds.append(at)
+        return CodePoints(tuple(bounds))
+
+    def folded(self) -> "CodePoints":
+        """With every code point that equals one of these under simple case folding."""
+        cased, orbits = _orbits()
+        more = [
+            (member, member)
+            for low, high in self.ranges()
+            for index in range(bisect_left(cased, low), bisect_left(cased, high))
+            for member in orbits[cased[index]]
+        ]
+        if not more:
+            return self
+        return CodePoints.of([(low, high - 1) for low, high in self.ranges()] + more)
+
+
+ALL = CodePoints((0, CODE_POINTS))
+NONE = CodePoints(())
+
+
+def loose(name: str) -> str:
+    """The form in which names are compared."""
+    return name.lower().replace(" ", "").replace("_", "").replace("-", "")
+
+
+@cache
+def _data() -> dict[str, Any]:
+    packed = Path(__file__).with_name("unicode16.bin").read_bytes()
+    data: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return data
+
+
+@cache
+def _orbits() -> tuple[list[int], dict[int, list[int]]]:
+    """All code points that fold, in order, and the orbit of each of them."""
+    orbits: list[list[int]] = _data()["fold"]
+    of_member = {member: orbit for orbit in orbits for member in orbit}
+    return sorted(of_member), of_member
+
+
+@cache
+def _names(prop: str) -> dict[str, list[int]]:
+    """Loose name, short and long, → deltas."""
+    return {loose(name): deltas for *names, deltas in _data()[prop] for name in names}
+
+
+# Groups of general categories, and the aliases that are neither their short nor their long names.
+_GROUPS = {
+    "c": ("cc", "cf", "cs", "co", "cn"),
+    "l": ("lu", "ll", "lt", "lm", "lo"),
+    "lc": ("lu", "ll", "lt"),
+    "m": ("mn", "mc", "me"),
+    "n": ("nd", "nl", "no"),
+    "p": ("pc", "pd", "ps", "pe", "pi", "pf", "po"),
+    "s": ("sm", "sc", "sk", "so"),
+    "z": ("zs", "zl", "zp"),
+}
+_CATEGORY_ALIASES = {
+    "other": "c",
+    "letter": "l",
+    "casedletter": "lc",
+    "mark": "m",
+    "combiningmark": "m",
+    "number": "n",
+    "punctuation": "p",
+    "punct": "p",
+    "symbol": "s",
+    "separator": "z",
+    "digit": "nd",
+    "cntrl": "cc",
+}
+
+
+@cache
+def _category(name: str) -> CodePoints | None:
+    name = _CATEGORY_ALIASES.get(name, name)
+    if name in _GROUPS:
+        return CodePoints.of(
+            (low, high - 1)
+            for member in _GROUPS[name]
+            for low, high in _table("category", member).ranges()
+        )
+    return _table("category", name) if name in _names("category") else None
+
+
+@cache
+def _table(prop: str, name: str) -> CodePoints:
+    deltas = _names(prop)[name]
+    bounds: list[int] = []
+    end = 0
+    for gap, extra in zip(deltas[::2], deltas[1::2], strict=True):
+        start = end + gap
+        end = start + extra + 1
+        bounds += [start, end]
+    return CodePoints(tuple(bounds))
+
+
+@cache
+def binary(name: str) -> CodePoints | None:
+    """The set of a binary property, or None where the name is unknown."""
+    if name == "any":
+        return ALL
+    if name == "ascii":
+        return CodePoints((0, 0x80))
+    if name == "assigned":
+        return ~_table("category", "cn")
+    return _table("binary", name) if name in _names("binary") else None
+
+
+def named(name: str) -> CodePoints | None:
+    """\\p{name}: a general category, a script or a binary property, or None where unknown."""
+    name = loose(name)
+    category = _category(name)
+    if category is not None:
+        return category
+    if name in _names("script"):
+        return _table("script", name)
+    return binary(name)
+
+
+def valued(prop: str, value: str) -> CodePoints | None:
+    """\\p{prop=value}, or None where the property or the value is unknown."""
+    prop, value = loose(prop), loose(value)
+    if prop in ("gc", "generalcategory"):
+        return _category(value)
+    if prop in ("sc", "script"):
+        return _table("script", value) if value in _names("script") else None
+    if prop in ("scx", "scriptextensions"):
+        return _table("script_extensions", value) if value in _names("script") else None
+    return None
+
+
+@cache
+def digit() -> CodePoints:
+    """\\d"""
+    return _table("category", "nd")
+
+
+@cache
+def space() -> CodePoints:
+    """\\s"""
+    return _table("binary", "whitespace")
+
+
+@cache
+def word() -> CodePoints:
+    """\\w (UTS #18, annex C)"""
+    parts = [_table("binary", "alphabetic"), _table("binary", "joincontrol"), digit()]
+    parts += [_table("category", name) for name in ("mn", "mc", "me", "pc")]
+    return CodePoints.of((low, high - 1) for part in parts for low, high in part.ranges())

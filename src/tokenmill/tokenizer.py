@@ -1,0 +1,402 @@
+"""Text ↔ ids: the public face of a tokenizer. Each method checks, makes one native call, wraps."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tokenmill import arguments
+from tokenmill.errors import UnknownIdError, VocabularyError
+from tokenmill.files import write_whole
+from tokenmill.formats import ranks
+from tokenmill.native import _native
+from tokenmill.ragged import Ragged
+from tokenmill.schemes import pattern_of, scheme_of
+from tokenmill.stream_decoder import StreamDecoder
+from tokenmill.vocabularies import EMBEDDED, find_embedded
+
+Text: TypeAlias = str | bytes | bytearray | memoryview
+AnyText = TypeVar("AnyText", str, bytes)
+SpecialsChoice: TypeAlias = bool | Collection[str]
+
+
+class Tokenizer:
+    """A BPE tokenizer: immutable, so threads and forked processes share it freely.
+
+    >>> tokenizer = Tokenizer.load("o200k_base")
+    >>> tokenizer.encode("hello world")
+    [24912, 2375]
+    """
+
+    __slots__ = ("_core", "_digests", "_embedded", "_name", "_pattern", "_specials")
+
+    _core: _native.Core
+    _name: str
+    _pattern: str
+    _specials: Mapping[str, int]
+    _embedded: bool
+    _digests: list[bytes]
+
+    def __init__(self) -> None:
+        raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        *,
+        pattern: str | None = None,
+        specials: Mapping[str, int] | None = None,
+    ) -> Tokenizer:
+        """Loads an embedded vocabulary, by its name or an OpenAI model's, or a tiktoken rank file.
+
+        A rank file needs its `pattern` (a regular expression, or the name of a scheme such as
+        "cl100k"). `specials` maps names to ids; to an embedded vocabulary they are added.
+        """
+        name = os.fspath(name_or_path)
+        if pattern is not None and not isinstance(pattern, str):
+            raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
+        if specials is not None and not isinstance(specials, Mapping):
+            raise TypeError(f"specials must map names to ids, not {specials!r}")
+        embedded = find_embedded(name) if isinstance(name_or_path, str) else None
+        if embedded is None:
+            return cls._load_ranks(name, pattern, specials or {})
+        if pattern is not None:
+            raise ValueError(
+                f"{embedded} has its own pattern; to split text in another way, save its ranks "
+                f'with Tokenizer.load("{embedded}").save(path) and load that file with pattern=…'
+            )
+        return cls._load_embedded(embedded, specials or {})
+
+    @classmethod
+    def _load_embedded(cls, name: str, specials: Mapping[str, int]) -> Tokenizer:
+        entry = EMBEDDED[name]
+        names = {**entry.specials, **specials}
+        packed = arguments.pack_specials(names)
+        seed = secrets.randbits(64)
+        core = _native.from_image(entry.read_image(), seed, entry.scheme, *packed)
+        return cls._wrap(core, name, pattern_of(entry.scheme), names, embedded=True)
+
+    @classmethod
+    def _load_ranks(cls, name: str, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
+        path = Path(name)
+        if not path.is_file():
+            near = difflib.get_close_matches(name, EMBEDDED, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise VocabularyError(
+                f"{name!r} is neither a file nor an embedded vocabulary or OpenAI model; {hint}"
+                f"embedded are {', '.join(EMBEDDED)}"
+            )
+        tokens = ranks.read(path)
+        if pattern is None:
+            raise VocabularyError(
+                f"a rank file does not say how text is split before merging: load {path} with "
+                'pattern="…", a regular expression or one of "gpt2", "cl100k", "o200k"'
+            )
+        arrays = arguments.token_arrays(tokens, path)
+        return cls._from_arrays(arrays, pattern, dict(specials), path.stem)
+
+    @classmethod
+    def _from_arrays(
+        cls, arrays: tuple[bytes, bytes, bytes], pattern: str, specials: dict[str, int], name: str
+    ) -> Tokenizer:
+        pattern = pattern_of(pattern)
+        packed = arguments.pack_specials(specials)
+        seed = secrets.randbits(64)
+        core = _native.from_tokens(*arrays, seed, scheme_of(pattern), *packed)
+        return cls._wrap(core, name, pattern, specials, embedded=False)
+
+    @classmethod
+    def _wrap(
+        cls,
+        core: _native.Core,
+        name: str,
+        pattern: str,
+        specials: dict[str, int],
+        *,
+        embedded: bool,
+    ) -> Tokenizer:
+        _refuse_taken_ids(core, specials)
+        self = object.__new__(cls)
+        put = object.__setattr__
+        put(self, "_core", core)
+        put(self, "_name", name)
+        put(self, "_pattern", pattern)
+        put(self, "_specials", MappingProxyType(specials))
+        put(self, "_embedded", embedded)
+        put(self, "_digests", [])
+        return self
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Tokenizer cannot be changed: {name!r} stays as it is")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Tokenizer cannot be changed: {name!r} stays as it is")
+
+    # Encoding
+
+    def encode(self, text: Text, *, specials: SpecialsChoice = False) -> list[int]:
+        """The ids of a text.
+
+        With `specials=False` text that looks like a special is text; True finds all of them, a
+        set of names those.
+        """
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
+        try:
+            return self._core.encode(text, allowed)
+        except (UnicodeEncodeError, TypeError) as error:
+            return self._core.encode(arguments.repair(text, error), allowed)
+
+    def encode_array(
+        self, text: Text, *, specials: SpecialsChoice = False, dtype: DTypeLike = np.uint32
+    ) -> NDArray[Any]:
+        """The ids of a text as a numpy array of uint32, or of uint16 where all ids fit."""
+        wanted = np.dtype(dtype)
+        if wanted not in (np.dtype(np.uint32), np.dtype(np.uint16)):
+            raise ValueError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
+        narrow = wanted == np.dtype(np.uint16)
+        if narrow and self.vocab_size > 1 << 16:
+            raise ValueError(
+                f"the ids of {self._name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
+                "use dtype=numpy.uint32"
+            )
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
+        try:
+            buffer = self._core.encode_buffer(text, allowed, narrow)
+        except (UnicodeEncodeError, TypeError) as error:
+            buffer = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow)
+        return np.asarray(buffer)
+
+    def encode_batch(
+        self,
+        texts: Iterable[Text],
+        *,
+        specials: SpecialsChoice = False,
+        threads: int | None = None,
+    ) -> list[list[int]]:
+        """The ids of many texts, on all processors unless `threads` says how many."""
+        listed, allowed, count = self._batch(texts, specials, threads)
+        try:
+            return self._core.encode_batch(listed, allowed, count)
+        except (UnicodeEncodeError, TypeError):
+            return self._core.encode_batch(arguments.repair_all(listed), allowed, count)
+
+    def encode_ragged(
+        self,
+        texts: Iterable[Text],
+        *,
+        specials: SpecialsChoice = False,
+        threads: int | None = None,
+    ) -> Ragged:
+        """The ids of many texts in one numpy array, with the offsets that cut it."""
+        listed, allowed, count = self._batch(texts, specials, threads)
+        try:
+            buffers = self._core.encode_ragged(listed, allowed, count)
+        except (UnicodeEncodeError, TypeError):
+            buffers = self._core.encode_ragged(arguments.repair_all(listed), allowed, count)
+        return Ragged(*buffers)
+
+    def encode_with_offsets(
+        self, text: Text, *, specials: SpecialsChoice = False
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of a text and the span that each one covers.
+
+        Spans count characters of a str and bytes of anything else. A token that holds a part of
+        a character covers that whole character.
+        """
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
+        try:
+            return self._core.encode_with_offsets(text, allowed)
+        except (UnicodeEncodeError, TypeError) as error:
+            ids, spans = self._core.encode_with_offsets(arguments.repair(text, error), allowed)
+            starts = arguments.repaired_starts(text)
+            return ids, [(starts[start], starts[end]) for start, end in spans]
+
+    def count(self, text: Text, *, specials: SpecialsChoice = False) -> int:
+        """How many ids `encode` would give."""
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
+        try:
+            return self._core.count(text, allowed)
+        except (UnicodeEncodeError, TypeError) as error:
+            return self._core.count(arguments.repair(text, error), allowed)
+
+    def count_batch(
+        self,
+        texts: Iterable[Text],
+        *,
+        specials: SpecialsChoice = False,
+        threads: int | None = None,
+    ) -> list[int]:
+        """How many ids each of many texts has."""
+        listed, allowed, count = self._batch(texts, specials, threads)
+        try:
+            return self._core.count_batch(listed, allowed, count)
+        except (UnicodeEncodeError, TypeError):
+            return self._core.count_batch(arguments.repair_all(listed), allowed, count)
+
+    def truncate(
+        self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
+    ) -> AnyText:
+        """The longest part of a text that takes at most `max_tokens` tokens.
+
+        `side` is where the text is cut: "right" keeps the longest prefix, "left" the longest
+        suffix, on a character boundary. What is cut off is not encoded.
+        """
+        if side not in ("left", "right"):
+            raise ValueError(f'side is where to cut, "left" or "right", not {side!r}')
+        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool):
+            raise TypeError(f"max_tokens must be an int, not {max_tokens!r}")
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens must be 0 or more, not {max_tokens}")
+        limit = min(max_tokens, 1 << 62)
+        try:
+            return self._core.truncate(text, limit, side == "left")
+        except (UnicodeEncodeError, TypeError) as error:
+            repaired: AnyText = arguments.repair(text, error)
+            return self._core.truncate(repaired, limit, side == "left")
+
+    # Decoding
+
+    def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
+        """The text of ids. Bytes that are not UTF-8 are handled as `bytes.decode` does."""
+        return self.decode_bytes(ids).decode("utf-8", arguments.error_handler(errors))
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of ids."""
+        return arguments.decode(self._core, ids)
+
+    def decode_batch(self, batch: Iterable[Iterable[int]], errors: str = "replace") -> list[str]:
+        """The texts of many sequences of ids."""
+        return [self.decode(ids, errors) for ids in batch]
+
+    def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
+        """A decoder for ids that come one by one, which never gives half a character."""
+        return StreamDecoder(self._core, arguments.error_handler(errors))
+
+    # The vocabulary
+
+    @property
+    def name(self) -> str:
+        """The embedded name, or the stem of the file's."""
+        return self._name
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that cuts text into pretokens."""
+        return self._pattern
+
+    @property
+    def specials(self) -> Mapping[str, int]:
+        """The specials: name → id."""
+        return self._specials
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id: the rows that an embedding matrix needs."""
+        return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
+
+    def id_to_bytes(self, id: int) -> bytes:
+        """The bytes of one id; a special's are its name's."""
+        return self.decode_bytes([id])
+
+    def bytes_to_id(self, token: Text) -> int:
+        """The id of a token, or of a special by its name."""
+        raw = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else bytes(token)
+        found = self._core.find(raw)
+        if found >= 0:
+            return found
+        special = self._specials.get(raw.decode("utf-8", "replace"))
+        if special is None:
+            raise UnknownIdError(f"{raw[:80]!r} is not a token of {self._name}; encode() splits it")
+        return special
+
+    def is_special(self, id: int) -> bool:
+        """Whether an id is a special's."""
+        return id in self._specials.values()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the tiktoken rank file; of an embedded vocabulary exactly the original.
+
+        A rank file holds neither the pattern nor the specials.
+        """
+        write_whole(Path(path), ranks.write(arguments.tokens_of(self._core)))
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        specials = f"{len(self._specials)} special{'s'[: len(self._specials) != 1]}"
+        return f"<Tokenizer {self._name!r}: vocab_size {self.vocab_size:,}, {specials}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokenizer):
+            return NotImplemented
+        return self is other or self._digest() == other._digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest())
+
+    def _digest(self) -> bytes:
+        """What makes two tokenizers equal: tokens, pattern and specials, not the name."""
+        if not self._digests:
+            tokens, ends = self._core.tokens()
+            rest = repr((self._pattern, sorted(self._specials.items()))).encode()
+            self._digests.append(hashlib.sha256(tokens + bytes(ends) + rest).digest())
+        return self._digests[0]
+
+    def __copy__(self) -> Tokenizer:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Tokenizer:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        specials = dict(self._specials)
+        if self._embedded:
+            return Tokenizer._load_embedded, (self._name, specials)
+        tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
+        arrays = arguments.token_arrays(tokens, self._name)
+        return Tokenizer._from_arrays, (arrays, self._pattern, specials, self._name)
+
+    def _batch(
+        self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
+    ) -> tuple[list[Any], bytes | None, int]:
+        return (
+            arguments.list_texts(texts),
+            arguments.allowed_specials(specials, self._specials),
+            arguments.thread_count(threads),
+        )
+
+
+def _refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:
+    """A special may share an id with a token only if it is that token."""
+    inner = {special: id_ for special, id_ in specials.items() if id_ < core.ids_end()}
+    if not inner:
+        return
+    tokens, buffer = core.tokens()
+    ends = np.asarray(buffer)
+    free = max(core.ids_end(), 1 + max(specials.values()))
+    for special, id_ in inner.items():
+        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
+        if token not in (b"", special.encode()):
+            raise VocabularyError(
+                f"special {special!r} has id {id_}, which is token {token!r}; "
+                f"give it a free id, such as {free}"
+            )

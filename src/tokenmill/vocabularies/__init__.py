@@ -1,0 +1,121 @@
+"""Names → embedded vocabularies: OpenAI's, and which of their models use which.
+
+The images beside this file were made by `core/vocabulary/pack.py` from the rank files that OpenAI
+published (MIT licence); `Tokenizer.save` gives these files back byte for byte.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_END = "<|endoftext|>"
+_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+_END_OF_PROMPT = "<|endofprompt|>"
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """One embedded vocabulary: its image, the scheme of its pretokens and its specials."""
+
+    image: str
+    scheme: str
+    specials: Mapping[str, int] = field(default_factory=dict)
+
+    def read_image(self) -> bytes:
+        return Path(__file__).with_name(f"{self.image}.tmv").read_bytes()
+
+
+def _harmony() -> dict[str, int]:
+    named = {
+        "<|startoftext|>": 199998,
+        _END: 199999,
+        "<|return|>": 200002,
+        "<|constrain|>": 200003,
+        "<|channel|>": 200005,
+        "<|start|>": 200006,
+        "<|end|>": 200007,
+        "<|message|>": 200008,
+        "<|call|>": 200012,
+    }
+    taken = set(named.values())
+    reserved = {f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in taken}
+    # Id 200018 has two names, here as in tiktoken; it decodes to the first in sorted order.
+    return {_END_OF_PROMPT: 200018, **named, **reserved}
+
+
+_R50K = Embedded("r50k_base", "r50k", {_END: 50256})
+
+EMBEDDED: dict[str, Embedded] = {
+    "gpt2": _R50K,
+    "r50k_base": _R50K,
+    "p50k_base": Embedded("p50k_base", "r50k", {_END: 50256}),
+    "p50k_edit": Embedded(
+        "p50k_base", "r50k", {_END: 50256, **dict(zip(_FIM, range(50281, 50284), strict=True))}
+    ),
+    "cl100k_base": Embedded(
+        "cl100k_base",
+        "cl100k",
+        {
+            _END: 100257,
+            **dict(zip(_FIM, range(100258, 100261), strict=True)),
+            _END_OF_PROMPT: 100276,
+        },
+    ),
+    "o200k_base": Embedded("o200k_base", "o200k", {_END: 199999, _END_OF_PROMPT: 200018}),
+    "o200k_harmony": Embedded("o200k_base", "o200k", _harmony()),
+}
+
+# Models by the vocabulary they use, as tiktoken 0.14 maps them.
+_MODELS: dict[str, str] = {
+    "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
+    "cl100k_base": (
+        "gpt-4 gpt-3.5-turbo gpt-3.5 gpt-35-turbo davinci-002 babbage-002 text-embedding-ada-002 "
+        "text-embedding-3-small text-embedding-3-large"
+    ),
+    "p50k_base": (
+        "text-davinci-003 text-davinci-002 code-davinci-002 code-davinci-001 code-cushman-002 "
+        "code-cushman-001 davinci-codex cushman-codex"
+    ),
+    "p50k_edit": "text-davinci-edit-001 code-davinci-edit-001",
+    "r50k_base": (
+        "text-davinci-001 text-curie-001 text-babbage-001 text-ada-001 davinci curie babbage ada "
+        "text-similarity-davinci-001 text-similarity-curie-001 text-similarity-babbage-001 "
+        "text-similarity-ada-001 text-search-davinci-doc-001 text-search-curie-doc-001 "
+        "text-search-babbage-doc-001 text-search-ada-doc-001 code-search-babbage-code-001 "
+        "code-search-ada-code-001"
+    ),
+    "gpt2": "gpt2 gpt-2",
+}
+MODELS: dict[str, str] = {
+    model: name for name, models in _MODELS.items() for model in models.split()
+}
+
+# Prefixes of dated or fine-tuned models; the first that fits decides.
+MODEL_PREFIXES: dict[str, str] = {
+    "o1-": "o200k_base",
+    "o3-": "o200k_base",
+    "o4-mini-": "o200k_base",
+    "gpt-5": "o200k_base",
+    "gpt-4.5-": "o200k_base",
+    "gpt-4.1-": "o200k_base",
+    "chatgpt-4o-": "o200k_base",
+    "gpt-4o-": "o200k_base",
+    "gpt-4-": "cl100k_base",
+    "gpt-3.5-turbo-": "cl100k_base",
+    "gpt-35-turbo-": "cl100k_base",
+    "gpt-oss-": "o200k_harmony",
+    "ft:gpt-4o": "o200k_base",
+    "ft:gpt-4": "cl100k_base",
+    "ft:gpt-3.5-turbo": "cl100k_base",
+    "ft:davinci-002": "cl100k_base",
+    "ft:babbage-002": "cl100k_base",
+}
+
+
+def find_embedded(name: str) -> str | None:
+    """The embedded vocabulary that a name or an OpenAI model stands for."""
+    if name in EMBEDDED:
+        return name
+    if name in MODELS:
+        return MODELS[name]
+    return next((MODEL_PREFIXES[p] for p in MODEL_PREFIXES if name.startswith(p)), None)
