@@ -1,0 +1,103 @@
+"""Long pretokens, odd vocabularies: the ids that tiktoken's merging gives, whatever the ranks are.
+
+A trained vocabulary has an order that fast merging may lean on: parts rank before wholes, and
+every token can be reached. A rank file need not have it, so here are vocabularies in random order,
+with tokens that no merge reaches, and texts of few letters, full of runs and repetitions, in which
+every shortcut that is not exact shows.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import tiktoken
+from conftest import SEED, read_ranks, write_ranks
+
+from tokenmill import Tokenizer, reference
+
+BYTES = [bytes([byte]) for byte in range(256)]
+ALL = r"(?s:.)+"
+
+
+def random_strings(rng: random.Random) -> list[bytes]:
+    """Strings of two or three letters: most lack the parts that would build them."""
+    letters = rng.choice([b"ab", b"abc", "aé".encode(), b"a "])
+    longest = rng.choice([3, 5, 9, 17])
+    count = rng.choice([5, 30, 200])
+    strings = {bytes(rng.choices(letters, k=rng.randrange(2, longest))) for _ in range(count)}
+    return _in_some_order(rng, sorted(strings))
+
+
+def runs(rng: random.Random) -> list[bytes]:
+    """Runs of one letter, of some lengths, perhaps with something at an end."""
+    lengths = rng.sample(range(2, 90), rng.randrange(1, 30))
+    strings = [b"a" * length for length in lengths]
+    strings += [b"b" + b"a" * n for n in lengths[::3]] + [b"a" * n + b"b" for n in lengths[::4]]
+    return _in_some_order(rng, strings)
+
+
+def trained(rng: random.Random) -> list[bytes]:
+    """What training gives on a random text, as it is or in another order."""
+    text = bytes(rng.choices(b"aaab ", k=400)) + b"ab" * 40 + b"a" * 70
+    return _in_some_order(rng, list(reference.train([text], ALL, 256 + 60))[256:])
+
+
+def _in_some_order(rng: random.Random, strings: list[bytes]) -> list[bytes]:
+    order = rng.choice(["as it is", "short first", "long first", "random", "random"])
+    if order == "random":
+        rng.shuffle(strings)
+    elif order != "as it is":
+        strings.sort(key=len, reverse=order == "long first")
+    return strings
+
+
+def texts(rng: random.Random) -> list[str]:
+    """Long texts of few letters: random ones, runs, periods and runs with a fault."""
+    found = []
+    for size in (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 300, 1000, 5000, 20_000):
+        period = "".join(rng.choices("abc é", k=rng.randrange(1, 9)))
+        fault = rng.randrange(size)
+        found += [
+            "a" * size,
+            "".join(rng.choices("ab", weights=[rng.choice([1, 9, 50]), 1], k=size)),
+            "".join(rng.choices("abc é", k=size)),
+            (period * size)[:size],
+            (period * size)[:fault] + "b" + (period * size)[fault:size],
+            "a" * fault + "b" + "a" * (size - fault),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("source", [random_strings, runs, trained], ids=lambda s: s.__name__)
+def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
+    for round in range(60):
+        rng = random.Random(f"{SEED} {round}")
+        strings = source(rng)
+        # The single bytes first, last or in between.
+        place = rng.choice([0, len(strings), rng.randrange(len(strings) + 1)])
+        path = write_ranks(tmp_path / "odd.tiktoken", strings[:place] + BYTES + strings[place:])
+        tokenizer = Tokenizer.load(path, pattern=ALL)
+        ranks = read_ranks(path.read_bytes())
+        encoding = tiktoken.Encoding("odd", pat_str=ALL, mergeable_ranks=ranks, special_tokens={})
+        for text in texts(rng):
+            got, expected = tokenizer.encode(text), encoding.encode_ordinary(text)
+            same = got == expected
+            assert same, f"{text[:200]!r} of {len(text)} characters TOKENMILL_SEED={SEED} {round}"
+            assert tokenizer.count(text) == len(expected)
+
+
+@pytest.mark.parametrize("size", [100, 1000, 30_000])
+def test_long_pretokens_merge_as_in_tiktoken(tokenizers, encodings, size):
+    """One pretoken each, in the real vocabularies."""
+    rng = random.Random(SEED)
+    pieces = ["a", "A", "the", "ing", "é", "中", "ß", "tion", "z", "straße", "ОК", "안", "qq"]
+    for name in ("r50k_base", "cl100k_base", "o200k_base"):
+        for _ in range(40):
+            few = rng.sample(pieces, rng.randrange(1, len(pieces)))
+            text = "".join(rng.choices(few, k=size // 3))
+            for case in (text, text.upper(), text.lower()):
+                got, expected = tokenizers[name].encode(case), encodings[name].encode_ordinary(case)
+                same = got == expected
+                assert same, f"{name}: {case[:200]!r} of {len(case)} TOKENMILL_SEED={SEED}"
