@@ -14,7 +14,7 @@ CORE_SOURCES := $(shell find core -name '*.zig')
 
 .PHONY: demo test test-core test-python lint bench build wheel clean
 
-demo: $(VENV)/installed
+demo: build
 	$(BIN)/tokenmill demo
 
 test: test-core test-python

@@ -82,6 +82,11 @@ pub const Pretokens = struct {
     }
 };
 
+test {
+    _ = @import("pretokens/program.zig");
+    _ = @import("pretokens/matcher.zig");
+}
+
 fn expectPretokens(scheme: Scheme, text: []const u8, expected: []const []const u8) !void {
     var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text);
     defer pretokens.deinit();

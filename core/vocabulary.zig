@@ -106,7 +106,7 @@ pub const Vocabulary = struct {
         var culprit: u32 = 0;
         try self.indexTokens(gpa, seed, &culprit);
         self.pairs = try .init(gpa, merge_count, seed);
-        for (merges[0..merge_count]) |merge| self.pairs.put(merge);
+        self.pairs.putAll(merges[0..merge_count]);
         return self;
     }
 
@@ -142,8 +142,16 @@ pub const Vocabulary = struct {
     fn indexTokens(self: *Vocabulary, gpa: Allocator, seed: u64, culprit: *u32) Error!void {
         for (&self.byte_ids, 0..) |*id, byte| id.* = self.ids_end + @as(u32, @intCast(byte));
         self.tokens = try .init(gpa, self.ids_end, seed);
-        for (0..self.ids_end) |index| {
-            const id: u32 = @intCast(index);
+        // Hashes of the tokens to come: their slots are on the way from memory.
+        var hashes: [16]u64 = undefined;
+        for (0..@as(usize, self.ids_end) + hashes.len) |index| {
+            const hash = hashes[index % hashes.len];
+            if (index < self.ids_end) {
+                const ahead = self.tokenBytes(@intCast(index));
+                hashes[index % hashes.len] = self.tokens.prepare(ahead);
+            }
+            if (index < hashes.len) continue;
+            const id: u32 = @intCast(index - hashes.len);
             const token = self.tokenBytes(id);
             if (token.len == 0) continue;
             culprit.* = id;
@@ -151,7 +159,7 @@ pub const Vocabulary = struct {
             self.token_len_max = @max(self.token_len_max, @as(u32, @intCast(token.len)));
             if (token.len == 1) self.byte_ids[token[0]] = id;
             if (token.len == 2) self.byte_pairs[@as(usize, token[0]) << 8 | token[1]] = id;
-            if (!self.tokens.put(self, token, id)) return error.DuplicateToken;
+            if (!self.tokens.put(self, token, id, hash)) return error.DuplicateToken;
         }
     }
 
@@ -168,7 +176,7 @@ pub const Vocabulary = struct {
             }
         }
         self.pairs = try .init(gpa, merges.items.len, seed);
-        for (merges.items) |merge| self.pairs.put(merge);
+        self.pairs.putAll(merges.items);
     }
 
     /// The id that stands for these bytes while merging: a token, or the stand-in of a byte.

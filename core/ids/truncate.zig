@@ -49,7 +49,7 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
     var reach: usize = 0;
     while (try pieces.next()) |span| {
         history.add(.{ .start = span.start, .tokens = tokens, .reach = reach });
-        if (pieces.matcher) |matcher| reach = @max(reach, matcher.reach);
+        if (pieces.matcher) |*matcher| reach = @max(reach, matcher.reach);
         const piece = text[span.start..span.end];
         if (piece.len > edge.len_min) {
             const found = try edge.prefixEnd(encoder, piece, tokens_max - tokens);

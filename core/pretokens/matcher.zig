@@ -66,8 +66,10 @@ pub const Matcher = struct {
     /// for a match; tests set it to 0.
     free_steps_max: u32 = 256,
 
-    /// The value of `steps` from which on this attempt remembers.
+    /// The value of `steps` from which on outcomes are remembered, now and in this attempt. A
+    /// look-behind is bounded and has free steps of its own: 900 MB for a loop over 1 MB otherwise.
     free_steps_end: u64 = 0,
+    attempt_free_steps_end: u64 = 0,
     /// The farthest `reach` so far; what is remembered may depend on all of it.
     reach_max: usize = 0,
     stack: std.ArrayList(Frame) = .empty,
@@ -108,7 +110,8 @@ pub const Matcher = struct {
         while (offset < self.text.len) {
             const char = unicode.decode(self.text, offset);
             self.see(offset, char);
-            self.free_steps_end = self.steps + self.free_steps_max;
+            self.attempt_free_steps_end = self.steps + self.free_steps_max;
+            self.free_steps_end = self.attempt_free_steps_end;
             for (self.program.entriesOf(char.code_point)) |entry| {
                 const end = try self.run(.{ .pc = entry, .offset = offset }) orelse continue;
                 if (end > offset) return .{ .start = offset, .end = end };
@@ -149,19 +152,12 @@ pub const Matcher = struct {
                     state.pc = instruction.a;
                     break :jump true;
                 },
-                .peek_ahead => peek: {
-                    state.pc += 1;
-                    break :peek program.has(instruction.set, self.classAt(state.offset));
-                },
-                .peek_behind => peek: {
-                    state.pc += 1;
-                    break :peek program.has(instruction.set, self.classBefore(state.offset));
-                },
-                .look_ahead, .look_ahead_not, .look_behind, .look_behind_not, .atomic => group: {
-                    try self.push(.barrier, state, self.barrier);
-                    self.barrier = self.stack.items.len - 1;
-                    state.pc += 1;
-                    break :group true;
+                .peek_ahead => self.peek(instruction.set, self.classAt(state.offset), &state),
+                .peek_behind => self.peek(instruction.set, self.classBefore(state.offset), &state),
+                .look_ahead, .look_ahead_not, .atomic => try self.startGroup(&state),
+                .look_behind, .look_behind_not => behind: {
+                    self.free_steps_end = self.steps + self.free_steps_max;
+                    break :behind try self.startGroup(&state);
                 },
                 .sub_end => try self.endGroup(&state),
             };
@@ -170,6 +166,11 @@ pub const Matcher = struct {
     }
 
     // Characters
+
+    inline fn peek(self: *const Matcher, set: u16, class: u32, state: *State) bool {
+        state.pc += 1;
+        return self.program.has(set, class);
+    }
 
     inline fn charAhead(self: *Matcher, set: u16, state: *State) bool {
         state.offset += self.memberLen(set, state.offset) orelse return false;
@@ -394,6 +395,13 @@ pub const Matcher = struct {
         return first or second;
     }
 
+    fn startGroup(self: *Matcher, state: *State) Error!bool {
+        try self.push(.barrier, state.*, self.barrier);
+        self.barrier = self.stack.items.len - 1;
+        state.pc += 1;
+        return true;
+    }
+
     /// The innermost group matches up to `state.offset`: its one outcome.
     fn endGroup(self: *Matcher, state: *State) Error!bool {
         const base = self.barrier;
@@ -406,8 +414,7 @@ pub const Matcher = struct {
             }
         }
         self.stack.shrinkRetainingCapacity(base);
-        self.barrier = frame.extra;
-        const opening = self.program.code[frame.pc];
+        const opening = self.leaveGroup(frame);
         state.pc = opening.a;
         switch (opening.op) {
             .look_ahead, .look_behind => state.offset = frame.offset,
@@ -415,6 +422,13 @@ pub const Matcher = struct {
             else => {},
         }
         return true;
+    }
+
+    /// The instruction that opened the group with this barrier.
+    fn leaveGroup(self: *Matcher, frame: Frame) *const Instruction {
+        self.barrier = frame.extra;
+        self.free_steps_end = self.attempt_free_steps_end;
+        return &self.program.code[frame.pc];
     }
 
     /// Goes back to the last choice; false if there is none left.
@@ -429,8 +443,7 @@ pub const Matcher = struct {
                 .greedy => if (try self.retryGreedy(frame, state)) return true,
                 .lazy => if (try self.retryLazy(frame, state)) return true,
                 .barrier => {
-                    self.barrier = frame.extra;
-                    const opening = self.program.code[frame.pc];
+                    const opening = self.leaveGroup(frame);
                     if (opening.op == .look_ahead_not or opening.op == .look_behind_not) {
                         state.* = .{ .pc = opening.a, .offset = frame.offset };
                         return true;
@@ -459,13 +472,9 @@ pub const Matcher = struct {
         return self.takeMore(at, more, state);
     }
 
-    inline fn push(self: *Matcher, tag: Frame.Tag, state: State, extra: usize) Error!void {
-        try self.stack.append(self.gpa, .{
-            .tag = tag,
-            .pc = state.pc,
-            .offset = state.offset,
-            .extra = extra,
-        });
+    inline fn push(self: *Matcher, tag: Frame.Tag, at: State, extra: usize) Error!void {
+        const frame: Frame = .{ .tag = tag, .pc = at.pc, .offset = at.offset, .extra = extra };
+        try self.stack.append(self.gpa, frame);
     }
 
     // Outcomes

@@ -7,6 +7,9 @@ const Allocator = std.mem.Allocator;
 const id_bits = 21;
 const Key = @Int(.unsigned, 2 * id_bits);
 
+/// How many pairs ahead a slot is fetched: more than memory takes, fewer than the cache holds.
+const prepare_distance = 16;
+
 pub const PairTable = struct {
     /// key << 22 | merged id + 1; zero is an empty slot.
     slots: []u64,
@@ -41,6 +44,20 @@ pub const PairTable = struct {
         const product = @as(u128, (key ^ self.seed) *% 0x9e37_79b9_7f4a_7c15) * self.seed;
         const folded = @as(u64, @truncate(product)) ^ @as(u64, @truncate(product >> 64));
         return @intCast(folded >> self.shift);
+    }
+
+    /// Fetches the slot of a pair that will be put in a moment.
+    pub inline fn prepare(self: *const PairTable, merge: Merge) void {
+        @prefetch(&self.slots[self.slotOf(keyOf(merge.left, merge.right))], .{ .rw = .write });
+    }
+
+    /// Puts all of them.
+    pub fn putAll(self: *PairTable, merges: []const Merge) void {
+        for (merges, 0..) |merge, index| {
+            const ahead = index + prepare_distance;
+            if (ahead < merges.len) self.prepare(merges[ahead]);
+            self.put(merge);
+        }
     }
 
     /// A pair determines its bytes and so its merge: putting it twice changes nothing.

@@ -27,9 +27,23 @@ pub const TokenTable = struct {
         gpa.free(self.slots);
     }
 
-    /// False when the token is there already. `store` gives the bytes of an id: `tokenBytes(id)`.
-    pub fn put(self: *TokenTable, store: anytype, token: []const u8, id: u32) bool {
+    /// Hashes a token that will be put in a moment and fetches its slot meanwhile: filling a table
+    /// of several megabytes waits for memory more than for anything else.
+    pub inline fn prepare(self: *const TokenTable, token: []const u8) u64 {
         const hash = hashBytes(self.seed, token);
+        @prefetch(&self.slots[@intCast(hash >> self.shift)], .{ .rw = .write });
+        return hash;
+    }
+
+    /// Puts a token with the hash that `prepare` gave; false when it is there already. `store`
+    /// gives the bytes of an id: `tokenBytes(id)`.
+    pub inline fn put(
+        self: *TokenTable,
+        store: anytype,
+        token: []const u8,
+        id: u32,
+        hash: u64,
+    ) bool {
         var index: usize = @intCast(hash >> self.shift);
         while (self.slots[index].id_plus_one != 0) : (index = (index + 1) & (self.slots.len - 1)) {
             const slot = self.slots[index];

@@ -38,6 +38,16 @@ def runs(rng: random.Random) -> list[bytes]:
     return _in_some_order(rng, strings)
 
 
+def towers(rng: random.Random) -> list[bytes]:
+    """Repetitions up to hundreds of bytes long, each of them two shorter ones: tokens that are
+    longer than any piece that merging might work on at a time."""
+    unit = rng.choice([b"a", b"ab", b"aab"])
+    counts = [1]
+    while counts[-1] * len(unit) < 600:
+        counts.append(counts[-1] + rng.choice(counts[-3:]))
+    return _in_some_order(rng, [unit * count for count in counts if len(unit * count) > 1])
+
+
 def trained(rng: random.Random) -> list[bytes]:
     """What training gives on a random text, as it is or in another order."""
     text = bytes(rng.choices(b"aaab ", k=400)) + b"ab" * 40 + b"a" * 70
@@ -61,6 +71,7 @@ def texts(rng: random.Random) -> list[str]:
         fault = rng.randrange(size)
         found += [
             "a" * size,
+            "ab" * (size // 2),
             "".join(rng.choices("ab", weights=[rng.choice([1, 9, 50]), 1], k=size)),
             "".join(rng.choices("abc é", k=size)),
             (period * size)[:size],
@@ -70,7 +81,7 @@ def texts(rng: random.Random) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("source", [random_strings, runs, trained], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("source", [random_strings, runs, towers, trained], ids=lambda s: s.__name__)
 def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
     for round in range(60):
         rng = random.Random(f"{SEED} {round}")
