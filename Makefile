@@ -40,7 +40,7 @@ src/tokenmill/_native.abi3.so: $(CORE_SOURCES) core/build.py | $(VENV)/installed
 wheel: $(VENV)/installed
 	$(BIN)/python -m build --wheel --outdir dist .
 
-bench: $(VENV)/installed
+bench:
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
 	$(BENCH_VENV)/bin/python bench/sweep.py $(BENCH_ARGS)
@@ -49,6 +49,7 @@ bench: $(VENV)/installed
 # The stamp is new when the packaging is; the core has a rule of its own.
 $(VENV)/installed: pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later, and this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo 'Setting up $(VENV) and compiling the core: about a minute.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@

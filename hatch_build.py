@@ -15,6 +15,7 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]
         # A release sets TOKENMILL_TARGET to make the wheels of other machines on this one.
         target = os.environ.get("TOKENMILL_TARGET") or native["host_target"]()
         if version == "editable":
+            target = native["host_target"]()
             native["build"](root / "src" / "tokenmill")
         else:
             library = native["build"](root / "build" / target, target)

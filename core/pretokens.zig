@@ -10,6 +10,7 @@ const Allocator = std.mem.Allocator;
 pub const r50k = @import("pretokens/r50k.zig");
 pub const cl100k = @import("pretokens/cl100k.zig");
 pub const o200k = @import("pretokens/o200k.zig");
+const runs = @import("pretokens/runs.zig");
 pub const Program = @import("pretokens/program.zig").Program;
 pub const Matcher = @import("pretokens/matcher.zig").Matcher;
 
@@ -39,6 +40,13 @@ pub fn Scanner(comptime tag: Scheme.Tag) type {
         .o200k => o200k,
         .program => unreachable,
     };
+}
+
+/// How far behind the end of a pretoken a hand-written scanner may have looked: over the rest of a
+/// run of white space, or of [U] where o200k gives one back.
+pub fn lookAhead(text: []const u8, end: usize) usize {
+    const space = runs.Space.at(text, end).end;
+    return @max(space, runs.runEnd(text, end, runs.isUpper)) - end;
 }
 
 /// The pretokens of one document, in order.

@@ -15,14 +15,14 @@ const Text = @import("python/text.zig").Text;
 
 const gpa = buffer.gpa;
 const Object = api.Object;
-const Args = [*]const *Object;
+const Args = core.Args;
 
 fn stateOf(module: *Object) *core.State {
     return @ptrCast(@alignCast(api.PyModule_GetState(module).?));
 }
 
 /// from_image(image, seed, scheme, special_names, special_lengths, special_ids) → Core
-fn fromImage(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn fromImage(module: *Object, args: Args) ?*Object {
     var image = Text.from(args[0]) orelse return null;
     defer image.release();
     const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
@@ -32,7 +32,7 @@ fn fromImage(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// from_tokens(bytes, lengths, ids, seed, scheme, special_names, special_lengths, special_ids)
-fn fromTokens(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn fromTokens(module: *Object, args: Args) ?*Object {
     var bytes = Text.from(args[0]) orelse return null;
     defer bytes.release();
     const lengths = numbersFrom(args[1]) orelse return null;
@@ -126,14 +126,15 @@ fn failVocabulary(module: *Object, failure: vocabularies.Error, culprit: u32) ?*
         error.DuplicateToken => fail(exception, "id {d} stands for two tokens", .{culprit}),
         error.TokenTooLong => fail(
             exception,
-            "the token of id {d} is longer than 65,536 bytes",
-            .{culprit},
+            "the token of id {d} is longer than {d} bytes",
+            .{ culprit, vocabularies.token_len_limit },
         ),
+        error.TooManyBytes => fail(exception, "the tokens have more than a gigabyte", .{}),
     };
 }
 
 /// split(scheme, text) → list of (start, end): the pretokens of one document, in bytes
-fn split(module: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn split(module: *Object, args: Args) ?*Object {
     var scheme = schemeFrom(module, args[0]) orelse return null;
     defer scheme.deinit(gpa);
     var text = Text.from(args[1]) orelse return null;
@@ -166,7 +167,7 @@ fn collect(
 }
 
 /// arrow_capsules(ids, offsets) → (schema, array)
-fn arrowCapsules(_: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn arrowCapsules(_: *Object, args: Args) ?*Object {
     return arrow.capsules(args[0], args[1]);
 }
 
@@ -204,10 +205,10 @@ fn free(module: *Object) callconv(.c) void {
 }
 
 const methods = [_]api.Method{
-    .{ .name = "from_image", .function = @ptrCast(&fromImage), .flags = api.METH_FASTCALL },
-    .{ .name = "from_tokens", .function = @ptrCast(&fromTokens), .flags = api.METH_FASTCALL },
-    .{ .name = "split", .function = @ptrCast(&split), .flags = api.METH_FASTCALL },
-    .{ .name = "arrow_capsules", .function = @ptrCast(&arrowCapsules), .flags = api.METH_FASTCALL },
+    core.method("from_image", 6, fromImage),
+    core.method("from_tokens", 8, fromTokens),
+    core.method("split", 2, split),
+    core.method("arrow_capsules", 2, arrowCapsules),
     .{},
 };
 var slots: [3]api.ModuleSlot = @splat(.{});

@@ -19,7 +19,7 @@ const PairTable = @import("vocabulary/pair_table.zig").PairTable;
 pub const id_limit = PairTable.id_limit - 256;
 
 /// Real tokens are at most a few hundred bytes; the limit keeps a file from lying about it.
-const token_len_limit = 1 << 16;
+pub const token_len_limit = 1 << 16;
 const bytes_len_limit = 1 << 30;
 
 /// Larger than any id, so that the lowest of several merges is one that exists.
@@ -33,6 +33,7 @@ pub const Error = error{
     /// Two ids with the same bytes, or two tokens with the same id.
     DuplicateToken,
     TokenTooLong,
+    TooManyBytes,
 };
 
 pub const Vocabulary = struct {
@@ -64,20 +65,23 @@ pub const Vocabulary = struct {
         culprit: *u32,
     ) Error!Vocabulary {
         std.debug.assert(lengths.len == ids.len);
-        if (bytes.len > bytes_len_limit) return error.TokenTooLong;
+        if (bytes.len > bytes_len_limit) return error.TooManyBytes;
         var ids_end: u32 = 0;
+        var lengths_sum: usize = 0;
         for (lengths, ids) |length, id| {
             culprit.* = id;
             if (id >= id_limit) return error.IdTooLarge;
             if (length > token_len_limit) return error.TokenTooLong;
             ids_end = @max(ids_end, id + 1);
+            lengths_sum += length;
         }
+        std.debug.assert(lengths_sum == bytes.len);
         var self = try allocate(gpa, ids_end, bytes.len);
         errdefer self.deinit(gpa);
         @memset(self.offsets, 0);
         for (lengths, ids) |length, id| {
             culprit.* = id;
-            if (self.offsets[id + 1] != 0) return error.DuplicateToken;
+            if (self.offsets[id + 1] != 0 or self.empty_id == id) return error.DuplicateToken;
             if (length == 0) {
                 if (self.empty_id != null) return error.DuplicateToken;
                 self.empty_id = id;

@@ -6,6 +6,7 @@ as can be, and the message names the seed with which it was found.
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import random
@@ -84,12 +85,17 @@ def read_corpus(path: Path, size: int) -> list[str]:
     return texts
 
 
-def brute_truncate(tokenizer: Tokenizer, text: str | bytes, max_tokens: int, side: str):
-    """All prefixes or suffixes on a character boundary, the longest first."""
+def parts(text: str | bytes, side: str) -> list[str | bytes]:
+    """All prefixes (of a text that is cut on the right) or suffixes on a character boundary, from
+    nothing to everything."""
     pieces = list(text) if isinstance(text, str) else reference.characters(text)
-    empty = text[:0]
-    for size in range(len(pieces), -1, -1):
-        part = empty.join(pieces[:size] if side == "right" else pieces[len(pieces) - size :])
-        if tokenizer.count(part) <= max_tokens:
-            return part
-    raise AssertionError("nothing has no tokens")
+    ends = [0, *itertools.accumulate(map(len, pieces if side == "right" else pieces[::-1]))]
+    return [text[:end] if side == "right" else text[len(text) - end :] for end in ends]
+
+
+def brute_truncate(
+    tokenizer: Tokenizer, text: str | bytes, max_tokens: int, side: str
+) -> str | bytes:
+    """The longest of all parts that take no more tokens."""
+    fitting = [part for part in parts(text, side) if tokenizer.count(part) <= max_tokens]
+    return fitting[-1]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import array
 import base64
 import builtins
 import inspect
+import os
 import pickle
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +25,7 @@ from tokenmill.errors import (
     UnknownSpecialError,
     VocabularyError,
 )
+from tokenmill.patterns import compile_pattern
 
 BYTES = [bytes([byte]) for byte in range(256)]
 ALL = r"(?s:.)"
@@ -167,7 +172,7 @@ def test_token_that_stands_twice_is_shown(rank_file):
 
 
 def test_rank_of_two_tokens_is_named(rank_file):
-    with raises(VocabularyError, "7", "two tokens"):
+    with raises(VocabularyError, "line 2", "b'b' has rank 7", "b'a'"):
         Tokenizer.load(rank_file("YQ== 7\nYg== 7\n"), pattern=ALL)
 
 
@@ -229,14 +234,15 @@ def test_batch_that_is_no_iterable_is_a_type_error(cl100k, method, texts):
 @pytest.mark.parametrize("method", MANY_TEXTS)
 @pytest.mark.parametrize("item", [None, 5, ["a"]], ids=str)
 def test_item_of_another_type_is_named_with_its_place(cl100k, method, item):
-    with raises(TypeError, "texts[2]", type(item).__name__, "str or bytes"):
+    with raises(TypeError, "texts[2]", "str or bytes", type(item).__name__):
         getattr(cl100k, method)(["a", b"b", item, "c"])
 
 
 @pytest.mark.parametrize("method", MANY_TEXTS)
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
 def test_thread_count_is_a_positive_int(cl100k, method, threads):
-    with raises(ValueError, "threads", "at least 1", repr(threads)):
+    kind = ValueError if type(threads) is int else TypeError
+    with raises(kind, "threads", "None for all", repr(threads)):
         getattr(cl100k, method)(["a"], threads=threads)
 
 
@@ -392,3 +398,95 @@ def test_ragged_index_out_of_range_is_named(cl100k):
     for index in (2, -3):
         with raises(IndexError, index, 2):
             ragged[index]
+
+
+# ── what is not a guess ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pattern", ["cl100k_bas", "bogus", "", "p50k edit"])
+def test_word_that_is_no_scheme_is_refused_as_a_pattern(bytes_only, pattern):
+    """As a regular expression it would match itself alone, and all other text would vanish."""
+    with raises(PatternError, repr(pattern), "cl100k", f"(?:{pattern})"):
+        Tokenizer.load(bytes_only, pattern=pattern)
+
+
+def test_embedded_names_are_schemes_too(bytes_only):
+    for name in ("gpt2", "p50k_edit", "o200k_harmony"):
+        assert Tokenizer.load(bytes_only, pattern=name).encode("a b") == [97, 32, 98]
+
+
+def test_file_named_like_a_model_is_not_taken_for_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Tokenizer.load("gpt2").save("gpt-4-mine.tiktoken")
+    with raises(VocabularyError, "gpt-4-mine.tiktoken", "cl100k_base", "pathlib.Path"):
+        Tokenizer.load("gpt-4-mine.tiktoken")
+    mine = Tokenizer.load(Path("gpt-4-mine.tiktoken"), pattern="gpt2")
+    assert mine.encode("hello world") == Tokenizer.load("gpt2").encode("hello world")
+    with raises(VocabularyError, "gpt-5/ranks", "neither a file"):
+        Tokenizer.load("gpt-5/ranks")
+
+
+def test_specials_do_not_share_an_id(bytes_only):
+    with raises(VocabularyError, "<x>", "<|endoftext|>", "50256"):
+        Tokenizer.load("gpt2", specials={"<x>": 50256})
+    with raises(VocabularyError, "'x'", "'y'", "300"):
+        Tokenizer.load(bytes_only, pattern=ALL, specials={"x": 300, "y": 300})
+
+
+@pytest.mark.parametrize("text", [np.arange(3), np.array("abc"), array.array("I", [1])], ids=repr)
+def test_numbers_are_not_text(cl100k, text):
+    for method in ONE_TEXT:
+        with raises(TypeError, "str or bytes", "decode()"):
+            getattr(cl100k, method)(text)
+    with raises(TypeError, "texts[1]", "decode()"):
+        cl100k.encode_batch(["a", text])
+
+
+def test_views_with_steps_are_text(cl100k):
+    assert cl100k.encode(memoryview(b"h-e-l-l-o")[::2]) == cl100k.encode("hello")
+    assert cl100k.encode_batch([memoryview(b"a-b")[::2]]) == [cl100k.encode("ab")]
+    assert cl100k.encode(np.frombuffer(b"h-e-l-l-o", np.uint8)[::2]) == cl100k.encode("hello")
+
+
+def test_numpy_integers_are_integers(cl100k):
+    assert cl100k.truncate("one two", np.int64(1)) == "one"
+    assert cl100k.encode_batch(["a"], threads=np.int32(2)) == [[64]]
+
+
+@pytest.mark.parametrize("token", [5, 10**11, None, ["a"]])
+def test_token_of_another_type_is_named(cl100k, token):
+    with raises(TypeError, "token", repr(token)):
+        cl100k.bytes_to_id(token)
+
+
+def test_pattern_of_a_million_steps_is_refused():
+    for pattern in (r"(a{1000}){1000}", r"(?:a?){900}b|."):
+        with raises(PatternError, "more than"):
+            compile_pattern(pattern)
+
+
+def test_save_follows_links_and_writes_to_what_is_no_file(tmp_path):
+    tokenizer = Tokenizer.load("gpt2")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    tokenizer.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").stat().st_size > 800_000
+    os.mkfifo(tmp_path / "fifo")
+    with subprocess.Popen(["wc", "-c", tmp_path / "fifo"], stdout=subprocess.PIPE) as reader:
+        tokenizer.save(tmp_path / "fifo")
+        assert reader.communicate()[0].startswith(b"8")
+    assert (tmp_path / "fifo").is_fifo()
+
+
+def test_save_error_names_the_path_that_was_given(tmp_path):
+    with raises(OSError, "nowhere/ranks"):
+        Tokenizer.load("gpt2").save(tmp_path / "nowhere" / "ranks")
+
+
+def test_subclass_is_pickled_as_itself():
+    tokenizer = OwnTokenizer.load("gpt2")
+    assert type(pickle.loads(pickle.dumps(tokenizer))) is OwnTokenizer
+
+
+class OwnTokenizer(Tokenizer):
+    """At module level, so that pickle finds it."""

@@ -135,3 +135,26 @@ def test_truncate_of_large_text_is_as_long_as_it_can_be(tokenizer, side):
             for more in range(len(part) + 1, min(len(part) + 20, len(text) + 1)):
                 longer = text[:more] if side == "right" else text[len(text) - more :]
                 assert tokenizer.count(longer) > max_tokens, (text[:50], max_tokens, more)
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+def test_truncate_of_long_runs_is_the_longest_of_all(tokenizers, name):
+    """Long pretokens are cut by another way than short ones; a cut behind one changes it."""
+    tokenizer, rng = tokenizers[name], random.Random(SEED)
+    for run, rest in (
+        (" ", "x"),
+        (" ", "\nx"),
+        ("a", " b"),
+        ("-", "\n"),
+        ("aB", ""),
+        ("你好", "!"),
+    ):
+        text = (run * 2400)[: rng.randrange(1100, 2400)] + rest
+        for side in ("right", "left"):
+            sizes = range(len(text) + 1)
+            parts = [text[:n] if side == "right" else text[len(text) - n :] for n in sizes]
+            counts = tokenizer.count_batch(parts)
+            for max_tokens in {0, 1, *rng.choices(range(max(counts) + 1), k=12)}:
+                expected = max(n for n, count in enumerate(counts) if count <= max_tokens)
+                got = len(tokenizer.truncate(text, max_tokens, side))
+                assert got == expected, f"{run!r} {len(text)} {max_tokens} {side} {SEED}"

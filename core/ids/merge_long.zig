@@ -38,24 +38,27 @@ pub fn merge(
             const pair_start = start - vocabulary.partLen(last);
             const pair = piece[pair_start .. start + vocabulary.partLen(ids[0])];
             if (!try seam.isPair(gpa, vocabulary, pair, last)) {
-                // The kept token cannot stand before this window: take it back, look further.
+                // The kept token cannot stand before this window. Half a window goes back and the
+                // window doubles, so that a long row of failures stays linear.
                 failed_start = @max(failed_start, start);
-                out.items.len -= 1;
-                start = pair_start;
-                len *= 2;
+                const back = start -| len / 2;
+                while (out.items.len > first and start > back) {
+                    start -= vocabulary.partLen(out.pop().?);
+                }
+                len = @min(2 * len, piece.len);
                 continue;
             }
         }
         if (end == piece.len) return out.appendSlice(gpa, ids);
         // What ends close to the end of a window could be otherwise with more text behind it.
-        const kept = keep(vocabulary, ids, len - len / 8 - 16);
+        const kept = keep(vocabulary, ids, end - start - len / 8 - 16);
         try out.appendSlice(gpa, ids[0..kept.count]);
         if (out.items.len - first >= ids_max) return;
         start += kept.len;
         // Small again once there is progress beyond the last trouble; else larger, so that there
         // will be.
         const progress = kept.count > 0 and start > failed_start;
-        len = if (progress) @max(merge_short.len_max, len / 2) else len * 2;
+        len = if (progress) @max(merge_short.len_max, len / 2) else @min(2 * len, piece.len);
     }
 }
 

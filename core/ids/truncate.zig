@@ -4,7 +4,9 @@
 //! the text beside it splits. So candidates are encoded, but only around the place where the
 //! tokens run out: the rest of what is kept is counted once, and what is cut off is not encoded.
 //!
-//! **Invariant** the result is on a character boundary and takes at most `tokens_max` tokens.
+//! **Invariant** the result is on a character boundary and takes at most `tokens_max` tokens. It is
+//! the longest such part unless the search would take too long (`work_max`): for a pattern that
+//! looks ahead without bound, or a run of tens of kilobytes whose tokens all shift.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,117 +15,110 @@ const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const edge = @import("truncate_edge.zig");
 
-/// A cut cannot change a hand-written scheme's pretokens this far before it: a run of white space
-/// is at most three of them, a run of letters two, and no scheme looks beyond the next run.
-const settled_count = 8;
+/// Pretokens that are remembered. A run of white space is at most three and a word in mixed case a
+/// few, so the cut never reaches further back in a hand-written scheme.
+const history_len = 16;
 
-/// A pretoken's start, the tokens before it, and how far any of those before it looked ahead.
-const Point = struct { start: usize, tokens: usize, reach: usize = 0 };
+/// Bytes that candidates may be encoded from before the search takes larger steps.
+const work_max = 16 << 20;
 
-/// A pretoken of the tail, and the tokens from it to the end of the text.
-const TailPoint = struct { start: usize, end: usize, tokens: usize };
+/// A suffix is looked for this many bytes before the pretoken in which the tokens run out.
+const suffix_reach = 256;
 
-/// The last 2 · `settled_count` pretokens.
+/// A pretoken, the tokens before it, and how far any pretoken before it looked ahead.
+const Point = struct {
+    start: usize,
+    tokens: usize,
+    reach: usize,
+
+    const start_of_text: Point = .{ .start = 0, .tokens = 0, .reach = 0 };
+};
+
 const History = struct {
-    points: [2 * settled_count]Point = undefined,
+    points: [history_len]Point = undefined,
     count: usize = 0,
 
     fn add(self: *History, point: Point) void {
-        self.points[self.count % self.points.len] = point;
+        self.points[self.count % history_len] = point;
         self.count += 1;
     }
-    /// The point `back` pretokens before the newest, or the start of the text.
-    fn before(self: *const History, back: usize) Point {
-        if (back >= self.count) return .{ .start = 0, .tokens = 0 };
-        return self.points[(self.count - 1 - back) % self.points.len];
+
+    /// The last pretoken before which nothing changes when the text is cut at `cut`.
+    fn settled(self: *const History, cut: usize) Point {
+        for (0..@min(self.count, history_len)) |back| {
+            const point = self.points[(self.count - 1 - back) % history_len];
+            if (point.start <= cut and point.reach <= cut) return point;
+        }
+        return .start_of_text;
     }
 };
+
+/// How far into the text a pretoken depends on: a cut at or behind it leaves the pretoken as it is.
+fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
+    if (pieces.matcher) |*matcher| return matcher.reach;
+    // Beyond its end a scanner looks at the rest of a run of white space or of [U] (o200k.zig), at
+    // one more character, and at a contraction.
+    return span.end + pretokens.lookAhead(pieces.text, span.end) + 8;
+}
 
 /// Length of the longest prefix that takes at most `tokens_max` tokens.
 pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     if (text.len <= tokens_max) return text.len;
     var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
     defer pieces.deinit();
-    var history: History = .{};
+    var cuts: Cuts = .{ .encoder = encoder, .text = text, .tokens_max = tokens_max };
     var tokens: usize = 0;
     var reach: usize = 0;
-    while (try pieces.next()) |span| {
-        history.add(.{ .start = span.start, .tokens = tokens, .reach = reach });
-        if (pieces.matcher) |*matcher| reach = @max(reach, matcher.reach);
-        const piece = text[span.start..span.end];
-        if (piece.len > edge.len_min) {
-            const found = try edge.prefixEnd(encoder, piece, tokens_max - tokens);
-            if (found.cut) |cut| {
-                const whole: Candidates = .init(encoder, text, tokens_max);
-                return (try whole.last(span.start + cut, 0)).?;
-            }
+    while (true) {
+        // A point begins where the search began: text that is left out before a pretoken is left
+        // out because of what follows.
+        const from = pieces.index;
+        const span = try pieces.next() orelse break;
+        cuts.history.add(.{ .start = from, .tokens = tokens, .reach = reach });
+        reach = @max(reach, reachOf(&pieces, span));
+        const high = @min(reach, text.len);
+        const pretoken = text[span.start..span.end];
+        if (pretoken.len > edge.len_min) {
+            const extended = text[span.start..@min(high, span.end + 16)];
+            const rest = tokens_max - tokens;
+            const found = try edge.prefixEnd(encoder, pretoken, extended, rest);
+            if (found.cut) |cut| return cuts.last(span.start + cut);
             tokens += found.tokens;
             continue;
         }
         var sink: ids.Count = .{};
-        try encoder.encodePretoken(piece, &sink);
+        try encoder.encodePretoken(pretoken, &sink);
         tokens += sink.count;
-        if (tokens > tokens_max) return cutNear(encoder, &pieces, &history, reach, tokens_max);
+        if (tokens > tokens_max) return cuts.last(high);
     }
     // Text that the pattern leaves out takes no tokens, so the whole fits.
     return text.len;
 }
 
-/// Tokens ran out at the newest pretoken of `history`: tries all cuts that could change that.
-fn cutNear(
-    encoder: *ids.Encoder,
-    pieces: *pretokens.Pretokens,
-    history: *const History,
-    reach: usize,
-    tokens_max: usize,
-) ids.Error!usize {
-    const text = pieces.text;
-    const restart = history.before(2 * settled_count - 1);
-    var low = @max(restart.reach, history.before(settled_count).start);
-    var high = @min(reach, text.len);
-    if (pieces.matcher == null) {
-        high = text.len;
-        for (0..settled_count) |_| {
-            const span = try pieces.next() orelse break;
-            // Far into a long pretoken no cut can help, and each try would be dear.
-            high = @min(text.len, span.start + edge.len_min);
-            if (span.end > high) break;
-        } else high = pieces.index;
-    }
-    const whole: Candidates = .init(encoder, text, tokens_max);
-    const scheme = &encoder.tokenizer.scheme;
-    if (scheme.* == .program and scheme.program.looks_behind) return (try whole.last(high, 0)).?;
-    var near = whole;
-    near.start = restart.start;
-    near.tokens = restart.tokens;
-    low = @min(low, high);
-    return try near.last(high, low) orelse (try whole.last(low, 0)).?;
-}
-
-/// Cuts of a text, counted from `start`, before which there are `tokens`.
-const Candidates = struct {
+/// The places where a text may be cut.
+const Cuts = struct {
     encoder: *ids.Encoder,
     text: []const u8,
     tokens_max: usize,
-    start: usize = 0,
-    tokens: usize = 0,
+    history: History = .{},
 
-    fn init(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) Candidates {
-        return .{ .encoder = encoder, .text = text, .tokens_max = tokens_max };
-    }
-
-    /// The last cut from `high` down to `low` that fits.
-    fn last(self: Candidates, high: usize, low: usize) ids.Error!?usize {
+    /// The last cut at or before `high` that fits.
+    fn last(self: *const Cuts, high: usize) ids.Error!usize {
+        const scheme = &self.encoder.tokenizer.scheme;
+        const looks_behind = scheme.* == .program and scheme.program.looks_behind;
         var end = high;
-        while (!isBoundary(self.text, end)) end -= 1;
-        while (end >= @max(low, self.start)) {
-            var sink: ids.Count = .{ .count = self.tokens };
-            try self.encoder.encode(self.text[self.start..end], null, &sink);
+        var work: usize = 0;
+        var step: usize = 1;
+        while (end > 0) : (end -|= step) {
+            while (!isBoundary(self.text, end)) end -= 1;
+            const from: Point = if (looks_behind) .start_of_text else self.history.settled(end);
+            var sink: ids.Count = .{ .count = from.tokens };
+            try self.encoder.encode(self.text[from.start..end], null, &sink);
             if (sink.count <= self.tokens_max) return end;
-            if (end == 0) break;
-            end -= unicode.decodeBefore(self.text, end).len;
+            work += end - from.start;
+            if (work > work_max) step *= 2;
         }
-        return null;
+        return 0;
     }
 };
 
@@ -134,62 +129,85 @@ pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) i
     defer tail.deinit();
     // Four bytes a token is usual; where tokens are longer the tail doubles until it is enough.
     var len = tokens_max *| 4 +| 64;
-    while (true) : (len *|= 2) {
+    var margin: usize = 8 * @as(usize, encoder.tokenizer.vocabulary.token_len_max);
+    while (true) {
         var start = text.len -| len;
         while (!isBoundary(text, start)) start -= 1;
-        try tail.fill(start);
-        const total = tail.points.items[0].tokens;
+        const total = try tail.walk(start);
         if (start == 0 and total <= tokens_max) return 0;
-        if (total > tokens_max) return tail.firstFit();
+        if (total <= tokens_max) {
+            len *|= 2;
+        } else if (start > 0 and margin > 0 and tail.newest().items[1].tokens <= tokens_max) {
+            // The tokens run out in the pretoken that the tail begins with, somewhere inside: it
+            // may fit from further on the left.
+            len += margin;
+            margin = 0;
+        } else return tail.firstFit();
     }
 }
 
-/// The pretokens of a tail of the text, each with the tokens from it to the end.
+/// A pretoken of the tail, and the tokens from it to the end of the text.
+const TailPoint = struct { start: usize, end: usize, tokens: usize };
+
+/// Walks over the pretokens at the end of the text. Walks from different places soon meet; where
+/// they do not (digits in threes), each one is remembered.
 const Tail = struct {
     encoder: *ids.Encoder,
     text: []const u8,
     tokens_max: usize,
-    points: std.ArrayList(TailPoint) = .empty,
+    walks: [walks_max]std.ArrayList(TailPoint) = @splat(.empty),
+    walk_count: usize = 0,
+
+    const walks_max = 4;
+    /// After so many pretokens without meeting another walk, a walk goes on to the end.
+    const patience = 64;
 
     fn deinit(self: *Tail) void {
-        self.points.deinit(self.encoder.gpa);
+        for (&self.walks) |*points| points.deinit(self.encoder.gpa);
     }
 
-    fn fill(self: *Tail, start: usize) ids.Error!void {
+    fn newest(self: *Tail) *std.ArrayList(TailPoint) {
+        return &self.walks[(self.walk_count - 1) % walks_max];
+    }
+
+    /// Walks from `start` to the end of the text; returns the tokens.
+    fn walk(self: *Tail, start: usize) ids.Error!usize {
         const gpa = self.encoder.gpa;
-        self.points.clearRetainingCapacity();
+        self.walk_count += 1;
+        const points = self.newest();
+        points.clearRetainingCapacity();
         const text = self.text[start..];
         var pieces: pretokens.Pretokens = .init(gpa, &self.encoder.tokenizer.scheme, text);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
             var sink: ids.Count = .{};
             try self.encoder.encodePretoken(text[span.start..span.end], &sink);
-            try self.points.append(gpa, .{
+            try points.append(gpa, .{
                 .start = start + span.start,
                 .end = start + span.end,
                 .tokens = sink.count,
             });
         }
         const end = self.text.len;
-        try self.points.append(gpa, .{ .start = end, .end = end, .tokens = 0 });
-        var index = self.points.items.len - 1;
+        try points.append(gpa, .{ .start = end, .end = end, .tokens = 0 });
+        var index = points.items.len - 1;
         while (index > 0) : (index -= 1) {
-            self.points.items[index - 1].tokens += self.points.items[index].tokens;
+            points.items[index - 1].tokens += points.items[index].tokens;
         }
+        return points.items[0].tokens;
     }
 
-    /// The first start around the point where the tokens run out that fits.
+    /// The first start that fits, around the pretoken where the tokens run out.
     fn firstFit(self: *Tail) ids.Error!usize {
-        const points = self.points.items;
+        const points = self.newest().items;
         var index: usize = 0;
         while (points[index].tokens > self.tokens_max) index += 1;
         const over = points[index - 1];
-        const piece = self.text[over.start..over.end];
-        const vocabulary = &self.encoder.tokenizer.vocabulary;
-        var start = over.start -| @max(256, 2 * vocabulary.token_len_max);
-        if (piece.len > edge.len_min) {
-            const budget = self.tokens_max - points[index].tokens;
-            start = over.start + try edge.suffixStart(self.encoder, piece, budget);
+        var start = over.start -| suffix_reach;
+        if (over.end - over.start > edge.len_min) {
+            const rest = self.tokens_max - points[index].tokens;
+            const pretoken = self.text[over.start..over.end];
+            start = over.start + try edge.suffixStart(self.encoder, pretoken, rest);
         }
         while (!isBoundary(self.text, start)) start += 1;
         while (!try self.fits(start)) start += unicode.decode(self.text, start).len;
@@ -204,26 +222,30 @@ const Tail = struct {
         var pieces: pretokens.Pretokens = .init(self.encoder.gpa, scheme, text);
         defer pieces.deinit();
         var sink: ids.Count = .{};
-        while (try pieces.next()) |span| {
+        var walked: usize = 0;
+        while (try pieces.next()) |span| : (walked += 1) {
             try self.encoder.encodePretoken(text[span.start..span.end], &sink);
             if (sink.count > self.tokens_max) return false;
-            // From a place where the tail's pretokens start, the rest is known.
+            // Where another walk has a pretoken, the rest is known.
             if (looks_behind) continue;
-            const rest = self.tokensFrom(start + span.end) orelse continue;
-            return sink.count + rest <= self.tokens_max;
+            const known = self.tokensFrom(start + span.end);
+            if (known) |rest| return sink.count + rest <= self.tokens_max;
+            if (walked == patience) return try self.walk(start) <= self.tokens_max;
         }
         return true;
     }
 
     fn tokensFrom(self: *const Tail, start: usize) ?usize {
-        const points = self.points.items;
-        var low: usize = 0;
-        var high = points.len;
-        while (low < high) {
-            const middle = low + (high - low) / 2;
-            if (points[middle].start < start) low = middle + 1 else high = middle;
+        for (self.walks) |points| {
+            const index = std.sort.lowerBound(TailPoint, points.items, start, compare);
+            if (index == points.items.len) continue;
+            if (points.items[index].start == start) return points.items[index].tokens;
         }
-        return if (low < points.len and points[low].start == start) points[low].tokens else null;
+        return null;
+    }
+
+    fn compare(start: usize, point: TailPoint) std.math.Order {
+        return std.math.order(start, point.start);
     }
 };
 

@@ -2,7 +2,9 @@
 //!
 //! The tokens of a part are those of the whole up to a seam where two neighbours fit (see
 //! merge_long.zig). So only the end of each candidate at the cut is encoded, and the token there
-//! is checked against its neighbour in what is known.
+//! is checked against its neighbour in what is known. The search ends after as many failures in a
+//! row as a token can have bytes: a part that fits, less its token at the cut, fits as well, so a
+//! longer one cannot follow a wider gap.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,7 +14,7 @@ const Window = @import("window.zig").Window;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// From this length on a pretoken is cut here.
-pub const len_min = 2048;
+pub const len_min = 1024;
 
 /// A candidate is joined to the known tokens this many tokens away from the cut, or a few more.
 const tokens_away = 48;
@@ -29,21 +31,32 @@ pub const Prefix = struct {
     cut: ?usize,
 };
 
-/// How long a prefix of `piece` takes at most `tokens_max` tokens.
-pub fn prefixEnd(encoder: *ids.Encoder, piece: []const u8, tokens_max: usize) ids.Error!Prefix {
-    var search: Search = .init(encoder, piece);
+/// How long a prefix of `pretoken` takes at most `tokens_max` tokens. `extended` goes on as far as
+/// the pretoken could if the text were cut behind it, as white space does.
+pub fn prefixEnd(
+    encoder: *ids.Encoder,
+    pretoken: []const u8,
+    extended: []const u8,
+    tokens_max: usize,
+) ids.Error!Prefix {
+    var search: Search = .init(encoder, extended);
     defer search.deinit();
-    try merge_long.merge(search.gpa, search.vocabulary, piece, tokens_max + 1, &search.known);
+    try merge_long.merge(search.gpa, search.vocabulary, pretoken, tokens_max + 1, &search.known);
     const count = search.known.items.len;
     if (count <= tokens_max) return .{ .tokens = count, .cut = null };
     search.known.items.len = tokens_max;
     const known_end = search.lenOf(search.known.items);
     var cut = known_end;
     var end = known_end;
-    while (end < @min(piece.len, known_end + search.reach())) {
+    while (end < extended.len and end - cut < search.vocabulary.token_len_max) {
         end += 1;
         const tokens = try search.countPrefix(end, known_end) orelse break;
         if (tokens <= tokens_max) cut = end;
+    }
+    // A pretoken that is a token as a whole is one token, even if no merges lead to it.
+    var whole = @min(extended.len, search.vocabulary.token_len_max);
+    while (tokens_max > 0 and whole > cut) : (whole -= 1) {
+        if (search.vocabulary.find(extended[0..whole]) != null) cut = whole;
     }
     return .{ .tokens = 0, .cut = cut };
 }
@@ -64,10 +77,14 @@ pub fn suffixStart(encoder: *ids.Encoder, piece: []const u8, tokens_max: usize) 
     const known_start = piece.len - search.lenOf(search.known.items);
     var cut = known_start;
     var start = known_start;
-    while (start > known_start -| search.reach()) {
+    while (start > 0 and cut - start < search.vocabulary.token_len_max) {
         start -= 1;
         const tokens = try search.countSuffix(start, known_start) orelse break;
         if (tokens <= tokens_max) cut = start;
+    }
+    var whole = piece.len -| search.vocabulary.token_len_max;
+    while (tokens_max > 0 and whole < cut) : (whole += 1) {
+        if (search.vocabulary.find(piece[whole..]) != null) cut = whole;
     }
     return cut;
 }
@@ -96,11 +113,6 @@ const Search = struct {
         self.part.deinit(self.gpa);
         self.seam.deinit(self.gpa);
         self.whole.deinit(self.gpa);
-    }
-
-    /// How many bytes further a cut may still turn out to fit.
-    fn reach(self: *const Search) usize {
-        return 2 * @as(usize, self.vocabulary.token_len_max);
     }
 
     fn lenOf(self: *const Search, tokens: []const u32) usize {

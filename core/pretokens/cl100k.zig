@@ -3,7 +3,6 @@
 //!     '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+
 //!     |\s++$|\s*[\r\n]|\s+(?!\S)|\s
 
-const std = @import("std");
 const runs = @import("runs.zig");
 
 /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.

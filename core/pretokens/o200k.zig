@@ -8,7 +8,6 @@
 //! Characters in both U and L (other letters, modifiers, marks) are what makes this one hard: the
 //! greedy [U]* gives back one of them when no pure [L] follows.
 
-const std = @import("std");
 const runs = @import("runs.zig");
 
 /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.

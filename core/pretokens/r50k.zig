@@ -2,7 +2,6 @@
 //!
 //!     '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
 
-const std = @import("std");
 const runs = @import("runs.zig");
 
 /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.

@@ -17,8 +17,6 @@ pub const Method = extern struct {
     flags: c_int = 0,
     doc: ?[*:0]const u8 = null,
 };
-pub const METH_NOARGS = 0x0004;
-pub const METH_O = 0x0008;
 pub const METH_FASTCALL = 0x0080;
 
 pub const ModuleSlot = extern struct { slot: c_int = 0, value: ?*const anyopaque = null };
@@ -53,12 +51,10 @@ pub const TPFLAGS_DEFAULT = 1 << 18;
 pub const TPFLAGS_DISALLOW_INSTANTIATION = 1 << 7;
 pub const TPFLAGS_IMMUTABLETYPE = 1 << 8;
 pub const bf_getbuffer = 1;
-pub const bf_releasebuffer = 2;
 pub const sq_length = 45;
 pub const tp_dealloc = 52;
 pub const tp_methods = 64;
 
-const flag_long = 1 << 24;
 const flag_list = 1 << 25;
 const flag_unicode = 1 << 28;
 
@@ -100,10 +96,8 @@ pub extern fn PyTuple_SetItem(*Object, Ssize, *Object) c_int;
 pub extern fn PyLong_FromUnsignedLongLong(c_ulonglong) ?*Object;
 pub extern fn PyLong_FromLongLong(c_longlong) ?*Object;
 pub extern fn PyLong_AsLongLong(*Object) c_longlong;
-pub extern fn PyLong_AsUnsignedLongLong(*Object) c_ulonglong;
 pub extern fn PyLong_AsUnsignedLongLongMask(*Object) c_ulonglong;
 pub extern fn PyBytes_FromStringAndSize(?[*]const u8, Ssize) ?*Object;
-pub extern fn PyBytes_AsString(*Object) ?[*]u8;
 pub extern fn PyUnicode_AsUTF8AndSize(*Object, *Ssize) ?[*]const u8;
 pub extern fn PyUnicode_DecodeUTF8([*]const u8, Ssize, ?[*:0]const u8) ?*Object;
 pub extern fn PyObject_GetBuffer(*Object, *Buffer, c_int) c_int;
@@ -128,9 +122,6 @@ pub fn isUnicode(object: *Object) bool {
 pub fn isList(object: *Object) bool {
     return PyType_GetFlags(object.type) & flag_list != 0;
 }
-pub fn isLong(object: *Object) bool {
-    return PyType_GetFlags(object.type) & flag_long != 0;
-}
 pub fn isNone(object: *Object) bool {
     return object == data("_Py_NoneStruct");
 }
@@ -139,9 +130,6 @@ pub fn typeError() *Object {
 }
 pub fn valueError() *Object {
     return pointer("PyExc_ValueError");
-}
-pub fn bufferError() *Object {
-    return pointer("PyExc_BufferError");
 }
 
 // On Windows a data symbol is reached through the import table.

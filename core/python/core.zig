@@ -12,7 +12,7 @@ const Texts = @import("text.zig").Texts;
 
 const gpa = buffer.gpa;
 const Object = api.Object;
-const Args = [*]const *Object;
+pub const Args = [*]const *Object;
 
 /// Below this much text, giving the GIL away costs more than it gives.
 const gil_bytes = 2048;
@@ -164,7 +164,7 @@ fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype
 }
 
 /// encode(text, allowed) → list of ids
-fn encode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn encode(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
@@ -176,7 +176,7 @@ fn encode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// encode_buffer(text, allowed, narrow) → Buffer of u32, or of u16
-fn encodeBuffer(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn encodeBuffer(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = allowedFrom(core, args[1]) orelse return null;
     const narrow = api.PyLong_AsLongLong(args[2]) != 0;
@@ -196,7 +196,7 @@ fn encodeBuffer(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// count(text, allowed) → number of ids
-fn count(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn count(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
@@ -207,7 +207,7 @@ fn count(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
-fn encodeWithOffsets(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
@@ -258,7 +258,7 @@ fn runBatch(
 }
 
 /// encode_batch(texts, allowed, threads) → list of lists
-fn encodeBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn encodeBatch(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const ragged = runBatch(core, args, .encode) orelse return null;
     defer gpa.free(ragged.ids);
@@ -278,7 +278,7 @@ fn encodeBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
-fn encodeRagged(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn encodeRagged(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const ragged = runBatch(core, args, .encode) orelse return null;
     const buffer_type = core.state().buffer_type.?;
@@ -287,7 +287,7 @@ fn encodeRagged(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// count_batch(texts, allowed, threads) → list of counts
-fn countBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn countBatch(self: *Object, args: Args) ?*Object {
     const counts = runBatch(Core.of(self), args, .count) orelse return null;
     defer gpa.free(counts);
     const list = api.PyList_New(@intCast(counts.len)) orelse return null;
@@ -302,7 +302,7 @@ fn countBatch(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
-fn truncate(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn truncate(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const tokens_max: usize = @intCast(api.PyLong_AsLongLong(args[1]));
     const left = api.PyLong_AsLongLong(args[2]) != 0;
@@ -323,7 +323,7 @@ fn truncate(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
 }
 
 /// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers
-fn decode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
+fn decode(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var bytes: std.ArrayList(u8) = .empty;
     defer bytes.deinit(gpa);
@@ -339,7 +339,10 @@ fn decode(self: *Object, args: Args, _: api.Ssize) callconv(.c) ?*Object {
         var index: api.Ssize = 0;
         // The length is asked for again each time: reading an int may run other Python code.
         while (index < api.PyList_Size(args[0])) : (index += 1) {
-            const number = api.PyLong_AsLongLong(api.PyList_GetItem(args[0], index).?);
+            const object = api.PyList_GetItem(args[0], index).?;
+            api.Py_IncRef(object);
+            const number = api.PyLong_AsLongLong(object);
+            api.Py_DecRef(object);
             if (number == -1 and api.PyErr_Occurred() != null) return null;
             if (!appendBytes(core, &bytes, number)) return null;
         }
@@ -369,8 +372,8 @@ fn failId(core: *Core, number: i64) bool {
 }
 
 /// find(bytes) → id of the token with these bytes, or -1
-fn find(self: *Object, token: *Object) callconv(.c) ?*Object {
-    var text = Text.from(token) orelse return null;
+fn find(self: *Object, args: Args) ?*Object {
+    var text = Text.from(args[0]) orelse return null;
     defer text.release();
     const id = Core.of(self).tokenizer.?.vocabulary.find(text.bytes);
     if (id) |found| return api.PyLong_FromUnsignedLongLong(found);
@@ -378,7 +381,7 @@ fn find(self: *Object, token: *Object) callconv(.c) ?*Object {
 }
 
 /// tokens() → (bytes of all tokens end to end, u32 Buffer of where each id's bytes end)
-fn tokens(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+fn tokens(self: *Object, _: Args) ?*Object {
     const core = Core.of(self);
     const vocabulary = &core.tokenizer.?.vocabulary;
     const ends = gpa.dupe(u32, vocabulary.offsets[1..]) catch return api.PyErr_NoMemory();
@@ -389,34 +392,48 @@ fn tokens(self: *Object, _: ?*Object) callconv(.c) ?*Object {
 }
 
 /// empty_id() → the id whose token has no bytes, or -1
-fn emptyId(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+fn emptyId(self: *Object, _: Args) ?*Object {
     const id = Core.of(self).tokenizer.?.vocabulary.empty_id;
     return api.PyLong_FromLongLong(id orelse -1);
 }
 
 /// ids_end() → one past the largest id of a token
-fn idsEnd(self: *Object, _: ?*Object) callconv(.c) ?*Object {
+fn idsEnd(self: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.ids_end);
 }
 
-fn method(name: [*:0]const u8, function: anytype, flags: c_int) api.Method {
-    return .{ .name = name, .function = @ptrCast(function), .flags = flags };
+/// A method of a fixed number of positional arguments; any other number is a TypeError.
+pub fn method(
+    comptime name: [:0]const u8,
+    comptime count_: api.Ssize,
+    comptime function: fn (*Object, Args) ?*Object,
+) api.Method {
+    const checked = struct {
+        fn call(self: *Object, args: Args, given: api.Ssize) callconv(.c) ?*Object {
+            if (given != count_) {
+                const message = name ++ " takes {d} arguments, not {d}";
+                return fail(api.typeError(), message, .{ count_, given });
+            }
+            return function(self, args);
+        }
+    }.call;
+    return .{ .name = name, .function = @ptrCast(&checked), .flags = api.METH_FASTCALL };
 }
 
 const methods = [_]api.Method{
-    method("encode", &encode, api.METH_FASTCALL),
-    method("encode_buffer", &encodeBuffer, api.METH_FASTCALL),
-    method("encode_with_offsets", &encodeWithOffsets, api.METH_FASTCALL),
-    method("encode_batch", &encodeBatch, api.METH_FASTCALL),
-    method("encode_ragged", &encodeRagged, api.METH_FASTCALL),
-    method("count", &count, api.METH_FASTCALL),
-    method("count_batch", &countBatch, api.METH_FASTCALL),
-    method("truncate", &truncate, api.METH_FASTCALL),
-    method("decode", &decode, api.METH_FASTCALL),
-    method("find", &find, api.METH_O),
-    method("tokens", &tokens, api.METH_NOARGS),
-    method("empty_id", &emptyId, api.METH_NOARGS),
-    method("ids_end", &idsEnd, api.METH_NOARGS),
+    method("encode", 2, encode),
+    method("encode_buffer", 3, encodeBuffer),
+    method("encode_with_offsets", 2, encodeWithOffsets),
+    method("encode_batch", 3, encodeBatch),
+    method("encode_ragged", 3, encodeRagged),
+    method("count", 2, count),
+    method("count_batch", 3, countBatch),
+    method("truncate", 3, truncate),
+    method("decode", 1, decode),
+    method("find", 1, find),
+    method("tokens", 0, tokens),
+    method("empty_id", 0, emptyId),
+    method("ids_end", 0, idsEnd),
     .{},
 };
 const slots = [_]api.TypeSlot{

@@ -1,6 +1,6 @@
 //! Python texts → bytes: a str through its UTF-8, anything bytes-like through its buffer.
 //!
-//! CPython keeps the UTF-8 with the str, so nothing is copied here. Lone surrogates raise
+//! CPython makes the UTF-8 of a non-ASCII str once and keeps it with the str. Lone surrogates raise
 //! UnicodeEncodeError, which the facade answers with a repaired str.
 
 const api = @import("api.zig");
@@ -20,6 +20,12 @@ pub const Text = struct {
         }
         var text: Text = .{ .bytes = &.{} };
         if (api.PyObject_GetBuffer(object, &text.view, api.BUF_SIMPLE) < 0) return null;
+        if (text.view.itemsize != 1) {
+            // Numbers are not text: the facade says so with the value.
+            text.release();
+            api.PyErr_SetString(api.typeError(), "a text has items of one byte");
+            return null;
+        }
         if (text.view.len > 0) {
             text.bytes = @as([*]const u8, @ptrCast(text.view.buf.?))[0..@intCast(text.view.len)];
         }
@@ -50,11 +56,13 @@ pub const Texts = struct {
                 self.release(index);
                 return null;
             };
+            // Asking for a buffer may run Python code that takes the object out of the list.
+            api.Py_IncRef(object);
             self.texts[index] = Text.from(object) orelse {
+                api.Py_DecRef(object);
                 self.release(index);
                 return null;
             };
-            api.Py_IncRef(object);
             self.objects[index] = object;
             self.slices[index] = self.texts[index].bytes;
         }

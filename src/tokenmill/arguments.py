@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import operator
 import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import UnknownIdError, UnknownSpecialError, VocabularyError
+from tokenmill.errors import (
+    TokenmillError,
+    UnknownIdError,
+    UnknownSpecialError,
+    VocabularyError,
+)
 from tokenmill.native import _native
 
 _THREADS_MAX = 256
@@ -21,11 +26,11 @@ def repair(text: Any, error: Exception) -> Any:
 
     A surrogate pair becomes its character, a lone surrogate U+FFFD.
     """
+    if isinstance(error, TokenmillError):
+        raise error
     if isinstance(text, str):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(error, TypeError):
-        raise TypeError(f"a text is a str or bytes-like, not {_shown(text)}") from None
-    raise error
+    return _contiguous(text, "a text")
 
 
 def repaired_starts(text: Any) -> list[int]:
@@ -42,20 +47,28 @@ def repaired_starts(text: Any) -> list[int]:
     return [*starts, index]
 
 
-def repair_all(texts: list[Any]) -> list[Any]:
+def repair_all(texts: list[Any], error: Exception) -> list[Any]:
     """The texts of a batch, repaired; an item that is no text is named with its place."""
-    repaired = []
-    for index, text in enumerate(texts):
-        if isinstance(text, str):
-            text = repair(text, ValueError())
-        else:
-            try:
-                memoryview(text)
-            except TypeError:
-                message = f"texts[{index}] is {_shown(text)}; a text is a str or bytes-like"
-                raise TypeError(message) from None
-        repaired.append(text)
-    return repaired
+    if isinstance(error, TokenmillError):
+        raise error
+    return [
+        repair(text, error) if isinstance(text, str) else _contiguous(text, f"texts[{index}]")
+        for index, text in enumerate(texts)
+    ]
+
+
+def _contiguous(text: Any, name: str) -> bytes | memoryview:
+    """Bytes that lie side by side; a view with steps is copied."""
+    try:
+        view = memoryview(text)
+    except TypeError:
+        raise TypeError(f"{name} must be a str or bytes-like, not {_shown(text)}") from None
+    if view.itemsize != 1:
+        raise TypeError(
+            f"{name} must be a str or bytes-like, not {_shown(text)} whose items have "
+            f"{view.itemsize} bytes; ids are turned into text by decode()"
+        )
+    return view if view.c_contiguous else view.tobytes()
 
 
 def list_texts(texts: Any) -> list[Any]:
@@ -65,6 +78,8 @@ def list_texts(texts: Any) -> list[Any]:
             f"texts must be a list of texts, not one {type(texts).__name__}; "
             "for one text use the method without _batch or _ragged, or [text]"
         )
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"texts must be a list of texts, not {_shown(texts)}")
     return texts if type(texts) is list else list(texts)
 
 
@@ -72,9 +87,17 @@ def thread_count(threads: Any) -> int:
     """How many threads to use: all processors that this process may use, unless told."""
     if threads is None:
         return min(_THREADS_MAX, processor_count())
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise ValueError(f"threads must be an int of at least 1, or None for all, not {threads!r}")
-    return min(_THREADS_MAX, threads)
+    return min(_THREADS_MAX, whole_number(threads, "threads", 1, " (None for all processors)"))
+
+
+def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
+    """An int, numpy's included, that is not too small."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int{more}, not {value!r}")
+    number = operator.index(value)
+    if number < least:
+        raise ValueError(f"{name} must be {least} or more{more}, not {number}")
+    return number
 
 
 def processor_count() -> int:
@@ -95,7 +118,7 @@ def allowed_specials(choice: Any, names: Collection[str]) -> bytes | None:
             "for one special use {name}"
         )
     for name in choice:
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             known = ", ".join(sorted(names)[:8]) or "none"
             more = ", …" if len(names) > 8 else ""
             raise UnknownSpecialError(f"no special is called {name!r}; there are: {known}{more}")
@@ -109,8 +132,8 @@ def pack_specials(specials: Mapping[str, int]) -> tuple[bytes, bytes, bytes]:
     for name, id_ in specials.items():
         if not isinstance(name, str) or not name:
             raise VocabularyError(f"a special's name is a str of at least one character: {name!r}")
-        if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < 1 << 32:
-            raise VocabularyError(f"special {name!r} needs an id from 0 to 4,294,967,295: {id_!r}")
+        if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < 1 << 31:
+            raise VocabularyError(f"special {name!r} needs an id from 0 to 2,147,483,647: {id_!r}")
     try:
         encoded = sorted((name.encode(), id_) for name, id_ in specials.items())
     except UnicodeEncodeError as error:
@@ -156,7 +179,9 @@ def decode(core: _native.Core, ids: Any) -> bytes:
         return core.decode(listed)
     except OverflowError:
         huge = next(id_ for id_ in listed if not -(1 << 63) <= id_ < 1 << 63)
-        raise UnknownIdError(f"id {huge} is not in this vocabulary") from None
+        raise UnknownIdError(
+            f"id {huge} is not in this vocabulary, whose tokens end before id {core.ids_end()}"
+        ) from None
     except TypeError:
         for index, id_ in enumerate(listed):
             if not hasattr(id_, "__index__"):
@@ -167,8 +192,10 @@ def decode(core: _native.Core, ids: Any) -> bytes:
 def error_handler(errors: str) -> str:
     """A name that `bytes.decode` accepts for its errors."""
     try:
-        codecs.lookup_error(errors)
-    except (LookupError, TypeError):
+        b"\xff".decode("utf-8", errors)
+    except UnicodeDecodeError:
+        return errors
+    except (LookupError, TypeError, ValueError):
         raise ValueError(
             f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '
             f"not {errors!r}"

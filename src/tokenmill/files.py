@@ -8,9 +8,22 @@ from pathlib import Path
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file under another name, flushes it to the disk, and renames it.
 
-    Whatever happens meanwhile, nothing half-written stands under the final name.
+    Whatever happens meanwhile, nothing half-written stands under the final name. A link is
+    followed; what is not a regular file, such as /dev/stdout, is written to as it is.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
+    except OSError as error:
+        # The error names the temporary file, of which the caller knows nothing.
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -21,7 +34,7 @@ def write_whole(path: Path, data: bytes) -> None:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

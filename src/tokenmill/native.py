@@ -1,5 +1,13 @@
 """The one place that imports the native core, and says how to build it when it is not there."""
 
+import sysconfig
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError(
+        "tokenmill has no build for free-threaded Python yet, whose objects look different; "
+        "use a CPython with the GIL (its work runs without the GIL there, too)"
+    )
+
 try:
     from tokenmill import _native
 except ImportError as error:

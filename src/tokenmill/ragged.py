@@ -28,12 +28,16 @@ class Ragged:
         self._offsets_buffer = offsets
         self.ids = np.asarray(ids)
         self.offsets = np.asarray(offsets)
+        # Arrow trusts the offsets, so nobody may change them.
+        self.offsets.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> NDArray[np.uint32]:
         count = len(self)
+        if not hasattr(index, "__index__"):
+            raise TypeError(f"a text is chosen by its number, not by {index!r}")
         if not -count <= index < count:
             raise IndexError(f"text {index} was asked for, and there are {count}")
         index %= count

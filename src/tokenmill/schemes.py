@@ -4,7 +4,11 @@ A scheme is known by its name or by its exact pattern; nothing is guessed from a
 merely looks similar. Every other pattern is compiled for the general engine.
 """
 
+import re
+
+from tokenmill.errors import PatternError
 from tokenmill.patterns import compile_pattern
+from tokenmill.vocabularies import EMBEDDED
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
@@ -30,17 +34,22 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_ALIASES = {"gpt2": "r50k", "r50k_base": "r50k", "p50k": "r50k", "p50k_base": "r50k"} | {
-    "cl100k_base": "cl100k",
-    "o200k_base": "o200k",
-    "o200k_harmony": "o200k",
-}
+_ALIASES = {name: entry.scheme for name, entry in EMBEDDED.items()}
 
 
 def pattern_of(pattern: str) -> str:
     """The pattern that a scheme's name stands for; a pattern stands for itself."""
     name = _ALIASES.get(pattern, pattern)
-    return PATTERNS[name][0] if name in PATTERNS else pattern
+    if name in PATTERNS:
+        return PATTERNS[name][0]
+    if re.fullmatch(r"[\w -]*", pattern):
+        # As a pattern it would match only itself, and all other text would be left out.
+        names = ", ".join((*PATTERNS, *_ALIASES))
+        raise PatternError(
+            f"{pattern!r} is not the name of a scheme; there are {names}. "
+            f"If it is meant as a regular expression, write {'(?:' + pattern + ')'!r}"
+        )
+    return pattern
 
 
 def scheme_of(pattern: str) -> str | bytes:

@@ -22,7 +22,7 @@ from tokenmill.native import _native
 from tokenmill.ragged import Ragged
 from tokenmill.schemes import pattern_of, scheme_of
 from tokenmill.stream_decoder import StreamDecoder
-from tokenmill.vocabularies import EMBEDDED, find_embedded
+from tokenmill.vocabularies import EMBEDDED, MODELS, find_embedded
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 AnyText = TypeVar("AnyText", str, bytes)
@@ -46,7 +46,7 @@ class Tokenizer:
     _embedded: bool
     _digests: list[bytes]
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
 
     @classmethod
@@ -62,16 +62,23 @@ class Tokenizer:
         A rank file needs its `pattern` (a regular expression, or the name of a scheme such as
         "cl100k"). `specials` maps names to ids; to an embedded vocabulary they are added.
         """
+        if not isinstance(name_or_path, str | os.PathLike):
+            raise TypeError(f"name_or_path must be a str or a path, not {name_or_path!r}")
         name = os.fspath(name_or_path)
         if pattern is not None and not isinstance(pattern, str):
             raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
         if specials is not None and not isinstance(specials, Mapping):
             raise TypeError(f"specials must map names to ids, not {specials!r}")
         embedded = find_embedded(name) if isinstance(name_or_path, str) else None
+        if embedded is not None and Path(name).is_file():
+            raise VocabularyError(
+                f"{name!r} is a file and also stands for {embedded}; for the file write "
+                f"pathlib.Path({name!r}), for the vocabulary {embedded!r} in another folder"
+            )
         if embedded is None:
             return cls._load_ranks(name, pattern, specials or {})
         if pattern is not None:
-            raise ValueError(
+            raise VocabularyError(
                 f"{embedded} has its own pattern; to split text in another way, save its ranks "
                 f'with Tokenizer.load("{embedded}").save(path) and load that file with pattern=…'
             )
@@ -81,6 +88,7 @@ class Tokenizer:
     def _load_embedded(cls, name: str, specials: Mapping[str, int]) -> Tokenizer:
         entry = EMBEDDED[name]
         names = {**entry.specials, **specials}
+        _refuse_shared_ids(names, {k: v for k, v in specials.items() if k not in entry.specials})
         packed = arguments.pack_specials(names)
         seed = secrets.randbits(64)
         core = _native.from_image(entry.read_image(), seed, entry.scheme, *packed)
@@ -89,8 +97,11 @@ class Tokenizer:
     @classmethod
     def _load_ranks(cls, name: str, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
         path = Path(name)
+        if name and path.exists() and not path.is_file():
+            kind = "a folder" if path.is_dir() else "not a regular file"
+            raise VocabularyError(f"{name!r} is {kind}, and so neither a file nor a name to load")
         if not path.is_file():
-            near = difflib.get_close_matches(name, EMBEDDED, 1)
+            near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise VocabularyError(
                 f"{name!r} is neither a file nor an embedded vocabulary or OpenAI model; {hint}"
@@ -110,6 +121,7 @@ class Tokenizer:
         cls, arrays: tuple[bytes, bytes, bytes], pattern: str, specials: dict[str, int], name: str
     ) -> Tokenizer:
         pattern = pattern_of(pattern)
+        _refuse_shared_ids(specials, specials)
         packed = arguments.pack_specials(specials)
         seed = secrets.randbits(64)
         core = _native.from_tokens(*arrays, seed, scheme_of(pattern), *packed)
@@ -155,7 +167,7 @@ class Tokenizer:
         )
         try:
             return self._core.encode(text, allowed)
-        except (UnicodeEncodeError, TypeError) as error:
+        except (ValueError, TypeError, BufferError) as error:
             return self._core.encode(arguments.repair(text, error), allowed)
 
     def encode_array(
@@ -176,7 +188,7 @@ class Tokenizer:
         )
         try:
             buffer = self._core.encode_buffer(text, allowed, narrow)
-        except (UnicodeEncodeError, TypeError) as error:
+        except (ValueError, TypeError, BufferError) as error:
             buffer = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow)
         return np.asarray(buffer)
 
@@ -191,8 +203,8 @@ class Tokenizer:
         listed, allowed, count = self._batch(texts, specials, threads)
         try:
             return self._core.encode_batch(listed, allowed, count)
-        except (UnicodeEncodeError, TypeError):
-            return self._core.encode_batch(arguments.repair_all(listed), allowed, count)
+        except (ValueError, TypeError, BufferError) as error:
+            return self._core.encode_batch(arguments.repair_all(listed, error), allowed, count)
 
     def encode_ragged(
         self,
@@ -205,8 +217,8 @@ class Tokenizer:
         listed, allowed, count = self._batch(texts, specials, threads)
         try:
             buffers = self._core.encode_ragged(listed, allowed, count)
-        except (UnicodeEncodeError, TypeError):
-            buffers = self._core.encode_ragged(arguments.repair_all(listed), allowed, count)
+        except (ValueError, TypeError, BufferError) as error:
+            buffers = self._core.encode_ragged(arguments.repair_all(listed, error), allowed, count)
         return Ragged(*buffers)
 
     def encode_with_offsets(
@@ -222,7 +234,7 @@ class Tokenizer:
         )
         try:
             return self._core.encode_with_offsets(text, allowed)
-        except (UnicodeEncodeError, TypeError) as error:
+        except (ValueError, TypeError, BufferError) as error:
             ids, spans = self._core.encode_with_offsets(arguments.repair(text, error), allowed)
             starts = arguments.repaired_starts(text)
             return ids, [(starts[start], starts[end]) for start, end in spans]
@@ -234,7 +246,7 @@ class Tokenizer:
         )
         try:
             return self._core.count(text, allowed)
-        except (UnicodeEncodeError, TypeError) as error:
+        except (ValueError, TypeError, BufferError) as error:
             return self._core.count(arguments.repair(text, error), allowed)
 
     def count_batch(
@@ -248,8 +260,8 @@ class Tokenizer:
         listed, allowed, count = self._batch(texts, specials, threads)
         try:
             return self._core.count_batch(listed, allowed, count)
-        except (UnicodeEncodeError, TypeError):
-            return self._core.count_batch(arguments.repair_all(listed), allowed, count)
+        except (ValueError, TypeError, BufferError) as error:
+            return self._core.count_batch(arguments.repair_all(listed, error), allowed, count)
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
@@ -261,14 +273,10 @@ class Tokenizer:
         """
         if side not in ("left", "right"):
             raise ValueError(f'side is where to cut, "left" or "right", not {side!r}')
-        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool):
-            raise TypeError(f"max_tokens must be an int, not {max_tokens!r}")
-        if max_tokens < 0:
-            raise ValueError(f"max_tokens must be 0 or more, not {max_tokens}")
-        limit = min(max_tokens, 1 << 62)
+        limit = min(arguments.whole_number(max_tokens, "max_tokens", 0), 1 << 62)
         try:
             return self._core.truncate(text, limit, side == "left")
-        except (UnicodeEncodeError, TypeError) as error:
+        except (ValueError, TypeError, BufferError) as error:
             repaired: AnyText = arguments.repair(text, error)
             return self._core.truncate(repaired, limit, side == "left")
 
@@ -318,11 +326,13 @@ class Tokenizer:
 
     def bytes_to_id(self, token: Text) -> int:
         """The id of a token, or of a special by its name."""
+        if not isinstance(token, str | bytes | bytearray | memoryview):
+            raise TypeError(f"a token is bytes or a str, not {token!r}")
         raw = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else bytes(token)
         found = self._core.find(raw)
         if found >= 0:
             return found
-        special = self._specials.get(raw.decode("utf-8", "replace"))
+        special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
             raise UnknownIdError(f"{raw[:80]!r} is not a token of {self._name}; encode() splits it")
         return special
@@ -357,7 +367,8 @@ class Tokenizer:
         """What makes two tokenizers equal: tokens, pattern and specials, not the name."""
         if not self._digests:
             tokens, ends = self._core.tokens()
-            rest = repr((self._pattern, sorted(self._specials.items()))).encode()
+            more = (self._pattern, sorted(self._specials.items()), self._core.empty_id())
+            rest = repr(more).encode()
             self._digests.append(hashlib.sha256(tokens + bytes(ends) + rest).digest())
         return self._digests[0]
 
@@ -370,10 +381,10 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         specials = dict(self._specials)
         if self._embedded:
-            return Tokenizer._load_embedded, (self._name, specials)
+            return type(self)._load_embedded, (self._name, specials)
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
         arrays = arguments.token_arrays(tokens, self._name)
-        return Tokenizer._from_arrays, (arrays, self._pattern, specials, self._name)
+        return type(self)._from_arrays, (arrays, self._pattern, specials, self._name)
 
     def _batch(
         self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
@@ -383,6 +394,14 @@ class Tokenizer:
             arguments.allowed_specials(specials, self._specials),
             arguments.thread_count(threads),
         )
+
+
+def _refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:
+    """A special that is added has an id of its own: an id decodes to one name."""
+    for name, id_ in added.items():
+        for other, other_id in specials.items():
+            if other != name and other_id == id_:
+                raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
 
 
 def _refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:

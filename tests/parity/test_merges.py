@@ -9,14 +9,17 @@ every shortcut that is not exact shows.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tiktoken
+from compare import parts
 from conftest import SEED, read_ranks, write_ranks
 
 from tokenmill import Tokenizer, reference
 
+Source = Callable[[random.Random], list[bytes]]
 BYTES = [bytes([byte]) for byte in range(256)]
 ALL = r"(?s:.)+"
 
@@ -63,6 +66,11 @@ def _in_some_order(rng: random.Random, strings: list[bytes]) -> list[bytes]:
     return strings
 
 
+each_source = pytest.mark.parametrize(
+    "source", [random_strings, runs, towers, trained], ids=lambda source: source.__name__
+)
+
+
 def texts(rng: random.Random) -> list[str]:
     """Long texts of few letters: random ones, runs, periods and runs with a fault."""
     found = []
@@ -81,14 +89,18 @@ def texts(rng: random.Random) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("source", [random_strings, runs, towers, trained], ids=lambda s: s.__name__)
+def vocabulary(rng: random.Random, source: Source) -> list[bytes]:
+    """The tokens of a source, with the single bytes before, behind or among them."""
+    strings = source(rng)
+    place = rng.choice([0, len(strings), rng.randrange(len(strings) + 1)])
+    return strings[:place] + BYTES + strings[place:]
+
+
+@each_source
 def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
     for round in range(60):
         rng = random.Random(f"{SEED} {round}")
-        strings = source(rng)
-        # The single bytes first, last or in between.
-        place = rng.choice([0, len(strings), rng.randrange(len(strings) + 1)])
-        path = write_ranks(tmp_path / "odd.tiktoken", strings[:place] + BYTES + strings[place:])
+        path = write_ranks(tmp_path / "odd.tiktoken", vocabulary(rng, source))
         tokenizer = Tokenizer.load(path, pattern=ALL)
         ranks = read_ranks(path.read_bytes())
         encoding = tiktoken.Encoding("odd", pat_str=ALL, mergeable_ranks=ranks, special_tokens={})
@@ -97,6 +109,27 @@ def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
             same = got == expected
             assert same, f"{text[:200]!r} of {len(text)} characters TOKENMILL_SEED={SEED} {round}"
             assert tokenizer.count(text) == len(expected)
+
+
+@each_source
+def test_any_ranks_truncate_to_the_longest_part(tmp_path: Path, source):
+    """Of long pretokens, too, where most parts cannot be tried."""
+    for round in range(4):
+        rng = random.Random(f"{SEED} {round}")
+        path = write_ranks(tmp_path / "odd.tiktoken", vocabulary(rng, source))
+        tokenizer = Tokenizer.load(path, pattern=rng.choice([ALL, r"[ab]+|.", r"\s+(?!\S)|\S+|."]))
+        for text in rng.sample([t[:1300] for t in texts(rng) if len(t) >= 1000], 2):
+            for side in ("right", "left"):
+                every = parts(text, side)
+                counts = tokenizer.count_batch(every)
+                for max_tokens in {0, 1, 2, 3, *rng.choices(range(counts[-1] + 1), k=20)}:
+                    expected = max(i for i, count in enumerate(counts) if count <= max_tokens)
+                    got = tokenizer.truncate(text, max_tokens, side)
+                    same = got == every[expected]
+                    assert same, (
+                        f"{len(got)} characters, not {expected}, for {max_tokens} tokens, cut on "
+                        f"the {side}: {text!r} TOKENMILL_SEED={SEED} {round}"
+                    )
 
 
 @pytest.mark.parametrize("size", [100, 1000, 30_000])
@@ -112,3 +145,29 @@ def test_long_pretokens_merge_as_in_tiktoken(tokenizers, encodings, size):
                 got, expected = tokenizers[name].encode(case), encodings[name].encode_ordinary(case)
                 same = got == expected
                 assert same, f"{name}: {case[:200]!r} of {len(case)} TOKENMILL_SEED={SEED}"
+
+
+def falling_chain(letters: bytes) -> tuple[bytes, list[bytes]]:
+    """A text in which each pair of neighbours is a token and ranks fall from left to right."""
+    # A walk over all ordered pairs of letters, each taken once (Hierholzer).
+    after = {a: [b for b in letters if b != a] for a in letters}
+    stack, trail = [letters[0]], []
+    while stack:
+        if after[stack[-1]]:
+            stack.append(after[stack[-1]].pop())
+        else:
+            trail.append(stack.pop())
+    text = bytes(trail)
+    return text, [text[i : i + 2] for i in range(len(text) - 2, -1, -1)]
+
+
+def test_chain_that_only_its_end_decides_merges_as_in_tiktoken(tmp_path: Path):
+    """Every seam in it fails, back to its start: it must neither crash nor be wrong."""
+    text, pairs = falling_chain(bytes(range(97, 123)) + bytes(range(65, 91)))
+    path = write_ranks(tmp_path / "chain.tiktoken", BYTES + pairs)
+    tokenizer = Tokenizer.load(path, pattern=ALL)
+    ranks = read_ranks(path.read_bytes())
+    encoding = tiktoken.Encoding("chain", pat_str=ALL, mergeable_ranks=ranks, special_tokens={})
+    assert len(text) > 1000
+    for part in (text, text[:-1], text[1:], text * 3):
+        assert tokenizer.encode(part) == encoding.encode_ordinary(part.decode())

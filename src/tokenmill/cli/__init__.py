@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
+    if sys.stdout is None:  # closed by the caller: there is nobody to show anything to
+        return 1
+    # A terminal that cannot show a character shows a question mark.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         options.run(options)
         sys.stdout.flush()
@@ -30,4 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has gone, as `head` does; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        sys.stderr.write(f"tokenmill: {error}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0

@@ -29,7 +29,10 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo", help="encode, count and decode a small text, and show its pieces"
     )
-    parser.add_argument("--tokenizer", default="o200k_base", choices=EMBEDDED, metavar="NAME")
+    names = ", ".join(EMBEDDED)
+    parser.add_argument(
+        "--tokenizer", default="o200k_base", choices=EMBEDDED, metavar="NAME", help=names
+    )
     parser.set_defaults(run=run)
 
 

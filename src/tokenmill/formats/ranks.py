@@ -1,6 +1,7 @@
 """Rank file ↔ tokens: tiktoken's format, a line `base64 rank` for each token."""
 
 import binascii
+import codecs
 from pathlib import Path
 
 from tokenmill.errors import VocabularyError
@@ -19,22 +20,30 @@ def read(path: Path) -> dict[bytes, int]:
             f"{path} has {path.stat().st_size:,} bytes: too large for a rank file"
         )
     ranks: dict[bytes, int] = {}
+    taken: dict[int, bytes] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             encoded, rank = line.split()
             token = b"" if encoded == _EMPTY else binascii.a2b_base64(encoded, strict_mode=True)
+            if not rank.isdigit():
+                raise ValueError
             value = int(rank)
         except ValueError:
+            if line.startswith(codecs.BOM_UTF8):
+                raise VocabularyError(f"{path} begins with a byte-order mark: remove it") from None
             raise VocabularyError(
                 f"{path}, line {number}: {line[:60]!r} is not a token in base64, a space and a "
                 "rank, so this is not a tiktoken rank file"
             ) from None
         if token in ranks:
             raise VocabularyError(f"{path}, line {number}: token {token!r} stands there twice")
-        if value < 0:
-            raise VocabularyError(f"{path}, line {number}: rank {value} is negative")
+        if value in taken:
+            raise VocabularyError(
+                f"{path}, line {number}: {token!r} has rank {value}, and so has {taken[value]!r}"
+            )
+        taken[value] = token
         ranks[token] = value
     if not ranks:
         raise VocabularyError(f"{path} holds no tokens, so it is not a tiktoken rank file")

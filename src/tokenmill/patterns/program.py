@@ -16,7 +16,7 @@ from tokenmill.errors import PatternError
 from tokenmill.patterns.characters import NESTING_MAX
 from tokenmill.patterns.emptiness import Emptiness
 from tokenmill.patterns.guards import Guards
-from tokenmill.patterns.instructions import UNBOUNDED, Instruction, Op, serialize
+from tokenmill.patterns.instructions import LOOPS, UNBOUNDED, Instruction, Op, serialize
 from tokenmill.patterns.parse import parse
 from tokenmill.patterns.tree import (
     Atomic,
@@ -30,8 +30,12 @@ from tokenmill.patterns.tree import (
 )
 from tokenmill.patterns.unicode import CODE_POINTS, NONE, CodePoints
 
-INSTRUCTIONS_MAX = 10_000
-SETS_MAX = 1_000
+# Real patterns have fewer than 200. Time and memory for one character grow with it: a pattern of
+# 900 optional letters took 40 KB a character.
+INSTRUCTIONS_MAX = 500
+# All counts of loops together: what `a{1000}` may cost at each place where it is tried.
+COUNTS_MAX = 2_000
+SETS_MAX = 300
 RANGES_MAX = 200_000
 ENTRIES_MAX = 200
 LOOK_BEHIND_MAX = 255
@@ -63,6 +67,7 @@ class _Compiler:
         self._sets: dict[CodePoints, int] = {NONE: 0}
         self._emptiness = Emptiness()
         self._work = 0
+        self._counts = 0
 
     def compile(self, pattern: str) -> bytes:
         entries = self._emit_entries(_merged(parse(pattern)))
@@ -96,6 +101,10 @@ class _Compiler:
     def _add(self, op: Op, members: int = 0, a: int = 0, b: int = 0) -> int:
         if len(self._code) == INSTRUCTIONS_MAX:
             raise _too_large(f"{INSTRUCTIONS_MAX:,} instructions")
+        if op in LOOPS:
+            self._counts += a if b == UNBOUNDED else b
+            if self._counts > COUNTS_MAX:
+                raise _too_large(f"{COUNTS_MAX:,} repetitions by count in all")
         self._code.append(Instruction(op, members, a, b))
         return len(self._code) - 1
 

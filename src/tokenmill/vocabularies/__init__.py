@@ -118,4 +118,6 @@ def find_embedded(name: str) -> str | None:
         return name
     if name in MODELS:
         return MODELS[name]
+    if "/" in name or "\\" in name:
+        return None
     return next((MODEL_PREFIXES[p] for p in MODEL_PREFIXES if name.startswith(p)), None)
