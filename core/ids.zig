@@ -18,6 +18,17 @@ pub const Error = error{
     OutOfMemory,
     /// The text holds a byte that no token covers; `Encoder.missing_byte` says which.
     MissingByte,
+    /// `Encoder.poll` said so.
+    Interrupted,
+};
+
+/// Asked now and then during long work: true means stop.
+pub const Poll = struct {
+    context: *anyopaque,
+    function: *const fn (*anyopaque) bool,
+
+    /// About ten milliseconds of encoding.
+    const bytes_between = 1 << 20;
 };
 
 pub const Tokenizer = struct {
@@ -46,6 +57,8 @@ pub const Encoder = struct {
     tokenizer: *const Tokenizer,
     long_ids: std.ArrayList(u32) = .empty,
     missing_byte: u8 = 0,
+    poll: ?Poll = null,
+    bytes_since_poll: usize = 0,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
         return .{ .gpa = gpa, .tokenizer = tokenizer };
@@ -89,6 +102,7 @@ pub const Encoder = struct {
                 var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
                 defer pieces.deinit();
                 while (try pieces.next()) |span| {
+                    try self.pollAfter(span.end - span.start);
                     sink.at(start + span.start);
                     try self.encodePretoken(document[span.start..span.end], sink);
                 }
@@ -97,12 +111,21 @@ pub const Encoder = struct {
                 var index: usize = 0;
                 while (index < document.len) {
                     const piece_end = pretokens.Scanner(tag).next(document, index);
+                    try self.pollAfter(piece_end - index);
                     sink.at(start + index);
                     try self.encodePretoken(document[index..piece_end], sink);
                     index = piece_end;
                 }
             },
         }
+    }
+
+    inline fn pollAfter(self: *Encoder, bytes: usize) Error!void {
+        self.bytes_since_poll += bytes;
+        if (self.bytes_since_poll < Poll.bytes_between) return;
+        self.bytes_since_poll = 0;
+        const poll = self.poll orelse return;
+        if (poll.function(poll.context)) return error.Interrupted;
     }
 
     /// A pretoken that is a token is that token, even where merging would not reach it (tiktoken's

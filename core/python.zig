@@ -167,7 +167,11 @@ fn collect(
 }
 
 /// arrow_capsules(ids, offsets) → (schema, array)
-fn arrowCapsules(_: *Object, args: Args) ?*Object {
+fn arrowCapsules(module: *Object, args: Args) ?*Object {
+    const buffer_type = stateOf(module).buffer_type.?;
+    if (args[0].type != buffer_type or args[1].type != buffer_type) {
+        return core.fail(api.typeError(), "arrow_capsules takes two buffers", .{});
+    }
     return arrow.capsules(args[0], args[1]);
 }
 

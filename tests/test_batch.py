@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import select
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -246,3 +249,27 @@ def test_texts_are_left_as_they_are(cl100k):
     assert data == TEXT.encode()
     assert texts == [TEXT, data]
     data.append(1)  # a buffer that is still held could not grow
+
+
+def test_arrow_keeps_the_ids_when_everything_else_is_gone(cl100k):
+    texts = [f"text {i}" * i for i in range(50)]
+    imported = pyarrow.array(cl100k.encode_ragged(texts))
+    values = imported.values  # the child lives on without its list
+    gc.collect()
+    assert imported.to_pylist() == cl100k.encode_batch(texts)
+    del imported
+    gc.collect()
+    assert values.to_pylist() == [id for ids in cl100k.encode_batch(texts) for id in ids]
+
+
+def test_signal_ends_a_long_call():
+    """Ctrl-C does not wait for the end of the text."""
+    code = (
+        "import signal; from tokenmill import Tokenizer; t = Tokenizer.load('gpt2');"
+        "text = 'the quick brown fox ' * 3_000_000;"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler);"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05);"
+        "t.encode_batch([text] * 40, threads=2)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "KeyboardInterrupt" in done.stderr

@@ -33,6 +33,9 @@ pub const Batch = struct {
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: usize,
+    /// Asked on the caller's thread; the others look at `stopped`.
+    poll: ?ids.Poll = null,
+    stopped: std.atomic.Value(bool) = .init(false),
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
 
@@ -56,12 +59,24 @@ pub const Batch = struct {
     }
 
     const Goal = enum { encode, count };
-    const Context = struct { batch: *Batch, jobs: []Job, counts: []i64, goal: Goal };
+    const Context = struct {
+        batch: *Batch,
+        jobs: []Job,
+        counts: []i64,
+        goal: Goal,
+        caller: std.Thread.Id,
+    };
 
     fn run(self: *Batch, counts: []i64, goal: Goal) ids.Error![]Job {
         const jobs = try self.plan();
         errdefer self.free(jobs);
-        const context: Context = .{ .batch = self, .jobs = jobs, .counts = counts, .goal = goal };
+        const context: Context = .{
+            .batch = self,
+            .jobs = jobs,
+            .counts = counts,
+            .goal = goal,
+            .caller = std.Thread.getCurrentId(),
+        };
         pool.run(self.threads, jobs.len, context, runJob);
         for (jobs) |job| {
             self.missing_byte = job.missing_byte;
@@ -92,12 +107,30 @@ pub const Batch = struct {
     fn runJob(context: Context, index: usize) void {
         const job = &context.jobs[index];
         const batch = context.batch;
+        if (isStopped(batch)) {
+            job.failure = error.Interrupted;
+            return;
+        }
         var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
         defer encoder.deinit();
+        const is_caller = std.Thread.getCurrentId() == context.caller;
+        encoder.poll = .{ .context = batch, .function = if (is_caller) askCaller else isStopped };
         encodeTexts(context, job, &encoder) catch |failure| {
             job.failure = failure;
             job.missing_byte = encoder.missing_byte;
         };
+    }
+
+    fn askCaller(context: *anyopaque) bool {
+        const self: *Batch = @ptrCast(@alignCast(context));
+        const poll = self.poll orelse return false;
+        if (poll.function(poll.context)) self.stopped.store(true, .monotonic);
+        return isStopped(context);
+    }
+
+    fn isStopped(context: *anyopaque) bool {
+        const self: *Batch = @ptrCast(@alignCast(context));
+        return self.stopped.load(.monotonic);
     }
 
     fn encodeTexts(context: Context, job: *Job, encoder: *ids.Encoder) ids.Error!void {

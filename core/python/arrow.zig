@@ -37,7 +37,7 @@ const Array = extern struct {
 /// What a struct owns beside itself: a consumer moves the struct and keeps this until release.
 const SchemaPrivate = struct { child: Schema, children: [1]*Schema };
 const ArrayPrivate = struct {
-    owner: *api.Object,
+    memory: *buffer.Memory,
     buffers: [2]?*const anyopaque,
     child: ?Array = null,
     children: [1]*Array = undefined,
@@ -46,7 +46,8 @@ const ArrayPrivate = struct {
 /// A tuple (schema capsule, array capsule) for the lists `ids[offsets[i]..offsets[i + 1]]`.
 pub fn capsules(ids: *api.Object, offsets: *api.Object) ?*api.Object {
     const pair = api.PyTuple_New(2) orelse return null;
-    const schema = schemaCapsule(if (buffer.Instance.of(ids).kind == .u16) "S" else "I") orelse {
+    const narrow = buffer.Instance.of(ids).memory.?.items == .u16;
+    const schema = schemaCapsule(if (narrow) "S" else "I") orelse {
         api.Py_DecRef(pair);
         return null;
     };
@@ -91,8 +92,9 @@ fn arrayOf(owner: *api.Object, length: api.Ssize) ?Array {
         _ = api.PyErr_NoMemory();
         return null;
     };
-    api.Py_IncRef(owner);
-    private.* = .{ .owner = owner, .buffers = .{ null, buffer.Instance.of(owner).data() } };
+    const memory = buffer.Instance.of(owner).memory.?;
+    memory.retain();
+    private.* = .{ .memory = memory, .buffers = .{ null, memory.data() } };
     return .{
         .length = length,
         .buffers = &private.buffers,
@@ -138,10 +140,7 @@ fn releaseArray(array: *Array) callconv(.c) void {
     if (private.child) |*child| {
         if (child.release) |release| release(child);
     }
-    // A consumer may release from a thread that does not hold the GIL.
-    const state = api.PyGILState_Ensure();
-    api.Py_DecRef(private.owner);
-    api.PyGILState_Release(state);
+    private.memory.release();
     gpa.destroy(private);
     array.release = null;
 }

@@ -26,57 +26,67 @@ pub const Kind = enum(u8) {
     }
 };
 
+/// Numbers with a count of their users: the buffer, and Arrow arrays, which are released on any
+/// thread and even after the interpreter has ended. So it is not Python that counts.
+pub const Memory = struct {
+    users: std.atomic.Value(usize),
+    items: Items,
+
+    pub const Items = union(Kind) { u16: []u16, u32: []u32, i64: []i64 };
+
+    pub fn retain(self: *Memory) void {
+        _ = self.users.fetchAdd(1, .monotonic);
+    }
+    pub fn release(self: *Memory) void {
+        if (self.users.fetchSub(1, .acq_rel) != 1) return;
+        switch (self.items) {
+            inline else => |items| gpa.free(items),
+        }
+        gpa.destroy(self);
+    }
+    pub fn data(self: *const Memory) *anyopaque {
+        return switch (self.items) {
+            inline else => |items| if (items.len > 0) items.ptr else @ptrCast(&empty),
+        };
+    }
+};
+
 /// An instance of `tokenmill._native.Buffer`.
 pub const Instance = extern struct {
     head: api.Object,
-    bytes: ?[*]align(8) u8,
+    memory: ?*Memory,
     shape: api.Ssize,
     strides: api.Ssize,
-    kind: Kind,
 
     pub fn of(object: *api.Object) *Instance {
         return @ptrCast(@alignCast(object));
     }
-    pub fn data(self: *Instance) *anyopaque {
-        return if (self.bytes) |bytes| bytes else @ptrCast(&empty);
-    }
 };
 
+/// What an empty buffer points at: consumers dislike null.
 var empty: u64 align(64) = 0;
 
 /// Takes over `items`, which were allocated with `gpa`; they are freed when the call fails.
-pub fn create(buffer_type: *api.Type, comptime T: type, items: []T) ?*api.Object {
-    const object = api.PyType_GenericAlloc(buffer_type, 0) orelse {
+pub fn create(buffer_type: *api.Type, comptime kind: Kind, items: anytype) ?*api.Object {
+    const memory = gpa.create(Memory) catch {
         gpa.free(items);
+        return api.PyErr_NoMemory();
+    };
+    memory.* = .{ .users = .init(1), .items = @unionInit(Memory.Items, @tagName(kind), items) };
+    const object = api.PyType_GenericAlloc(buffer_type, 0) orelse {
+        memory.release();
         return null;
     };
     const self = Instance.of(object);
-    self.bytes = if (items.len == 0) null else @ptrCast(@alignCast(items.ptr));
-    if (items.len == 0) gpa.free(items);
+    self.memory = memory;
     self.shape = @intCast(items.len);
-    self.strides = @sizeOf(T);
-    self.kind = switch (T) {
-        u16 => .u16,
-        u32 => .u32,
-        i64 => .i64,
-        else => @compileError("no buffer of this type"),
-    };
+    self.strides = @intCast(kind.itemSize());
     return object;
 }
 
 fn dealloc(object: *api.Object) callconv(.c) void {
     const self = Instance.of(object);
-    const len: usize = @intCast(self.shape);
-    if (self.bytes) |bytes| switch (self.kind) {
-        inline else => |kind| {
-            const T = switch (kind) {
-                .u16 => u16,
-                .u32 => u32,
-                .i64 => i64,
-            };
-            gpa.free(@as([*]T, @ptrCast(@alignCast(bytes)))[0..len]);
-        },
-    };
+    if (self.memory) |memory| memory.release();
     const buffer_type = self.head.type;
     api.PyObject_Free(object);
     // An instance of a heap type owns a reference to its type.
@@ -89,16 +99,17 @@ fn length(object: *api.Object) callconv(.c) api.Ssize {
 
 fn get(object: *api.Object, view: *api.Buffer, flags: c_int) callconv(.c) c_int {
     const self = Instance.of(object);
+    const kind: Kind = self.memory.?.items;
     const wants_strides = flags & api.BUF_STRIDES == api.BUF_STRIDES;
     api.Py_IncRef(object);
     view.* = .{
-        .buf = self.data(),
+        .buf = self.memory.?.data(),
         .obj = object,
-        .len = self.shape * @as(api.Ssize, @intCast(self.kind.itemSize())),
-        .itemsize = @intCast(self.kind.itemSize()),
+        .len = self.shape * self.strides,
+        .itemsize = self.strides,
         .readonly = 0,
         .ndim = 1,
-        .format = if (flags & api.BUF_FORMAT != 0) self.kind.format() else null,
+        .format = if (flags & api.BUF_FORMAT != 0) kind.format() else null,
         .shape = if (flags & api.BUF_ND != 0) @ptrCast(&self.shape) else null,
         .strides = if (wants_strides) @ptrCast(&self.strides) else null,
     };

@@ -96,6 +96,8 @@ pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*
 fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
+        // What interrupted it, such as KeyboardInterrupt, is set already.
+        error.Interrupted => null,
         error.MissingByte => fail(
             core.state().missing_byte_error.?,
             "the text holds byte 0x{x:0>2}, for which this vocabulary has no token; " ++
@@ -149,13 +151,38 @@ pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
     return pair;
 }
 
+/// A time without the GIL, in which signals are still seen: Ctrl-C ends a long call.
+const Unlocked = struct {
+    saved: ?*api.ThreadState,
+
+    fn begin() Unlocked {
+        return .{ .saved = api.PyEval_SaveThread() };
+    }
+    fn end(self: *Unlocked) void {
+        api.PyEval_RestoreThread(self.saved);
+    }
+    fn poll(self: *Unlocked) ids.Poll {
+        return .{ .context = self, .function = sawSignal };
+    }
+    fn sawSignal(context: *anyopaque) bool {
+        const self: *Unlocked = @ptrCast(@alignCast(context));
+        api.PyEval_RestoreThread(self.saved);
+        const raised = api.PyErr_CheckSignals() != 0;
+        self.saved = api.PyEval_SaveThread();
+        return raised;
+    }
+};
+
 /// Encodes one text into a sink, without the GIL where it pays. False when an exception is set.
 fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
-    const saved = if (text.len >= gil_bytes) api.PyEval_SaveThread() else null;
-    const outcome = encoder.encode(text, allowed, sink);
-    if (saved != null) api.PyEval_RestoreThread(saved);
+    const outcome = if (text.len < gil_bytes) encoder.encode(text, allowed, sink) else blk: {
+        var unlocked: Unlocked = .begin();
+        defer unlocked.end();
+        encoder.poll = unlocked.poll();
+        break :blk encoder.encode(text, allowed, sink);
+    };
     outcome catch |failure| {
         _ = failEncoding(core, failure, encoder.missing_byte);
         return false;
@@ -188,11 +215,11 @@ fn encodeBuffer(self: *Object, args: Args) ?*Object {
     const buffer_type = core.state().buffer_type.?;
     if (!narrow) {
         const numbers = sink.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
-        return buffer.create(buffer_type, u32, numbers);
+        return buffer.create(buffer_type, .u32, numbers);
     }
     const numbers = gpa.alloc(u16, sink.ids.items.len) catch return api.PyErr_NoMemory();
     for (numbers, sink.ids.items) |*number, id| number.* = @intCast(id);
-    return buffer.create(buffer_type, u16, numbers);
+    return buffer.create(buffer_type, .u16, numbers);
 }
 
 /// count(text, allowed) → number of ids
@@ -248,9 +275,10 @@ fn runBatch(
         .allowed = allowed,
         .threads = @intCast(@max(1, threads)),
     };
-    const saved = api.PyEval_SaveThread();
+    var unlocked: Unlocked = .begin();
+    batch.poll = unlocked.poll();
     const outcome = if (goal == .encode) batch.encode() else batch.count();
-    api.PyEval_RestoreThread(saved);
+    unlocked.end();
     return outcome catch |failure| {
         _ = failEncoding(core, failure, batch.missing_byte);
         return null;
@@ -282,8 +310,8 @@ fn encodeRagged(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const ragged = runBatch(core, args, .encode) orelse return null;
     const buffer_type = core.state().buffer_type.?;
-    const numbers = buffer.create(buffer_type, u32, ragged.ids);
-    return pairOf(numbers, buffer.create(buffer_type, i64, ragged.offsets));
+    const numbers = buffer.create(buffer_type, .u32, ragged.ids);
+    return pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
 }
 
 /// count_batch(texts, allowed, threads) → list of counts
@@ -310,12 +338,13 @@ fn truncate(self: *Object, args: Args) ?*Object {
     defer text.release();
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
-    const saved = api.PyEval_SaveThread();
+    var unlocked: Unlocked = .begin();
+    encoder.poll = unlocked.poll();
     const outcome = if (left)
         ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
     else
         ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
-    api.PyEval_RestoreThread(saved);
+    unlocked.end();
     const cut = outcome catch |failure| return failEncoding(core, failure, encoder.missing_byte);
     const kept = if (left) text.bytes[cut..] else text.bytes[0..cut];
     if (api.isUnicode(args[0])) return api.PyUnicode_DecodeUTF8(kept.ptr, @intCast(kept.len), null);
@@ -387,7 +416,7 @@ fn tokens(self: *Object, _: Args) ?*Object {
     const ends = gpa.dupe(u32, vocabulary.offsets[1..]) catch return api.PyErr_NoMemory();
     return pairOf(
         api.PyBytes_FromStringAndSize(vocabulary.bytes.ptr, @intCast(vocabulary.bytes.len)),
-        buffer.create(core.state().buffer_type.?, u32, ends),
+        buffer.create(core.state().buffer_type.?, .u32, ends),
     );
 }
 
