@@ -79,7 +79,7 @@ def test_count_is_independent_of_thread_count(cl100k, mixed_texts):
 
 
 def test_one_large_document_is_independent_of_thread_count(tokenizer):
-    """Several megabytes of everything, which threads must cut without a trace."""
+    """Several megabytes of everything, in jobs of many sizes."""
     pieces = [data for _, data in hard_inputs.files(20_000)]
     pieces += [path.read_bytes() for path in FIXTURES]
     random.Random(SEED).shuffle(pieces)

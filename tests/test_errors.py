@@ -429,6 +429,8 @@ def test_file_named_like_a_model_is_not_taken_for_the_model(tmp_path, monkeypatc
 def test_specials_do_not_share_an_id(bytes_only):
     with raises(VocabularyError, "<x>", "<|endoftext|>", "50256"):
         Tokenizer.load("gpt2", specials={"<x>": 50256})
+    with raises(VocabularyError, "<|endoftext|>", "gpt2", "50256", "50300"):
+        Tokenizer.load("gpt2", specials={"<|endoftext|>": 50300})
     with raises(VocabularyError, "'x'", "'y'", "300"):
         Tokenizer.load(bytes_only, pattern=ALL, specials={"x": 300, "y": 300})
 

@@ -1,7 +1,8 @@
 //! Token bytes → id: an open-addressing hash table whose slots are (hash tag, id + 1).
 //!
 //! The bytes themselves stay in the vocabulary, so a slot is 8 bytes and a miss is decided by the
-//! tag without touching them. The seed differs per process: no text can be made to collide.
+//! tag without touching them. Text is only looked up, never entered, and the seed differs at each
+//! load, so the longest search is that of the vocabulary itself.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;

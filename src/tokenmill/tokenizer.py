@@ -87,6 +87,11 @@ class Tokenizer:
     @classmethod
     def _load_embedded(cls, name: str, specials: Mapping[str, int]) -> Tokenizer:
         entry = EMBEDDED[name]
+        for special, id_ in specials.items():
+            if entry.specials.get(special, id_) != id_:
+                raise VocabularyError(
+                    f"special {special!r} of {name} has id {entry.specials[special]}, not {id_}"
+                )
         names = {**entry.specials, **specials}
         _refuse_shared_ids(names, {k: v for k, v in specials.items() if k not in entry.specials})
         packed = arguments.pack_specials(names)
