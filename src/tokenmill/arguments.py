@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,25 @@ from tokenmill.errors import (
 )
 from tokenmill.native import _native
 
+Result = TypeVar("Result")
+
 _THREADS_MAX = 256
+
+
+def read(call: Callable[..., Result], text: Any, *more: Any) -> Result:
+    """A call of the core on a text; one that it cannot read as it is, is repaired first."""
+    try:
+        return call(text, *more)
+    except (ValueError, TypeError, BufferError) as error:
+        return call(repair(text, error), *more)
+
+
+def read_all(call: Callable[..., Result], texts: list[Any], *more: Any) -> Result:
+    """The same for a list of texts."""
+    try:
+        return call(texts, *more)
+    except (ValueError, TypeError, BufferError) as error:
+        return call(repair_all(texts, error), *more)
 
 
 def repair(text: Any, error: Exception) -> Any:

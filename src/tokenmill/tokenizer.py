@@ -167,6 +167,8 @@ class Tokenizer:
         With `specials=False` text that looks like a special is text; True finds all of them, a
         set of names those.
         """
+        # The check is spared where nothing is asked for: this is the call that is made for every
+        # short message.
         allowed = (
             None if specials is False else arguments.allowed_specials(specials, self._specials)
         )
@@ -188,14 +190,8 @@ class Tokenizer:
                 f"the ids of {self._name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
                 "use dtype=numpy.uint32"
             )
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
-        try:
-            buffer = self._core.encode_buffer(text, allowed, narrow)
-        except (ValueError, TypeError, BufferError) as error:
-            buffer = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow)
-        return np.asarray(buffer)
+        allowed = arguments.allowed_specials(specials, self._specials)
+        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow))
 
     def encode_batch(
         self,
@@ -205,11 +201,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[list[int]]:
         """The ids of many texts, on all processors unless `threads` says how many."""
-        listed, allowed, count = self._batch(texts, specials, threads)
-        try:
-            return self._core.encode_batch(listed, allowed, count)
-        except (ValueError, TypeError, BufferError) as error:
-            return self._core.encode_batch(arguments.repair_all(listed, error), allowed, count)
+        return arguments.read_all(self._core.encode_batch, *self._batch(texts, specials, threads))
 
     def encode_ragged(
         self,
@@ -219,12 +211,8 @@ class Tokenizer:
         threads: int | None = None,
     ) -> Ragged:
         """The ids of many texts in one numpy array, with the offsets that cut it."""
-        listed, allowed, count = self._batch(texts, specials, threads)
-        try:
-            buffers = self._core.encode_ragged(listed, allowed, count)
-        except (ValueError, TypeError, BufferError) as error:
-            buffers = self._core.encode_ragged(arguments.repair_all(listed, error), allowed, count)
-        return Ragged(*buffers)
+        batch = self._batch(texts, specials, threads)
+        return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
 
     def encode_with_offsets(
         self, text: Text, *, specials: SpecialsChoice = False
@@ -234,9 +222,7 @@ class Tokenizer:
         Spans count characters of a str and bytes of anything else. A token that holds a part of
         a character covers that whole character.
         """
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
+        allowed = arguments.allowed_specials(specials, self._specials)
         try:
             return self._core.encode_with_offsets(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
@@ -246,13 +232,8 @@ class Tokenizer:
 
     def count(self, text: Text, *, specials: SpecialsChoice = False) -> int:
         """How many ids `encode` would give."""
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
-        try:
-            return self._core.count(text, allowed)
-        except (ValueError, TypeError, BufferError) as error:
-            return self._core.count(arguments.repair(text, error), allowed)
+        allowed = arguments.allowed_specials(specials, self._specials)
+        return arguments.read(self._core.count, text, allowed)
 
     def count_batch(
         self,
@@ -262,11 +243,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[int]:
         """How many ids each of many texts has."""
-        listed, allowed, count = self._batch(texts, specials, threads)
-        try:
-            return self._core.count_batch(listed, allowed, count)
-        except (ValueError, TypeError, BufferError) as error:
-            return self._core.count_batch(arguments.repair_all(listed, error), allowed, count)
+        return arguments.read_all(self._core.count_batch, *self._batch(texts, specials, threads))
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
@@ -279,11 +256,8 @@ class Tokenizer:
         if side not in ("left", "right"):
             raise ValueError(f'side is where to cut, "left" or "right", not {side!r}')
         limit = min(arguments.whole_number(max_tokens, "max_tokens", 0), 1 << 62)
-        try:
-            return self._core.truncate(text, limit, side == "left")
-        except (ValueError, TypeError, BufferError) as error:
-            repaired: AnyText = arguments.repair(text, error)
-            return self._core.truncate(repaired, limit, side == "left")
+        kept: AnyText = arguments.read(self._core.truncate, text, limit, side == "left")
+        return kept
 
     # Decoding
 
