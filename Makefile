@@ -12,15 +12,22 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-python lint bench build wheel clean
+.PHONY: demo test test-core test-safe test-python lint bench build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
 
-test: test-core test-python
+test: test-core test-safe test-python
 
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
+
+# The merging and cutting tests on a core whose overflows and bounds are checked.
+SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py
+test-safe: $(VENV)/installed
+	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
+	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
+	PYTHONPATH=build/safe $(BIN)/python -m pytest $(SAFE_TESTS)
 
 test-python: $(VENV)/installed build
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

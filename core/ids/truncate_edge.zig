@@ -54,7 +54,7 @@ pub fn prefixEnd(
         if (tokens <= tokens_max) cut = end;
     }
     // A pretoken that is a token as a whole is one token, even if no merges lead to it.
-    var whole = @min(extended.len, search.vocabulary.token_len_max);
+    var whole: usize = @min(extended.len, search.vocabulary.token_len_max);
     while (tokens_max > 0 and whole > cut) : (whole -= 1) {
         if (search.vocabulary.find(extended[0..whole]) != null) cut = whole;
     }
@@ -139,7 +139,7 @@ const Search = struct {
     /// `known_start` and ends with the piece.
     fn countSuffix(self: *Search, start: usize, known_start: usize) Allocator.Error!?usize {
         const known = self.known.items;
-        var dropped = @min(known.len, tokens_away);
+        var dropped: usize = @min(known.len, tokens_away);
         var base = known_start + self.lenOf(known[0..dropped]);
         for (0..seams_max) |_| {
             const part = try self.part.merge(self.gpa, self.vocabulary, self.piece[start..base]);
