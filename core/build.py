@@ -77,7 +77,9 @@ def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Pa
     library = NAME + (".pyd" if system == "windows" else ".abi3.so")
     scratch = ROOT / "build" / target
     scratch.mkdir(parents=True, exist_ok=True)
-    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME, "-O", mode, *(["-fstrip"] if mode == "ReleaseFast" else [])]
+    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME, "-O", mode]
+    if mode == "ReleaseFast":
+        arguments += ["-fstrip"]
     arguments += ["-target", target]
     if arch == "x86_64":
         arguments += ["-mcpu=x86_64_v2"]
