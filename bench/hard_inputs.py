@@ -1,7 +1,10 @@
-"""Hard inputs → MB/s of `count` on one thread, beside English.   usage: hard_inputs.py [BYTES]
+"""Hard inputs → MB/s of `count` on one thread, beside English.
 
-Every file of tests/hard_inputs.py, the best of three passes; the last column compares a text
-that is four times as long: 1.0 is exactly linear.
+    hard_inputs.py [BYTES [LONGER_BYTES [NAME…]]]        1 MB and 16 MB, every text
+
+Every file of tests/hard_inputs.py, the best of three passes at each size; the last column says
+how much more a byte of the longer text takes: 1.0 is exactly linear. Each table ends with the
+slowest rate at either size and the steepest growth.
 """
 
 import sys
@@ -15,6 +18,8 @@ sys.path.insert(0, str(TESTS))
 
 import hard_inputs  # noqa: E402
 
+VOCABULARIES = ("r50k_base", "cl100k_base", "o200k_base")
+
 
 def seconds(tokenizer: Tokenizer, text: bytes) -> float:
     times = []
@@ -25,24 +30,29 @@ def seconds(tokenizer: Tokenizer, text: bytes) -> float:
     return min(times)
 
 
-def texts(size: int) -> dict[str, bytes]:
+def texts(size: int, names: list[str]) -> dict[str, bytes]:
     english = (TESTS / "data" / "code" / "sqlite3.h").read_bytes()
     files = {"english": (english * (size // len(english) + 1))[:size]}
     for name, data in hard_inputs.files(size):
         files[name.partition(".")[0]] = data.encode() if isinstance(data, str) else data
-    return {name: data for name, data in files.items() if data}
+    return {name: data for name, data in files.items() if data and (not names or name in names)}
 
 
-def main(size: int) -> None:
-    short, long = texts(size), texts(4 * size)
-    for vocabulary in ("r50k_base", "cl100k_base", "o200k_base"):
+def main(size: int = 1_000_000, longer: int = 16_000_000, *names: str) -> None:
+    short, long = texts(size, [*names]), texts(longer, [*names])
+    for vocabulary in VOCABULARIES:
         tokenizer = Tokenizer.load(vocabulary)
-        print(f"{vocabulary:24} MB/s  × linear")
+        print(f"{vocabulary:22} {size / 1e6:4g} MB {longer / 1e6:4g} MB  × linear")
+        rates, growths = {}, {}
         for name, text in short.items():
-            rate = len(text) / seconds(tokenizer, text)
-            growth = seconds(tokenizer, long[name]) / len(long[name]) * rate
-            print(f"  {name:22} {rate / 1e6:5.1f}  {growth:.2f}")
+            rate = len(text) / seconds(tokenizer, text) / 1e6
+            long_rate = len(long[name]) / seconds(tokenizer, long[name]) / 1e6
+            rates[name], growths[name] = min(rate, long_rate), rate / long_rate
+            print(f"  {name:20} {rate:7.1f} {long_rate:7.1f}  {growths[name]:.2f}")
+        slowest, steepest = min(rates, key=rates.__getitem__), max(growths, key=growths.__getitem__)
+        print(f"  slowest: {slowest}, {rates[slowest]:.1f} MB/s")
+        print(f"  steepest: {steepest}, {growths[steepest]:.2f} × linear", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
