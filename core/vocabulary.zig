@@ -16,14 +16,14 @@ const image = @import("vocabulary/image.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
 const PairTable = @import("vocabulary/pair_table.zig").PairTable;
 
-pub const id_limit = PairTable.id_limit - 256;
+/// Above the ids there is room for a stand-in of each byte and for `PairTable.stranger`.
+pub const id_limit = PairTable.id_limit - 257;
 
 /// Real tokens are at most a few hundred bytes; the limit keeps a file from lying about it.
 pub const token_len_limit = 1 << 16;
 const bytes_len_limit = 1 << 30;
 
-/// Larger than any id, so that the lowest of several merges is one that exists.
-pub const no_pair = std.math.maxInt(u32);
+pub const no_pair = PairTable.none;
 
 pub const Error = error{
     OutOfMemory,
@@ -219,8 +219,8 @@ test "vocabulary: every token is found, and nothing else" {
     try std.testing.expectEqual(@as(?u32, 7), vocabulary.find("bc"));
     try std.testing.expectEqual(@as(?u32, null), vocabulary.find("ca"));
     try std.testing.expectEqual(@as(?u32, null), vocabulary.find(""));
-    try std.testing.expectEqual(@as(?u32, 3), vocabulary.pairs.get(0, 1));
-    try std.testing.expectEqual(@as(?u32, null), vocabulary.pairs.get(1, 0));
+    try std.testing.expectEqual(@as(u32, 3), vocabulary.pairs.find(0, 1));
+    try std.testing.expectEqual(no_pair, vocabulary.pairs.find(1, 0));
     try std.testing.expectEqual(@as(usize, 0), vocabulary.tokenBytes(5).len);
     try std.testing.expectEqual(@as(u32, 8), vocabulary.ids_end);
 }

@@ -1,61 +1,126 @@
-//! Pretoken of at most 128 bytes → ids: the lowest pair first, on the stack.
+//! Pretoken of at most 62 bytes → ids: the lowest pair first, the leftmost on a tie.
 //!
-//! Each round finds the lowest merge (the leftmost on a tie) with vector instructions, joins the
-//! two parts and asks the table for the two new neighbours. Quadratic, but at this length faster
-//! than anything with a heap: all of it lies in the first-level cache.
+//! What two neighbours become and the place where they stand are one number, so the smallest
+//! number is the next merge. Parts keep the place of their first byte, so nothing moves, and a
+//! mask of these places, one register, says who is beside whom. A merge waits for the one before
+//! it, so what counts is the way from one smallest number to the next: short, and without a branch
+//! that text decides. (Linked neighbours, and groups that keep their minimum, were slower.)
 
 const std = @import("std");
 const vocabularies = @import("../vocabulary.zig");
 const Vocabulary = vocabularies.Vocabulary;
+const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
-pub const len_max = 128;
+/// Bytes have the places from 1 on. At place 0 and behind the last byte are strangers, which
+/// merge with nothing: with them a mask of 64 bits is full.
+pub const len_max = 62;
+
 pub const none = vocabularies.no_pair;
-const lanes = 8;
-const Vector = @Vector(lanes, u32);
+const place_bits = 6;
+/// Larger than what any pair becomes, wherever it stands.
+const none_min = none << place_bits;
 
 /// Writes the ids of `piece` into `out` and returns their number. Bytes without a token come out
 /// as their stand-ins.
 pub fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u32) usize {
     std.debug.assert(piece.len <= len_max and piece.len > 0);
-    // merges[i] is what parts i and i + 1 become; `none` fills the last vector.
-    var merges: [len_max + lanes]u32 = undefined;
-    var count = piece.len;
-    for (piece, out[0..count]) |byte, *part| part.* = vocabulary.byte_ids[byte];
-    for (0..count - 1) |i| merges[i] = vocabulary.bytePair(piece[i], piece[i + 1]);
-    merges[count - 1 ..][0..lanes].* = @splat(none);
-    while (true) {
-        const lowest = lowestOf(merges[0..], count - 1);
-        if (lowest == none) return count;
-        const at = indexOf(merges[0..], lowest);
-        count -= 1;
-        @memmove(out[at + 1 .. count], out[at + 2 .. count + 1]);
-        const moved = count - at + lanes - 2;
-        @memmove(merges[at + 1 ..][0..moved], merges[at + 2 ..][0..moved]);
-        out[at] = lowest;
-        merges[at] = if (at + 1 < count) pairOf(vocabulary, lowest, out[at + 1]) else none;
-        if (at > 0) merges[at - 1] = pairOf(vocabulary, out[at - 1], lowest);
-    }
+    if (piece.len <= 16) return Parts(1, 16).merge(vocabulary, piece, out);
+    if (piece.len <= 32) return Parts(1, 32).merge(vocabulary, piece, out);
+    return Parts(16, 4).merge(vocabulary, piece, out);
 }
 
-inline fn pairOf(vocabulary: *const Vocabulary, left: u32, right: u32) u32 {
-    return vocabulary.pairs.get(left, right) orelse none;
+/// A piece while it is merged.
+fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
+    return struct {
+        /// The id of each part, at the place of its first byte.
+        ids: [vectors_count * lanes + 2]u32,
+        /// A bit for each place where a part begins, those of the strangers included.
+        starts: u64,
+        merges: Merges(vectors_count, lanes),
+
+        const Self = @This();
+
+        fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u32) usize {
+            var self: Self = undefined;
+            self.fill(vocabulary, piece);
+            while (self.step(vocabulary)) {}
+            const strangers = 1 | @as(u64, 2) << @intCast(piece.len);
+            var rest = self.starts ^ strangers;
+            var count: usize = 0;
+            while (rest != 0) : (rest &= rest - 1) {
+                out[count] = self.ids[@ctz(rest)];
+                count += 1;
+            }
+            return count;
+        }
+
+        inline fn fill(self: *Self, vocabulary: *const Vocabulary, piece: []const u8) void {
+            var numbers: [vectors_count * lanes]u32 = @splat(none);
+            self.ids[0] = PairTable.stranger;
+            self.ids[1] = vocabulary.byte_ids[piece[0]];
+            self.ids[piece.len + 1] = PairTable.stranger;
+            for (piece[1..], 1..) |byte, place| {
+                self.ids[place + 1] = vocabulary.byte_ids[byte];
+                const id = vocabulary.bytePair(piece[place - 1], byte);
+                numbers[place - 1] = id << place_bits | @as(u32, @intCast(place));
+            }
+            self.merges = .{ .vectors = @bitCast(numbers) };
+            self.starts = @as(u64, std.math.maxInt(u64)) >> @intCast(len_max - piece.len);
+        }
+
+        /// Makes the next merge; false when there is none.
+        inline fn step(self: *Self, vocabulary: *const Vocabulary) bool {
+            const lowest = self.merges.lowest();
+            if (lowest >= none_min) return false;
+            const id = lowest >> place_bits;
+            const left: u6 = @truncate(lowest);
+            const behind = self.starts & (~@as(u64, 1) << left);
+            const behind_right = behind & (behind - 1);
+            const right: u6 = @intCast(@ctz(behind));
+            const after: u6 = @intCast(@ctz(behind_right));
+            const before: u6 = @intCast(63 - @clz(self.starts & ((@as(u64, 1) << left) - 1)));
+            self.starts ^= behind ^ behind_right;
+            self.ids[left] = id;
+            const with_after = vocabulary.pairs.find(id, self.ids[after]);
+            const with_before = vocabulary.pairs.find(self.ids[before], id);
+            self.merges.put(right, none);
+            self.merges.put(left, with_after);
+            self.merges.put(before, with_before);
+            return true;
+        }
+    };
 }
 
-/// The smallest of the first `count` numbers; the vector they end in is filled up with `none`.
-pub inline fn lowestOf(numbers: []const u32, count: usize) u32 {
-    var lowest: Vector = @splat(none);
-    var index: usize = 0;
-    while (index < count) : (index += lanes) {
-        lowest = @min(lowest, @as(Vector, numbers[index..][0..lanes].*));
-    }
-    return @reduce(.Min, lowest);
-}
+/// What the part at each place from 1 on and the next become, with the place in the low bits.
+///
+/// One vector of all of them stays in the registers of every machine: most words do. Of several,
+/// only those that change are written, and as vectors: one that is read soon after a number inside
+/// it was written would wait for the cache.
+fn Merges(comptime vectors_count: u32, comptime lanes: u32) type {
+    return struct {
+        vectors: [vectors_count]Vector,
 
-inline fn indexOf(numbers: []const u32, number: u32) usize {
-    const wanted: Vector = @splat(number);
-    var index: usize = 0;
-    while (true) : (index += lanes) {
-        const equal: u8 = @bitCast(@as(Vector, numbers[index..][0..lanes].*) == wanted);
-        if (equal != 0) return index + @ctz(equal);
-    }
+        const Self = @This();
+        const Vector = @Vector(lanes, u32);
+
+        inline fn lowest(self: *const Self) u32 {
+            if (vectors_count == 1) return @reduce(.Min, self.vectors[0]);
+            var lowests: [4]Vector = self.vectors[0..4].*;
+            inline for (4..vectors_count) |index| {
+                lowests[index % 4] = @min(lowests[index % 4], self.vectors[index]);
+            }
+            const halves = .{ @min(lowests[0], lowests[1]), @min(lowests[2], lowests[3]) };
+            return @reduce(.Min, @min(halves[0], halves[1]));
+        }
+
+        /// A stranger's place has no lane, or one that stays `none`.
+        inline fn put(self: *Self, place: u6, id: u32) void {
+            const number: Vector = @splat(id << place_bits | place);
+            const index: u32 = place -% 1;
+            const vector = &self.vectors[if (vectors_count == 1) 0 else index / lanes];
+            const lane: Vector = @splat(if (vectors_count == 1) place else index % lanes + 1);
+            const from_one = std.simd.iota(u32, lanes) + @as(Vector, @splat(1));
+            vector.* = @select(u32, from_one == lane, number, vector.*);
+        }
+    };
 }

@@ -10,8 +10,9 @@ const Window = @import("window.zig").Window;
 
 const gpa = std.testing.allocator;
 
-/// Random tokens over three letters, which overlap and cannot always be reached. Where the order
-/// is by length, every part of a token has a lower id than it, as in a trained vocabulary.
+/// Random tokens over three letters, which overlap and cannot always be reached; some vocabularies
+/// have towers, tokens that are longer than a window. Where the order is by length, every part of
+/// a token has a lower id than it, as in a trained vocabulary.
 fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Vocabulary {
     var arena_state: std.heap.ArenaAllocator = .init(gpa);
     defer arena_state.deinit();
@@ -23,6 +24,15 @@ fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Voca
         const token = try arena.alloc(u8, len);
         for (token) |*byte| byte.* = "aabc"[random.uintLessThan(usize, 4)];
         try seen.put(arena, token, {});
+    }
+    if (random.boolean()) {
+        const unit = ([_][]const u8{ "a", "ab", "aab" })[random.uintLessThan(usize, 3)];
+        var tower = unit;
+        for (0..random.uintLessThan(usize, 9)) |_| {
+            const more = if (random.boolean()) tower else unit;
+            tower = try std.mem.concat(arena, u8, &.{ tower, more });
+            try seen.put(arena, tower, {});
+        }
     }
     const tokens = seen.keys();
     if (order == .by_length) std.mem.sort([]const u8, tokens, {}, isShorter);
@@ -45,12 +55,13 @@ fn isShorter(_: void, a: []const u8, b: []const u8) bool {
 test "ids: short and long merging equal the reference on random vocabularies" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..60) |round| {
+    for (0..120) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
         defer vocabulary.deinit(gpa);
-        for (0..40) |_| {
+        for (0..40) |turn| {
             var text: [merge_short.len_max]u8 = undefined;
-            const len = 1 + random.uintLessThan(usize, text.len);
+            // Every length, so that those at which the way to merge changes are among them.
+            const len = 1 + (round * 40 + turn) % text.len;
             for (text[0..len]) |*byte| byte.* = "aaabcd"[random.uintLessThan(usize, 6)];
             var expected: std.ArrayList(u32) = .empty;
             defer expected.deinit(gpa);

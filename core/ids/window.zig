@@ -84,7 +84,7 @@ pub const Window = struct {
     fn mergeRounds(self: *Window, vocabulary: *const Vocabulary) usize {
         var count = self.ids.items.len;
         while (true) {
-            const lowest = merge_short.lowestOf(self.merged.items, count - 1);
+            const lowest = lowestOf(self.merged.items, count - 1);
             if (lowest == none) return count;
             const left = self.mergeRound(vocabulary, lowest, count);
             const merges = count - left;
@@ -104,7 +104,7 @@ pub const Window = struct {
             const id = if (joins) lowest else ids[read];
             // A pair keeps its merge unless one of its parts is new.
             if (write > 0 and (joins or ids[write - 1] == lowest)) {
-                merged[write - 1] = vocabulary.pairs.get(ids[write - 1], id) orelse none;
+                merged[write - 1] = vocabulary.pairs.find(ids[write - 1], id);
             }
             ids[write] = id;
             read += if (joins) 2 else 1;
@@ -175,7 +175,8 @@ pub const Window = struct {
         left: u32,
         right: u32,
     ) Allocator.Error!u32 {
-        const id = vocabulary.pairs.get(left, right) orelse return none;
+        const id = vocabulary.pairs.find(left, right);
+        if (id == none) return none;
         try self.push(gpa, @as(u64, id) << 32 | index);
         return id;
     }
@@ -207,3 +208,13 @@ pub const Window = struct {
         return lowest;
     }
 };
+
+/// The smallest of the first `count` numbers; the vector they end in is filled up with `none`.
+inline fn lowestOf(numbers: []const u32, count: usize) u32 {
+    var lowest: @Vector(padding, u32) = @splat(none);
+    var index: usize = 0;
+    while (index < count) : (index += padding) {
+        lowest = @min(lowest, @as(@Vector(padding, u32), numbers[index..][0..padding].*));
+    }
+    return @reduce(.Min, lowest);
+}

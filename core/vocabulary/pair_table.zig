@@ -1,4 +1,4 @@
-//! (left id, right id) → merged id: an open-addressing table with one 64-bit slot a pair.
+//! (left id, right id) → merged id: a hash table with one 64-bit slot a pair, in buckets of four.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -10,45 +10,56 @@ const Key = @Int(.unsigned, 2 * id_bits);
 /// How many pairs ahead a slot is fetched: more than memory takes, fewer than the cache holds.
 const prepare_distance = 16;
 
+/// Half a line of the cache. In the embedded vocabularies one bucket in fourteen is full.
+const bucket_len = 4;
+
 pub const PairTable = struct {
-    /// key << 22 | merged id + 1; zero is an empty slot.
-    slots: []u64,
-    seed: u64,
+    /// Each slot is key << 22 | merged id + 1; zero is an empty one, and they fill from the left.
+    buckets: [][bucket_len]u64,
+    /// Random odd factors of the left and the right id.
+    factors: [2]u64,
     shift: u6,
     /// Whether every merge has a larger id than its two parts, as training gives them: then the
     /// lowest merge at hand stays the lowest until all of it are done.
     rising: bool = true,
 
     pub const id_limit: u32 = 1 << id_bits;
+    /// Larger than any id, so that the lowest of several merges is one that exists.
+    pub const none: u32 = std.math.maxInt(u32);
+    /// A part that merges with nothing.
+    pub const stranger = id_limit - 1;
     pub const Merge = struct { left: u32, right: u32, id: u32 };
-    pub const empty: PairTable = .{ .slots = &.{}, .seed = 0, .shift = 0 };
+    pub const empty: PairTable = .{ .buckets = &.{}, .factors = .{ 1, 1 }, .shift = 0 };
 
     /// Room for `count` pairs at most half full.
     pub fn init(gpa: Allocator, count: usize, seed: u64) Allocator.Error!PairTable {
-        const bits = std.math.log2_int_ceil(usize, @max(count * 2, 16));
-        const slots = try gpa.alloc(u64, @as(usize, 1) << @intCast(bits));
-        @memset(slots, 0);
-        return .{ .slots = slots, .seed = seed | 1, .shift = @intCast(64 - @as(u7, bits)) };
+        const bits = std.math.log2_int_ceil(usize, @max(count * 2 / bucket_len, 2));
+        const buckets = try gpa.alloc([bucket_len]u64, @as(usize, 1) << @intCast(bits));
+        @memset(buckets, @splat(0));
+        var prng: std.Random.SplitMix64 = .init(seed);
+        return .{
+            .buckets = buckets,
+            .factors = .{ prng.next() | 1, prng.next() | 1 },
+            .shift = @intCast(64 - @as(u7, bits)),
+        };
     }
 
     pub fn deinit(self: *PairTable, gpa: Allocator) void {
-        gpa.free(self.slots);
+        gpa.free(self.buckets);
     }
 
     inline fn keyOf(left: u32, right: u32) u64 {
         return @as(Key, @intCast(left)) << id_bits | @as(u64, right);
     }
 
-    inline fn slotOf(self: *const PairTable, key: u64) usize {
-        // The odd seed is mixed in twice, so that neither factor is known from outside.
-        const product = @as(u128, (key ^ self.seed) *% 0x9e37_79b9_7f4a_7c15) * self.seed;
-        const folded = @as(u64, @truncate(product)) ^ @as(u64, @truncate(product >> 64));
-        return @intCast(folded >> self.shift);
+    /// Two products that need not wait for each other.
+    inline fn bucketOf(self: *const PairTable, left: u32, right: u32) usize {
+        return @intCast((left *% self.factors[0] +% right *% self.factors[1]) >> self.shift);
     }
 
-    /// Fetches the slot of a pair that will be put in a moment.
+    /// Fetches the bucket of a pair that will be put in a moment.
     pub inline fn prepare(self: *const PairTable, merge: Merge) void {
-        @prefetch(&self.slots[self.slotOf(keyOf(merge.left, merge.right))], .{ .rw = .write });
+        @prefetch(&self.buckets[self.bucketOf(merge.left, merge.right)], .{ .rw = .write });
     }
 
     /// Puts all of them.
@@ -63,23 +74,35 @@ pub const PairTable = struct {
     /// A pair determines its bytes and so its merge: putting it twice changes nothing.
     pub fn put(self: *PairTable, merge: Merge) void {
         const key = keyOf(merge.left, merge.right);
-        var index = self.slotOf(key);
+        var index = self.bucketOf(merge.left, merge.right);
         self.rising = self.rising and merge.id > @max(merge.left, merge.right);
-        while (self.slots[index] != 0) : (index = (index + 1) & (self.slots.len - 1)) {
-            if (self.slots[index] >> (id_bits + 1) == key) return;
+        while (true) : (index = (index + 1) & (self.buckets.len - 1)) {
+            for (&self.buckets[index]) |*slot| {
+                if (slot.* >> (id_bits + 1) == key and slot.* != 0) return;
+                if (slot.* != 0) continue;
+                slot.* = key << (id_bits + 1) | (merge.id + 1);
+                return;
+            }
         }
-        self.slots[index] = key << (id_bits + 1) | (merge.id + 1);
     }
 
-    pub inline fn get(self: *const PairTable, left: u32, right: u32) ?u32 {
+    /// What two parts become, or `none`. All slots of a bucket are compared, so that there is no
+    /// branch on which of them it was: only a full bucket sends the search on.
+    pub inline fn find(self: *const PairTable, left: u32, right: u32) u32 {
         const key = keyOf(left, right);
-        var index = self.slotOf(key);
-        while (true) : (index = (index + 1) & (self.slots.len - 1)) {
-            const slot = self.slots[index];
-            if (slot == 0) return null;
-            if (slot >> (id_bits + 1) == key) {
-                return @as(u32, @intCast(slot & ((1 << (id_bits + 1)) - 1))) - 1;
+        var index = self.bucketOf(left, right);
+        while (true) : (index = (index + 1) & (self.buckets.len - 1)) {
+            const bucket = &self.buckets[index];
+            // An empty slot looks like a pair of id 0 and id 0 that becomes `none`. The true one
+            // stands on its left, so the last word has the leftmost.
+            var found: u64 = 0;
+            inline for (0..bucket_len) |back| {
+                const slot = bucket[bucket_len - 1 - back];
+                found = if (slot >> (id_bits + 1) == key) slot else found;
             }
+            const id = @as(u32, @truncate(found & ((1 << (id_bits + 1)) - 1))) -% 1;
+            if (bucket[bucket_len - 1] == 0) return id;
+            if (id != none) return id;
         }
     }
 };
@@ -92,8 +115,33 @@ test "pair table: finds what was put, also at the edges of the id range" {
     table.put(.{ .left = 0, .right = 0, .id = 0 });
     table.put(.{ .left = last, .right = last, .id = last });
     table.put(.{ .left = 0, .right = last, .id = 5 });
-    try std.testing.expectEqual(@as(?u32, 0), table.get(0, 0));
-    try std.testing.expectEqual(@as(?u32, last), table.get(last, last));
-    try std.testing.expectEqual(@as(?u32, 5), table.get(0, last));
-    try std.testing.expectEqual(@as(?u32, null), table.get(last, 0));
+    try std.testing.expectEqual(@as(u32, 0), table.find(0, 0));
+    try std.testing.expectEqual(@as(u32, last), table.find(last, last));
+    try std.testing.expectEqual(@as(u32, 5), table.find(0, last));
+    try std.testing.expectEqual(@as(u32, PairTable.none), table.find(last, 0));
+}
+
+test "pair table: equals a plain map, also where buckets are full" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for ([_]usize{ 1, 2, 30, 2000 }) |count| {
+        var table: PairTable = try .init(gpa, count, random.int(u64));
+        defer table.deinit(gpa);
+        var map: std.AutoHashMapUnmanaged([2]u32, u32) = .empty;
+        defer map.deinit(gpa);
+        // Few ids and id 0, which an empty slot looks like.
+        const ids_end: u32 = @intCast(2 + count / 20);
+        while (map.size < count) {
+            const pair = [_]u32{ random.uintLessThan(u32, ids_end), random.uintLessThan(u32, 60) };
+            const entry = try map.getOrPut(gpa, pair);
+            if (!entry.found_existing) entry.value_ptr.* = random.uintLessThan(u32, 1000);
+            table.put(.{ .left = pair[0], .right = pair[1], .id = entry.value_ptr.* });
+        }
+        for (0..ids_end) |left| for (0..60) |right| {
+            const pair = [_]u32{ @intCast(left), @intCast(right) };
+            const expected = map.get(pair) orelse PairTable.none;
+            try std.testing.expectEqual(expected, table.find(pair[0], pair[1]));
+        };
+    }
 }
