@@ -84,12 +84,14 @@ test "ids: windows of a long pretoken equal the reference" {
     for (0..40) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 4 < 2) .random else .by_length);
         defer vocabulary.deinit(gpa);
-        const period = 1 + random.uintLessThan(usize, 9);
+        const period = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 200);
         for (&text, 0..) |*byte, index| {
             const repeats = round % 2 == 0 and index >= period;
             const fresh = "aab"[random.uintLessThan(usize, 3)];
             byte.* = if (repeats) text[index - period] else fresh;
         }
+        // Some repetitions have a fault.
+        if (round % 8 == 0) text[random.uintLessThan(usize, text.len)] = 'c';
         var expected: std.ArrayList(u32) = .empty;
         defer expected.deinit(gpa);
         try reference.merge(gpa, &vocabulary, &text, &expected);
@@ -101,5 +103,30 @@ test "ids: windows of a long pretoken equal the reference" {
         defer whole.deinit(gpa);
         const at_once = try whole.merge(gpa, &vocabulary, &text);
         try std.testing.expectEqualSlices(u32, expected.items, at_once);
+    }
+}
+
+test "ids: a long pretoken cut short is the encoding of the bytes it covers" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var text: [400]u8 = undefined;
+    for (0..40) |round| {
+        var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
+        defer vocabulary.deinit(gpa);
+        for (&text) |*byte| byte.* = "aaab"[random.uintLessThan(usize, 4)];
+        var some: std.ArrayList(u32) = .empty;
+        defer some.deinit(gpa);
+        // What is in the list already stays.
+        try some.append(gpa, 77);
+        const ids_max = 1 + random.uintLessThan(usize, 100);
+        try merge_long.merge(gpa, &vocabulary, &text, ids_max, &some);
+        var len: usize = 0;
+        for (some.items[1..]) |id| len += vocabulary.partLen(id);
+        try std.testing.expect(len == text.len or some.items.len - 1 >= ids_max);
+        var expected: std.ArrayList(u32) = .empty;
+        defer expected.deinit(gpa);
+        try expected.append(gpa, 77);
+        try reference.merge(gpa, &vocabulary, text[0..len], &expected);
+        try std.testing.expectEqualSlices(u32, expected.items, some.items);
     }
 }
