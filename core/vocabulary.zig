@@ -4,8 +4,9 @@
 //! tables answer "which id are these bytes?" and "which id do these two ids merge into?". The
 //! second one needs only pairs that can occur: merges inside a token never depend on what
 //! surrounds it, so the one pair that can ever become token t is the last step of encoding t
-//! alone, its *canonical* pair. An image carries these pairs; for a rank file every split of
-//! every token is entered, since a pair that never occurs does no harm.
+//! alone, its *canonical* pair. An image carries these pairs; for a rank file they are found by
+//! merging every token. Where the ranks are such that this does not find them, every split of every
+//! token is entered: a pair that never occurs does no harm.
 //!
 //! **Invariant** ids are below `id_limit`, so a pair and its merge fit one 64-bit slot.
 //! **Invariant** every table is at most half full, so a search always meets an empty slot.
@@ -15,6 +16,7 @@ const Allocator = std.mem.Allocator;
 const image = @import("vocabulary/image.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
 const PairTable = @import("vocabulary/pair_table.zig").PairTable;
+const canonical = @import("vocabulary/canonical.zig");
 
 /// Above the ids there is room for a stand-in of each byte and for `PairTable.stranger`.
 pub const id_limit = PairTable.id_limit - 257;
@@ -95,7 +97,12 @@ pub const Vocabulary = struct {
             source += length;
         }
         try self.indexTokens(gpa, seed, culprit);
-        try self.enterSplits(gpa, seed);
+        self.pairs = try .init(gpa, self.token_count, seed);
+        if (!canonical.enterPairs(&self)) {
+            self.pairs.deinit(gpa);
+            self.pairs = .empty;
+            try self.enterSplits(gpa, seed);
+        }
         return self;
     }
 
@@ -239,4 +246,47 @@ test "vocabulary: refuses duplicates and huge ids" {
         try std.testing.expectError(case[0], made);
         try std.testing.expectEqual(case[4], culprit);
     }
+}
+
+test "vocabulary: only the pair that merging meets is entered where ranks rise" {
+    const gpa = std.testing.allocator;
+    var culprit: u32 = 0;
+    // abc is ab and c, since ab comes first; bca is bc and a.
+    const lengths = [_]u32{ 1, 1, 1, 2, 2, 3, 3 };
+    const ids = [_]u32{ 0, 1, 2, 3, 4, 5, 6 };
+    const bytes = "abcabbcabcbca";
+    var vocabulary: Vocabulary = try .fromTokens(gpa, bytes, &lengths, &ids, 5, &culprit);
+    defer vocabulary.deinit(gpa);
+    try std.testing.expect(vocabulary.pairs.rising);
+    try std.testing.expectEqual(@as(u32, 5), vocabulary.pairs.find(3, 2));
+    try std.testing.expectEqual(no_pair, vocabulary.pairs.find(0, 4));
+    try std.testing.expectEqual(@as(u32, 6), vocabulary.pairs.find(4, 0));
+    try std.testing.expectEqual(no_pair, vocabulary.pairs.find(1, 3));
+}
+
+test "vocabulary: a token that no merges reach is found as a whole only" {
+    const gpa = std.testing.allocator;
+    var culprit: u32 = 0;
+    const lengths = [_]u32{ 1, 1, 2, 4 };
+    const ids = [_]u32{ 0, 1, 2, 3 };
+    var vocabulary: Vocabulary = try .fromTokens(gpa, "ababbbab", &lengths, &ids, 5, &culprit);
+    defer vocabulary.deinit(gpa);
+    // b, b, ab: neither b b nor b ab is a token.
+    try std.testing.expectEqual(@as(?u32, 3), vocabulary.find("bbab"));
+    try std.testing.expect(vocabulary.pairs.rising);
+    for (0..3) |left| for (0..3) |right| {
+        const merged = vocabulary.pairs.find(@intCast(left), @intCast(right));
+        try std.testing.expect(merged == if (left == 0 and right == 1) @as(u32, 2) else no_pair);
+    };
+}
+
+test "vocabulary: every split is entered where a part has a larger id than the whole" {
+    const gpa = std.testing.allocator;
+    var culprit: u32 = 0;
+    const lengths = [_]u32{ 1, 1, 1, 3, 2 };
+    const ids = [_]u32{ 0, 1, 2, 3, 4 };
+    var vocabulary: Vocabulary = try .fromTokens(gpa, "abcabcab", &lengths, &ids, 5, &culprit);
+    defer vocabulary.deinit(gpa);
+    try std.testing.expect(!vocabulary.pairs.rising);
+    try std.testing.expectEqual(@as(u32, 3), vocabulary.pairs.find(4, 2));
 }

@@ -57,6 +57,22 @@ def trained(rng: random.Random) -> list[bytes]:
     return _in_some_order(rng, list(reference.train([text], ALL, 256 + 60))[256:])
 
 
+def nearly_trained(rng: random.Random) -> list[bytes]:
+    """What training gives, but some tokens are missing, so that others are never reached, some
+    stand elsewhere, before or behind their parts, and some are new."""
+    text = bytes(rng.choices(b"aaab ", k=400)) + b"ab" * 40 + b"a" * 70
+    strings = list(reference.train([text], ALL, 256 + 60))[256:]
+    for _ in range(rng.randrange(4)):
+        strings.pop(rng.randrange(len(strings)))
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        strings.insert(rng.randrange(len(strings)), strings.pop(rng.randrange(len(strings))))
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        joined = rng.choice(strings) + rng.choice(strings)
+        if joined not in strings:
+            strings.insert(rng.randrange(len(strings)), joined)
+    return strings
+
+
 def _in_some_order(rng: random.Random, strings: list[bytes]) -> list[bytes]:
     order = rng.choice(["as it is", "short first", "long first", "random", "random"])
     if order == "random":
@@ -67,7 +83,9 @@ def _in_some_order(rng: random.Random, strings: list[bytes]) -> list[bytes]:
 
 
 each_source = pytest.mark.parametrize(
-    "source", [random_strings, runs, towers, trained], ids=lambda source: source.__name__
+    "source",
+    [random_strings, runs, towers, trained, nearly_trained],
+    ids=lambda source: source.__name__,
 )
 
 
