@@ -143,6 +143,14 @@ pub const Encoder = struct {
             try self.refuseStandIns(ids[0..count]);
             return sink.push(ids[0..count], piece.len);
         }
+        if (@TypeOf(sink) == *Count) {
+            const kept = merge_long.kept_max;
+            const ids = &self.long_ids;
+            const counted = try merge_long.count(self.gpa, vocabulary, piece, kept, ids);
+            if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
+            sink.count += counted.ids;
+            return;
+        }
         self.long_ids.clearRetainingCapacity();
         try merge_long.merge(self.gpa, vocabulary, piece, piece.len, &self.long_ids);
         try self.refuseStandIns(self.long_ids.items);

@@ -31,6 +31,58 @@ pub fn merge(
     ids_max: usize,
     out: *std.ArrayList(u32),
 ) Allocator.Error!void {
+    const whole = try run(gpa, vocabulary, piece, ids_max, out, null);
+    std.debug.assert(whole);
+}
+
+/// Ids that were counted and are gone.
+pub const Counted = struct {
+    ids: usize = 0,
+    /// One of them that stands for a byte without a token.
+    stand_in: ?u32 = null,
+
+    fn take(self: *Counted, vocabulary: *const Vocabulary, ids: []const u32) void {
+        self.ids += ids.len;
+        for (ids) |id| self.stand_in = if (id < vocabulary.ids_end) self.stand_in else id;
+    }
+};
+
+/// 256 KB of ids: they stay in the cache, while the memory of all ids of a long pretoken would
+/// come from the system page by page.
+pub const kept_max = 1 << 16;
+
+/// Counts the ids of `piece` and keeps no more than twice `kept` of them at a time, in `scratch`.
+/// Only if a window has to begin before those, which no real vocabulary has shown, all are kept.
+pub fn count(
+    gpa: Allocator,
+    vocabulary: *const Vocabulary,
+    piece: []const u8,
+    kept: usize,
+    scratch: *std.ArrayList(u32),
+) Allocator.Error!Counted {
+    scratch.clearRetainingCapacity();
+    var counted: Counted = .{};
+    const dropping: Dropping = .{ .kept = kept, .counted = &counted };
+    if (!try run(gpa, vocabulary, piece, piece.len, scratch, dropping)) {
+        counted = .{};
+        scratch.clearRetainingCapacity();
+        try merge(gpa, vocabulary, piece, piece.len, scratch);
+    }
+    counted.take(vocabulary, scratch.items);
+    return counted;
+}
+
+const Dropping = struct { kept: usize, counted: *Counted };
+
+/// False when a window had to begin with an id that was dropped.
+fn run(
+    gpa: Allocator,
+    vocabulary: *const Vocabulary,
+    piece: []const u8,
+    ids_max: usize,
+    out: *std.ArrayList(u32),
+    dropping: ?Dropping,
+) Allocator.Error!bool {
     var windows: Windows = .{ .vocabulary = vocabulary, .piece = piece };
     defer windows.large.deinit(gpa);
     const first = out.items.len;
@@ -51,6 +103,7 @@ pub fn merge(
             // failures is linear.
             const back = start -| len / 2;
             while (start > back) {
+                if (index == first) return false;
                 index -= 1;
                 start -= vocabulary.partLen(out.items[index]);
             }
@@ -59,11 +112,12 @@ pub fn merge(
             continue;
         }
         failed = false;
-        if (end == piece.len or out.items.len - first >= ids_max) return;
+        if (end == piece.len or out.items.len - first >= ids_max) return true;
         const begun = start;
         index = out.items.len;
         start = end;
         while (start > end - len / overlap_part) {
+            if (index == first) return false;
             index -= 1;
             start -= vocabulary.partLen(out.items[index]);
         }
@@ -73,6 +127,11 @@ pub fn merge(
             len = @max(merge_short.len_max, tokens_min * longest(vocabulary, ids));
         }
         reached = @max(reached, end);
+        if (dropping) |drop| if (index > 2 * drop.kept) {
+            drop.counted.take(vocabulary, out.items[0 .. index - drop.kept]);
+            out.replaceRangeAssumeCapacity(0, index - drop.kept, &.{});
+            index = drop.kept;
+        };
     }
 }
 
@@ -136,9 +195,9 @@ const Windows = struct {
             return seen_ids[0..seen.count];
         }
         if (bytes.len <= merge_short.len_max) {
-            const count = merge_short.merge(self.vocabulary, bytes, seen_ids);
-            seen.* = .{ .start = start, .len = bytes.len, .count = count };
-            return seen_ids[0..count];
+            const made = merge_short.merge(self.vocabulary, bytes, seen_ids);
+            seen.* = .{ .start = start, .len = bytes.len, .count = made };
+            return seen_ids[0..made];
         }
         const ids = try self.large.merge(gpa, self.vocabulary, bytes);
         if (ids.len <= seen_ids.len) {

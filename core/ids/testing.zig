@@ -99,6 +99,10 @@ test "ids: windows of a long pretoken equal the reference" {
         defer windows.deinit(gpa);
         try merge_long.merge(gpa, &vocabulary, &text, text.len, &windows);
         try std.testing.expectEqualSlices(u32, expected.items, windows.items);
+        // So few are kept that many windows have to begin before them.
+        const kept = 1 + random.uintLessThan(usize, 30);
+        const counted = try merge_long.count(gpa, &vocabulary, &text, kept, &windows);
+        try std.testing.expectEqual(expected.items.len, counted.ids);
         var whole: Window = .empty;
         defer whole.deinit(gpa);
         const at_once = try whole.merge(gpa, &vocabulary, &text);
