@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import platform
 import shutil
 import statistics
@@ -25,15 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import corpora
+import machine
 import vocabularies
-from measure import BATCH_JOBS, JOBS, TIMED_JOBS
+from jobs import BATCH_JOBS, MEASURED_JOBS, TIMED_JOBS
+from machine import core_count, without_folders
 from systems import SIDE_FOLDER, SYSTEMS
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "encode.json"
 QUICK_RESULTS = corpora.CACHE / "quick.json"
 REFERENCES = corpora.CACHE / "references.json"
-OUR_JOBS = tuple(j for j in JOBS if j not in ("check", "reference"))
 
 MEASUREMENT_SECONDS_MAX = 120
 PASS_SECONDS_MAX = 1.2  # a slower system gets a half, a quarter … of the text
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny texts, one round")
     parser.add_argument("--systems", help=f"with commas, of: {', '.join(SYSTEMS)}")
     parser.add_argument("--vocabularies", help="with commas; the first one gets all jobs")
-    parser.add_argument("--jobs", help=f"with commas, of: {', '.join(OUR_JOBS)}")
+    parser.add_argument("--jobs", help=f"with commas, of: {', '.join(MEASURED_JOBS)}")
     parser.add_argument("--corpora", help=f"with commas, of: {', '.join(corpora.CORPORA)}")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--megabytes", type=float, help="text of a measurement, default 12")
@@ -81,7 +81,11 @@ def main() -> None:
     try:
         sweep.run()
     except KeyboardInterrupt:
-        kept = f"what was measured is in {show(sweep.path)}" if sweep.samples else "nothing written"
+        kept = (
+            f"what was measured is in {without_folders(sweep.path)}"
+            if sweep.samples
+            else "nothing written"
+        )
         sys.exit(f"\nstopped; {kept}")
 
 
@@ -95,7 +99,7 @@ def choose(args: argparse.Namespace) -> Settings:
             if name
         ]
         or (["o200k_base"] if quick else ["o200k_base", "cl100k_base", "r50k_base"]),
-        jobs=names(args.jobs, OUR_JOBS, list(OUR_JOBS), quick),
+        jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS), quick),
         corpora=names(args.corpora, corpora.CORPORA, ["mix"], quick),
         rounds=args.rounds or (1 if quick else 3),
         megabytes=args.megabytes or (0.2 if quick else 12.0),
@@ -159,7 +163,7 @@ class Sweep:
         self.measure_all(cells)
         self.complete = True
         self.write()
-        say(f"{show(self.path)} after {time.monotonic() - self.started:.0f} s")
+        say(f"{without_folders(self.path)} after {time.monotonic() - self.started:.0f} s")
 
     def check_all(self) -> None:
         """Ids before speed: also tells how fast a system is, roughly."""
@@ -299,9 +303,9 @@ def measure(
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         why = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return {"status": f"failed: exit {done.returncode}: {show(why)[:200]}"}
+        return {"status": f"failed: exit {done.returncode}: {without_folders(why)[:200]}"}
     result: Result = json.loads(lines[-1])
-    result["status"] = show(result["status"])
+    result["status"] = without_folders(result["status"])
     return result
 
 
@@ -355,47 +359,15 @@ def describe(settings: Settings, texts: dict[str, Result]) -> Result:
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python bench/sweep.py", *map(bare, sys.argv[1:])]),
-        "machine": {
-            "cpu": cpu_model(),
-            "cores": settings.cores,
-            "memory_gb": round(memory_bytes() / 1e9, 1),
-            "system": f"{platform.system()} {platform.machine()}",
-        },
+        "machine": machine.describe(),
         "python": platform.python_version(),
         "settings": asdict(settings),
         "corpora": texts,
     }
 
 
-def core_count() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown"
-
-
-def memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return 0
-
-
 def bare(argument: str) -> str:
     return Path(argument).name if Path(argument).is_absolute() else argument
-
-
-def show(text: object) -> str:
-    """No folder of this machine gets into the results."""
-    return str(text).replace(str(HERE.parent) + os.sep, "").replace(sys.prefix, "venv")
 
 
 def say(text: str) -> None:

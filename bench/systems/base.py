@@ -1,0 +1,83 @@
+"""What a system is: it loads a vocabulary and encodes, each job the fastest way that its API has.
+
+`how` names that way; a job without a direct call is put together from the nearest one. Specials
+are text.
+
+Invariant: a module is imported in `open`, never at the top, because the measuring process sets the
+number of threads first and counts the import apart from the load.
+"""
+
+# mypy: disable-error-code="no-any-return"
+# Most of the peers come without types.
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+# isort: split
+from corpora import CACHE
+from vocabularies import Vocabulary
+
+Ids = npt.NDArray[np.uint32]
+Ragged = tuple[Ids, npt.NDArray[Any]]
+
+SIDE_FOLDER = CACHE / "side"
+
+
+class UnsupportedError(Exception):
+    """The system cannot do the job; the text says why."""
+
+
+class System:
+    name: ClassVar[str]
+    module: ClassVar[str]
+    package: ClassVar[str]
+    # A second version of a package, kept in a folder of its own: `name==version`.
+    side: ClassVar[str | None] = None
+    # Jobs that get bytes; the others get str.
+    bytes_jobs: ClassVar[frozenset[str]] = frozenset()
+    how: ClassVar[dict[str, str]]
+    has_ids = True
+
+    def open(self) -> None:
+        self.lib: Any = importlib.import_module(self.module)
+        self.core: Any = None
+
+    def load(self, v: Vocabulary) -> None:
+        raise NotImplementedError
+
+    def load_fastest(self, v: Vocabulary) -> None:
+        """What the load job times, where it differs from what the other jobs need."""
+        self.load(v)
+
+    def encode_list(self, text: str) -> list[int]:
+        raise NotImplementedError
+
+    def encode_array(self, text: Any) -> Ids:
+        raise NotImplementedError
+
+    def batch_list(self, texts: list[str], threads: int) -> list[list[int]]:
+        raise NotImplementedError
+
+    def batch_array(self, texts: list[str], threads: int) -> Ragged:
+        raise NotImplementedError
+
+    def count(self, text: Any) -> int:
+        return len(self.encode_array(text))
+
+
+def ragged(arrays: Sequence[Ids]) -> Ragged:
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(a) for a in arrays], out=offsets[1:])
+    return np.concatenate(arrays), offsets
+
+
+def lists(ids: Ids, offsets: npt.NDArray[Any]) -> list[list[int]]:
+    flat, cuts = ids.tolist(), offsets.tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(cuts)]
