@@ -75,11 +75,20 @@ def stream(name: str) -> Iterator[str]:
 
 def read(name: str, megabytes: float) -> Text:
     """Up to `megabytes` of documents, at most three quarters of the corpus, and a third more."""
-    available = json.loads((FOLDER / f"{name}.info.json").read_text())["bytes"]
-    seen_bytes = min(megabytes * 1e6, available * 0.75)
+    wanted = seen_bytes(name, megabytes)
     documents = stream(name)
-    seen = _take(documents, seen_bytes)
-    return Text(seen, _take(documents, seen_bytes / 3))
+    seen = _take(documents, wanted)
+    return Text(seen, _take(documents, wanted / 3))
+
+
+def seen_bytes(name: str, megabytes: float) -> float:
+    available: int = json.loads((FOLDER / f"{name}.info.json").read_text())["bytes"]
+    return min(megabytes * 1e6, available * 0.75)
+
+
+def first(name: str, megabytes: float) -> list[str]:
+    """The first documents of a corpus, all of them if it has less."""
+    return _take(stream(name), megabytes * 1e6)
 
 
 def windows(name: str, characters: int, count: int) -> list[str]:

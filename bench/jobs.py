@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+# isort: split
 import corpora
 
-TIMED_JOBS = ("array", "list", "batch_list", "batch_array", "count")
+# In the order of a sweep: what a goal compares stands side by side.
+TIMED_JOBS = ("count", "array", "list", "batch_list", "batch_array")
 BATCH_JOBS = ("batch_list", "batch_array")
-MEASURED_JOBS = ("load", *TIMED_JOBS, "latency", "memory")
+MEMORY_JOBS = ("memory", "memory_batch")
+MEASURED_JOBS = ("load", *TIMED_JOBS, "latency", *MEMORY_JOBS)
 JOBS = (*MEASURED_JOBS, "check", "reference")
+
+# The call that a job without one of its own is made of.
+CALLS = {"latency": "list", "memory": "array", "memory_batch": "batch_array"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of numbers for every system."""
+
+    vocabulary: str
+    job: str
+    corpus: str
+    threads: int
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Cell:
+        return cls(row["vocabulary"], row["job"], row["corpus"], row["threads"])
 
 
 def inputs(system: Any, job: str, documents: list[str]) -> Any:
@@ -33,6 +54,8 @@ def caller(system: Any, job: str, threads: int) -> Callable[[Any], Any]:
         return lambda texts: system.batch_list(texts, threads)
     if job == "batch_array":
         return lambda texts: system.batch_array(texts, threads)
+    if job == "array" and threads > 1:
+        return lambda text: system.encode_array_on(text, threads)
     call: Callable[[Any], Any] = {
         "array": system.encode_array,
         "list": system.encode_list,

@@ -1,7 +1,8 @@
-"""bench/results/encode.json → the tables in README.md and bench/results/encode.md.
+"""bench/results/encode.json → the tables in README.md, docs/performance.md and encode.md.
 
-README.md gets one table, between its two markers, and the cells in which tokenmill is not the
-best; encode.md gets all tables. A system that failed its check has the reason instead of a number.
+README.md gets, between its two markers, how the goals stand, one table, and the cells in which
+tokenmill is farthest behind; docs/performance.md the goals; bench/results/encode.md everything. A
+system that failed its check has the reason instead of a number.
 """
 
 from __future__ import annotations
@@ -9,27 +10,42 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+# isort: split
+import goal_tables
+from goals import OURS, RIVAL, judge
+from jobs import TIMED_JOBS
+from markdown import number, replace_block, table
+
 HERE = Path(__file__).resolve().parent
-START, END = "<!-- bench:start -->", "<!-- bench:end -->"
-OURS, BASELINE = "tokenmill", "read_only"
+BASELINE = "read_only"
+README_LOSSES_MAX = 5
 
 Row = dict[str, Any]
-Rows = dict[tuple[str, str, str, int], dict[str, Row]]  # (vocabulary, job, corpus, threads)
+Key = tuple[str, str, str, int]  # vocabulary, job, corpus, threads
+Rows = dict[Key, dict[str, Row]]
+Column = tuple[str, Key]  # with its label
+Section = tuple[str, str, list[Column], tuple[str, ...]]  # title, caption, columns, metrics
 
 ARRAY_METRICS = ("cold_mb_s", "unseen_mb_s", "warm_mb_s")
 SPEED_METRICS = ("cold_mb_s", "warm_mb_s")
+CALL_METRICS = ("ns_20", "ns_200", "array_ns_20", "array_ns_200")
+LOAD_METRICS = ("load_ms", "first_ids_ms", "resident_mb", "first_batch_ms")
+TABLED = ("array", "batch_list", "count")
 WORDS = {
     "cold_mb_s": "first pass",
     "unseen_mb_s": "new text",
     "warm_mb_s": "same text again",
     "ns_20": "20 characters",
     "ns_200": "200 characters",
+    "array_ns_20": "20 characters to an array",
+    "array_ns_200": "200 characters to an array",
     "load_ms": "time",
     "first_ids_ms": "time to first ids",
+    "first_batch_ms": "time of the first batch",
     "resident_mb": "memory",
     "peak_mb": "peak memory",
     "grown_mb": "memory growth",
@@ -42,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Results → Markdown.")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "encode.json")
     parser.add_argument("--readme", type=Path, default=HERE.parent / "README.md")
+    parser.add_argument("--log", type=Path, default=HERE.parent / "docs" / "performance.md")
     parser.add_argument("--out", type=Path, help="default: beside the results, .md")
     args = parser.parse_args()
     if not args.results.exists():
@@ -51,8 +68,13 @@ def main() -> None:
     out = args.out or args.results.with_suffix(".md")
     out.write_text(full(results, rows), "utf-8")
     print(f"wrote {out.name}", file=sys.stderr)
-    if not replace_block(args.readme, headline(results, rows)):
-        print(f"{args.readme.name} has no {START} … {END}: left alone", file=sys.stderr)
+    goals = f"{goal_tables.short(judge(results['rows']))}\n\n{provenance(results)}"
+    for document, name, block in (
+        (args.readme, "bench", headline(results, rows)),
+        (args.log, "goals", goals),
+    ):
+        if not replace_block(document, name, block):
+            print(f"{document.name} has no block named {name}: left alone", file=sys.stderr)
 
 
 def index(results: Row) -> Rows:
@@ -63,98 +85,102 @@ def index(results: Row) -> Rows:
     return rows
 
 
-def replace_block(readme: Path, block: str) -> bool:
-    text = readme.read_text("utf-8") if readme.exists() else ""
-    before, start, rest = text.partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        return False
-    readme.write_text(f"{before}{START}\n{block}\n{END}{after}", "utf-8")
-    return True
-
-
 def headline(results: Row, rows: Rows) -> str:
     first = results["settings"]["vocabularies"][0]
     return "\n\n".join(
         [
+            goal_tables.short(judge(results["rows"])),
             f"`{first}`, one thread, text to array, MB/s: first pass in a fresh process / "
             "new text after that / the same text again.",
-            speed_table(results, rows, array_columns(results, rows, first), ARRAY_METRICS),
+            speed_table(results, rows, corpus_columns(results, rows, first), ARRAY_METRICS),
             provenance(results),
-            losses_text(rows, limit=12),
+            losses_text(rows, limit=README_LOSSES_MAX),
         ]
     )
 
 
 def full(results: Row, rows: Rows) -> str:
-    vocabularies = results["settings"]["vocabularies"]
-    first = vocabularies[0]
-    arrays = array_columns(results, rows, first)
-    jobs = [
-        (job if n == 1 else f"{job}, {n} threads", key)
-        for job in ("list", "count", "batch_list", "batch_array")
-        for key in rows
-        for n in [key[3]]
-        if key[0] == first and key[1] == job
-    ]
-    others = [(key[0], key) for key in rows if key[0] != first and key[1] == "array"]
-    parts = ["# Encoding", provenance(results), losses_text(rows, limit=None)]
-    passes = "first pass / new text / the same text again"
-    sections: list[tuple[str, str, list[Any], tuple[str, ...]]] = [
-        ("Text to array", f"`{first}`, one thread, MB/s: {passes}", arrays, ARRAY_METRICS),
-        (
-            "Other jobs",
-            f"`{first}`, mix, MB/s: first pass / the same text again",
-            jobs,
-            SPEED_METRICS,
-        ),
-        (
-            "Other vocabularies",
-            f"text to array, mix, one thread, MB/s: {passes}",
-            others,
-            ARRAY_METRICS,
-        ),
-        (
-            "One call",
-            f"`{first}`, str to list, median ns: 20 / 200 characters",
-            [("ns", key) for key in rows if key[1] == "latency"],
-            ("ns_20", "ns_200"),
-        ),
-        (
-            "Load",
-            "in a fresh process after the imports: ms to loaded / ms to first ids / MB",
-            [(key[0], key) for key in rows if key[1] == "load"],
-            ("load_ms", "first_ids_ms", "resident_mb"),
-        ),
-        (
-            "Memory",
-            f"`{first}`, documents encoded one by one and dropped, MB: "
-            "peak since before the load / growth since after it",
-            [(memory_text(results, key), key) for key in rows if key[1] == "memory"],
-            ("peak_mb", "grown_mb"),
-        ),
-    ]
-    for title, caption, columns, metrics in sections:
+    parts = ["# Encoding", provenance(results), *goals_section(results)]
+    parts += ["## Where a peer is ahead", losses_text(rows, limit=None)]
+    for title, caption, columns, metrics in sections(results, rows):
         if columns:
-            table = speed_table(results, rows, columns, metrics)
-            parts += [f"## {title}", caption[0].upper() + caption[1:] + ".", table]
+            shown = speed_table(results, rows, columns, metrics)
+            parts += [f"## {title}", caption[0].upper() + caption[1:] + ".", shown]
     parts += ["## Texts", texts_table(results), "## How each was called", how_table(results, rows)]
     parts += ["## Checks", checks_table(results)]
     return "\n\n".join(parts) + "\n"
 
 
-def array_columns(results: Row, rows: Rows, vocabulary: str) -> list[Any]:
-    keys = [(vocabulary, "array", corpus, 1) for corpus in results["settings"]["corpora"]]
-    return [(key[2], key) for key in keys if key in rows]
+def goals_section(results: Row) -> list[str]:
+    rival = f"{RIVAL} {results['versions'].get(RIVAL, '(not measured)')}"
+    return [
+        "## Goals",
+        f"Figures are tokenmill's divided by those of {rival} in the same cell, the median of the "
+        "rounds; where a line says `our`, by tokenmill's own; milliseconds are milliseconds. One "
+        "call returns a list, and is compared with an `encode` that returns an array. Hard inputs "
+        "have a command of their own, [hard_inputs.py](../hard_inputs.py). A first pass to lists "
+        "holds what a system sets up at its first batch, see Load: the shorter the text, the more "
+        "that weighs.",
+        goal_tables.full(judge(results["rows"])),
+    ]
 
 
-def memory_text(results: Row, key: tuple[str, str, str, int]) -> str:
-    there = results["corpora"][key[2]]["bytes"] / 1e6
-    return f"{min(results['settings']['memory_megabytes'], there):.0f} MB"
+def sections(results: Row, rows: Rows) -> Iterator[Section]:
+    vocabularies = results["settings"]["vocabularies"]
+    again = "first pass / the same text again"
+    for v in vocabularies:
+        text = f"`{v}`, one thread, MB/s: "
+        passes = text + "first pass / new text / the same text again"
+        yield (f"Text to array, {v}", passes, corpus_columns(results, rows, v), ARRAY_METRICS)
+        for title, job in (("Texts to lists", "batch_list"), ("Count", "count")):
+            columns = corpus_columns(results, rows, v, job)
+            yield (f"{title}, {v}", text + again, columns, SPEED_METRICS)
+    for v in vocabularies:
+        columns = job_columns(results, rows, v)
+        yield (f"Other jobs, {v}", f"`{v}`, mix, MB/s: {again}", columns, SPEED_METRICS)
+    calls = "str to list: 20 / 200 characters; str to array: 20 / 200 characters; ns"
+    yield ("One call", calls, vocabulary_columns(rows, "latency"), CALL_METRICS)
+    load = "in a fresh process after the imports: ms to loaded / ms to first ids / MB"
+    load += " / ms of the first batch, one short text, after that"
+    yield ("Load", load, vocabulary_columns(rows, "load"), LOAD_METRICS)
+    peak = f"MB for {memory_text(results, rows)} of text, peak since before the load"
+    dropped = f"documents encoded one by one and dropped: {peak} / growth since after it"
+    columns = vocabulary_columns(rows, "memory")
+    yield ("Memory", dropped, columns, ("peak_mb", "grown_mb"))
+    batch = f"all documents in one call, with the result: {peak}"
+    yield ("Memory of a batch", batch, vocabulary_columns(rows, "memory_batch"), ("peak_mb",))
 
 
-def speed_table(results: Row, rows: Rows, columns: list[Any], metrics: tuple[str, ...]) -> str:
-    """One line a system; the best of each metric in bold; * where it got less text."""
+def corpus_columns(results: Row, rows: Rows, vocabulary: str, job: str = "array") -> list[Column]:
+    keys = [(vocabulary, job, corpus, 1) for corpus in results["settings"]["corpora"]]
+    found = [(key[2], key) for key in keys if key in rows]
+    return found if job == "array" or len(found) > 1 else []
+
+
+def job_columns(results: Row, rows: Rows, vocabulary: str) -> list[Column]:
+    """The jobs of the mix that have no table by corpus."""
+    corpora = results["settings"]["corpora"]
+    middle = "mix" if "mix" in corpora else corpora[0]
+    shown = {key for job in TABLED for _, key in corpus_columns(results, rows, vocabulary, job)}
+    return [
+        (key[1] if key[3] == 1 else f"{key[1]}, {key[3]} threads", key)
+        for key in rows
+        if key[0] == vocabulary and key[2] == middle and key[1] in TIMED_JOBS and key not in shown
+    ]
+
+
+def vocabulary_columns(rows: Rows, job: str) -> list[Column]:
+    return [(key[0], key) for key in rows if key[1] == job]
+
+
+def memory_text(results: Row, rows: Rows) -> str:
+    settings = results["settings"]
+    texts = results["corpora"].get(settings["memory_corpus"], {"bytes": 0})
+    return f"{min(settings['memory_megabytes'], texts['bytes'] / 1e6):.0f} MB"
+
+
+def speed_table(results: Row, rows: Rows, columns: list[Column], metrics: tuple[str, ...]) -> str:
+    """One line a system that was measured; the best of each metric in bold; * for less text."""
     lines = [["", *(label for label, _ in columns)]]
     reasons: list[str] = []
     shares: list[str] = []
@@ -172,10 +198,11 @@ def speed_table(results: Row, rows: Rows, columns: list[Any], metrics: tuple[str
                 less = has_less_text(rows[key], row)
                 shares += [system] if less and system not in shares else []
                 line.append(figures(rows[key], row, metrics) + ("\\*" if less else ""))
-        lines.append(line)
+        if any(line[1:]):
+            lines.append(line)
     notes = [f"\\* {', '.join(shares)}: on less text, being slow"] if shares else []
     notes += [f"\\- {text}" for text in reasons]
-    return markdown(lines) + "".join(f"\n\n{note}" for note in notes)
+    return table(lines) + "".join(f"\n\n{note}" for note in notes)
 
 
 def has_less_text(peers: dict[str, Row], row: Row) -> bool:
@@ -190,8 +217,9 @@ def figures(peers: dict[str, Row], row: Row, metrics: tuple[str, ...]) -> str:
             continue
         value = row["metrics"][name]["median"]
         text = number(value)
-        best = best_peer(peers, name, [s for s in peers if s != BASELINE])
-        shown.append(f"**{text}**" if best is row else text)
+        rivals = [s for s in peers if s != BASELINE and name in peers[s]["metrics"]]
+        is_best = len(rivals) > 1 and best_peer(peers, name, rivals) is row
+        shown.append(f"**{text}**" if is_best else text)
     return " / ".join(shown)
 
 
@@ -264,13 +292,15 @@ def provenance(results: Row) -> str:
     machine = results["machine"]
     versions = ", ".join(f"{name} {v}" for name, v in results["versions"].items())
     rounds = results["settings"]["rounds"]
+    fewer = results["settings"].get("peer_rounds", rounds)
+    less = f" ({fewer} where no goal needs more)" if fewer < rounds else ""
     spread = spread_text(results["rows"]) if rounds > 1 else ""
     stopped = "" if results["complete"] else " The sweep was stopped early."
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python "
-        f"{results['python']}, {results['date'][:10]}; interleaved rounds: {rounds}, of which the "
-        f"median is shown, a fresh process each; ids checked against tiktoken first.{spread} "
-        f"Versions: {versions}. `{results['command']}`.{stopped}"
+        f"{results['python']}, {results['date'][:10]}; interleaved rounds: {rounds}{less}, of "
+        "which the median is shown, a fresh process each; ids checked against tiktoken first."
+        f"{spread} Versions: {versions}. `{results['command']}`.{stopped}"
     )
 
 
@@ -293,7 +323,7 @@ def texts_table(results: Row) -> str:
     for name, text in results["corpora"].items():
         size = f"{text['bytes'] / 1e6:.1f}"
         lines.append([name, str(text["source"]), str(text["documents"]), size])
-    return markdown(lines, "---")
+    return table(lines, "---")
 
 
 def how_table(results: Row, rows: Rows) -> str:
@@ -306,25 +336,13 @@ def how_table(results: Row, rows: Rows) -> str:
             if system in peers and peers[system]["status"] == "ok"
         }
         lines.append([system, *(calls.get(job, "") for job in jobs)])
-    return markdown(lines, "---")
+    return table(lines, "---")
 
 
 def checks_table(results: Row) -> str:
     lines = [["", "vocabulary", "ids"]]
     lines += [[c["system"], c["vocabulary"], c["verdict"]] for c in results["checks"]]
-    return markdown(lines, "---")
-
-
-def markdown(lines: list[list[str]], rule: str = "---:") -> str:
-    head, *body = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    under = ["---", *(rule for _ in head[1:])]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, under, *body])
-
-
-def number(value: float) -> str:
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2f}"
+    return table(lines, "---")
 
 
 def unit(metric: str) -> str:

@@ -2,7 +2,7 @@
 
 First every system is compared with tiktoken, and one that gives other ids gets no speed. Then come
 the measurements, each in a fresh process, never two at once: a round goes through all cells, and
-within a cell through all systems, so that a busy minute of the machine hits them alike.
+within a cell through its systems, so that a busy minute of the machine hits them alike.
 
 Invariant: the file is complete JSON after each measurement; Ctrl-C keeps what is there.
 """
@@ -13,123 +13,113 @@ import argparse
 import datetime
 import json
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+# isort: split
 import corpora
+import goal_tables
+import goals
 import machine
 import vocabularies
-from jobs import BATCH_JOBS, MEASURED_JOBS, TIMED_JOBS
-from machine import core_count, without_folders
-from systems import SIDE_FOLDER, SYSTEMS
+from jobs import BATCH_JOBS, CALLS, MEASURED_JOBS, MEMORY_JOBS, TIMED_JOBS, Cell
+from machine import without_folders
+from plan import PEER_ROUNDS_MAX, SLOW, Settings, Work, plan, turns
+from processes import Result, install_side, measure, reference
+from systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "encode.json"
-QUICK_RESULTS = corpora.CACHE / "quick.json"
-REFERENCES = corpora.CACHE / "references.json"
 
-MEASUREMENT_SECONDS_MAX = 120
 PASS_SECONDS_MAX = 1.2  # a slower system gets a half, a quarter … of the text
-MEMORY_MEGABYTES = 100.0
-
-Result = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One row of numbers for every system."""
-
-    vocabulary: str
-    job: str
-    corpus: str
-    threads: int
-
-
-@dataclass(frozen=True)
-class Settings:
-    systems: list[str]
-    vocabularies: list[str]
-    jobs: list[str]
-    corpora: list[str]
-    rounds: int
-    megabytes: float
-    memory_megabytes: float
-    memory_corpus: str
-    cores: int
+MEMORY_SHARE = 2.5  # 100 MB of text for memory where the others get 40
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures every system, interleaved.")
-    parser.add_argument("--quick", action="store_true", help="tiny texts, one round")
-    parser.add_argument("--systems", help=f"with commas, of: {', '.join(SYSTEMS)}")
-    parser.add_argument("--vocabularies", help="with commas; the first one gets all jobs")
-    parser.add_argument("--jobs", help=f"with commas, of: {', '.join(MEASURED_JOBS)}")
-    parser.add_argument("--corpora", help=f"with commas, of: {', '.join(corpora.CORPORA)}")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--megabytes", type=float, help="text of a measurement, default 12")
-    parser.add_argument("--out", type=Path, help="default results/encode.json; quick: in .cache")
-    args = parser.parse_args()
+    args = arguments()
     settings = choose(args)
-    sweep = Sweep(settings, args.out or (QUICK_RESULTS if args.quick else RESULTS))
+    sweep = Sweep(settings, args.out or default_path(args))
     try:
         sweep.run()
     except KeyboardInterrupt:
-        kept = (
-            f"what was measured is in {without_folders(sweep.path)}"
-            if sweep.samples
-            else "nothing written"
-        )
-        sys.exit(f"\nstopped; {kept}")
+        where = f"what was measured is in {without_folders(sweep.path)}"
+        sys.exit(f"\nstopped; {where if sweep.samples else 'nothing written'}")
+    if args.goals:
+        goal_tables.print_measured(goals.judge(sweep.rows()))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measures every system, interleaved.")
+    parser.add_argument("--quick", action="store_true", help="tiny texts, one round")
+    parser.add_argument(
+        "--goals", action="store_true", help="only what the goals need, one round, and a table"
+    )
+    parser.add_argument("--systems", help=f"with commas, of: {', '.join(SYSTEMS)}")
+    parser.add_argument(
+        "--vocabularies", "--vocabulary", help="with commas; the first one gets all jobs"
+    )
+    parser.add_argument("--jobs", "--job", help=f"with commas, of: {', '.join(MEASURED_JOBS)}")
+    parser.add_argument(
+        "--corpora", "--corpus", help=f"with commas, of: {', '.join(corpora.CORPORA)}"
+    )
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--megabytes", type=float, help="text of a measurement, default 40")
+    parser.add_argument(
+        "--out", type=Path, help="default results/encode.json; quick, goals: in .cache"
+    )
+    return parser.parse_args()
+
+
+def default_path(args: argparse.Namespace) -> Path:
+    if args.goals:
+        return corpora.CACHE / "goals.json"
+    return corpora.CACHE / "quick.json" if args.quick else RESULTS
 
 
 def choose(args: argparse.Namespace) -> Settings:
     quick: bool = args.quick
+    systems = list(SYSTEMS)
+    if quick:
+        systems = ["tokenmill", "tiktoken", "read_only"]
+    if args.goals:
+        systems = [goals.OURS, goals.RIVAL]
+    rounds = args.rounds or (1 if quick or args.goals else 3)
+    megabytes = args.megabytes or (0.2 if quick else 40.0)
+    named = args.systems is not None  # who is named gets every cell, in every round
     return Settings(
-        systems=names(args.systems, SYSTEMS, ["tokenmill", "tiktoken", "read_only"], quick),
+        systems=names(args.systems, SYSTEMS, systems),
         vocabularies=[
-            vocabularies.vocabulary(name).name
+            vocabularies.vocabulary(name.strip()).name
             for name in (args.vocabularies or "").split(",")
             if name
         ]
         or (["o200k_base"] if quick else ["o200k_base", "cl100k_base", "r50k_base"]),
-        jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS), quick),
-        corpora=names(args.corpora, corpora.CORPORA, ["mix"], quick),
-        rounds=args.rounds or (1 if quick else 3),
-        megabytes=args.megabytes or (0.2 if quick else 12.0),
-        memory_megabytes=1.0 if quick else MEMORY_MEGABYTES,
+        jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS)),
+        corpora=names(args.corpora, corpora.CORPORA, ["mix"] if quick else list(corpora.CORPORA)),
+        rounds=rounds,
+        peer_rounds=rounds if named else min(rounds, PEER_ROUNDS_MAX),
+        megabytes=megabytes,
+        memory_megabytes=megabytes * MEMORY_SHARE,
         memory_corpus="mix" if quick else corpora.EVERYTHING,
-        cores=core_count(),
+        cores=machine.core_count(),
+        goals=args.goals or not quick,
+        comparison=not args.goals,
+        slow=[] if named or quick else list(SLOW),
     )
 
 
-def names(given: str | None, known: Any, few: list[str], quick: bool) -> list[str]:
+def names(given: str | None, known: Any, default: list[str]) -> list[str]:
     if given is None:
-        return few if quick else list(known)
+        return default
     chosen = [name.strip() for name in given.split(",")]
     if unknown := [name for name in chosen if name not in known]:
         sys.exit(f"unknown: {', '.join(unknown)}; there are: {', '.join(known)}")
     return chosen
-
-
-def plan(settings: Settings) -> list[Cell]:
-    """The first vocabulary gets every job; the others their load, and arrays of the mix."""
-    middle = "mix" if "mix" in settings.corpora else settings.corpora[0]
-    first, *others = settings.vocabularies
-    thread_counts = sorted({1, settings.cores})
-    cells = [Cell(first, "array", corpus, 1) for corpus in settings.corpora]
-    cells += [Cell(first, job, middle, 1) for job in ("list", "count", "latency")]
-    cells += [Cell(first, job, middle, n) for job in BATCH_JOBS for n in thread_counts]
-    cells += [Cell(v, "array", middle, 1) for v in others]
-    cells += [Cell(v, "load", "", 1) for v in settings.vocabularies]
-    cells += [Cell(first, "memory", settings.memory_corpus, 1)]
-    return [cell for cell in cells if cell.job in settings.jobs]
 
 
 class Sweep:
@@ -144,67 +134,69 @@ class Sweep:
         self.head: Result = {}
 
     def run(self) -> None:
-        settings = self.settings
         if find_spec("tiktoken") is None:
             sys.exit("tiktoken gives the ids to check against: install bench/requirements.txt")
-        say("preparing texts and vocabularies")
-        for system in settings.systems:
-            install_side(SYSTEMS[system].side)
-        for name in settings.vocabularies:
-            vocabularies.prepare(name)
-        memory = [settings.memory_corpus] if "memory" in settings.jobs else []
-        texts = {c: corpora.prepare(c) for c in dict.fromkeys([*settings.corpora, *memory])}
-        self.head = describe(settings, texts)
-        for name in [name for name in settings.corpora if not texts[name]["documents"]]:
-            say(f"no text for {name} on this machine: left out")
-            settings.corpora.remove(name)
-        self.check_all()
-        cells = plan(settings)
-        self.measure_all(cells)
+        self.prepare()
+        work = plan(self.settings)
+        self.check_all(work)
+        self.measure_all(work)
         self.complete = True
         self.write()
         say(f"{without_folders(self.path)} after {time.monotonic() - self.started:.0f} s")
 
-    def check_all(self) -> None:
-        """Ids before speed: also tells how fast a system is, roughly."""
-        for v in self.settings.vocabularies:
-            for system in self.settings.systems:
-                if not SYSTEMS[system].has_ids:
-                    continue
-                names = ",".join(self.settings.corpora)
-                result = measure(system, v, "check", names, self.settings.cores, 0)
+    def prepare(self) -> None:
+        say("preparing texts and vocabularies")
+        settings = self.settings
+        for system in settings.systems:
+            if not install_side(SYSTEMS[system].side):
+                say(f"could not install {SYSTEMS[system].side}: its cells will say so")
+        for name in settings.vocabularies:
+            vocabularies.prepare(name)
+        memory = [settings.memory_corpus] if set(settings.jobs) & set(MEMORY_JOBS) else []
+        texts = {c: corpora.prepare(c) for c in dict.fromkeys([*settings.corpora, *memory])}
+        there = [name for name in settings.corpora if texts[name]["documents"]]
+        for name in settings.corpora:
+            if name not in there:
+                say(f"no text for {name} on this machine: left out")
+        self.settings = replace(settings, corpora=there)
+        self.head = describe(self.settings, texts)
+
+    def check_all(self, work: Work) -> None:
+        """Ids before speed, on every text that a system is measured on; also its rough speed."""
+        wanted: dict[tuple[str, str], dict[str, None]] = {}
+        for cell, systems in work.items():
+            known = cell.corpus in self.settings.corpora
+            for system in systems:
+                texts = wanted.setdefault((cell.vocabulary, system), {})
+                texts[cell.corpus if known else self.settings.middle] = None
+        for (v, system), texts in wanted.items():
+            if SYSTEMS[system].has_ids:
+                result = measure(system, v, "check", ",".join(texts), self.settings.cores, 0)
                 self.checks[system, v] = result
                 for corpus, speed in result.get("rough_mb_s", {}).items():
                     self.rough[system, v, corpus] = speed
                 say(f"check {v} {system}: {verdict(result)}")
 
-    def measure_all(self, cells: list[Cell]) -> None:
-        work = [
-            (system, cell)
-            for number in range(self.settings.rounds)
-            for cell in cells
-            if cell.job != "memory" or number == 0  # long, and the same each time
-            for system in rotated(self.settings.systems, number)
-        ]
+    def measure_all(self, work: Work) -> None:
+        todo = [turn for number in range(self.settings.rounds) for turn in turns(work, number)]
         started = time.monotonic()
-        for done, (system, cell) in enumerate(work):
-            left = (time.monotonic() - started) / done * (len(work) - done) if done else 0.0
+        for done, (system, cell) in enumerate(todo):
+            left = (time.monotonic() - started) / done * (len(todo) - done) if done else 0.0
             result = self.measure_one(system, cell)
             self.samples.setdefault((system, cell), []).append(result)
             figures = " ".join(f"{k} {v:.4g}" for k, v in result.get("metrics", {}).items())
             label = f"{cell.vocabulary} {cell.job} {cell.corpus} {cell.threads} {system}"
-            say(f"{done + 1}/{len(work)} {left:.0f} s left: {label}: {figures or result['status']}")
+            say(f"{done + 1}/{len(todo)} {left:.0f} s left: {label}: {figures or result['status']}")
             self.write()
 
     def measure_one(self, system: str, cell: Cell) -> Result:
         if why := self.refusal(system, cell):
             return {"status": why}
         megabytes = (
-            self.settings.memory_megabytes if cell.job == "memory" else self.share(system, cell)
+            self.settings.memory_megabytes if cell.job in MEMORY_JOBS else self.share(system, cell)
         )
-        result = measure(
-            system, cell.vocabulary, cell.job, cell.corpus or "mix", cell.threads, megabytes
-        )
+        corpus = cell.corpus or self.settings.middle
+        result = measure(system, cell.vocabulary, cell.job, corpus, cell.threads, megabytes)
         if result["status"] == "ok" and cell.job in TIMED_JOBS and SYSTEMS[system].has_ids:
             self.verify(result, cell, megabytes)
         return result
@@ -216,21 +208,26 @@ class Sweep:
         result = self.checks[system, cell.vocabulary]
         if result["status"] != "ok":
             return str(result["status"])
-        method = {"latency": "list", "memory": "array", "load": "list"}.get(cell.job, cell.job)
-        found = [
-            outcome[method]
-            for corpus, outcome in result["checks"].items()
-            if cell.corpus == corpus or cell.corpus not in self.settings.corpora
-        ]
-        return next((outcome for outcome in found if outcome != "ok"), None)
+        call = "list" if cell.job == "load" else CALLS.get(cell.job, cell.job)
+        checks = result["checks"]
+        found = [checks[cell.corpus]] if cell.corpus in checks else list(checks.values())
+        return next((outcome[call] for outcome in found if outcome[call] != "ok"), None)
 
     def share(self, system: str, cell: Cell) -> float:
-        """The text of a measurement: less for a system whose pass would take too long."""
+        """The text of a measurement: less for a system whose pass would take too long.
+
+        The two that the goals compare always get the same text.
+        """
         megabytes = self.settings.megabytes
         speed = self.rough.get((system, cell.vocabulary, cell.corpus))
-        while speed and megabytes > 0.1 and megabytes / speed > PASS_SECONDS_MAX:
-            megabytes /= 2
-        return megabytes
+        if speed is None or system in (goals.OURS, goals.RIVAL):
+            return megabytes
+        there = corpora.seen_bytes(cell.corpus, megabytes) / 1e6
+        if there / speed <= PASS_SECONDS_MAX:
+            return megabytes
+        while there > 0.1 and there / speed > PASS_SECONDS_MAX:
+            there /= 2
+        return there
 
     def verify(self, result: Result, cell: Cell, megabytes: float) -> None:
         """A timed pass that gave other ids than tiktoken loses its numbers."""
@@ -244,18 +241,23 @@ class Sweep:
                 result["status"] = f"ids differ in a timed pass: {name} {result[name]}, not {want}"
                 result.pop("metrics", None)
 
+    def rows(self) -> list[Result]:
+        return [row(system, cell, found) for (system, cell), found in self.samples.items()]
+
     def write(self) -> None:
-        rows = [self.row(system, cell, found) for (system, cell), found in self.samples.items()]
         checks = [
             {"system": system, "vocabulary": v, "verdict": verdict(result)}
             for (system, v), result in self.checks.items()
         ]
-        versions = {r["system"]: r["version"] for r in self.checks.values() if r.get("version")}
+        rows = self.rows()
         whole = self.head | {
-            "versions": versions,
+            "versions": {
+                r["system"]: r["version"] for r in self.checks.values() if r.get("version")
+            },
             "complete": self.complete,
             "elapsed_s": round(time.monotonic() - self.started),
             "checks": checks,
+            "goals": goals.judge(rows),
             "rows": rows,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -263,62 +265,30 @@ class Sweep:
         partial.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", "utf-8")
         partial.replace(self.path)
 
-    def row(self, system: str, cell: Cell, found: list[Result]) -> Result:
-        """All samples of a system in a cell, with median, minimum and maximum of each metric."""
-        good = [r for r in found if r["status"] == "ok"]
-        bad = [r["status"] for r in found if r["status"] != "ok"]
-        last = (good or found)[-1]
-        kept = ("bytes", "documents", "input", "how")
-        metrics = {}
-        for name in good[0]["metrics"] if good and not bad else ():
-            values = [r["metrics"][name] for r in good]
-            metrics[name] = {
-                "median": round(statistics.median(values), 3),
-                "min": round(min(values), 3),
-                "max": round(max(values), 3),
-                "samples": [round(v, 3) for v in values],
-            }
-        return (
-            {"system": system}
-            | asdict(cell)
-            | {"status": bad[0] if bad else "ok"}
-            | {key: last[key] for key in kept if key in last}
-            | {"load_average_max": max((r["load_average"] for r in good), default=None)}
-            | {"metrics": metrics}
-        )
 
-
-def measure(
-    system: str, vocabulary: str, job: str, corpus: str, threads: int, megabytes: float
-) -> Result:
-    """One measurement in a process of its own."""
-    command = [sys.executable, str(HERE / "measure.py"), system, vocabulary, job]
-    command += ["--corpus", corpus, "--threads", str(threads), "--megabytes", str(megabytes)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=MEASUREMENT_SECONDS_MAX
-        )
-    except subprocess.TimeoutExpired:
-        return {"status": f"timed out after {MEASUREMENT_SECONDS_MAX} s"}
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        why = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return {"status": f"failed: exit {done.returncode}: {without_folders(why)[:200]}"}
-    result: Result = json.loads(lines[-1])
-    result["status"] = without_folders(result["status"])
-    return result
-
-
-def reference(vocabulary: str, corpus: str, megabytes: float) -> Result:
-    """tiktoken's digests, computed once for a text and kept between sweeps."""
-    known: dict[str, Result] = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
-    key = f"{vocabulary} {corpus} {corpora.prepare(corpus)['digest']} {megabytes}"
-    if key not in known:
-        known[key] = measure("tiktoken", vocabulary, "reference", corpus, 1, megabytes)
-        if known[key]["status"] != "ok":
-            sys.exit(f"tiktoken gives no reference ids: {known[key]['status']}")
-        REFERENCES.write_text(json.dumps(known))
-    return known[key]
+def row(system: str, cell: Cell, found: list[Result]) -> Result:
+    """All samples of a system in a cell, with median, minimum and maximum of each metric."""
+    good = [r for r in found if r["status"] == "ok"]
+    bad = [r["status"] for r in found if r["status"] != "ok"]
+    last = (good or found)[-1]
+    kept = ("bytes", "documents", "input", "how")
+    metrics = {}
+    for name in good[0]["metrics"] if good and not bad else ():
+        values = [r["metrics"][name] for r in good]
+        metrics[name] = {
+            "median": round(statistics.median(values), 3),
+            "min": round(min(values), 3),
+            "max": round(max(values), 3),
+            "samples": [round(v, 3) for v in values],
+        }
+    return (
+        {"system": system}
+        | asdict(cell)
+        | {"status": bad[0] if bad else "ok"}
+        | {key: last[key] for key in kept if key in last}
+        | {"load_average_max": max((r["load_average"] for r in good), default=None)}
+        | {"metrics": metrics}
+    )
 
 
 def verdict(result: Result) -> str:
@@ -330,29 +300,6 @@ def verdict(result: Result) -> str:
             if found != "ok":
                 return f"{job} of {corpus}: {found}"
     return "ok"
-
-
-def install_side(requirement: str | None) -> None:
-    """A second version of a package, in a folder that only its own measurements see."""
-    if requirement is None or (SIDE_FOLDER / requirement).exists():
-        return
-    say(f"installing {requirement} in a folder of its own")
-    partial = SIDE_FOLDER / f"{requirement}.part"
-    tail = ["install", "--quiet", "--no-deps", "--target", str(partial), requirement]
-    tools = [[sys.executable, "-m", "pip"]]
-    if uv := shutil.which("uv"):
-        tools.append([uv, "pip"])
-    for tool in tools:
-        if subprocess.run([*tool, *tail], capture_output=True).returncode == 0:
-            partial.rename(SIDE_FOLDER / requirement)
-            return
-    say(f"could not install {requirement}: its cells will say so")
-
-
-def rotated(systems: list[str], number: int) -> list[str]:
-    """Another one is first in each round."""
-    at = number * 3 % len(systems)
-    return systems[at:] + systems[:at]
 
 
 def describe(settings: Settings, texts: dict[str, Result]) -> Result:

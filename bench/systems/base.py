@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,8 @@ class System:
     # Jobs that get bytes; the others get str.
     bytes_jobs: ClassVar[frozenset[str]] = frozenset()
     how: ClassVar[dict[str, str]]
+    # Ways to encode that are one method of the loaded object: list or array → its name.
+    direct: ClassVar[dict[str, str]] = {}
     has_ids = True
 
     def open(self) -> None:
@@ -61,6 +63,18 @@ class System:
 
     def encode_array(self, text: Any) -> Ids:
         raise NotImplementedError
+
+    def encode_array_on(self, text: Any, threads: int) -> Ids:
+        raise UnsupportedError("encodes one text on one thread")
+
+    def short_call(self, kind: str) -> Callable[[Any], Any]:
+        """What a user calls: a method of the library itself, where it has one for this.
+
+        A wrapper of this class adds 30 to 90 ns (timeit, 20 characters) to 220 and 360.
+        """
+        if kind in self.direct:
+            return getattr(self.core, self.direct[kind])
+        return {"list": self.encode_list, "array": self.encode_array}[kind]
 
     def batch_list(self, texts: list[str], threads: int) -> list[list[int]]:
         raise NotImplementedError

@@ -120,6 +120,7 @@ class Quicktok(System):
         "batch_array": "encode_batch",
         "count": "count",
     }
+    direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
         if v.scheme == "gpt2":
@@ -153,6 +154,7 @@ class Toktok(System):
         "batch_array": "encode_batch_to_numpy",
         "count": "count",
     }
+    direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
         if v.scheme == "gpt2":
@@ -187,6 +189,7 @@ class Splintr(System):
         "batch_array": "encode_batch_flat",
         "count": "len(encode_flat)",
     }
+    direct: ClassVar[dict[str, str]] = {"list": "encode"}
 
     def load(self, v: Vocabulary) -> None:
         # From the rank file, without specials: the flat and batch calls of a bundled vocabulary
@@ -228,6 +231,7 @@ class Tiktoken(System):
         "batch_array": "encode_to_numpy in a thread pool, concatenated; one thread: a loop",
         "count": "len(encode_to_numpy)",
     }
+    direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def open(self) -> None:
         super().open()

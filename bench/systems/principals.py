@@ -26,6 +26,7 @@ class Tokenmill(System):
         "batch_array": "encode_ragged",
         "count": "count(bytes)",
     }
+    direct: ClassVar[dict[str, str]] = {"list": "encode", "array": "encode_array"}
 
     def load(self, v: Vocabulary) -> None:
         self.core = self.lib.Tokenizer.load(v.name)
@@ -35,6 +36,9 @@ class Tokenmill(System):
 
     def encode_array(self, text: Any) -> Ids:
         return self.core.encode_array(text)
+
+    def encode_array_on(self, text: Any, threads: int) -> Ids:
+        return self.core.encode_array(text, threads=threads)
 
     def batch_list(self, texts: list[str], threads: int) -> list[list[int]]:
         return self.core.encode_batch(texts, threads=threads)
@@ -58,6 +62,7 @@ class Gigatoken(System):
         "batch_array": "encode_batch",
         "count": "len(encode(bytes))",
     }
+    direct: ClassVar[dict[str, str]] = {"array": "encode"}
 
     def open(self) -> None:
         super().open()

@@ -1,0 +1,161 @@
+"""Results of a sweep → the goals for encoding, each with its figure and whether it is met.
+
+A goal compares two figures of one sweep: tokenmill's with gigatoken's in the same cell, or with
+another of its own. The ratio is taken round by round, because the two were measured one after the
+other then, and the median of those ratios counts. A goal without a figure is not met.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# isort: split
+from corpora import CORPORA, EVERYTHING
+from jobs import Cell
+
+OURS, RIVAL = "tokenmill", "gigatoken"
+VOCABULARIES = ("r50k_base", "cl100k_base", "o200k_base")
+THREADS = 2
+
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    system: str
+    job: str
+    metric: str
+    threads: int = 1
+
+    def cell(self, vocabulary: str, corpus: str) -> Cell:
+        return Cell(vocabulary, self.job, corpus, self.threads)
+
+
+@dataclass(frozen=True)
+class Goal:
+    title: str
+    bars: dict[str, float]  # corpus → what is to be reached there
+    ours: Side
+    against: Side | None  # None: our figure is compared with the bar as it is
+    at_least: bool = True
+
+    @property
+    def sides(self) -> list[Side]:
+        return [self.ours, *([self.against] if self.against else [])]
+
+
+def _speed(title: str, job: str, metric: str, bars: tuple[float, ...]) -> Goal:
+    by_corpus = dict(zip(CORPORA, bars, strict=True))
+    return Goal(title, by_corpus, Side(OURS, job, metric), Side(RIVAL, job, metric))
+
+
+def _count(passes: str, metric: str) -> Goal:
+    bars = dict.fromkeys(CORPORA, 1.0)
+    sides = Side(OURS, "count", metric), Side(OURS, "array", metric)
+    return Goal(f"count : our array, {passes}", bars, *sides)
+
+
+def _threads(what: str, job: str, passes: str, metric: str) -> Goal:
+    title = f"{THREADS} threads : our one, {what}, {passes}"
+    return Goal(title, {"mix": 1.8}, Side(OURS, job, metric, THREADS), Side(OURS, job, metric))
+
+
+def _call(characters: int) -> Goal:
+    # Ours returns a list. gigatoken's `encode` returns an array, and that call is the bar, not the
+    # slower one that makes a list of it.
+    ours = Side(OURS, "latency", f"ns_{characters}")
+    theirs = Side(RIVAL, "latency", f"array_ns_{characters}")
+    return Goal(f"time of one call, {characters} characters", {"mix": 0.5}, ours, theirs, False)
+
+
+def _memory(what: str, job: str, threads: int) -> Goal:
+    ours, theirs = (Side(system, job, "peak_mb", threads) for system in (OURS, RIVAL))
+    return Goal(f"peak memory, {what}", {EVERYTHING: 1 / 3}, ours, theirs, False)
+
+
+FIRST, LATER = ("first pass", "cold_mb_s"), ("later passes", "warm_mb_s")
+
+GOALS = (
+    #                                                      en   code mix  zh    ja    th
+    _speed("text → array, first pass", "array", FIRST[1], (2.5, 2.5, 3.0, 10.0, 10.0, 10.0)),
+    _speed("text → array, later passes", "array", LATER[1], (1.6, 1.8, 1.7, 4.0, 4.0, 4.0)),
+    _speed("texts → lists, first pass", "batch_list", FIRST[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
+    _speed("texts → lists, later passes", "batch_list", LATER[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
+    _count(*FIRST),
+    _count(*LATER),
+    _threads("array", "array", *FIRST),
+    _threads("array", "array", *LATER),
+    _threads("ragged batch", "batch_array", *FIRST),
+    _threads("ragged batch", "batch_array", *LATER),
+    _call(20),
+    _call(200),
+    _memory("text by text", "memory", 1),
+    _memory(f"one batch, {THREADS} threads", "memory_batch", THREADS),
+    # With the first ids, so that a table that is built late is part of it.
+    Goal("ms to load and first ids", {"": 30.0}, Side(OURS, "load", "first_ids_ms"), None, False),
+)
+
+
+def needs(vocabulary: str) -> Iterator[tuple[str, Cell]]:
+    """(system, cell) for all that the goals compare with this vocabulary; some come twice."""
+    yield RIVAL, Cell(vocabulary, "load", "", 1)  # how much of its first pass is its first batch
+    for goal in GOALS:
+        for corpus in goal.bars:
+            for side in goal.sides:
+                yield side.system, side.cell(vocabulary, corpus)
+
+
+def judge(rows: list[dict[str, Any]]) -> list[Outcome]:
+    found = {(r["system"], Cell.of(r)): r for r in rows}
+    return [
+        _outcome(goal, vocabulary, corpus, found)
+        for goal in GOALS
+        for vocabulary in VOCABULARIES
+        for corpus in goal.bars
+    ]
+
+
+def _outcome(
+    goal: Goal, vocabulary: str, corpus: str, found: dict[tuple[str, Cell], Any]
+) -> Outcome:
+    bar = goal.bars[corpus]
+    outcome: Outcome = {
+        "goal": goal.title,
+        "vocabulary": vocabulary,
+        "corpus": corpus,
+        "bar": round(bar, 3),
+        "at_least": goal.at_least,
+        "met": False,
+    }
+    rows = [found.get((side.system, side.cell(vocabulary, corpus)), {}) for side in goal.sides]
+    if whys := [why for why in map(_missing, goal.sides, rows) if why]:
+        return outcome | {"why": whys[0]}
+    samples = [r["metrics"][s.metric]["samples"] for s, r in zip(goal.sides, rows, strict=True)]
+    values = _values(*samples)
+    value = statistics.median(values)
+    return outcome | {
+        "value": round(value, 3),
+        "low": round(min(values), 3),
+        "high": round(max(values), 3),
+        "met": value >= bar if goal.at_least else value <= bar,
+    }
+
+
+def _missing(side: Side, row: dict[str, Any]) -> str | None:
+    """Why a side has no figure, if it has none."""
+    if not row:
+        return "not measured"
+    if side.metric not in row["metrics"]:
+        return f"{side.system}: {row['status']}"
+    return None
+
+
+def _values(ours: list[float], theirs: list[float] | None = None) -> list[float]:
+    """The ratio of each round, or our figures where there is nothing to compare them with."""
+    if theirs is None:
+        return ours
+    # In the middle of a round one side has a sample more.
+    return [a / max(b, 1e-3) for a, b in zip(ours, theirs, strict=False)]
