@@ -77,12 +77,8 @@ def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Pa
     library = NAME + (".pyd" if system == "windows" else ".abi3.so")
     scratch = ROOT / "build" / target
     scratch.mkdir(parents=True, exist_ok=True)
-    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME, "-O", mode]
-    if mode == "ReleaseFast":
-        arguments += ["-fstrip"]
-    arguments += ["-target", target]
-    if arch == "x86_64":
-        arguments += ["-mcpu=x86_64_v2"]
+    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME]
+    arguments += [*code_options(target, mode), *level_objects(scratch, target, mode)]
     arguments += [f"-Mroot={CORE / 'python.zig'}", f"-femit-bin={scratch / library}"]
     if system == "windows":
         arguments += [import_library(scratch, arch)]
@@ -97,6 +93,28 @@ def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Pa
     shutil.copy2(scratch / library, fresh)
     fresh.replace(out / library)
     return out / library
+
+
+def code_options(target: str, mode: str, level: str = "v2") -> list[str | Path]:
+    """How a file is compiled; a level is one of x86-64's, of which v2 is the baseline here."""
+    options: list[str | Path] = ["-target", target, "-O", mode]
+    if mode == "ReleaseFast" and not os.environ.get("TOKENMILL_KEEP_NAMES"):
+        options += ["-fstrip"]
+    if target.startswith("x86_64"):
+        options += [f"-mcpu=x86_64_{level}"]
+    return options
+
+
+def level_objects(scratch: Path, target: str, mode: str) -> list[Path]:
+    """The scanners for the levels above the baseline, of which the core picks when it is loaded."""
+    if not target.startswith("x86_64"):
+        return []
+    objects = []
+    for level in ("v3", "v4"):
+        objects.append(scratch / f"scanners_{level}_{mode}.o")
+        options = code_options(target, mode, level)
+        zig("build-obj", *options, "-fPIC", CORE / "level.zig", f"-femit-bin={objects[-1]}")
+    return objects
 
 
 def import_library(scratch: Path, arch: str) -> Path:
@@ -116,7 +134,12 @@ def import_library(scratch: Path, arch: str) -> Path:
 
 def test() -> None:
     """Runs the tests of the core in Debug mode: bounds, overflows and leaks are failures."""
-    zig("test", "-lc", f"-Mroot={CORE / 'root.zig'}")
+    target = host_target()
+    scratch = ROOT / "build" / target
+    scratch.mkdir(parents=True, exist_ok=True)
+    objects = level_objects(scratch, target, "Debug")
+    options = code_options(target, "Debug")
+    zig("test", "-lc", *options, *objects, f"-Mroot={CORE / 'root.zig'}")
 
 
 def main() -> None:

@@ -10,6 +10,10 @@ const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
+const words = @import("ids/words.zig");
+const Characters = @import("ids/characters.zig").Characters;
+const Cache = @import("ids/cache.zig").Cache;
+pub const caches = @import("ids/caches.zig");
 
 pub const batch = @import("ids/batch.zig");
 pub const truncate = @import("ids/truncate.zig");
@@ -35,8 +39,56 @@ pub const Tokenizer = struct {
     vocabulary: Vocabulary,
     scheme: pretokens.Scheme,
     specials: Specials,
+    /// Secret and different at each load: no text can be made to fit the tables badly.
+    seed: u64,
+    /// What is remembered; the one part that changes, and no result depends on it.
+    memory: *Memory,
+
+    const Memory = struct {
+        caches: caches.Caches,
+        characters: std.atomic.Value(?*Characters) = .init(null),
+    };
+
+    /// Takes over its parts, which are freed when there is no memory for the rest.
+    pub fn init(
+        gpa: Allocator,
+        vocabulary: Vocabulary,
+        scheme: pretokens.Scheme,
+        specials: Specials,
+        seed: u64,
+    ) Allocator.Error!Tokenizer {
+        var self: Tokenizer = .{
+            .vocabulary = vocabulary,
+            .scheme = scheme,
+            .specials = specials,
+            .seed = seed,
+            .memory = undefined,
+        };
+        errdefer self.deinitParts(gpa);
+        self.memory = try gpa.create(Memory);
+        self.memory.* = .{ .caches = .{ .seed = seed } };
+        self.memory.caches.register();
+        return self;
+    }
 
     pub fn deinit(self: *Tokenizer, gpa: Allocator) void {
+        self.memory.caches.deinit();
+        if (self.memory.characters.raw) |characters| characters.destroy(gpa);
+        gpa.destroy(self.memory);
+        self.deinitParts(gpa);
+    }
+
+    /// Made by the first thread that asks; null when there is no memory for it.
+    pub fn charactersOf(self: *const Tokenizer, gpa: Allocator) ?*const Characters {
+        const place = &self.memory.characters;
+        if (place.load(.acquire)) |made| return made;
+        const made = Characters.create(gpa, self) catch return null;
+        const other = place.cmpxchgStrong(null, made, .acq_rel, .acquire) orelse return made;
+        made.destroy(gpa);
+        return other;
+    }
+
+    fn deinitParts(self: *Tokenizer, gpa: Allocator) void {
         self.vocabulary.deinit(gpa);
         self.scheme.deinit(gpa);
         self.specials.deinit(gpa);
@@ -55,16 +107,27 @@ pub const Tokenizer = struct {
 pub const Encoder = struct {
     gpa: Allocator,
     tokenizer: *const Tokenizer,
+    cache: ?*Cache = null,
+    short_ids: [merge_short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
+    /// Whether the last pretoken was put together from what is at hand.
+    was_cheap: bool = false,
     missing_byte: u8 = 0,
     poll: ?Poll = null,
     bytes_since_poll: usize = 0,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
-        return .{ .gpa = gpa, .tokenizer = tokenizer };
+        return .forThreads(gpa, tokenizer, 1);
+    }
+
+    /// One of `threads` encoders that are used at the same time.
+    pub fn forThreads(gpa: Allocator, tokenizer: *const Tokenizer, threads: usize) Encoder {
+        const cache = tokenizer.memory.caches.take(threads);
+        return .{ .gpa = gpa, .tokenizer = tokenizer, .cache = cache };
     }
 
     pub fn deinit(self: *Encoder) void {
+        if (self.cache) |cache| self.tokenizer.memory.caches.put(cache);
         self.long_ids.deinit(self.gpa);
     }
 
@@ -97,26 +160,34 @@ pub const Encoder = struct {
         sink: anytype,
     ) Error!void {
         const document = text[start..end];
-        switch (self.tokenizer.scheme) {
-            .program => {
-                var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
-                defer pieces.deinit();
-                while (try pieces.next()) |span| {
-                    try self.pollAfter(span.end - span.start);
-                    sink.at(start + span.start);
-                    try self.encodePretoken(document[span.start..span.end], sink);
-                }
-            },
-            inline else => |_, tag| {
-                var index: usize = 0;
-                while (index < document.len) {
-                    const piece_end = pretokens.Scanner(tag).next(document, index);
-                    try self.pollAfter(piece_end - index);
-                    sink.at(start + index);
-                    try self.encodePretoken(document[index..piece_end], sink);
-                    index = piece_end;
-                }
-            },
+        if (@TypeOf(sink) == *List or @TypeOf(sink) == *Count) {
+            if (self.cache) |cache| return self.sweep(cache, document, sink);
+        }
+        var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
+        defer pieces.deinit();
+        while (try pieces.next()) |span| {
+            try self.pollAfter(span.end - span.start);
+            sink.at(start + span.start);
+            try self.encodePretoken(document[span.start..span.end], sink);
+        }
+    }
+
+    /// Encodes a document batch by batch.
+    fn sweep(self: *Encoder, cache: *Cache, document: []const u8, sink: anytype) Error!void {
+        var batches: pretokens.Sweep = undefined;
+        batches.init(self.gpa, &self.tokenizer.scheme, document);
+        defer batches.deinit();
+        while (try batches.next()) |part| {
+            try self.pollAfter(part.len);
+            if (part.ends.len == 0) {
+                try self.encodePretoken(document[part.start..][0..part.len], sink);
+            } else if (@TypeOf(sink) == *List) {
+                try sink.ids.ensureUnusedCapacity(sink.gpa, words.roomFor(part));
+                const out = sink.ids.items.ptr + sink.ids.items.len;
+                sink.ids.items.len += try words.encode(self, cache, part, out);
+            } else {
+                sink.count += try words.encode(self, cache, part, {});
+            }
         }
     }
 
@@ -128,33 +199,51 @@ pub const Encoder = struct {
         if (poll.function(poll.context)) return error.Interrupted;
     }
 
-    /// A pretoken that is a token is that token, even where merging would not reach it (tiktoken's
-    /// rule); otherwise its bytes are merged.
-    pub inline fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
-        if (self.tokenizer.vocabulary.find(piece)) |id| return sink.push(&.{id}, piece.len);
-        return self.mergePretoken(piece, sink);
+    pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+        const vocabulary = &self.tokenizer.vocabulary;
+        const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
+        if (!is_long) return sink.push(try self.idsOf(piece), piece.len);
+        switch (@TypeOf(sink)) {
+            // Neither goes through a second list, which for a long text is a second text.
+            *Count => {
+                const kept = merge_long.kept_max;
+                const list = &self.long_ids;
+                const counted = try merge_long.count(self.gpa, vocabulary, piece, kept, list);
+                if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
+                sink.count += counted.ids;
+            },
+            *List => {
+                const before = sink.ids.items.len;
+                try merge_long.merge(sink.gpa, vocabulary, piece, piece.len, &sink.ids);
+                try self.refuseStandIns(sink.ids.items[before..]);
+            },
+            else => return sink.push(try self.idsOf(piece), piece.len),
+        }
     }
 
-    fn mergePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+    /// The ids of a pretoken, valid until the next call. One that is a token is that token, even
+    /// where merging would not reach it (tiktoken's rule); otherwise its bytes are merged.
+    pub fn idsOf(self: *Encoder, piece: []const u8) Error![]const u32 {
+        const vocabulary = &self.tokenizer.vocabulary;
+        if (vocabulary.find(piece)) |id| {
+            self.short_ids[0] = id;
+            return self.short_ids[0..1];
+        }
+        return self.mergedIds(piece);
+    }
+
+    /// The ids that merging gives, valid until the next call.
+    pub fn mergedIds(self: *Encoder, piece: []const u8) Error![]const u32 {
         const vocabulary = &self.tokenizer.vocabulary;
         if (piece.len <= merge_short.len_max) {
-            var ids: [merge_short.len_max]u32 = undefined;
-            const count = merge_short.merge(vocabulary, piece, &ids);
-            try self.refuseStandIns(ids[0..count]);
-            return sink.push(ids[0..count], piece.len);
-        }
-        if (@TypeOf(sink) == *Count) {
-            const kept = merge_long.kept_max;
-            const ids = &self.long_ids;
-            const counted = try merge_long.count(self.gpa, vocabulary, piece, kept, ids);
-            if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
-            sink.count += counted.ids;
-            return;
+            const count = merge_short.merge(vocabulary, piece, &self.short_ids);
+            try self.refuseStandIns(self.short_ids[0..count]);
+            return self.short_ids[0..count];
         }
         self.long_ids.clearRetainingCapacity();
         try merge_long.merge(self.gpa, vocabulary, piece, piece.len, &self.long_ids);
         try self.refuseStandIns(self.long_ids.items);
-        return sink.push(self.long_ids.items, piece.len);
+        return self.long_ids.items;
     }
 
     fn refuseStandIns(self: *Encoder, ids: []const u32) Error!void {
@@ -171,6 +260,9 @@ pub const Encoder = struct {
 pub const List = struct {
     gpa: Allocator,
     ids: std.ArrayList(u32) = .empty,
+
+    /// Ids beyond one for each byte for which a list needs room that must not grow.
+    pub const room_extra = words.room_extra;
 
     pub fn at(_: *List, _: usize) void {}
     pub inline fn push(self: *List, ids: []const u32, _: usize) Allocator.Error!void {
@@ -231,5 +323,6 @@ pub const Spans = struct {
 };
 
 test {
+    _ = caches;
     _ = @import("ids/testing.zig");
 }

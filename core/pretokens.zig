@@ -11,6 +11,10 @@ pub const r50k = @import("pretokens/r50k.zig");
 pub const cl100k = @import("pretokens/cl100k.zig");
 pub const o200k = @import("pretokens/o200k.zig");
 const runs = @import("pretokens/runs.zig");
+pub const blocks = @import("pretokens/blocks.zig");
+pub const levels = @import("pretokens/levels.zig");
+pub const Sweep = @import("pretokens/sweep.zig").Sweep;
+pub const Batch = @import("pretokens/sweep.zig").Batch;
 pub const Program = @import("pretokens/program.zig").Program;
 pub const Matcher = @import("pretokens/matcher.zig").Matcher;
 
@@ -93,6 +97,64 @@ pub const Pretokens = struct {
 test {
     _ = @import("pretokens/program.zig");
     _ = @import("pretokens/matcher.zig");
+}
+
+fn expectSweep(scheme: Scheme, text: []const u8) !void {
+    var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text);
+    defer pretokens.deinit();
+    var sweep: Sweep = undefined;
+    sweep.init(std.testing.allocator, &scheme, text);
+    defer sweep.deinit();
+    while (try sweep.next()) |batch| {
+        var start: usize = 0;
+        if (batch.ends.len == 0) {
+            const span = (try pretokens.next()).?;
+            try std.testing.expectEqual(batch.start, span.start);
+            try std.testing.expectEqual(batch.len, span.end - span.start);
+            continue;
+        }
+        for (batch.ends) |end| {
+            const span = (try pretokens.next()).?;
+            const piece = text[batch.start + start .. batch.start + end];
+            try std.testing.expectEqualStrings(text[span.start..span.end], piece);
+            try std.testing.expectEqualStrings(piece, batch.bytes[start..end]);
+            start = end;
+        }
+        try std.testing.expectEqual(batch.len, start);
+    }
+    try std.testing.expectEqual(@as(?Span, null), try pretokens.next());
+}
+
+test "pretokens: the blocks split as the scalar twins do" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const parts = [_][]const u8{
+        "a",        "B",   " ",        "'s",      "'",        "\n",      "\r",        "1",
+        "!",        "/",   "\u{17f}",  "\u{301}", "\u{4f60}", "\xff",    "\u{1f642}", "\t",
+        "  ",       "'re", "LL",       "'LL",     "word",     "\u{e9}",  "\u{3000}",  "\u{a0}",
+        "\u{201c}", "12",  "\xe4\xbd", "\u{e01}", "\u{e31}",  "\u{1c5}", "\u{661}",   "\x00",
+    };
+    var text: [600]u8 = undefined;
+    for (0..20000) |_| {
+        // A few kinds of parts at a time, so that runs of one are common too.
+        var kinds: [6][]const u8 = undefined;
+        for (&kinds) |*kind| kind.* = parts[random.random().uintLessThan(usize, parts.len)];
+        const limit = random.random().uintLessThan(usize, text.len - 8);
+        var len: usize = 0;
+        while (len < limit) {
+            const part = kinds[random.random().uintLessThan(usize, kinds.len)];
+            @memcpy(text[len..][0..part.len], part);
+            len += part.len;
+        }
+        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+            if (!levels.use(random.random().enumValue(levels.Level))) continue;
+            expectSweep(scheme, text[0..len]) catch |failure| {
+                std.debug.print("{s}: {any} {f}\n", .{
+                    @tagName(scheme), failure, std.ascii.hexEscape(text[0..len], .lower),
+                });
+                return failure;
+            };
+        }
+    }
 }
 
 fn expectPretokens(scheme: Scheme, text: []const u8, expected: []const []const u8) !void {

@@ -11,6 +11,7 @@ const unicode = @import("unicode.zig");
 const Specials = @import("specials.zig").Specials;
 const vocabularies = @import("vocabulary.zig");
 const Vocabulary = vocabularies.Vocabulary;
+const lists = @import("python/lists.zig");
 const Text = @import("python/text.zig").Text;
 
 const gpa = buffer.gpa;
@@ -28,7 +29,7 @@ fn fromImage(module: *Object, args: Args) ?*Object {
     const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
     const vocabulary = Vocabulary.fromImage(gpa, image.bytes, seed) catch |failure|
         return failVocabulary(module, failure, 0);
-    return finish(module, vocabulary, args[2..6]);
+    return finish(module, vocabulary, seed, args[2..6]);
 }
 
 /// from_tokens(bytes, lengths, ids, seed, scheme, special_names, special_lengths, special_ids)
@@ -43,22 +44,23 @@ fn fromTokens(module: *Object, args: Args) ?*Object {
     var culprit: u32 = 0;
     const made = Vocabulary.fromTokens(gpa, bytes.bytes, lengths, numbers, seed, &culprit);
     const vocabulary = made catch |failure| return failVocabulary(module, failure, culprit);
-    return finish(module, vocabulary, args[4..8]);
+    return finish(module, vocabulary, seed, args[4..8]);
 }
 
 /// Adds scheme and specials to a vocabulary, which is taken over.
-fn finish(module: *Object, vocabulary: Vocabulary, args: *const [4]*Object) ?*Object {
-    var tokenizer: ids.Tokenizer = undefined;
-    tokenizer.vocabulary = vocabulary;
-    tokenizer.scheme = schemeFrom(module, args[0]) orelse {
-        tokenizer.vocabulary.deinit(gpa);
+fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*Object) ?*Object {
+    var parts = vocabulary;
+    var scheme = schemeFrom(module, args[0]) orelse {
+        parts.deinit(gpa);
         return null;
     };
-    tokenizer.specials = specialsFrom(args[1], args[2], args[3]) orelse {
-        tokenizer.vocabulary.deinit(gpa);
-        tokenizer.scheme.deinit(gpa);
+    const specials = specialsFrom(args[1], args[2], args[3]) orelse {
+        parts.deinit(gpa);
+        scheme.deinit(gpa);
         return null;
     };
+    const made = ids.Tokenizer.init(gpa, parts, scheme, specials, seed);
+    const tokenizer = made catch return api.PyErr_NoMemory();
     return core.Core.create(stateOf(module).core_type.?, tokenizer);
 }
 
@@ -175,7 +177,46 @@ fn arrowCapsules(module: *Object, args: Args) ?*Object {
     return arrow.capsules(args[0], args[1]);
 }
 
+/// simd_levels() → the names of the levels that this processor can run, the lowest first
+fn simdLevels(_: *Object, _: Args) ?*Object {
+    const best = @intFromEnum(pretokens.levels.best());
+    const list = api.PyList_New(@as(api.Ssize, best) + 1) orelse return null;
+    inline for (@typeInfo(pretokens.levels.Level).@"enum".fields, 0..) |field, index| {
+        if (index > best) return list;
+        const name = api.PyUnicode_DecodeUTF8(field.name.ptr, field.name.len, null) orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, index, name);
+    }
+    return list;
+}
+
+/// use_simd(level): for tests and measurements; results are the same at every level
+fn useSimd(_: *Object, args: Args) ?*Object {
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    const level = std.meta.stringToEnum(pretokens.levels.Level, text.bytes);
+    if (level == null or !pretokens.levels.use(level.?)) {
+        return core.fail(api.valueError(), "this processor has no such SIMD level", .{});
+    }
+    return api.none();
+}
+
+/// cache_limit() → how many bytes the caches of all tokenizers may take
+fn cacheLimit(_: *Object, _: Args) ?*Object {
+    return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
+}
+
+/// set_cache_limit(bytes)
+fn setCacheLimit(_: *Object, args: Args) ?*Object {
+    ids.caches.setLimit(@intCast(api.PyLong_AsUnsignedLongLongMask(args[0])));
+    return api.none();
+}
+
 fn exec(module: *Object) callconv(.c) c_int {
+    _ = pretokens.levels.use(pretokens.levels.best());
+    lists.tryLayout();
     const state = stateOf(module);
     state.* = .{};
     inline for (.{ .{ "core_type", &core.spec }, .{ "buffer_type", &buffer.spec } }) |entry| {
@@ -213,6 +254,10 @@ const methods = [_]api.Method{
     core.method("from_tokens", 8, fromTokens),
     core.method("split", 2, split),
     core.method("arrow_capsules", 2, arrowCapsules),
+    core.method("cache_limit", 0, cacheLimit),
+    core.method("set_cache_limit", 1, setCacheLimit),
+    core.method("simd_levels", 0, simdLevels),
+    core.method("use_simd", 1, useSimd),
     .{},
 };
 var slots: [3]api.ModuleSlot = @splat(.{});

@@ -50,6 +50,15 @@ pub const Char = struct { code_point: u21, len: u3 };
 pub inline fn decode(text: []const u8, index: usize) Char {
     const first = text[index];
     if (first < 0x80) return .{ .code_point = first, .len = 1 };
+    // Where any continuation bytes are right, which is nearly everywhere, three look-ups do.
+    if (first >= 0xE1 and first <= 0xEF and first != 0xED and text.len - index >= 3) {
+        const second = text[index + 1] ^ 0x80;
+        const third = text[index + 2] ^ 0x80;
+        if (second | third < 0x40) {
+            const high = @as(u32, first & 0x0F) << 12;
+            return .{ .code_point = @intCast(high | @as(u32, second) << 6 | third), .len = 3 };
+        }
+    }
     return decodeMultibyte(text, index);
 }
 

@@ -55,6 +55,8 @@ pub const Vocabulary = struct {
     pairs: PairTable,
     /// What two bytes merge into, or `no_pair`: merging begins with these.
     byte_pairs: *[1 << 16]u32,
+    /// Whether every token is what its bytes are encoded to, as in a trained vocabulary.
+    is_closed: bool,
 
     /// `lengths` cuts `bytes` into tokens, `ids` names them, in any order. All are copied.
     /// On an error `culprit` is the id that was refused.
@@ -98,7 +100,9 @@ pub const Vocabulary = struct {
         }
         try self.indexTokens(gpa, seed, culprit);
         self.pairs = try .init(gpa, self.token_count, seed);
-        if (!canonical.enterPairs(&self)) {
+        if (canonical.enterPairs(&self)) |unreached| {
+            self.is_closed = unreached == 0;
+        } else {
             self.pairs.deinit(gpa);
             self.pairs = .empty;
             try self.enterSplits(gpa, seed);
@@ -118,6 +122,10 @@ pub const Vocabulary = struct {
         try self.indexTokens(gpa, seed, &culprit);
         self.pairs = try .init(gpa, merge_count, seed);
         self.pairs.putAll(merges[0..merge_count]);
+        // One pair for each token but the single bytes.
+        var single_bytes: u32 = 0;
+        for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
+        self.is_closed = merge_count + single_bytes == self.token_count;
         return self;
     }
 
@@ -138,6 +146,7 @@ pub const Vocabulary = struct {
             .empty_id = null,
             .tokens = .empty,
             .pairs = .empty,
+            .is_closed = false,
         };
     }
 

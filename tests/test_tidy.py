@@ -12,12 +12,12 @@ FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 100
 
 # Each room may import the rooms on its left.
-CORE_ROOMS = ["unicode", "pretokens", "vocabulary", "specials", "pool", "ids", "python"]
+CORE_ROOMS = ["unicode", "pretokens", "level", "vocabulary", "specials", "pool", "ids", "python"]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
-    ["tokenizer"],
+    ["tokenizer", "cache"],
     ["cli", "__init__", "__main__"],
 ]
 GENERATED = {"core/unicode/tables.zig"}

@@ -111,7 +111,7 @@ pub const Batch = struct {
             job.failure = error.Interrupted;
             return;
         }
-        var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
+        var encoder: ids.Encoder = .forThreads(batch.gpa, batch.tokenizer, batch.threads);
         defer encoder.deinit();
         const is_caller = std.Thread.getCurrentId() == context.caller;
         encoder.poll = .{ .context = batch, .function = if (is_caller) askCaller else isStopped };

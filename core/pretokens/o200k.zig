@@ -34,40 +34,46 @@ inline fn wordEnd(text: []const u8, start: usize, first: runs.Step) usize {
     if (prefixed) {
         const second = runs.step(text, first.end);
         if (second.class.upper or second.class.lower) {
-            upper = runs.runEnd(text, first.end, runs.isUpper);
-            const end = lowerEnd(text, first.end, upper);
+            const run: Upper = .at(text, first.end);
+            const end = run.lowerEnd(text);
             if (end != 0) return end;
+            upper = run.end;
         }
     }
     if (first.class.upper or first.class.lower) {
-        const upper_end = runs.runEnd(text, start, runs.isUpper);
-        const end = lowerEnd(text, start, upper_end);
+        const run: Upper = .at(text, start);
+        const end = run.lowerEnd(text);
         if (end != 0) return end;
-        if (upper == 0) upper = upper_end;
+        if (upper == 0) upper = run.end;
     }
     // No [L] anywhere: the second alternative takes the run of pure [U].
     return upper;
 }
 
-/// Where `[L]+` ends after `[U]*` took everything from `start` to `upper_end` and gave back what
-/// it must; 0 when it cannot match.
-inline fn lowerEnd(text: []const u8, start: usize, upper_end: usize) usize {
-    const end = runs.runEnd(text, upper_end, runs.isLower);
-    if (end != upper_end) return end;
-    return lastBothEnd(text, start, upper_end);
-}
+/// What `[U]*` takes: where it ends, and where the last character ends that is in [L] too (0 when
+/// there is none).
+const Upper = struct {
+    end: usize,
+    last_both_end: usize,
 
-/// The end of the last character from `start` to `end` that is in [U] and in [L], or 0.
-fn lastBothEnd(text: []const u8, start: usize, end: usize) usize {
-    var found: usize = 0;
-    var index = start;
-    while (index < end) {
-        const char = runs.step(text, index);
-        index = char.end;
-        if (char.class.lower) found = index;
+    inline fn at(text: []const u8, start: usize) Upper {
+        var upper: Upper = .{ .end = start, .last_both_end = 0 };
+        while (upper.end < text.len) {
+            const next_ = runs.step(text, upper.end);
+            if (!next_.class.upper) break;
+            upper.end = next_.end;
+            if (next_.class.lower) upper.last_both_end = next_.end;
+        }
+        return upper;
     }
-    return found;
-}
+
+    /// Where `[L]+` ends after `[U]*` took all it can and gave back what it must; 0 when it cannot
+    /// match.
+    inline fn lowerEnd(upper: Upper, text: []const u8) usize {
+        const end = runs.runEnd(text, upper.end, runs.isLower);
+        return if (end != upper.end) end else upper.last_both_end;
+    }
+};
 
 fn otherEnd(text: []const u8, index: usize) usize {
     var end = runs.runEnd(text, index, runs.isOther);

@@ -109,6 +109,7 @@ pub extern fn PyEval_SaveThread() ?*ThreadState;
 pub extern fn PyEval_RestoreThread(?*ThreadState) void;
 pub extern fn PyErr_SetString(*Object, [*:0]const u8) void;
 pub extern fn PyErr_NoMemory() ?*Object;
+pub extern fn PyErr_Clear() void;
 pub extern fn PyErr_Occurred() ?*Object;
 pub extern fn PyErr_CheckSignals() c_int;
 pub extern fn Py_IncRef(?*Object) void;
@@ -123,6 +124,12 @@ pub fn isList(object: *Object) bool {
 }
 pub fn isNone(object: *Object) bool {
     return object == data("_Py_NoneStruct");
+}
+/// A new reference to None.
+pub fn none() *Object {
+    const object = data("_Py_NoneStruct");
+    Py_IncRef(object);
+    return object;
 }
 pub fn typeError() *Object {
     return pointer("PyExc_TypeError");

@@ -9,6 +9,7 @@ const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
 const Text = @import("text.zig").Text;
 const Texts = @import("text.zig").Texts;
+const Ints = @import("lists.zig").Ints;
 
 const gpa = buffer.gpa;
 const Object = api.Object;
@@ -16,6 +17,9 @@ pub const Args = [*]const *Object;
 
 /// Below this much text, giving the GIL away costs more than it gives.
 const gil_bytes = 2048;
+
+/// The ids of a text up to this length are gathered on the stack.
+const short_text_len = 2048;
 
 /// What the module keeps: its types, and the exceptions of tokenmill.errors.
 pub const State = struct {
@@ -31,9 +35,7 @@ pub const State = struct {
 pub const Core = extern struct {
     head: Object,
     tokenizer: ?*ids.Tokenizer,
-    /// Prepared int objects, made when an id is first put into a list. Guarded by the GIL.
-    ints: ?[*]?*Object,
-    ints_len: usize,
+    ints: ?*Ints,
 
     pub fn of(object: *Object) *Core {
         return @ptrCast(@alignCast(object));
@@ -61,20 +63,20 @@ pub const Core = extern struct {
     fn fill(self: *Core, tokenizer: ids.Tokenizer) !void {
         const place = try gpa.create(ids.Tokenizer);
         errdefer gpa.destroy(place);
-        const ints = try gpa.alloc(?*Object, tokenizer.vocabulary.ids_end);
-        @memset(ints, null);
+        const ints = try gpa.create(Ints);
+        errdefer gpa.destroy(ints);
+        ints.* = try .init(tokenizer.vocabulary.ids_end);
         place.* = tokenizer;
         self.tokenizer = place;
-        self.ints = ints.ptr;
-        self.ints_len = ints.len;
+        self.ints = ints;
     }
 };
 
 fn dealloc(object: *Object) callconv(.c) void {
     const self = Core.of(object);
     if (self.ints) |ints| {
-        for (ints[0..self.ints_len]) |int| if (int) |some| api.Py_DecRef(some);
-        gpa.free(ints[0..self.ints_len]);
+        ints.deinit();
+        gpa.destroy(ints);
     }
     if (self.tokenizer) |tokenizer| {
         tokenizer.deinit(gpa);
@@ -115,29 +117,6 @@ fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     std.debug.assert(text.bytes.len == core.tokenizer.?.specials.ids.len);
     // A bytes object's memory stays where it is as long as the caller's reference does.
     return text.bytes;
-}
-
-fn intOf(core: *Core, id: u32) ?*Object {
-    if (id >= core.ints_len) return api.PyLong_FromUnsignedLongLong(id);
-    const slot = &core.ints.?[id];
-    const object = slot.* orelse blk: {
-        slot.* = api.PyLong_FromUnsignedLongLong(id) orelse return null;
-        break :blk slot.*.?;
-    };
-    api.Py_IncRef(object);
-    return object;
-}
-
-fn listOf(core: *Core, numbers: []const u32) ?*Object {
-    const list = api.PyList_New(@intCast(numbers.len)) orelse return null;
-    for (numbers, 0..) |id, index| {
-        const object = intOf(core, id) orelse {
-            api.Py_DecRef(list);
-            return null;
-        };
-        _ = api.PyList_SetItem(list, @intCast(index), object);
-    }
-    return list;
 }
 
 pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
@@ -196,10 +175,17 @@ fn encode(self: *Object, args: Args) ?*Object {
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
+    var buffer_: [short_text_len + ids.List.room_extra]u32 = undefined;
     var sink: ids.List = .{ .gpa = gpa };
+    if (text.bytes.len <= short_text_len) {
+        // A byte gives at most one id, so this list never grows.
+        sink.ids = .initBuffer(&buffer_);
+        if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+        return core.ints.?.listOf(sink.ids.items);
+    }
     defer sink.ids.deinit(gpa);
     if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
-    return listOf(core, sink.ids.items);
+    return core.ints.?.listOf(sink.ids.items);
 }
 
 /// encode_buffer(text, allowed, narrow) → Buffer of u32, or of u16
@@ -255,7 +241,7 @@ fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
         };
         _ = api.PyList_SetItem(spans, @intCast(index), pair);
     }
-    return pairOf(listOf(core, sink.ids.items), spans);
+    return pairOf(core.ints.?.listOf(sink.ids.items), spans);
 }
 
 /// Encodes or counts a list of texts on several threads, without the GIL.
@@ -296,7 +282,7 @@ fn encodeBatch(self: *Object, args: Args) ?*Object {
     for (0..text_count) |index| {
         const start: usize = @intCast(ragged.offsets[index]);
         const end: usize = @intCast(ragged.offsets[index + 1]);
-        const list = listOf(core, ragged.ids[start..end]) orelse {
+        const list = core.ints.?.listOf(ragged.ids[start..end]) orelse {
             api.Py_DecRef(lists);
             return null;
         };

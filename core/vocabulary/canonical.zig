@@ -15,20 +15,25 @@ const none = PairTable.none;
 /// Merging here takes the square of the length; real tokens have up to 1,024 bytes.
 const len_max = 1024;
 
-/// Fills the table of pairs; false when it cannot tell which pairs can occur.
-pub fn enterPairs(vocabulary: *Vocabulary) bool {
+/// Fills the table of pairs and returns how many tokens merging does not reach; null when it
+/// cannot tell which pairs can occur.
+pub fn enterPairs(vocabulary: *Vocabulary) ?usize {
+    var unreached: usize = 0;
     var parts: [len_max]u32 = undefined;
     for (0..vocabulary.ids_end) |index| {
         const id: u32 = @intCast(index);
         const token = vocabulary.tokenBytes(id);
         if (token.len < 2) continue;
-        if (token.len > len_max) return false;
+        if (token.len > len_max) return null;
         const count = mergeBelow(vocabulary, token, id, &parts);
         if (count == 2) {
             vocabulary.pairs.put(.{ .left = parts[0], .right = parts[1], .id = id });
-        } else if (!isStuck(vocabulary, token, parts[0..count])) return false;
+        } else {
+            if (!isStuck(vocabulary, token, parts[0..count])) return null;
+            unreached += 1;
+        }
     }
-    return true;
+    return unreached;
 }
 
 /// The parts of a token when all pairs with an id below `end` have merged; returns their number.

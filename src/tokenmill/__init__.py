@@ -5,9 +5,17 @@
 [24912, 2375]
 """
 
+from tokenmill.cache import cache_limit, set_cache_limit
 from tokenmill.errors import TokenmillError
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
 
-__all__ = ["Ragged", "Tokenizer", "TokenmillError", "__version__"]
+__all__ = [
+    "Ragged",
+    "Tokenizer",
+    "TokenmillError",
+    "__version__",
+    "cache_limit",
+    "set_cache_limit",
+]
 __version__ = "0.1.0"

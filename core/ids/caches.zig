@@ -1,0 +1,158 @@
+//! Caches of all tokenizers of the process, within one bound.
+//!
+//! A thread that encodes takes a cache and puts it back, so each is used by one thread at a time
+//! and keeps what it learnt. A tokenizer keeps its idle caches; when another one needs the memory,
+//! it gets it from them. Without memory there is no cache, and the ids are the same.
+
+const std = @import("std");
+const Cache = @import("cache.zig").Cache;
+
+/// A cache is at most this large: what does not fit into the processor's caches helps little.
+const cache_bytes_max = 32 << 20;
+const idle_max = 256;
+
+var limit: std.atomic.Value(usize) = .init(64 << 20);
+/// Bytes of all caches that exist.
+var used: std.atomic.Value(usize) = .init(0);
+/// The tokenizers, linked to each other.
+var first: ?*Caches = null;
+var registry: Lock = .{};
+
+/// Bounds the caches of the process. Those in use shrink no more, those that are idle are freed.
+pub fn setLimit(bytes: usize) void {
+    limit.store(bytes, .monotonic);
+    reclaim();
+}
+
+pub fn getLimit() usize {
+    return limit.load(.monotonic);
+}
+
+/// A lock that a fork cannot block for ever: in the child its owner may not exist.
+const Lock = struct {
+    taken: std.atomic.Value(bool) = .init(false),
+
+    fn tryTake(self: *Lock) bool {
+        for (0..1 << 16) |_| {
+            if (!self.taken.swap(true, .acquire)) return true;
+            std.atomic.spinLoopHint();
+        }
+        return false;
+    }
+    fn give(self: *Lock) void {
+        self.taken.store(false, .release);
+    }
+};
+
+/// The idle caches of one tokenizer. It stays where it is while it is registered.
+pub const Caches = struct {
+    seed: u64 = 0,
+    idle: [idle_max]std.atomic.Value(?*Cache) = @splat(.init(null)),
+    next: ?*Caches = null,
+    registered: bool = false,
+
+    pub fn register(self: *Caches) void {
+        if (!registry.tryTake()) return;
+        defer registry.give();
+        self.next = first;
+        first = self;
+        self.registered = true;
+    }
+
+    pub fn deinit(self: *Caches) void {
+        // Only after a fork the lock may stay closed, and then nobody else is in there.
+        const locked = registry.tryTake();
+        defer if (locked) registry.give();
+        var place = &first;
+        while (place.*) |other| : (place = &other.next) {
+            if (other != self) continue;
+            place.* = self.next;
+            break;
+        }
+        self.freeIdle();
+    }
+
+    /// A cache for one of `threads` threads, or null when there is no memory for it.
+    pub fn take(self: *Caches, threads: usize) ?*Cache {
+        for (&self.idle) |*place| {
+            if (place.load(.monotonic) == null) continue;
+            if (place.swap(null, .acquire)) |cache| return cache;
+        }
+        const share = getLimit() / @max(threads, 2);
+        return self.make(share) orelse {
+            reclaim();
+            return self.make(share);
+        };
+    }
+
+    pub fn put(self: *Caches, cache: *Cache) void {
+        if (used.load(.monotonic) <= getLimit()) for (&self.idle) |*place| {
+            if (place.load(.monotonic) != null) continue;
+            if (place.cmpxchgStrong(null, cache, .release, .monotonic) == null) return;
+        };
+        destroy(cache);
+    }
+
+    /// A new cache of at most `share` bytes within the limit.
+    fn make(self: *Caches, share: usize) ?*Cache {
+        const free = getLimit() -| used.load(.monotonic);
+        const room = @min(share, free, cache_bytes_max);
+        if (room < Cache.bytes_min) return null;
+        const bytes = std.math.floorPowerOfTwo(usize, room);
+        // Two threads may see the same room: the second one gives it back.
+        if (used.fetchAdd(bytes, .monotonic) + bytes > getLimit()) {
+            _ = used.fetchSub(bytes, .monotonic);
+            return null;
+        }
+        return Cache.create(bytes, self.seed) catch {
+            _ = used.fetchSub(bytes, .monotonic);
+            return null;
+        };
+    }
+
+    fn freeIdle(self: *Caches) void {
+        for (&self.idle) |*place| if (place.swap(null, .acquire)) |cache| destroy(cache);
+    }
+};
+
+/// Frees the idle caches of all tokenizers.
+fn reclaim() void {
+    if (!registry.tryTake()) return;
+    defer registry.give();
+    var caches = first;
+    while (caches) |some| : (caches = some.next) some.freeIdle();
+}
+
+fn destroy(cache: *Cache) void {
+    _ = used.fetchSub(cache.bytes, .monotonic);
+    cache.destroy();
+}
+
+test "caches: the bound holds, and idle caches are used again" {
+    const before = getLimit();
+    defer setLimit(before);
+    setLimit(3 << 20);
+    var one: Caches = .{};
+    one.register();
+    defer one.deinit();
+    var other: Caches = .{};
+    other.register();
+    defer other.deinit();
+    const a = one.take(1).?;
+    try std.testing.expectEqual(1 << 20, a.bytes);
+    const b = one.take(1).?;
+    const c = one.take(1).?;
+    try std.testing.expectEqual(null, one.take(1));
+    one.put(b);
+    try std.testing.expectEqual(b, one.take(1).?);
+    one.put(b);
+    // Another tokenizer gets what this one does not use.
+    const d = other.take(1).?;
+    try std.testing.expectEqual(3 << 20, used.load(.monotonic));
+    other.put(d);
+    one.put(a);
+    one.put(c);
+    setLimit(0);
+    try std.testing.expectEqual(0, used.load(.monotonic));
+    try std.testing.expectEqual(null, one.take(1));
+}

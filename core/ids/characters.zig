@@ -1,0 +1,117 @@
+//! Characters → their ids and where they can be cut from each other: what units.zig works with.
+//!
+//! Made when a text with such characters is first met, and shared by all threads from then on.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const unicode = @import("../unicode.zig");
+const Value = @import("cache.zig").Value;
+const seams_ = @import("../vocabulary/seams.zig");
+
+/// What is known about a character: zero while it is nothing.
+pub const About = packed struct(u8) {
+    /// How many ids it has.
+    count: u2 = 0,
+    limits: seams_.Limits = .{},
+    /// The seams know nothing about two ASCII characters.
+    is_ascii: bool = false,
+    /// Never to be cut from its neighbours.
+    is_bound: bool = false,
+
+    pub const count_mask: u8 = 3;
+    /// The bits that make a cut before or behind it a matter of doubt.
+    pub const doubt_mask: u8 = 0xFC;
+};
+
+pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
+
+pub const Characters = struct {
+    seams: seams_.Seams,
+    /// By code point. Whoever writes an entry writes the same, and `about` comes last.
+    ids: *align(page_size) [len]Value,
+    /// Apart from the ids: it is what decides, and fits into a nearer cache.
+    about: *align(page_size) [len]u8,
+
+    /// Characters up to here have an entry; others are never cut from their neighbours.
+    const len = 0x10000;
+    const page_size = std.heap.page_size_min;
+    const pages = std.heap.page_allocator;
+
+    pub fn create(gpa: Allocator, tokenizer: *const ids.Tokenizer) Allocator.Error!*Characters {
+        const self = try gpa.create(Characters);
+        errdefer gpa.destroy(self);
+        const vocabulary = &tokenizer.vocabulary;
+        self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, tokenizer.seed);
+        errdefer self.seams.deinit(gpa);
+        // Memory that is all zero and not there before it is touched.
+        const values = try pages.alignedAlloc(Value, .fromByteUnits(page_size), len);
+        errdefer pages.free(values);
+        const about = try pages.alignedAlloc(u8, .fromByteUnits(page_size), len);
+        self.ids = values[0..len];
+        self.about = about[0..len];
+        return self;
+    }
+
+    pub fn destroy(self: *Characters, gpa: Allocator) void {
+        self.seams.deinit(gpa);
+        pages.free(@as([]align(page_size) Value, self.ids));
+        pages.free(@as([]align(page_size) u8, self.about));
+        gpa.destroy(self);
+    }
+
+    pub inline fn load(self: *const Characters, code_point: u32) u8 {
+        return @atomicLoad(u8, &self.about[code_point], .acquire);
+    }
+
+    /// The character at the beginning of `text`.
+    pub fn charAt(self: *const Characters, encoder: *ids.Encoder, text: []const u8) ids.Error!Char {
+        const char = unicode.decode(text, 0);
+        const bytes = text[0..char.len];
+        // Bytes that are not UTF-8 read as the replacement character, which has three itself.
+        const has_entry = char.code_point < len and
+            (char.code_point != unicode.replacement or char.len == 3);
+        const about = if (has_entry)
+            try self.aboutOf(encoder, char.code_point, bytes)
+        else
+            About{ .is_bound = true };
+        return .{ .code_point = char.code_point, .bytes = bytes, .about = about };
+    }
+
+    /// What is known about a character, which is found out if it is nothing.
+    pub fn aboutOf(
+        self: *const Characters,
+        encoder: *ids.Encoder,
+        code_point: u32,
+        bytes: []const u8,
+    ) ids.Error!About {
+        const known = self.load(code_point);
+        if (known != 0) return @bitCast(known);
+        // A character has at most three bytes here and so at most three ids.
+        const found = try encoder.mergedIds(bytes);
+        const about: About = .{
+            .count = @intCast(found.len),
+            .limits = self.seams.limitsOf(@intCast(code_point), bytes),
+            .is_ascii = code_point < 0x80,
+            // Seams take this character for bytes that are not UTF-8.
+            .is_bound = code_point == unicode.replacement,
+        };
+        for (self.ids[code_point][0..found.len], found) |*place, id| {
+            @atomicStore(u32, place, id, .monotonic);
+        }
+        @atomicStore(u8, &self.about[code_point], @bitCast(about), .release);
+        return about;
+    }
+
+    /// Whether a token may cover the seam between two characters whose pair no token holds whole.
+    pub noinline fn mayCut(self: *const Characters, left: Char, right: Char) bool {
+        if (left.about.is_ascii and right.about.is_ascii) return false;
+        if (left.about.is_bound or right.about.is_bound) return false;
+        if (left.about.limits.last_byte and right.about.limits.first_byte) return false;
+        if (left.about.limits.behind and
+            self.seams.joinsBehind(left.code_point, right.bytes)) return false;
+        if (right.about.limits.before and
+            self.seams.joinsBefore(left.bytes, right.code_point)) return false;
+        return true;
+    }
+};

@@ -1,0 +1,99 @@
+//! A pretoken with characters of large scripts → ids, unit by unit.
+//!
+//! It is cut at every seam that no token covers (vocabulary/seams.zig). Most units are then one
+//! character, whose ids lie in a table by code point; the others are looked up like words.
+
+const ids = @import("../ids.zig");
+const caches = @import("cache.zig");
+const triples = @import("triples.zig");
+const Cache = caches.Cache;
+const Characters = @import("characters.zig").Characters;
+
+/// Longer units are not worth remembering.
+const unit_len_max = 64;
+
+/// Writes the ids of `piece` to `out`, or only counts them. `out` has room for all its bytes and
+/// four ids more, and 16 bytes can be read behind the piece.
+pub fn encode(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    chars: *const Characters,
+    piece: []const u8,
+    out: anytype,
+) ids.Error!usize {
+    if (piece.len % 3 == 0) {
+        encoder.was_cheap = piece.len > caches.key_len_max;
+        const found = if (piece.len <= 3 * 16)
+            try triples.encode(16, encoder, cache, chars, piece, out)
+        else
+            try triples.encode(64, encoder, cache, chars, piece, out);
+        if (found) |count| return count;
+    }
+    encoder.was_cheap = false;
+    return encodeAny(encoder, cache, chars, piece, out);
+}
+
+/// The same for any piece.
+fn encodeAny(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    chars: *const Characters,
+    piece: []const u8,
+    out: anytype,
+) ids.Error!usize {
+    const writes = @TypeOf(out) != void;
+    var written: usize = 0;
+    var unit_start: usize = 0;
+    var left = try chars.charAt(encoder, piece);
+    var end = left.bytes.len;
+    while (end < piece.len) {
+        const right = try chars.charAt(encoder, piece[end..]);
+        if (chars.seams.joins(left.code_point, right.code_point) == 0 and
+            chars.mayCut(left, right))
+        {
+            const unit = piece[unit_start..end];
+            if (unit.len == left.bytes.len) {
+                // What can be cut off has an entry.
+                if (writes) out[written..][0..4].* = chars.ids[left.code_point];
+                written += left.about.count;
+            } else {
+                const found = try idsOfUnit(encoder, cache, unit, false);
+                written += put(found, if (writes) out + written else {});
+            }
+            unit_start = end;
+        }
+        left = right;
+        end += right.bytes.len;
+    }
+    const found = try idsOfUnit(encoder, cache, piece[unit_start..], unit_start == 0);
+    return written + put(found, if (writes) out + written else {});
+}
+
+pub inline fn put(found: []const u32, out: anytype) usize {
+    if (@TypeOf(out) != void) for (found, out[0..found.len]) |id, *place| {
+        place.* = id;
+    };
+    return found.len;
+}
+
+/// The ids of a unit; valid until the next call.
+pub fn idsOfUnit(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    unit: []const u8,
+    is_whole: bool,
+) ids.Error![]const u32 {
+    // All of the pretoken: it may be a token that merging does not reach.
+    if (is_whole) return encoder.idsOf(unit);
+    const is_long = unit.len > caches.key_len_max;
+    if (is_long) encoder.was_cheap = false;
+    // What is remembered is remembered for whole pretokens too.
+    if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max) {
+        return encoder.mergedIds(unit);
+    }
+    const key = if (is_long) cache.keyOfLong(unit) else cache.keyOf(unit.ptr, unit.len);
+    if (cache.find(key, unit)) |found| return found;
+    const found = try encoder.mergedIds(unit);
+    cache.insert(key, unit, found);
+    return found;
+}

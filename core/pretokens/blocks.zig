@@ -1,0 +1,126 @@
+//! Text → ends of many pretokens at once, 64 bytes at a time.
+//!
+//! A block starts where a pretoken starts, so nothing is carried from one to the next: what a
+//! pretoken is depends only on the text from its first byte on. From the starts in a block those
+//! are taken that no later byte can change, and the next block begins at the last of them. Where
+//! a block has no such start (a long pretoken, a rare character), the scalar scanner, which is
+//! also the twin that tests compare with, takes one pretoken.
+
+const std = @import("std");
+const masks_ = @import("blocks/masks.zig");
+const Masks = masks_.Masks;
+
+/// Bytes that are read from a block's start: the block, and a contraction behind its last byte.
+pub const reach = masks_.len + 4;
+
+/// How many ends there is room for.
+pub const ends_max = 512;
+
+/// The ends that were found so far.
+pub const Filled = extern struct {
+    count: u32 = 0,
+    /// The last of them, or 0.
+    end: u32 = 0,
+
+    /// Whether there is room for the ends in one more block.
+    pub inline fn hasRoom(self: Filled) bool {
+        return self.count + masks_.len <= ends_max;
+    }
+};
+
+/// Writes the ends of the pretokens in `text[0..text_len]` to `ends`, behind those that are there,
+/// as long as it has room and the blocks are clear. All bytes up to `text_len + reach` can be
+/// read; if the text `is_whole`, they are zero, otherwise it goes on there.
+pub fn fill(
+    comptime Scheme: type,
+    text: [*]const u8,
+    text_len: u32,
+    is_whole: bool,
+    ends: *[ends_max]u32,
+    filled: Filled,
+) Filled {
+    var start = filled.end;
+    var count = filled.count;
+    while (count + masks_.len <= ends.len) {
+        const left = text_len - start;
+        if (left < masks_.len and (left == 0 or !is_whole)) break;
+        const block = text + start;
+        const count_in: u7 = @intCast(@min(left, masks_.len));
+        const sure = if (Masks.nonAscii(block, count_in) == 0) blk: {
+            const masks: Masks = .ofAscii(block, count_in, Scheme.letters);
+            break :blk sureStarts(true, Scheme, block, &masks, left);
+        } else multibyteStarts(Scheme, block, count_in, left);
+        if (sure == 0) break;
+        count += write(ends[count..], start, sure);
+        start += 63 - @as(u32, @clz(sure));
+    }
+    return .{ .count = count, .end = start };
+}
+
+/// Not inline: nearly all blocks of English and of code do without.
+noinline fn multibyteStarts(
+    comptime Scheme: type,
+    block: [*]const u8,
+    count: u7,
+    left: u32,
+) u64 {
+    var masks: Masks = .ofAscii(block, count, Scheme.letters);
+    masks.addMultibyte(block, Scheme.letters);
+    return sureStarts(false, Scheme, block, &masks, left);
+}
+
+/// The starts in a block that nothing behind it can change, but for the first; `left` bytes of the
+/// text are left from the block on.
+inline fn sureStarts(
+    comptime ascii: bool,
+    comptime Scheme: type,
+    block: [*]const u8,
+    masks: *const Masks,
+    left: u32,
+) u64 {
+    const bits = Scheme.starts(ascii, block, masks) & ~@as(u64, 1);
+    const unclear: u64 = if (ascii) 0 else Scheme.unclear(masks);
+    // Where the text ends in the block, its last pretoken ends there too.
+    if (left == masks.valid and left < masks_.len and unclear == 0 and !endsInSpace(masks)) {
+        return bits | @as(u64, 1) << @intCast(left);
+    }
+    return bits & certain(masks) & masks_.low(@ctz(unclear));
+}
+
+/// The places where a start, or its absence, does not depend on bytes behind the masks.
+inline fn certain(masks: *const Masks) u64 {
+    if (masks.valid == 0) return 0;
+    // A contraction reads two bytes ahead, a symbol all of the character behind it.
+    const sure = masks_.low(masks.valid -| 4);
+    if (!endsInSpace(masks)) return sure;
+    // Where a run of white space starts is certain, but not where it is cut.
+    const text_before = ~masks.space & masks_.low(masks.valid - 1);
+    return sure & masks_.low(65 - @as(u7, @clz(text_before)));
+}
+
+inline fn endsInSpace(masks: *const Masks) bool {
+    return masks.space >> @intCast(masks.valid - 1) & 1 != 0;
+}
+
+/// Writes where the bits are, eight at a time: the number of them is hard to predict.
+inline fn write(ends: []u32, start: u32, bits: u64) u32 {
+    const count: u32 = @popCount(bits);
+    var rest = bits;
+    var index: u32 = 0;
+    while (true) {
+        inline for (0..8) |step| {
+            ends[index + step] = start + scalar(@ctz(rest));
+            rest &= rest -% 1;
+        }
+        index += 8;
+        if (index >= count) return count;
+    }
+}
+
+/// Keeps the compiler from gathering eight counts in a vector, which takes longer than they do.
+inline fn scalar(number: u32) u32 {
+    return asm (""
+        : [out] "=r" (-> u32),
+        : [in] "0" (number),
+    );
+}

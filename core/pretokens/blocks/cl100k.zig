@@ -1,0 +1,32 @@
+//! Masks → starts of cl100k's pretokens.
+//!
+//!     '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+
+//!     |\s++$|\s*[\r\n]|\s+(?!\S)|\s
+
+const masks_ = @import("masks.zig");
+const Masks = masks_.Masks;
+const contractions = @import("contractions.zig");
+const shared = @import("shared.zig");
+
+pub const letters = .plain;
+
+/// A bit where a pretoken starts; the first byte of the block starts one.
+pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+    const taken = masks_.flood(m.newline & (m.other << 1), m.newline);
+    const other_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
+    const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
+        ~shared.afterSingle(ascii, m, other_starts);
+    var bits = word_starts | other_starts | shared.numbers(m.number) |
+        shared.spaces(m, taken);
+    var candidates = m.apostrophe & other_starts & (m.letter >> 1);
+    while (candidates != 0) : (candidates &= candidates - 1) {
+        const at: u6 = @intCast(@ctz(candidates));
+        bits = contractions.split(bits, text, at, .insensitive);
+    }
+    return bits;
+}
+
+/// Every start is clear in this scheme.
+pub inline fn unclear(_: *const Masks) u64 {
+    return 0;
+}

@@ -1,0 +1,17 @@
+//! The few places of a block where an apostrophe and letters are one pretoken.
+
+const runs = @import("../runs.zig");
+
+/// If there is a contraction at `at`: nothing starts inside it, and something starts behind it.
+pub inline fn split(bits: u64, text: [*]const u8, at: u6, comptime case: runs.Case) u64 {
+    const found = length(text, at, case);
+    if (found == 0) return bits;
+    const inside = ((@as(u64, 1) << @intCast(found - 1)) - 1) << at << 1;
+    const behind = if (@as(usize, at) + found < 64) @as(u64, 1) << @intCast(at + found) else 0;
+    return (bits & ~inside) | behind;
+}
+
+/// Bytes behind the text only make up contractions that end behind it too.
+pub inline fn length(text: [*]const u8, at: u6, comptime case: runs.Case) u6 {
+    return @intCast(runs.contractionLen(text[0 .. @as(usize, at) + 3], at, case));
+}

@@ -1,0 +1,112 @@
+//! The processor → the scanners that are compiled for it.
+//!
+//! The core is compiled for the baseline of its architecture; on x86-64 the block scanners exist
+//! for two levels more. All of them give the same ends, which the tests compare with the scalar
+//! twins.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const blocks = @import("blocks.zig");
+
+const Ends = *[blocks.ends_max]u32;
+const Filled = blocks.Filled;
+pub const Fill = fn ([*]const u8, u32, bool, Ends, Filled) callconv(.c) Filled;
+
+/// The scanners of one level.
+pub const Scanners = extern struct {
+    r50k: *const Fill,
+    cl100k: *const Fill,
+    o200k: *const Fill,
+};
+
+/// What this compilation makes of them.
+pub const compiled: Scanners = .{
+    .r50k = fillOf(@import("blocks/r50k.zig")),
+    .cl100k = fillOf(@import("blocks/cl100k.zig")),
+    .o200k = fillOf(@import("blocks/o200k.zig")),
+};
+
+fn fillOf(comptime Scheme: type) *const Fill {
+    return &struct {
+        fn fill(
+            text: [*]const u8,
+            text_len: u32,
+            is_whole: bool,
+            ends: Ends,
+            filled: Filled,
+        ) callconv(.c) Filled {
+            return blocks.fill(Scheme, text, text_len, is_whole, ends, filled);
+        }
+    }.fill;
+}
+
+const has_levels = builtin.cpu.arch == .x86_64;
+const v3 = @extern(*const Scanners, .{ .name = "tokenmill_scanners_v3" });
+const v4 = @extern(*const Scanners, .{ .name = "tokenmill_scanners_v4" });
+
+pub const Level = enum { baseline, v3, v4 };
+
+var chosen: std.atomic.Value(*const Scanners) = .init(&compiled);
+
+/// The scanners to use.
+pub inline fn scanners() *const Scanners {
+    return chosen.load(.monotonic);
+}
+
+/// Uses the scanners of a level from now on; false when the processor cannot run them.
+pub fn use(level: Level) bool {
+    if (@intFromEnum(level) > @intFromEnum(best())) return false;
+    chosen.store(switch (level) {
+        .baseline => &compiled,
+        .v3 => if (has_levels) v3 else unreachable,
+        .v4 => if (has_levels) v4 else unreachable,
+    }, .monotonic);
+    return true;
+}
+
+/// The highest level that this processor and its operating system support.
+pub fn best() Level {
+    if (!has_levels) return .baseline;
+    const top = cpuid(0, 0).eax;
+    if (top < 7) return .baseline;
+    const basic = cpuid(1, 0).ecx;
+    const extended = cpuid(7, 0).ebx;
+    const amd = cpuid(0x8000_0001, 0).ecx;
+    // FMA, MOVBE, OSXSAVE, AVX, F16C; BMI1, AVX2, BMI2; LZCNT
+    if (!has(basic, &.{ 12, 22, 27, 28, 29 }) or !has(extended, &.{ 3, 5, 8 }) or
+        !has(amd, &.{5})) return .baseline;
+    const saved = xgetbv();
+    if (!has(saved, &.{ 1, 2 })) return .baseline;
+    // AVX-512 F, DQ, CD, BW, VL, and their registers
+    if (!has(extended, &.{ 16, 17, 28, 30, 31 }) or !has(saved, &.{ 5, 6, 7 })) return .v3;
+    return .v4;
+}
+
+fn has(flags: u32, comptime numbers: []const u5) bool {
+    inline for (numbers) |number| if (flags >> number & 1 == 0) return false;
+    return true;
+}
+
+const Leaf = struct { eax: u32, ebx: u32, ecx: u32 };
+
+fn cpuid(leaf: u32, subleaf: u32) Leaf {
+    var eax: u32 = undefined;
+    var ebx: u32 = undefined;
+    var ecx: u32 = undefined;
+    asm volatile ("cpuid"
+        : [eax] "={eax}" (eax),
+          [ebx] "={ebx}" (ebx),
+          [ecx] "={ecx}" (ecx),
+        : [leaf] "{eax}" (leaf),
+          [subleaf] "{ecx}" (subleaf),
+        : .{ .edx = true });
+    return .{ .eax = eax, .ebx = ebx, .ecx = ecx };
+}
+
+/// Which registers the operating system saves.
+fn xgetbv() u32 {
+    return asm volatile ("xgetbv"
+        : [eax] "={eax}" (-> u32),
+        : [index] "{ecx}" (@as(u32, 0)),
+        : .{ .edx = true });
+}

@@ -1,0 +1,163 @@
+//! Document → batches of pretokens, in order.
+//!
+//! A batch is a place in memory and the ends of the pretokens that follow each other there. Behind
+//! its last byte `overread` more can be read, so that neither scanning nor looking up has to care
+//! where the text ends: its last bytes are copied to where there is room.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pretokens = @import("../pretokens.zig");
+const blocks = @import("blocks.zig");
+const levels = @import("levels.zig");
+const Matcher = @import("matcher.zig").Matcher;
+
+/// Bytes that may be read behind the end of a batch.
+pub const overread = 16;
+/// What is left of the text when its rest moves to the scratch memory.
+const tail_len = 128;
+/// A pretoken longer than this is a batch of its own.
+pub const piece_len_max = 4096;
+/// Offsets in a batch stay below this.
+const batch_len_max = 1 << 30;
+
+comptime {
+    std.debug.assert(blocks.reach + overread <= tail_len);
+}
+
+pub const Batch = struct {
+    /// Where in the document it starts.
+    start: usize,
+    bytes: [*]const u8,
+    /// Ends from there on; the next pretoken starts where one ends. There are none when the batch
+    /// is a single pretoken that is too long, or holds a byte that no UTF-8 has.
+    ends: []const u32,
+    /// Where the last one ends.
+    len: usize,
+};
+
+pub const Sweep = struct {
+    text: []const u8,
+    scheme: *const pretokens.Scheme,
+    matcher: ?Matcher,
+    index: usize = 0,
+    /// Where the tail begins, once it is in the scratch memory.
+    tail_start: ?usize = null,
+    tail: [tail_len + blocks.reach + overread]u8 = undefined,
+    ends: [blocks.ends_max]u32 = undefined,
+
+    pub fn init(
+        self: *Sweep,
+        gpa: Allocator,
+        scheme: *const pretokens.Scheme,
+        text: []const u8,
+    ) void {
+        self.text = text;
+        self.scheme = scheme;
+        self.index = 0;
+        self.tail_start = null;
+        self.matcher = switch (scheme.*) {
+            .program => |*program| .init(gpa, program, text),
+            else => null,
+        };
+    }
+
+    pub fn deinit(self: *Sweep) void {
+        if (self.matcher) |*matcher| matcher.deinit();
+    }
+
+    pub fn next(self: *Sweep) error{OutOfMemory}!?Batch {
+        if (self.index >= self.text.len) return null;
+        switch (self.scheme.*) {
+            .program => return self.match(),
+            inline else => |_, tag| return self.scan(tag),
+        }
+    }
+
+    fn scan(self: *Sweep, comptime tag: pretokens.Scheme.Tag) Batch {
+        const start = self.index;
+        const left = self.text.len - start;
+        const bytes = self.readable(start);
+        const is_whole = left <= tail_len;
+        const scanned: u32 = @intCast(if (is_whole) left else @min(left - tail_len, batch_len_max));
+        const fill = @field(levels.scanners(), @tagName(tag));
+        var filled: blocks.Filled = .{};
+        while (true) {
+            filled = fill(bytes, scanned, is_whole, &self.ends, filled);
+            if (!filled.hasRoom() or filled.end >= scanned) break;
+            // What a block cannot tell, the scalar scanner can.
+            const from = start + filled.end;
+            const end = pretokens.Scanner(tag).next(self.text, from);
+            if (!isPlain(self.text[from..end]) or end - start > batch_len_max) {
+                if (filled.count != 0) break;
+                self.index = end;
+                return .{ .start = start, .bytes = bytes, .ends = &.{}, .len = end - start };
+            }
+            filled.end = @intCast(end - start);
+            self.ends[filled.count] = filled.end;
+            filled.count += 1;
+            // Behind the last whole block the text is read from the scratch memory.
+            if (filled.end + blocks.reach > scanned and !is_whole) break;
+        }
+        self.index = start + filled.end;
+        return .{
+            .start = start,
+            .bytes = bytes,
+            .ends = self.ends[0..filled.count],
+            .len = filled.end,
+        };
+    }
+
+    fn match(self: *Sweep) error{OutOfMemory}!?Batch {
+        const first = try self.matcher.?.next(self.index) orelse {
+            self.index = self.text.len;
+            return null;
+        };
+        const start = first.start;
+        const bytes = self.readable(start);
+        self.index = first.end;
+        var batch = self.single(start, bytes);
+        // Those that follow without a gap, while there is room to read behind them.
+        while (batch.ends.len != 0 and batch.ends.len < self.ends.len) {
+            if (self.index + tail_len > self.text.len and self.tail_start == null) break;
+            const found = try self.matcher.?.next(self.index) orelse {
+                self.index = self.text.len;
+                break;
+            };
+            if (found.start != self.index or found.end - start > batch_len_max) break;
+            if (!isPlain(self.text[found.start..found.end])) break;
+            self.ends[batch.ends.len] = @intCast(found.end - start);
+            self.index = found.end;
+            batch.ends = self.ends[0 .. batch.ends.len + 1];
+            batch.len = found.end - start;
+        }
+        return batch;
+    }
+
+    /// The batch of one pretoken from `start` to `self.index`.
+    fn single(self: *Sweep, start: usize, bytes: [*]const u8) Batch {
+        const len = self.index - start;
+        var batch: Batch = .{ .start = start, .bytes = bytes, .ends = &.{}, .len = len };
+        if (!isPlain(self.text[start..self.index])) return batch;
+        self.ends[0] = @intCast(len);
+        batch.ends = self.ends[0..1];
+        return batch;
+    }
+
+    /// The text from `start` on, where `overread` bytes can be read behind its end.
+    fn readable(self: *Sweep, start: usize) [*]const u8 {
+        if (self.tail_start) |tail_start| return self.tail[start - tail_start ..].ptr;
+        if (self.text.len - start > tail_len) return self.text[start..].ptr;
+        const left = self.text[start..];
+        @memcpy(self.tail[0..left.len], left);
+        @memset(self.tail[left.len..][0 .. blocks.reach + overread], 0);
+        self.tail_start = start;
+        return &self.tail;
+    }
+};
+
+/// Whether a pretoken can be told apart by its bytes filled up with 0xFF, or is too long for that
+/// but not for a batch.
+fn isPlain(piece: []const u8) bool {
+    if (piece.len > 16) return piece.len <= piece_len_max;
+    return std.mem.indexOfScalar(u8, piece, 0xFF) == null;
+}

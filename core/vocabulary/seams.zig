@@ -1,0 +1,241 @@
+//! Two neighbouring characters → whether any token covers the seam between them.
+//!
+//! Merging makes tokens out of neighbours, so where no token of the vocabulary has a seam inside,
+//! nothing is ever merged across it, and the text can be cut there: the parts encode on their own.
+//! In scripts with many characters that is nearly everywhere.
+//!
+//! Most tokens hold whole characters: their inner pairs are entered into a Bloom filter, where a
+//! false alarm only means one cut less, and once more with the characters around the pair, for
+//! scripts in which nearly every pair is in some token. A token that starts or ends inside a
+//! character forbids cuts around the whole characters it holds beside that one; there are few.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const unicode = @import("../unicode.zig");
+
+/// What a character forbids.
+pub const Limits = packed struct(u4) {
+    /// No cut behind it, and none before it: some token ends or starts inside its neighbour.
+    behind: bool = false,
+    before: bool = false,
+    /// Tokens that hold only a part of both neighbours have these bytes at the seam.
+    last_byte: bool = false,
+    first_byte: bool = false,
+};
+
+/// A Bloom filter with one bit a hash.
+const Filter = struct {
+    bits: []u32,
+    shift: u5,
+
+    const empty: Filter = .{ .bits = &.{}, .shift = 0 };
+
+    /// At least `bits` bits, and a power of two.
+    fn init(gpa: Allocator, bits: usize) Allocator.Error!Filter {
+        const log2 = std.math.log2_int_ceil(usize, std.math.clamp(bits, 1 << 12, 1 << 30));
+        const words = try gpa.alloc(u32, (@as(usize, 1) << @intCast(log2)) / 32);
+        @memset(words, 0);
+        return .{ .bits = words, .shift = @intCast(32 - @as(u6, @intCast(log2))) };
+    }
+
+    fn deinit(self: *Filter, gpa: Allocator) void {
+        gpa.free(self.bits);
+    }
+
+    fn set(self: *Filter, hash: u32) void {
+        const index = hash >> self.shift;
+        self.bits[index / 32] |= @as(u32, 1) << @intCast(index % 32);
+    }
+
+    pub inline fn get(self: *const Filter, hash: u32) u32 {
+        const index = hash >> self.shift;
+        return self.bits[index / 32] >> @intCast(index % 32) & 1;
+    }
+};
+
+pub const Seams = struct {
+    /// A bit for each hash of a pair, and one for each with what is around it. The first is small,
+    /// so that it stays close to the processor; the second decides its false alarms.
+    pairs: Filter,
+    around: Filter,
+    /// Odd factors of the left and the right character and of those around them, which differ at
+    /// each load.
+    factors: [4]u32,
+    no_cut_behind: std.AutoHashMapUnmanaged(u21, void),
+    no_cut_before: std.AutoHashMapUnmanaged(u21, void),
+    last_bytes: std.StaticBitSet(256),
+    first_bytes: std.StaticBitSet(256),
+
+    pub const empty: Seams = .{
+        .pairs = .empty,
+        .around = .empty,
+        .factors = @splat(1),
+        .no_cut_behind = .empty,
+        .no_cut_before = .empty,
+        .last_bytes = .initEmpty(),
+        .first_bytes = .initEmpty(),
+    };
+
+    /// `tokens` gives the bytes of an id: `tokenBytes(id)`.
+    pub fn init(gpa: Allocator, tokens: anytype, ids_end: u32, seed: u64) Allocator.Error!Seams {
+        var seams: usize = 0;
+        for (0..ids_end) |id| seams += seamsOf(tokens.tokenBytes(@intCast(id)));
+        var self: Seams = .empty;
+        errdefer self.deinit(gpa);
+        self.pairs = try .init(gpa, seams * 6);
+        self.around = try .init(gpa, seams * 12);
+        var random: std.Random.SplitMix64 = .init(seed);
+        for (&self.factors) |*factor| factor.* = @truncate(random.next() | 1);
+        for (0..ids_end) |id| try self.enter(gpa, tokens.tokenBytes(@intCast(id)));
+        return self;
+    }
+
+    pub fn deinit(self: *Seams, gpa: Allocator) void {
+        self.pairs.deinit(gpa);
+        self.around.deinit(gpa);
+        self.no_cut_behind.deinit(gpa);
+        self.no_cut_before.deinit(gpa);
+    }
+
+    /// How many seams a token may have.
+    fn seamsOf(token: []const u8) usize {
+        if (isAscii(token)) return 0;
+        var count: usize = 0;
+        for (token[1..]) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
+        return count;
+    }
+
+    /// Whether a token has no seam that is of interest; most have not, so this is quick.
+    inline fn isAscii(token: []const u8) bool {
+        var rest = token;
+        while (rest.len >= 8) : (rest = rest[8..]) {
+            const word = std.mem.readInt(u64, rest[0..8], .little);
+            if (word & 0x8080_8080_8080_8080 != 0) return false;
+        }
+        for (rest) |byte| if (byte >= 0x80) return false;
+        return true;
+    }
+
+    /// A character of a token, if it holds all of it, and its bytes.
+    const Part = struct { char: ?u21, start: usize, end: usize };
+
+    fn partAt(token: []const u8, start: usize) Part {
+        const decoded = unicode.decode(token, start);
+        if (decoded.code_point != unicode.replacement) {
+            return .{ .char = decoded.code_point, .start = start, .end = start + decoded.len };
+        }
+        // All bytes up to the next one that starts a character.
+        var end = start + 1;
+        while (end < token.len and token[end] & 0xC0 == 0x80) end += 1;
+        return .{ .char = null, .start = start, .end = end };
+    }
+
+    fn enter(self: *Seams, gpa: Allocator, token: []const u8) Allocator.Error!void {
+        if (isAscii(token)) return;
+        var before: ?u21 = null;
+        var left = partAt(token, 0);
+        while (left.end < token.len) {
+            const right = partAt(token, left.end);
+            if (token[left.end - 1] >= 0x80 or token[left.end] >= 0x80) {
+                try self.enterSeam(gpa, token, before, left, right);
+            }
+            before = left.char;
+            left = right;
+        }
+    }
+
+    fn enterSeam(
+        self: *Seams,
+        gpa: Allocator,
+        token: []const u8,
+        before: ?u21,
+        left: Part,
+        right: Part,
+    ) Allocator.Error!void {
+        const part_before = token[left.start..left.end];
+        const part_behind = token[right.start..right.end];
+        if (left.char != null and right.char != null) {
+            self.set(left.char.?, right.char.?);
+            const behind = if (right.end == token.len) null else partAt(token, right.end).char;
+            self.around.set(self.hashAround(
+                left.char.?,
+                right.char.?,
+                before orelse anything,
+                behind orelse anything,
+            ));
+        } else if (left.char) |char| {
+            try self.no_cut_behind.put(gpa, char, {});
+            self.set(char, partCode(part_behind));
+        } else if (right.char) |char| {
+            try self.no_cut_before.put(gpa, char, {});
+            self.set(partCode(part_before[part_before.len -| 2..]), char);
+        } else {
+            self.last_bytes.set(token[left.end - 1]);
+            self.first_bytes.set(token[right.start]);
+        }
+    }
+
+    fn set(self: *Seams, left: u21, right: u21) void {
+        self.pairs.set(self.hashOf(left, right));
+    }
+
+    /// A number above all code points for a part of a character: one byte of it, or two. Of three
+    /// bytes the two next to the seam are enough, as a false alarm does no harm.
+    fn partCode(part: []const u8) u21 {
+        if (part.len == 1) return 0x110000 + @as(u21, part[0]);
+        return 0x120000 + (@as(u21, part[0]) << 8) + part[1];
+    }
+
+    inline fn hashOf(self: *const Seams, left: u32, right: u32) u32 {
+        return left *% self.factors[0] +% right *% self.factors[1];
+    }
+
+    inline fn hashAround(self: *const Seams, left: u32, right: u32, before: u32, behind: u32) u32 {
+        return self.hashOf(left, right) +% before *% self.factors[2] +% behind *% self.factors[3];
+    }
+
+    /// 1 if some token may hold these two characters, whole, next to each other, else 0.
+    pub inline fn joins(self: *const Seams, left: u32, right: u32) u32 {
+        return self.pairs.get(self.hashOf(left, right));
+    }
+
+    /// In place of a character around a pair: a token that ends there fits any.
+    pub const anything: u32 = 0x130000;
+
+    /// The same, of tokens with as many of the characters around as they have; `anything` for a
+    /// character that is not there.
+    pub inline fn joinsAround(
+        self: *const Seams,
+        left: u32,
+        right: u32,
+        before: u32,
+        behind: u32,
+    ) u32 {
+        return self.around.get(self.hashAround(left, right, anything, anything)) |
+            self.around.get(self.hashAround(left, right, before, anything)) |
+            self.around.get(self.hashAround(left, right, anything, behind)) |
+            self.around.get(self.hashAround(left, right, before, behind));
+    }
+
+    /// Whether some token holds `left` and may end inside the character `right`, whose bytes are
+    /// given, or starts inside `left` and holds `right`. Only for those with `Limits`.
+    pub fn joinsBehind(self: *const Seams, left: u32, right: []const u8) bool {
+        return self.joins(left, partCode(right[0..1])) != 0 or
+            (right.len > 2 and self.joins(left, partCode(right[0..2])) != 0);
+    }
+    pub fn joinsBefore(self: *const Seams, left: []const u8, right: u32) bool {
+        const len = left.len;
+        return self.joins(partCode(left[len - 1 ..]), right) != 0 or
+            (len > 2 and self.joins(partCode(left[len - 2 ..]), right) != 0);
+    }
+
+    /// What a character forbids besides; `bytes` are its own.
+    pub fn limitsOf(self: *const Seams, char: u21, bytes: []const u8) Limits {
+        return .{
+            .behind = self.no_cut_behind.contains(char),
+            .before = self.no_cut_before.contains(char),
+            .last_byte = self.last_bytes.isSet(bytes[bytes.len - 1]),
+            .first_byte = self.first_bytes.isSet(bytes[0]),
+        };
+    }
+};

@@ -1,0 +1,23 @@
+"""How much memory the tokenizers of this process may use to remember ids."""
+
+from __future__ import annotations
+
+from tokenmill import arguments
+from tokenmill.native import _native
+
+_LIMIT_MAX = 1 << 62
+
+
+def cache_limit() -> int:
+    """The bytes that the caches of all tokenizers together may take: 64 MB unless it was set."""
+    return _native.cache_limit()
+
+
+def set_cache_limit(bytes_max: int) -> None:
+    """Bounds the caches of all tokenizers of this process.
+
+    More helps texts with many different words and many threads; 0 turns them off. Ids do not
+    depend on it. Caches in use keep what they have until their call ends.
+    """
+    limit = arguments.whole_number(bytes_max, "bytes_max", 0)
+    _native.set_cache_limit(min(limit, _LIMIT_MAX))

@@ -1,0 +1,143 @@
+"""What is remembered, and which instructions look for it, changes no id."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+
+import hard_inputs
+import pytest
+from conftest import FIXTURES, SEED, each_pattern, write_ranks
+
+from tokenmill import Tokenizer, _native, cache_limit, reference, set_cache_limit
+
+MB = 1 << 20
+WIDE = "中文字的是ありがとสวัสดี한국어ー。，"
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    limit = cache_limit()
+    yield
+    set_cache_limit(limit)
+    _native.use_simd(_native.simd_levels()[-1])
+
+
+def texts() -> list[bytes]:
+    """Fixtures, and the beginning of every hard input, which cuts some characters in two."""
+    hard = [data.encode() if isinstance(data, str) else data for _, data in hard_inputs.files(3000)]
+    return [path.read_bytes()[:200_000] for path in FIXTURES] + [data[:20_000] for data in hard]
+
+
+def slow_ids(tokenizer: Tokenizer, text: bytes) -> list[int]:
+    """The ids by the way that neither remembers nor takes 64 bytes at once."""
+    return tokenizer.encode_with_offsets(text)[0]
+
+
+@each_pattern
+def test_every_level_gives_the_ids_of_the_scalar_twin(tokenizers, name):
+    tokenizer = tokenizers[name]
+    expected = [slow_ids(tokenizer, text) for text in texts()]
+    for level in _native.simd_levels():
+        _native.use_simd(level)
+        assert [tokenizer.encode(text) for text in texts()] == expected, level
+
+
+def test_a_level_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="no such SIMD level"):
+        _native.use_simd("v9")
+
+
+@each_pattern
+@pytest.mark.parametrize("limit", [0, MB // 4, MB, 64 * MB])
+def test_ids_are_the_same_whatever_is_remembered(tokenizers, name, limit):
+    tokenizer = tokenizers[name]
+    rng = random.Random(SEED)
+    documents = texts()
+    expected = [slow_ids(tokenizer, text) for text in documents]
+    set_cache_limit(limit)
+    for _ in range(3):
+        order = rng.sample(range(len(documents)), len(documents))
+        for index in order:
+            assert tokenizer.encode(documents[index]) == expected[index]
+            assert tokenizer.count(documents[index]) == len(expected[index])
+
+
+def test_a_small_cache_that_is_always_full_gives_the_same_ids(tokenizers):
+    """Words and long pretokens that never come again push each other out, and the store over."""
+    tokenizer = tokenizers["o200k_base"]
+    set_cache_limit(MB // 2)
+    rng = random.Random(SEED)
+    letters = "abcdefghij中文字的ไทยครับ_-é"
+    for _ in range(30):
+        words = ["".join(rng.choices(letters, k=rng.randrange(1, 60))) for _ in range(2000)]
+        text = " ".join(words * 2).encode()
+        assert tokenizer.encode(text) == slow_ids(tokenizer, text)
+
+
+def test_zeros_are_words_like_others(tokenizers):
+    """A key of sixteen zeros must not be taken for an empty line."""
+    for tokenizer in tokenizers.values():
+        for length in range(1, 40):
+            text = b"\0" * length
+            assert tokenizer.encode(text) == slow_ids(tokenizer, text)
+
+
+def test_bytes_that_fill_keys_up_are_not_confused(tokenizers):
+    for tokenizer in tokenizers.values():
+        for text in (b"ab", b"ab\xff", b"ab\xff\xff", b"\xff", b"\xff" * 16, b"ab", b"ab\xff"):
+            assert tokenizer.encode(text) == slow_ids(tokenizer, text)
+
+
+@pytest.mark.parametrize("round_", range(40))
+def test_cuts_between_characters_are_exact_for_any_vocabulary(tmp_path, round_):
+    """Tokens of whole characters and of parts of them, in any order of ranks."""
+    rng = random.Random(SEED + round_)
+    characters = rng.sample(WIDE, rng.randrange(2, 6)) + rng.sample(list(" aé🙂"), 1)
+    strings = set()
+    for _ in range(rng.choice([5, 40, 150])):
+        data = "".join(rng.choices(characters, k=rng.randrange(1, 6))).encode()
+        start = rng.randrange(len(data)) if rng.random() < 0.4 else 0
+        end = rng.randrange(start, len(data)) + 1 if rng.random() < 0.4 else len(data)
+        strings.add(data[start:end])
+    tokens = [bytes([byte]) for byte in range(256)]
+    more = sorted(string for string in strings if len(string) > 1)
+    more = rng.sample(more, len(more)) if rng.random() < 0.5 else sorted(more, key=len)
+    ranks = {token: rank for rank, token in enumerate(tokens + more)}
+    path = write_ranks(tmp_path / "wide.tiktoken", ranks)
+    for pattern in ("o200k", r"(?s:.)+"):
+        tokenizer = Tokenizer.load(path, pattern=pattern)
+        for _ in range(20):
+            text = "".join(rng.choices(characters, k=rng.randrange(1, 200)))
+            expected = reference.encode(text, ranks, tokenizer.pattern)
+            for _ in range(3):  # computed, remembered, found
+                assert tokenizer.encode(text) == expected
+
+
+def test_threads_share_what_is_known_about_characters(tokenizers):
+    tokenizer = Tokenizer.load("o200k_base")
+    rng = random.Random(SEED)
+    pool = [chr(rng.randrange(0x4E00, 0xA000)) for _ in range(3000)]
+    documents = ["".join(rng.choices(pool, k=5000)) for _ in range(8)]
+    results: dict[int, list[int]] = {}
+
+    def work(index: int) -> None:
+        results[index] = tokenizer.encode(documents[index])
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, document in enumerate(documents):
+        assert results[index] == slow_ids(tokenizer, document.encode())
+
+
+def test_the_bound_is_an_argument_of_the_process():
+    set_cache_limit(3 * MB)
+    assert cache_limit() == 3 * MB
+    with pytest.raises(ValueError, match="-1"):
+        set_cache_limit(-1)
+    with pytest.raises(TypeError, match="'x'"):
+        set_cache_limit("x")  # type: ignore[arg-type]
