@@ -6,10 +6,12 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("pretokens.zig");
+const unicode = @import("unicode.zig");
 const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
+const units = @import("ids/units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Cache = @import("ids/cache.zig").Cache;
@@ -160,9 +162,7 @@ pub const Encoder = struct {
         sink: anytype,
     ) Error!void {
         const document = text[start..end];
-        if (@TypeOf(sink) == *List or @TypeOf(sink) == *Count) {
-            if (self.cache) |cache| return self.sweep(cache, document, sink);
-        }
+        if (@TypeOf(sink) == *List or @TypeOf(sink) == *Count) return self.sweep(document, sink);
         var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
@@ -173,25 +173,46 @@ pub const Encoder = struct {
     }
 
     /// Encodes a document batch by batch.
-    fn sweep(self: *Encoder, cache: *Cache, document: []const u8, sink: anytype) Error!void {
+    fn sweep(self: *Encoder, document: []const u8, sink: anytype) Error!void {
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &self.tokenizer.scheme, document);
         defer batches.deinit();
-        while (try batches.next()) |part| {
-            try self.pollAfter(part.len);
-            if (part.ends.len == 0) {
-                try self.encodePretoken(document[part.start..][0..part.len], sink);
-            } else if (@TypeOf(sink) == *List) {
-                try sink.ids.ensureUnusedCapacity(sink.gpa, words.roomFor(part));
-                const out = sink.ids.items.ptr + sink.ids.items.len;
-                sink.ids.items.len += try words.encode(self, cache, part, out);
-            } else {
-                sink.count += try words.encode(self, cache, part, {});
+        while (try batches.next()) |part| try self.encodeBatch(part, sink);
+    }
+
+    /// Encodes a batch of pretokens; `sink` is a `List` or a `Count`.
+    pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
+        try self.pollAfter(part.len);
+        if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
+        const cache = self.cache orelse {
+            var start: u32 = 0;
+            for (part.ends) |end| {
+                try self.encodePretoken(part.bytes[start..end], sink);
+                start = end;
             }
+            return;
+        };
+        if (@TypeOf(sink) == *List) {
+            try sink.ids.ensureUnusedCapacity(sink.gpa, words.roomFor(part));
+            const out = sink.ids.items.ptr + sink.ids.items.len;
+            sink.ids.items.len += try words.encode(self, cache, part, out);
+        } else {
+            sink.count += try words.encode(self, cache, part, {});
         }
     }
 
-    inline fn pollAfter(self: *Encoder, bytes: usize) Error!void {
+    /// Whether no token covers the seam at `index`, which lies inside a text.
+    pub fn isFreeSeam(self: *Encoder, text: []const u8, index: usize) Error!bool {
+        if (text[index] < 0xE0 or index == 0) return false;
+        const characters = self.tokenizer.charactersOf(self.gpa) orelse return false;
+        const before = unicode.decodeBefore(text, index);
+        const left = try characters.charAt(self, text[index - before.len .. index]);
+        const right = try characters.charAt(self, text[index..]);
+        return characters.seams.joins(left.code_point, right.code_point) == 0 and
+            characters.mayCut(left, right);
+    }
+
+    pub inline fn pollAfter(self: *Encoder, bytes: usize) Error!void {
         self.bytes_since_poll += bytes;
         if (self.bytes_since_poll < Poll.bytes_between) return;
         self.bytes_since_poll = 0;
@@ -202,22 +223,25 @@ pub const Encoder = struct {
     pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
         const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
-        if (!is_long) return sink.push(try self.idsOf(piece), piece.len);
-        switch (@TypeOf(sink)) {
-            // Neither goes through a second list, which for a long text is a second text.
-            *Count => {
-                const kept = merge_long.kept_max;
-                const list = &self.long_ids;
-                const counted = try merge_long.count(self.gpa, vocabulary, piece, kept, list);
-                if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
-                sink.count += counted.ids;
-            },
-            *List => {
-                const before = sink.ids.items.len;
-                try merge_long.merge(sink.gpa, vocabulary, piece, piece.len, &sink.ids);
-                try self.refuseStandIns(sink.ids.items[before..]);
-            },
-            else => return sink.push(try self.idsOf(piece), piece.len),
+        const keeps_places = @TypeOf(sink) != *List and @TypeOf(sink) != *Count;
+        if (!is_long or keeps_places) return sink.push(try self.idsOf(piece), piece.len);
+        var rest = piece;
+        if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
+            if (self.tokenizer.charactersOf(self.gpa)) |characters| {
+                rest = piece[try units.encodeLong(self, self.cache.?, characters, piece, sink)..];
+            }
+        }
+        // Neither goes through a second list, which for a long text is a second text.
+        if (@TypeOf(sink) == *Count) {
+            const kept = merge_long.kept_max;
+            const counted =
+                try merge_long.count(self.gpa, vocabulary, rest, kept, &self.long_ids);
+            if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
+            sink.count += counted.ids;
+        } else {
+            const before = sink.ids.items.len;
+            try merge_long.merge(sink.gpa, vocabulary, rest, rest.len, &sink.ids);
+            try self.refuseStandIns(sink.ids.items[before..]);
         }
     }
 
@@ -265,6 +289,12 @@ pub const List = struct {
     pub const room_extra = words.room_extra;
 
     pub fn at(_: *List, _: usize) void {}
+    pub fn total(self: *const List) usize {
+        return self.ids.items.len;
+    }
+    pub fn reset(self: *List) void {
+        self.ids.clearRetainingCapacity();
+    }
     pub inline fn push(self: *List, ids: []const u32, _: usize) Allocator.Error!void {
         try self.ids.ensureUnusedCapacity(self.gpa, ids.len);
         self.ids.appendSliceAssumeCapacity(ids);
@@ -276,6 +306,12 @@ pub const Count = struct {
     count: usize = 0,
 
     pub fn at(_: *Count, _: usize) void {}
+    pub fn total(self: *const Count) usize {
+        return self.count;
+    }
+    pub fn reset(self: *Count) void {
+        self.count = 0;
+    }
     pub inline fn push(self: *Count, ids: []const u32, _: usize) Allocator.Error!void {
         self.count += ids.len;
     }

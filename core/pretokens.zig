@@ -15,6 +15,7 @@ pub const blocks = @import("pretokens/blocks.zig");
 pub const levels = @import("pretokens/levels.zig");
 pub const Sweep = @import("pretokens/sweep.zig").Sweep;
 pub const Batch = @import("pretokens/sweep.zig").Batch;
+pub const piece_len_max = @import("pretokens/sweep.zig").piece_len_max;
 pub const Program = @import("pretokens/program.zig").Program;
 pub const Matcher = @import("pretokens/matcher.zig").Matcher;
 

@@ -3,6 +3,7 @@
 const std = @import("std");
 const api = @import("python/api.zig");
 const arrow = @import("python/arrow.zig");
+const batches = @import("python/batches.zig");
 const buffer = @import("python/buffer.zig");
 const core = @import("python/core.zig");
 const ids = @import("ids.zig");
@@ -203,6 +204,11 @@ fn useSimd(_: *Object, args: Args) ?*Object {
     return api.none();
 }
 
+/// join(ids, offsets) → (ids, offsets) of ragged arrays one after the other, given as two lists
+fn join(module: *Object, args: Args) ?*Object {
+    return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
+}
+
 /// cache_limit() → how many bytes the caches of all tokenizers may take
 fn cacheLimit(_: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
@@ -254,6 +260,7 @@ const methods = [_]api.Method{
     core.method("from_tokens", 8, fromTokens),
     core.method("split", 2, split),
     core.method("arrow_capsules", 2, arrowCapsules),
+    core.method("join", 2, join),
     core.method("cache_limit", 0, cacheLimit),
     core.method("set_cache_limit", 1, setCacheLimit),
     core.method("simd_levels", 0, simdLevels),

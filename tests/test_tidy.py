@@ -17,7 +17,8 @@ PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
-    ["tokenizer", "cache"],
+    ["file_blocks", "cache"],
+    ["tokenizer"],
     ["cli", "__init__", "__main__"],
 ]
 GENERATED = {"core/unicode/tables.zig"}

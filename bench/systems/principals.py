@@ -20,7 +20,7 @@ class Tokenmill(System):
     bytes_jobs = frozenset({"array", "count", "memory"})
     how: ClassVar[dict[str, str]] = {
         "load": "Tokenizer.load, embedded",
-        "array": "encode_array(bytes)",
+        "array": "encode_array(bytes, threads=1)",
         "list": "encode",
         "batch_list": "encode_batch",
         "batch_array": "encode_ragged",
@@ -35,7 +35,7 @@ class Tokenmill(System):
         return self.core.encode(text)
 
     def encode_array(self, text: Any) -> Ids:
-        return self.core.encode_array(text)
+        return self.core.encode_array(text, threads=1)
 
     def encode_array_on(self, text: Any, threads: int) -> Ids:
         return self.core.encode_array(text, threads=threads)
@@ -48,7 +48,7 @@ class Tokenmill(System):
         return ragged.ids, ragged.offsets
 
     def count(self, text: Any) -> int:
-        return self.core.count(text)
+        return self.core.count(text, threads=1)
 
 
 class Gigatoken(System):

@@ -1,17 +1,21 @@
 //! Texts → ids of all of them, end to end, on several threads.
 //!
-//! Neighbouring texts form jobs of about equal bytes; each job writes its own list, and the lists
+//! Neighbouring texts form jobs of about equal bytes; a long text is several jobs, cut at specials
+//! where it has them and else into parts (parts.zig). Each job writes its own list, and the lists
 //! are joined in the order of the texts, so the result never depends on the threads.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
+const parts = @import("parts.zig");
 const pool = @import("../pool.zig");
 
 /// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.
 const job_bytes_min = 64 * 1024;
 /// More jobs than threads, so that one slow job does not keep the others waiting at the end.
 const jobs_per_thread = 8;
+/// Where parts meet, a few pretokens are encoded twice.
+const part_bytes_min = 256 * 1024;
 
 pub const Ragged = struct {
     ids: []u32,
@@ -19,10 +23,23 @@ pub const Ragged = struct {
     offsets: []i64,
 };
 
-const Job = struct {
-    texts_start: usize,
+const Work = union(enum) {
+    /// All texts up to this one.
     texts_end: usize,
-    list: std.ArrayList(u32) = .empty,
+    /// A piece of a text, from one special to another.
+    piece: []const u8,
+    part: parts.Part,
+};
+
+const Job = struct {
+    /// The first text, or the only one.
+    text: usize,
+    work: Work,
+    list: ids.List,
+    count: ids.Count = .{},
+    /// Of a part: ids that go before the list, and how many of the list do not count.
+    bridge: ids.List,
+    skipped: usize = 0,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
 };
@@ -43,21 +60,23 @@ pub const Batch = struct {
     pub fn encode(self: *Batch) ids.Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
         errdefer self.gpa.free(offsets);
-        const jobs = try self.run(offsets[1..], .encode);
-        defer self.free(jobs);
+        var jobs = try self.run(offsets[1..], .encode);
+        defer self.free(&jobs);
         offsets[0] = 0;
         for (offsets[1..], offsets[0..self.texts.len]) |*end, start| end.* += start;
-        return .{ .ids = try self.join(jobs), .offsets = offsets };
+        return .{ .ids = try self.join(jobs.items), .offsets = offsets };
     }
 
     /// The number of ids of each text.
     pub fn count(self: *Batch) ids.Error![]i64 {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
-        self.free(try self.run(counts, .count));
+        var jobs = try self.run(counts, .count);
+        self.free(&jobs);
         return counts;
     }
 
+    const Jobs = std.ArrayList(Job);
     const Goal = enum { encode, count };
     const Context = struct {
         batch: *Batch,
@@ -67,42 +86,107 @@ pub const Batch = struct {
         caller: std.Thread.Id,
     };
 
-    fn run(self: *Batch, counts: []i64, goal: Goal) ids.Error![]Job {
-        const jobs = try self.plan();
-        errdefer self.free(jobs);
+    fn run(self: *Batch, counts: []i64, goal: Goal) ids.Error!Jobs {
+        var jobs = try self.plan();
+        errdefer self.free(&jobs);
+        @memset(counts, 0);
         const context: Context = .{
             .batch = self,
-            .jobs = jobs,
+            .jobs = jobs.items,
             .counts = counts,
             .goal = goal,
             .caller = std.Thread.getCurrentId(),
         };
-        pool.run(self.threads, jobs.len, context, runJob);
-        for (jobs) |job| {
+        pool.run(self.threads, jobs.items.len, context, runJob);
+        for (jobs.items) |job| {
             self.missing_byte = job.missing_byte;
             if (job.failure) |failure| return failure;
         }
+        try self.joinParts(context);
         return jobs;
     }
 
-    fn plan(self: *Batch) Allocator.Error![]Job {
+    // Planning
+
+    fn plan(self: *Batch) ids.Error!Jobs {
         var total: usize = 0;
         for (self.texts) |text| total += text.len;
         const share = if (self.threads == 1) total else total / (self.threads * jobs_per_thread);
         const job_bytes = @max(job_bytes_min, share);
-        var jobs: std.ArrayList(Job) = .empty;
-        errdefer jobs.deinit(self.gpa);
+        const long_bytes = 2 * @max(part_bytes_min, share);
+        var jobs: Jobs = .empty;
+        errdefer self.free(&jobs);
         var start: usize = 0;
         var bytes: usize = 0;
-        for (self.texts, 1..) |text, end| {
-            bytes += text.len;
-            if (bytes < job_bytes and end < self.texts.len) continue;
-            try jobs.append(self.gpa, .{ .texts_start = start, .texts_end = end });
-            start = end;
+        for (self.texts, 0..) |text, index| {
+            const is_long = self.threads > 1 and text.len >= long_bytes;
+            if (is_long) {
+                if (start < index) try self.add(&jobs, start, .{ .texts_end = index });
+                try self.planLong(&jobs, index, long_bytes);
+            } else {
+                bytes += text.len;
+                if (bytes < job_bytes and index + 1 < self.texts.len) continue;
+                try self.add(&jobs, start, .{ .texts_end = index + 1 });
+            }
+            start = index + 1;
             bytes = 0;
         }
-        return jobs.toOwnedSlice(self.gpa);
+        return jobs;
     }
+
+    fn add(self: *Batch, jobs: *Jobs, text: usize, work: Work) Allocator.Error!void {
+        const empty: ids.List = .{ .gpa = self.gpa };
+        try jobs.append(self.gpa, .{ .text = text, .work = work, .list = empty, .bridge = empty });
+    }
+
+    /// The jobs of one long text: documents between specials, of which the long ones are cut.
+    fn planLong(self: *Batch, jobs: *Jobs, index: usize, long_bytes: usize) ids.Error!void {
+        var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
+        defer encoder.deinit();
+        const text = self.texts[index];
+        var planned: usize = 0;
+        var start: usize = 0;
+        while (true) {
+            const found = if (self.allowed) |allowed|
+                self.tokenizer.specials.find(text, start, allowed)
+            else
+                null;
+            const end = if (found) |special| special.start else text.len;
+            if (end - start >= long_bytes) {
+                if (planned < start) try self.add(jobs, index, .{ .piece = text[planned..start] });
+                try self.planParts(jobs, index, &encoder, text[start..end], long_bytes / 2);
+                planned = end;
+            } else if (end - planned >= long_bytes / 2 or found == null) {
+                try self.add(jobs, index, .{ .piece = text[planned..end] });
+                planned = end;
+            }
+            start = if (found) |special| special.end else return;
+        }
+    }
+
+    fn planParts(
+        self: *Batch,
+        jobs: *Jobs,
+        index: usize,
+        encoder: *ids.Encoder,
+        document: []const u8,
+        part_bytes: usize,
+    ) ids.Error!void {
+        var from: usize = 0;
+        while (from < document.len) {
+            const rest = document.len - from;
+            const limit = if (rest < part_bytes + part_bytes / 2)
+                document.len
+            else
+                try parts.startNear(encoder, document, from + part_bytes);
+            try self.add(jobs, index, .{
+                .part = .{ .document = document, .from = from, .limit = limit },
+            });
+            from = limit;
+        }
+    }
+
+    // Running
 
     fn runJob(context: Context, index: usize) void {
         const job = &context.jobs[index];
@@ -115,7 +199,11 @@ pub const Batch = struct {
         defer encoder.deinit();
         const is_caller = std.Thread.getCurrentId() == context.caller;
         encoder.poll = .{ .context = batch, .function = if (is_caller) askCaller else isStopped };
-        encodeTexts(context, job, &encoder) catch |failure| {
+        const outcome = switch (context.goal) {
+            .encode => encodeJob(context, job, &encoder, &job.list),
+            .count => encodeJob(context, job, &encoder, &job.count),
+        };
+        outcome catch |failure| {
             job.failure = failure;
             job.missing_byte = encoder.missing_byte;
         };
@@ -133,41 +221,76 @@ pub const Batch = struct {
         return self.stopped.load(.monotonic);
     }
 
-    fn encodeTexts(context: Context, job: *Job, encoder: *ids.Encoder) ids.Error!void {
+    fn encodeJob(
+        context: Context,
+        job: *Job,
+        encoder: *ids.Encoder,
+        sink: anytype,
+    ) ids.Error!void {
         const batch = context.batch;
-        for (job.texts_start..job.texts_end) |index| switch (context.goal) {
-            .count => {
-                var sink: ids.Count = .{};
-                try encoder.encode(batch.texts[index], batch.allowed, &sink);
-                context.counts[index] = @intCast(sink.count);
+        switch (job.work) {
+            .texts_end => |end| for (job.text..end) |index| {
+                const before = sink.total();
+                try encoder.encode(batch.texts[index], batch.allowed, sink);
+                context.counts[index] = @intCast(sink.total() - before);
             },
-            .encode => {
-                var sink: ids.List = .{ .gpa = batch.gpa, .ids = job.list };
-                // The list moves when it grows, so the job takes it back even after a failure.
-                defer job.list = sink.ids;
-                const before = sink.ids.items.len;
-                try encoder.encode(batch.texts[index], batch.allowed, &sink);
-                context.counts[index] = @intCast(sink.ids.items.len - before);
-            },
-        };
+            .piece => |piece| try encoder.encode(piece, batch.allowed, sink),
+            .part => |*part| try part.encode(encoder, sink),
+        }
+    }
+
+    // Joining
+
+    /// Makes the parts of a document meet, and adds up what long texts have.
+    fn joinParts(self: *Batch, context: Context) ids.Error!void {
+        var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
+        defer encoder.deinit();
+        encoder.poll = .{ .context = self, .function = askCaller };
+        var end: usize = 0;
+        for (context.jobs) |*job| {
+            const total = if (context.goal == .encode) job.list.total() else job.count.total();
+            var bridged: usize = 0;
+            switch (job.work) {
+                .texts_end => continue,
+                .piece => {},
+                .part => |*part| if (part.from == 0) {
+                    end = part.end;
+                } else {
+                    var counted: ids.Count = .{};
+                    const joint = if (context.goal == .encode)
+                        try parts.join(&encoder, part, end, total, &job.bridge)
+                    else
+                        try parts.join(&encoder, part, end, total, &counted);
+                    end = joint.end;
+                    job.skipped = joint.skipped;
+                    bridged = job.bridge.total() + counted.count;
+                },
+            }
+            context.counts[job.text] += @intCast(bridged + total - job.skipped);
+        }
     }
 
     fn join(self: *Batch, jobs: []Job) Allocator.Error![]u32 {
-        if (jobs.len == 1) return jobs[0].list.toOwnedSlice(self.gpa);
+        if (jobs.len == 1) return jobs[0].list.ids.toOwnedSlice(self.gpa);
         var total: usize = 0;
-        for (jobs) |job| total += job.list.items.len;
+        for (jobs) |job| total += job.bridge.total() + job.list.total() - job.skipped;
         const joined = try self.gpa.alloc(u32, total);
         var start: usize = 0;
         for (jobs) |*job| {
-            @memcpy(joined[start..][0..job.list.items.len], job.list.items);
-            start += job.list.items.len;
-            job.list.clearAndFree(self.gpa);
+            for ([2][]const u32{ job.bridge.ids.items, job.list.ids.items[job.skipped..] }) |some| {
+                @memcpy(joined[start..][0..some.len], some);
+                start += some.len;
+            }
+            job.list.ids.clearAndFree(self.gpa);
         }
         return joined;
     }
 
-    fn free(self: *Batch, jobs: []Job) void {
-        for (jobs) |*job| job.list.deinit(self.gpa);
-        self.gpa.free(jobs);
+    fn free(self: *Batch, jobs: *Jobs) void {
+        for (jobs.items) |*job| {
+            job.list.ids.deinit(self.gpa);
+            job.bridge.ids.deinit(self.gpa);
+        }
+        jobs.deinit(self.gpa);
     }
 };

@@ -33,7 +33,41 @@ pub fn encode(
     return encodeAny(encoder, cache, chars, piece, out);
 }
 
-/// The same for any piece.
+/// Slices of a long pretoken, and how far a seam is looked for at the end of one.
+const slice_len = 1 << 15;
+const seam_reach = 256;
+
+/// Encodes a long pretoken of any length slice by slice, from seam to seam, and returns how many
+/// of its bytes are done: the last ones are left over, as is all that has no seams. Only for a
+/// closed vocabulary; `sink` is a `List` or a `Count`.
+pub fn encodeLong(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    chars: *const Characters,
+    piece: []const u8,
+    sink: anytype,
+) ids.Error!usize {
+    var start: usize = 0;
+    while (piece.len - start > 2 * seam_reach) {
+        // Behind a slice there is text to read.
+        const wanted = @min(start + slice_len, piece.len - seam_reach / 2);
+        var end = wanted;
+        while (!try encoder.isFreeSeam(piece, end)) : (end -= 1) {
+            if (end <= start + 1 or wanted - end >= seam_reach) return start;
+        }
+        const slice = piece[start..end];
+        try encoder.pollAfter(slice.len);
+        if (@TypeOf(sink) == *ids.List) {
+            try sink.ids.ensureUnusedCapacity(sink.gpa, slice.len + ids.List.room_extra);
+            const out = sink.ids.items.ptr + sink.ids.items.len;
+            sink.ids.items.len += try encode(encoder, cache, chars, slice, out);
+        } else sink.count += try encode(encoder, cache, chars, slice, {});
+        start = end;
+    }
+    return start;
+}
+
+/// `encode` for any characters.
 fn encodeAny(
     encoder: *ids.Encoder,
     cache: *Cache,

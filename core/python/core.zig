@@ -5,10 +5,10 @@
 
 const std = @import("std");
 const api = @import("api.zig");
+const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
 const Text = @import("text.zig").Text;
-const Texts = @import("text.zig").Texts;
 const Ints = @import("lists.zig").Ints;
 
 const gpa = buffer.gpa;
@@ -40,7 +40,7 @@ pub const Core = extern struct {
     pub fn of(object: *Object) *Core {
         return @ptrCast(@alignCast(object));
     }
-    fn state(self: *Core) *State {
+    pub fn state(self: *Core) *State {
         return @ptrCast(@alignCast(api.PyType_GetModuleState(self.head.type).?));
     }
 
@@ -95,7 +95,7 @@ pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*
     return null;
 }
 
-fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
+pub fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
         // What interrupted it, such as KeyboardInterrupt, is set already.
@@ -110,7 +110,7 @@ fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
 }
 
 /// None, or one byte for each special.
-fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
+pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     if (api.isNone(object)) return @as(?[]const u8, null);
     var text = Text.from(object) orelse return null;
     defer text.release();
@@ -131,16 +131,16 @@ pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
 }
 
 /// A time without the GIL, in which signals are still seen: Ctrl-C ends a long call.
-const Unlocked = struct {
+pub const Unlocked = struct {
     saved: ?*api.ThreadState,
 
-    fn begin() Unlocked {
+    pub fn begin() Unlocked {
         return .{ .saved = api.PyEval_SaveThread() };
     }
-    fn end(self: *Unlocked) void {
+    pub fn end(self: *Unlocked) void {
         api.PyEval_RestoreThread(self.saved);
     }
-    fn poll(self: *Unlocked) ids.Poll {
+    pub fn poll(self: *Unlocked) ids.Poll {
         return .{ .context = self, .function = sawSignal };
     }
     fn sawSignal(context: *anyopaque) bool {
@@ -153,7 +153,7 @@ const Unlocked = struct {
 };
 
 /// Encodes one text into a sink, without the GIL where it pays. False when an exception is set.
-fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
+pub fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     const outcome = if (text.len < gil_bytes) encoder.encode(text, allowed, sink) else blk: {
@@ -188,37 +188,6 @@ fn encode(self: *Object, args: Args) ?*Object {
     return core.ints.?.listOf(sink.ids.items);
 }
 
-/// encode_buffer(text, allowed, narrow) → Buffer of u32, or of u16
-fn encodeBuffer(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const allowed = allowedFrom(core, args[1]) orelse return null;
-    const narrow = api.PyLong_AsLongLong(args[2]) != 0;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    var sink: ids.List = .{ .gpa = gpa };
-    defer sink.ids.deinit(gpa);
-    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
-    const buffer_type = core.state().buffer_type.?;
-    if (!narrow) {
-        const numbers = sink.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
-        return buffer.create(buffer_type, .u32, numbers);
-    }
-    const numbers = gpa.alloc(u16, sink.ids.items.len) catch return api.PyErr_NoMemory();
-    for (numbers, sink.ids.items) |*number, id| number.* = @intCast(id);
-    return buffer.create(buffer_type, .u16, numbers);
-}
-
-/// count(text, allowed) → number of ids
-fn count(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const allowed = allowedFrom(core, args[1]) orelse return null;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    var sink: ids.Count = .{};
-    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
-    return api.PyLong_FromUnsignedLongLong(sink.count);
-}
-
 /// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
 fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
@@ -242,77 +211,6 @@ fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
         _ = api.PyList_SetItem(spans, @intCast(index), pair);
     }
     return pairOf(core.ints.?.listOf(sink.ids.items), spans);
-}
-
-/// Encodes or counts a list of texts on several threads, without the GIL.
-fn runBatch(
-    core: *Core,
-    args: Args,
-    comptime goal: enum { encode, count },
-) ?(if (goal == .encode) ids.batch.Ragged else []i64) {
-    const allowed = allowedFrom(core, args[1]) orelse return null;
-    const threads = api.PyLong_AsLongLong(args[2]);
-    var texts = Texts.from(args[0]) orelse return null;
-    defer texts.release(texts.slices.len);
-    var batch: ids.batch.Batch = .{
-        .gpa = gpa,
-        .tokenizer = core.tokenizer.?,
-        .texts = texts.slices,
-        .allowed = allowed,
-        .threads = @intCast(@max(1, threads)),
-    };
-    var unlocked: Unlocked = .begin();
-    batch.poll = unlocked.poll();
-    const outcome = if (goal == .encode) batch.encode() else batch.count();
-    unlocked.end();
-    return outcome catch |failure| {
-        _ = failEncoding(core, failure, batch.missing_byte);
-        return null;
-    };
-}
-
-/// encode_batch(texts, allowed, threads) → list of lists
-fn encodeBatch(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const ragged = runBatch(core, args, .encode) orelse return null;
-    defer gpa.free(ragged.ids);
-    defer gpa.free(ragged.offsets);
-    const text_count = ragged.offsets.len - 1;
-    const lists = api.PyList_New(@intCast(text_count)) orelse return null;
-    for (0..text_count) |index| {
-        const start: usize = @intCast(ragged.offsets[index]);
-        const end: usize = @intCast(ragged.offsets[index + 1]);
-        const list = core.ints.?.listOf(ragged.ids[start..end]) orelse {
-            api.Py_DecRef(lists);
-            return null;
-        };
-        _ = api.PyList_SetItem(lists, @intCast(index), list);
-    }
-    return lists;
-}
-
-/// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
-fn encodeRagged(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const ragged = runBatch(core, args, .encode) orelse return null;
-    const buffer_type = core.state().buffer_type.?;
-    const numbers = buffer.create(buffer_type, .u32, ragged.ids);
-    return pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
-}
-
-/// count_batch(texts, allowed, threads) → list of counts
-fn countBatch(self: *Object, args: Args) ?*Object {
-    const counts = runBatch(Core.of(self), args, .count) orelse return null;
-    defer gpa.free(counts);
-    const list = api.PyList_New(@intCast(counts.len)) orelse return null;
-    for (counts, 0..) |number, index| {
-        const object = api.PyLong_FromUnsignedLongLong(@intCast(number)) orelse {
-            api.Py_DecRef(list);
-            return null;
-        };
-        _ = api.PyList_SetItem(list, @intCast(index), object);
-    }
-    return list;
 }
 
 /// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
@@ -437,12 +335,13 @@ pub fn method(
 
 const methods = [_]api.Method{
     method("encode", 2, encode),
-    method("encode_buffer", 3, encodeBuffer),
+    method("encode_buffer", 4, batches.encodeBuffer),
     method("encode_with_offsets", 2, encodeWithOffsets),
-    method("encode_batch", 3, encodeBatch),
-    method("encode_ragged", 3, encodeRagged),
-    method("count", 2, count),
-    method("count_batch", 3, countBatch),
+    method("encode_batch", 3, batches.encodeBatch),
+    method("encode_ragged", 3, batches.encodeRagged),
+    method("encode_split", 5, batches.encodeSplit),
+    method("count", 3, batches.count),
+    method("count_batch", 3, batches.countBatch),
     method("truncate", 3, truncate),
     method("decode", 1, decode),
     method("find", 1, find),

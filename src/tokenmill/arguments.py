@@ -118,6 +118,18 @@ def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
     return number
 
 
+def separator(value: Any) -> bytes:
+    """What ends a document, as bytes; empty when nothing does."""
+    if value is None:
+        return b""
+    if not isinstance(value, str | bytes | bytearray | memoryview):
+        raise TypeError(f"separator must be a str, bytes or None, not {value!r}")
+    raw = value.encode() if isinstance(value, str) else bytes(value)
+    if not raw:
+        raise ValueError("separator must not be empty; None makes each file one document")
+    return raw
+
+
 def processor_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -6,15 +6,15 @@ import difflib
 import hashlib
 import os
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments
+from tokenmill import arguments, file_blocks
 from tokenmill.errors import UnknownIdError, VocabularyError
 from tokenmill.files import write_whole
 from tokenmill.formats import ranks
@@ -25,6 +25,7 @@ from tokenmill.stream_decoder import StreamDecoder
 from tokenmill.vocabularies import EMBEDDED, MODELS, find_embedded
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
+Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
 SpecialsChoice: TypeAlias = bool | Collection[str]
 
@@ -178,9 +179,17 @@ class Tokenizer:
             return self._core.encode(arguments.repair(text, error), allowed)
 
     def encode_array(
-        self, text: Text, *, specials: SpecialsChoice = False, dtype: DTypeLike = np.uint32
+        self,
+        text: Text,
+        *,
+        specials: SpecialsChoice = False,
+        dtype: DTypeLike = np.uint32,
+        threads: int | None = None,
     ) -> NDArray[Any]:
-        """The ids of a text as a numpy array of uint32, or of uint16 where all ids fit."""
+        """The ids of a text as a numpy array of uint32, or of uint16 where all ids fit.
+
+        A text of a megabyte or more uses all processors unless `threads` says how many.
+        """
         wanted = np.dtype(dtype)
         if wanted not in (np.dtype(np.uint32), np.dtype(np.uint16)):
             raise ValueError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
@@ -191,7 +200,8 @@ class Tokenizer:
                 "use dtype=numpy.uint32"
             )
         allowed = arguments.allowed_specials(specials, self._specials)
-        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow))
+        count = arguments.thread_count(threads)
+        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow, count))
 
     def encode_batch(
         self,
@@ -214,6 +224,65 @@ class Tokenizer:
         batch = self._batch(texts, specials, threads)
         return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
 
+    @overload
+    def encode_files(
+        self,
+        paths: Path_ | Iterable[Path_],
+        *,
+        separator: str | bytes | None = ...,
+        specials: SpecialsChoice = ...,
+        threads: int | None = ...,
+        memory: int = ...,
+        callback: None = ...,
+    ) -> Ragged: ...
+    @overload
+    def encode_files(
+        self,
+        paths: Path_ | Iterable[Path_],
+        *,
+        separator: str | bytes | None = ...,
+        specials: SpecialsChoice = ...,
+        threads: int | None = ...,
+        memory: int = ...,
+        callback: Callable[[Ragged], object],
+    ) -> int: ...
+    def encode_files(
+        self,
+        paths: Path_ | Iterable[Path_],
+        *,
+        separator: str | bytes | None = "\n",
+        specials: SpecialsChoice = False,
+        threads: int | None = None,
+        memory: int = 512_000_000,
+        callback: Callable[[Ragged], object] | None = None,
+    ) -> Ragged | int:
+        """The ids of the documents in files, which never become Python objects.
+
+        A document ends at `separator`, which is not a part of it, and at the end of its file; with
+        None each file is one. The bytes are taken as they are. Returns the ids of all documents;
+        or hands them to `callback` block by block, in order, within about `memory` bytes, and
+        returns how many documents there were.
+        """
+        cut = arguments.separator(separator)
+        block_bytes = file_blocks.block_bytes(memory)
+        allowed = arguments.allowed_specials(specials, self._specials)
+        count = arguments.thread_count(threads)
+        documents = 0
+        gathered: list[tuple[_native.Buffer, _native.Buffer]] = []
+        for blocks in file_blocks.open_all(paths, block_bytes, whole=not cut):
+            for block, is_last in blocks:
+                pair, used = self._core.encode_split(block, cut, is_last, allowed, count)
+                blocks.use(used)
+                if callback is None:
+                    gathered.append(pair)
+                    continue
+                ragged = Ragged(*pair)
+                documents += len(ragged)
+                callback(ragged)
+        if callback is not None:
+            return documents
+        return Ragged(*_native.join([ids for ids, _ in gathered], [at for _, at in gathered]))
+
     def encode_with_offsets(
         self, text: Text, *, specials: SpecialsChoice = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
@@ -230,10 +299,13 @@ class Tokenizer:
             starts = arguments.repaired_starts(text)
             return ids, [(starts[start], starts[end]) for start, end in spans]
 
-    def count(self, text: Text, *, specials: SpecialsChoice = False) -> int:
-        """How many ids `encode` would give."""
+    def count(
+        self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
+    ) -> int:
+        """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
         allowed = arguments.allowed_specials(specials, self._specials)
-        return arguments.read(self._core.count, text, allowed)
+        count = arguments.thread_count(threads)
+        return arguments.read(self._core.count, text, allowed, count)
 
     def count_batch(
         self,

@@ -1,0 +1,243 @@
+//! Long texts and many texts: the methods of a tokenizer that use several threads.
+
+const std = @import("std");
+const api = @import("api.zig");
+const buffer = @import("buffer.zig");
+const core_ = @import("core.zig");
+const ids = @import("../ids.zig");
+const Args = core_.Args;
+const Core = core_.Core;
+const Object = api.Object;
+const Text = @import("text.zig").Text;
+const Texts = @import("text.zig").Texts;
+
+const gpa = buffer.gpa;
+
+/// A text below this length is encoded by the thread that asks.
+const long_text_len = 1 << 20;
+
+const Goal = enum { encode, count };
+
+fn Outcome(comptime goal: Goal) type {
+    return if (goal == .encode) ids.batch.Ragged else []i64;
+}
+
+/// Encodes or counts texts on several threads, without the GIL. Null when an exception is set.
+fn run(
+    comptime goal: Goal,
+    core: *Core,
+    texts: []const []const u8,
+    allowed: ?[]const u8,
+    threads: *Object,
+) ?Outcome(goal) {
+    var batch: ids.batch.Batch = .{
+        .gpa = gpa,
+        .tokenizer = core.tokenizer.?,
+        .texts = texts,
+        .allowed = allowed,
+        .threads = threadsFrom(threads),
+    };
+    var unlocked: core_.Unlocked = .begin();
+    batch.poll = unlocked.poll();
+    const outcome = if (goal == .encode) batch.encode() else batch.count();
+    unlocked.end();
+    return outcome catch |failure| {
+        _ = core_.failEncoding(core, failure, batch.missing_byte);
+        return null;
+    };
+}
+
+fn threadsFrom(object: *Object) usize {
+    return @intCast(@max(1, api.PyLong_AsLongLong(object)));
+}
+
+/// The same for a list of texts, as the methods get it: (texts, allowed, threads).
+fn runList(comptime goal: Goal, core: *Core, args: Args) ?Outcome(goal) {
+    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
+    var texts = Texts.from(args[0]) orelse return null;
+    defer texts.release(texts.slices.len);
+    return run(goal, core, texts.slices, allowed, args[2]);
+}
+
+/// encode_buffer(text, allowed, narrow, threads) → Buffer of u32, or of u16
+pub fn encodeBuffer(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
+    const narrow = api.PyLong_AsLongLong(args[2]) != 0;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    const numbers = encodeText(core, text.bytes, allowed, args[3]) orelse return null;
+    const buffer_type = core.state().buffer_type.?;
+    if (!narrow) return buffer.create(buffer_type, .u32, numbers);
+    defer gpa.free(numbers);
+    const small = gpa.alloc(u16, numbers.len) catch return api.PyErr_NoMemory();
+    for (small, numbers) |*number, id| number.* = @intCast(id);
+    return buffer.create(buffer_type, .u16, small);
+}
+
+/// The ids of one text, owned by the caller; null when an exception is set.
+fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Object) ?[]u32 {
+    if (text.len >= long_text_len and threadsFrom(threads) > 1) {
+        const ragged = run(.encode, core, &.{text}, allowed, threads) orelse return null;
+        gpa.free(ragged.offsets);
+        return ragged.ids;
+    }
+    var sink: ids.List = .{ .gpa = gpa };
+    defer sink.ids.deinit(gpa);
+    // About what most texts need; memory that is not touched costs nothing, moving it does.
+    sink.ids.ensureTotalCapacity(gpa, text.len / 3 + 16) catch {};
+    if (!core_.encodeInto(core, text, allowed, &sink)) return null;
+    return sink.ids.toOwnedSlice(gpa) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+}
+
+/// count(text, allowed, threads) → number of ids
+pub fn count(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    if (text.bytes.len >= long_text_len and threadsFrom(args[2]) > 1) {
+        const counts = run(.count, core, &.{text.bytes}, allowed, args[2]) orelse return null;
+        defer gpa.free(counts);
+        return api.PyLong_FromLongLong(counts[0]);
+    }
+    var sink: ids.Count = .{};
+    if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
+    return api.PyLong_FromUnsignedLongLong(sink.count);
+}
+
+/// encode_batch(texts, allowed, threads) → list of lists
+pub fn encodeBatch(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    const ragged = runList(.encode, core, args) orelse return null;
+    defer gpa.free(ragged.ids);
+    defer gpa.free(ragged.offsets);
+    const text_count = ragged.offsets.len - 1;
+    const lists = api.PyList_New(@intCast(text_count)) orelse return null;
+    for (0..text_count) |index| {
+        const start: usize = @intCast(ragged.offsets[index]);
+        const end: usize = @intCast(ragged.offsets[index + 1]);
+        const list = core.ints.?.listOf(ragged.ids[start..end]) orelse {
+            api.Py_DecRef(lists);
+            return null;
+        };
+        _ = api.PyList_SetItem(lists, @intCast(index), list);
+    }
+    return lists;
+}
+
+/// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
+pub fn encodeRagged(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    return buffersOf(core, runList(.encode, core, args) orelse return null);
+}
+
+fn buffersOf(core: *Core, ragged: ids.batch.Ragged) ?*Object {
+    const buffer_type = core.state().buffer_type.?;
+    const numbers = buffer.create(buffer_type, .u32, ragged.ids);
+    return core_.pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
+}
+
+/// encode_split(data, separator, is_last, allowed, threads) → ((ids, offsets), bytes used): the
+/// documents of a block of data that end in it, or that its end ends if it is the last one
+pub fn encodeSplit(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    var data = Text.from(args[0]) orelse return null;
+    defer data.release();
+    var separator = Text.from(args[1]) orelse return null;
+    defer separator.release();
+    const is_last = api.PyLong_AsLongLong(args[2]) != 0;
+    const allowed = core_.allowedFrom(core, args[3]) orelse return null;
+    var documents: std.ArrayList([]const u8) = .empty;
+    defer documents.deinit(gpa);
+    const used = split(data.bytes, separator.bytes, is_last, &documents) catch
+        return api.PyErr_NoMemory();
+    const ragged = run(.encode, core, documents.items, allowed, args[4]) orelse return null;
+    return core_.pairOf(buffersOf(core, ragged), api.PyLong_FromUnsignedLongLong(used));
+}
+
+/// The documents that separators end, and the last one if nothing comes behind it; an empty
+/// separator ends none. Returns how many bytes they take.
+fn split(
+    data: []const u8,
+    separator: []const u8,
+    is_last: bool,
+    documents: *std.ArrayList([]const u8),
+) !usize {
+    var start: usize = 0;
+    if (separator.len > 0) while (std.mem.indexOfPos(u8, data, start, separator)) |end| {
+        try documents.append(gpa, data[start..end]);
+        start = end + separator.len;
+    };
+    if (!is_last or start == data.len) return start;
+    try documents.append(gpa, data[start..]);
+    return data.len;
+}
+
+/// count_batch(texts, allowed, threads) → list of counts
+pub fn countBatch(self: *Object, args: Args) ?*Object {
+    const counts = runList(.count, Core.of(self), args) orelse return null;
+    defer gpa.free(counts);
+    const list = api.PyList_New(@intCast(counts.len)) orelse return null;
+    for (counts, 0..) |number, index| {
+        const object = api.PyLong_FromUnsignedLongLong(@intCast(number)) orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, @intCast(index), object);
+    }
+    return list;
+}
+
+/// Ragged arrays, given as a list of ids and one of offsets, one after the other.
+pub fn join(buffer_type: *api.Type, ids_list: *Object, offsets_list: *Object) ?*Object {
+    const arrays: usize = @intCast(api.PyList_Size(ids_list));
+    var ids_len: usize = 0;
+    var texts: usize = 0;
+    for (0..arrays) |index| {
+        const numbers = itemsOf(.u32, buffer_type, ids_list, index) orelse return null;
+        const offsets = itemsOf(.i64, buffer_type, offsets_list, index) orelse return null;
+        ids_len += numbers.len;
+        texts += offsets.len - 1;
+    }
+    const all_ids = gpa.alloc(u32, ids_len) catch return api.PyErr_NoMemory();
+    const all_offsets = gpa.alloc(i64, texts + 1) catch {
+        gpa.free(all_ids);
+        return api.PyErr_NoMemory();
+    };
+    all_offsets[0] = 0;
+    var text: usize = 0;
+    var start: usize = 0;
+    for (0..arrays) |index| {
+        const numbers = itemsOf(.u32, buffer_type, ids_list, index).?;
+        const offsets = itemsOf(.i64, buffer_type, offsets_list, index).?;
+        @memcpy(all_ids[start..][0..numbers.len], numbers);
+        for (offsets[1..]) |offset| {
+            text += 1;
+            all_offsets[text] = @as(i64, @intCast(start)) + offset;
+        }
+        start += numbers.len;
+    }
+    return core_.pairOf(
+        buffer.create(buffer_type, .u32, all_ids),
+        buffer.create(buffer_type, .i64, all_offsets),
+    );
+}
+
+fn itemsOf(
+    comptime kind: buffer.Kind,
+    buffer_type: *api.Type,
+    list: *Object,
+    index: usize,
+) ?@FieldType(buffer.Memory.Items, @tagName(kind)) {
+    const object = api.PyList_GetItem(list, @intCast(index)) orelse return null;
+    if (object.type == buffer_type) {
+        const items = buffer.Instance.of(object).memory.?.items;
+        if (items == kind) return @field(items, @tagName(kind));
+    }
+    _ = core_.fail(api.typeError(), "join takes two lists of buffers", .{});
+    return null;
+}
