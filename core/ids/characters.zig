@@ -5,6 +5,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
+const pages = @import("pages.zig");
 const unicode = @import("../unicode.zig");
 const Value = @import("cache.zig").Value;
 const seams_ = @import("../vocabulary/seams.zig");
@@ -29,14 +30,12 @@ pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
 pub const Characters = struct {
     seams: seams_.Seams,
     /// By code point. Whoever writes an entry writes the same, and `about` comes last.
-    ids: *align(page_size) [len]Value,
+    ids: *align(pages.page_size) [len]Value,
     /// Apart from the ids: it is what decides, and fits into a nearer cache.
-    about: *align(page_size) [len]u8,
+    about: *align(pages.page_size) [len]u8,
 
     /// Characters up to here have an entry; others are never cut from their neighbours.
     const len = 0x10000;
-    const page_size = std.heap.page_size_min;
-    const pages = std.heap.page_allocator;
 
     pub fn create(gpa: Allocator, tokenizer: *const ids.Tokenizer) Allocator.Error!*Characters {
         const self = try gpa.create(Characters);
@@ -44,10 +43,9 @@ pub const Characters = struct {
         const vocabulary = &tokenizer.vocabulary;
         self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, tokenizer.seed);
         errdefer self.seams.deinit(gpa);
-        // Memory that is all zero and not there before it is touched.
-        const values = try pages.alignedAlloc(Value, .fromByteUnits(page_size), len);
-        errdefer pages.free(values);
-        const about = try pages.alignedAlloc(u8, .fromByteUnits(page_size), len);
+        const values = try pages.map(Value, len);
+        errdefer pages.unmap(values);
+        const about = try pages.map(u8, len);
         self.ids = values[0..len];
         self.about = about[0..len];
         return self;
@@ -55,8 +53,8 @@ pub const Characters = struct {
 
     pub fn destroy(self: *Characters, gpa: Allocator) void {
         self.seams.deinit(gpa);
-        pages.free(@as([]align(page_size) Value, self.ids));
-        pages.free(@as([]align(page_size) u8, self.about));
+        pages.unmap(@as([]align(pages.page_size) Value, self.ids));
+        pages.unmap(@as([]align(pages.page_size) u8, self.about));
         gpa.destroy(self);
     }
 
