@@ -37,6 +37,10 @@ pub const Poll = struct {
     const bytes_between = 1 << 20;
 };
 
+/// So much text with characters of large scripts is encoded before what cuts it is made, which
+/// takes as long as merging some 100 KB: a few of them in a text in English are not worth it.
+pub var wide_bytes_min: std.atomic.Value(usize) = .init(32 << 10);
+
 pub const Tokenizer = struct {
     vocabulary: Vocabulary,
     scheme: pretokens.Scheme,
@@ -49,6 +53,8 @@ pub const Tokenizer = struct {
     const Memory = struct {
         caches: caches.Caches,
         characters: std.atomic.Value(?*Characters) = .init(null),
+        /// Bytes of text with characters of large scripts that were encoded without `characters`.
+        wide_bytes: std.atomic.Value(usize) = .init(0),
     };
 
     /// Takes over its parts, which are freed when there is no memory for the rest.
@@ -80,10 +86,22 @@ pub const Tokenizer = struct {
         self.deinitParts(gpa);
     }
 
-    /// Made by the first thread that asks; null when there is no memory for it.
-    pub fn charactersOf(self: *const Tokenizer, gpa: Allocator) ?*const Characters {
+    pub fn madeCharacters(self: *const Tokenizer) ?*const Characters {
+        return self.memory.characters.load(.acquire);
+    }
+
+    /// What cuts a pretoken with characters of large scripts, `wide_bytes` long, into units. It is
+    /// made by the first thread that needs it; null while there is too little of such text for
+    /// that, or no memory.
+    pub fn charactersFor(
+        self: *const Tokenizer,
+        gpa: Allocator,
+        wide_bytes: usize,
+    ) ?*const Characters {
+        if (self.madeCharacters()) |made| return made;
+        const before = self.memory.wide_bytes.fetchAdd(wide_bytes, .monotonic);
+        if (before < wide_bytes_min.load(.monotonic)) return null;
         const place = &self.memory.characters;
-        if (place.load(.acquire)) |made| return made;
         const made = Characters.create(gpa, self) catch return null;
         const other = place.cmpxchgStrong(null, made, .acq_rel, .acquire) orelse return made;
         made.destroy(gpa);

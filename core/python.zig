@@ -209,6 +209,13 @@ fn join(module: *Object, args: Args) ?*Object {
     return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
 }
 
+/// use_units_after(bytes): for tests and measurements; results are the same wherever units begin
+fn useUnitsAfter(_: *Object, args: Args) ?*Object {
+    const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
+    ids.wide_bytes_min.store(bytes, .monotonic);
+    return api.none();
+}
+
 /// cache_limit() → how many bytes the caches of all tokenizers may take
 fn cacheLimit(_: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
@@ -265,6 +272,7 @@ const methods = [_]api.Method{
     core.method("set_cache_limit", 1, setCacheLimit),
     core.method("simd_levels", 0, simdLevels),
     core.method("use_simd", 1, useSimd),
+    core.method("use_units_after", 1, useUnitsAfter),
     .{},
 };
 var slots: [3]api.ModuleSlot = @splat(.{});

@@ -15,7 +15,7 @@ import pytest
 import tiktoken
 import tiktoken_ext.openai_public as openai
 
-from tokenmill import Tokenizer, reference
+from tokenmill import Tokenizer, _native, reference
 
 EMBEDDED = ("r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony")
 
@@ -36,6 +36,9 @@ SHARED_DATA = _shared if _shared.is_dir() else None
 
 # One seed for all that is random in a run, hypothesis too; worker processes inherit it.
 SEED = int(os.environ.setdefault("TOKENMILL_SEED", str(random.randrange(2**32))))
+
+# Texts of tests are short: characters of large scripts are cut into units from the first one on.
+_native.use_units_after(0)
 
 hypothesis.settings.register_profile("tokenmill", deadline=None, database=None, print_blob=False)
 hypothesis.settings.load_profile("tokenmill")

@@ -115,6 +115,22 @@ def test_cuts_between_characters_are_exact_for_any_vocabulary(tmp_path, round_):
                 assert tokenizer.encode(text) == expected
 
 
+@pytest.mark.parametrize("limit", [300, 1 << 40])
+def test_ids_are_the_same_wherever_units_begin(tmp_path, limit):
+    rng = random.Random(SEED)
+    path = write_ranks(tmp_path / "few.tiktoken", [bytes([byte]) for byte in range(256)])
+    letters = WIDE + "  abcdé"
+    text = "".join(rng.choices(letters, k=3000)).encode()
+    try:
+        _native.use_units_after(limit)
+        for tokenizer in (Tokenizer.load("o200k_base"), Tokenizer.load(path, pattern="cl100k")):
+            expected = slow_ids(tokenizer, text)
+            for _ in range(3):
+                assert tokenizer.encode(text) == expected
+    finally:
+        _native.use_units_after(0)
+
+
 def test_threads_share_what_is_known_about_characters(tokenizers):
     tokenizer = Tokenizer.load("o200k_base")
     rng = random.Random(SEED)

@@ -79,7 +79,8 @@ noinline fn slowly(
 ) ids.Error!usize {
     const is_wide = isWide(piece);
     // Words come again, but what is longer, or written without blanks, mostly does not.
-    const is_word = piece.len <= caches.key_len_max and !is_wide;
+    const is_word = piece.len <= caches.key_len_max and
+        !(is_wide and encoder.tokenizer.madeCharacters() != null);
     if (!is_word and !cache.wasSeen(key)) {
         encoder.was_cheap = false;
         const count = try compute(encoder, cache, piece, is_wide, out);
@@ -110,7 +111,7 @@ fn compute(
     is_wide: bool,
     out: anytype,
 ) ids.Error!usize {
-    if (is_wide) if (encoder.tokenizer.charactersOf(encoder.gpa)) |characters| {
+    if (is_wide) if (encoder.tokenizer.charactersFor(encoder.gpa, piece.len)) |characters| {
         return units.encode(encoder, cache, characters, piece, out);
     };
     return copy(try encoder.idsOf(piece), out);
@@ -121,5 +122,5 @@ fn compute(
 inline fn isWide(piece: []const u8) bool {
     const first: @Vector(16, u8) = piece.ptr[0..16].*;
     const flags: u16 = @bitCast(first >= @as(@Vector(16, u8), @splat(0xE0)));
-    return @ctz(flags) < piece.len;
+    return flags != 0 and @ctz(flags) < piece.len;
 }
