@@ -131,6 +131,18 @@ def test_ids_are_the_same_wherever_units_begin(tmp_path, limit):
         _native.use_units_after(0)
 
 
+def test_words_that_are_learnt_together_are_the_words_alone(tokenizers):
+    rng = random.Random(SEED)
+    for name in ("r50k_base", "cl100k_base", "o200k_base"):
+        tokenizer = Tokenizer.load(name)
+        for _ in range(20):
+            count = rng.randrange(1, 400)
+            letters = rng.choice(["abcdefghijklmnopqrstuvwxyz", "aeinrst", "ab\xe9\u4e2d", "(_-."])
+            words = ["".join(rng.choices(letters, k=rng.randrange(1, 20))) for _ in range(count)]
+            text = " ".join(rng.choices(words, k=2 * count)).encode()
+            assert tokenizer.encode(text) == slow_ids(tokenizer, text)
+
+
 def test_threads_share_what_is_known_about_characters(tokenizers):
     tokenizer = Tokenizer.load("o200k_base")
     rng = random.Random(SEED)

@@ -144,11 +144,13 @@ pub const Cache = struct {
     pub fn find(self: *Cache, key: Key, piece: []const u8) ?[]const u32 {
         const line = self.lineOf(key);
         if (equal(line.front, key)) return line.front_value[0..line.front_value[3]];
-        const buddy = self.buddyOf(line);
         const value_place = if (equal(line.back, key))
             &line.back_value
-        else if (equal(buddy.back, key))
-            &buddy.back_value
+        else if (line.back_value[3] == 0)
+            // Nothing went on to the buddy, a line that is not at hand.
+            return null
+        else if (equal(self.buddyOf(line).back, key))
+            &self.buddyOf(line).back_value
         else
             return null;
         const value = value_place.*;
@@ -230,3 +232,32 @@ pub const Cache = struct {
         return @truncate(hash >> 24 | 1);
     }
 };
+
+test "cache: only a line whose back is taken has an entry in its buddy" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const cache = try Cache.create(Cache.bytes_min, random.int(u64));
+    defer cache.destroy();
+    var buffer: [16]u8 = undefined;
+    for (0..10_000) |number| {
+        const piece = try std.fmt.bufPrint(&buffer, "word{d}", .{number});
+        const key = cache.keyOf(&buffer, piece.len);
+        try std.testing.expectEqual(null, cache.find(key, piece));
+        // Some have their ids in the store.
+        const ids = [_]u32{ @intCast(number), 1, 2, 3, 4 };
+        const len = 1 + number % ids.len;
+        cache.insert(key, piece, ids[0..len]);
+        try std.testing.expectEqualSlices(u32, ids[0..len], cache.find(key, piece).?);
+        const line = cache.lineOf(key);
+        const is_behind = Cache.equal(line.back, key) and line.back_value[3] <= inline_max;
+        if (is_behind and random.boolean()) Cache.promote(line);
+        if (number % 1000 != 0) continue;
+        var guests: usize = 0;
+        for (cache.lines) |*some| {
+            if (some.back_value[3] == 0 or cache.lineOf(some.back) == some) continue;
+            try std.testing.expect(cache.lineOf(some.back).back_value[3] != 0);
+            guests += 1;
+        }
+        try std.testing.expect(guests > 0 or number < 1000);
+    }
+}

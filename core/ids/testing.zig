@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const ids = @import("../ids.zig");
+const merge_group = @import("merge_group.zig");
 const merge_long = @import("merge_long.zig");
 const merge_short = @import("merge_short.zig");
 const reference = @import("reference.zig");
@@ -73,6 +74,31 @@ test "ids: short and long merging equal the reference on random vocabularies" {
             defer long.deinit(gpa);
             try merge_long.merge(gpa, &vocabulary, text[0..len], len, &long);
             try std.testing.expectEqualSlices(u32, expected.items, long.items);
+        }
+    }
+}
+
+test "ids: words merged together equal words merged alone" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..120) |round| {
+        var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
+        defer vocabulary.deinit(gpa);
+        for (0..merge_group.words_max + 1) |count| {
+            var texts: [merge_group.words_max][merge_group.len_max]u8 = undefined;
+            var group: merge_group.Group = .{};
+            for (texts[0..count]) |*text| {
+                const len = 1 + random.uintLessThan(usize, text.len);
+                for (text[0..len]) |*byte| byte.* = "aaabcd"[random.uintLessThan(usize, 6)];
+                group.add(text[0..len]);
+            }
+            group.merge(&vocabulary);
+            for (group.words[0..count]) |*word| {
+                var buffer: [merge_short.len_max]u32 = undefined;
+                const alone = buffer[0..merge_short.merge(&vocabulary, word.piece, &buffer)];
+                var out: [merge_group.len_max]u32 = undefined;
+                try std.testing.expectEqualSlices(u32, alone, out[0..word.take(&out)]);
+            }
         }
     }
 }

@@ -4,11 +4,12 @@ const std = @import("std");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const units = @import("units.zig");
+const merge_group = @import("merge_group.zig");
 const caches = @import("cache.zig");
 const Cache = caches.Cache;
 
 /// Lines that are on their way from memory before the first of them is needed.
-const ahead = 64;
+const ahead = 128;
 
 /// Room that a batch needs beyond one id for each byte: a value is written as a whole.
 pub const room_extra = 4;
@@ -25,17 +26,21 @@ pub fn encode(
     out: anytype,
 ) ids.Error!usize {
     const writes = @TypeOf(out) != void;
-    var keys: [ahead]caches.Key = undefined;
-    var lines: [ahead]*const caches.Line = undefined;
+    var chunk: Chunk = undefined;
+    chunk.bytes = batch.bytes;
     var written: usize = 0;
     var start: u32 = 0;
     var index: usize = 0;
     while (index < batch.ends.len) : (index += ahead) {
         const ends = batch.ends[index..@min(index + ahead, batch.ends.len)];
-        var from = start;
-        for (ends, keys[0..ends.len], lines[0..ends.len]) |end, *key, *line| {
-            const piece = batch.bytes[from..end];
-            from = end;
+        const keys = chunk.keys[0..ends.len];
+        const lines = chunk.lines[0..ends.len];
+        chunk.start = start;
+        chunk.ends = ends;
+        chunk.learnt_end = 0;
+        for (ends, keys, lines) |end, *key, *line| {
+            const piece = batch.bytes[start..end];
+            start = end;
             if (piece.len <= caches.key_len_max) {
                 @branchHint(.likely);
                 key.* = cache.keyOf(piece.ptr, piece.len);
@@ -47,7 +52,7 @@ pub fn encode(
                 cache.prepareSeen(key.*);
             }
         }
-        for (keys[0..ends.len], lines[0..ends.len], 0..) |key, line, at| {
+        for (keys, lines, 0..) |key, line, at| {
             if (Cache.equal(line.front, key)) {
                 @branchHint(.likely);
                 if (writes) out[written..][0..4].* = line.front_value;
@@ -58,25 +63,73 @@ pub fn encode(
                 // Now and then, so that of two words the one that comes more often is in front.
                 if (written % 16 == 0) Cache.promote(@constCast(line));
             } else {
-                const piece_start = if (at == 0) start else ends[at - 1];
-                const piece = batch.bytes[piece_start..ends[at]];
                 const rest = if (writes) out + written else {};
-                written += try slowly(encoder, cache, piece, key, rest);
+                written += try slowly(encoder, cache, &chunk, at, rest);
             }
         }
-        start = from;
     }
     return written;
+}
+
+/// Pretokens whose lines are on their way.
+const Chunk = struct {
+    keys: [ahead]caches.Key,
+    lines: [ahead]*const caches.Line,
+    bytes: [*]const u8,
+    start: u32,
+    ends: []const u32,
+    /// Those before it were looked at together.
+    learnt_end: usize,
+
+    fn piece(self: *const Chunk, at: usize) []const u8 {
+        return self.bytes[if (at == 0) self.start else self.ends[at - 1]..self.ends[at]];
+    }
+};
+
+/// Puts the words from `first` on that are not remembered into the cache, many at once.
+noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    chunk.learnt_end = chunk.ends.len;
+    if (!vocabulary.is_closed) return;
+    var group: merge_group.Group = .{};
+    var places: [merge_group.words_max]u32 = undefined;
+    for (first..chunk.ends.len) |at| {
+        const key, const line = .{ chunk.keys[at], chunk.lines[at] };
+        if (Cache.equal(line.front, key)) continue;
+        const piece = chunk.piece(at);
+        if (piece.len > caches.key_len_max or cache.find(key, piece) != null) continue;
+        const is_cut = isWide(piece) and
+            encoder.tokenizer.charactersFor(encoder.gpa, piece.len) != null;
+        if (is_cut) continue;
+        if (group.count == merge_group.words_max) {
+            chunk.learnt_end = at;
+            break;
+        }
+        places[group.count] = @intCast(at);
+        group.add(piece);
+    }
+    group.merge(vocabulary);
+    for (group.words[0..group.count], places[0..group.count]) |*word, at| {
+        var out: [merge_group.len_max]u32 = undefined;
+        const found = out[0..word.take(&out)];
+        const key = chunk.keys[at];
+        // The same word twice, or a byte without a token: that is an error in its turn.
+        if (cache.find(key, word.piece) != null) continue;
+        if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
+        cache.insert(key, word.piece, found);
+    }
 }
 
 /// A pretoken that is not in its line with its ids.
 noinline fn slowly(
     encoder: *ids.Encoder,
     cache: *Cache,
-    piece: []const u8,
-    key: caches.Key,
+    chunk: *Chunk,
+    at: usize,
     out: anytype,
 ) ids.Error!usize {
+    const piece = chunk.piece(at);
+    const key = chunk.keys[at];
     const is_wide = isWide(piece);
     // Words come again, but what is longer, or written without blanks, mostly does not.
     const is_word = piece.len <= caches.key_len_max and
@@ -89,6 +142,10 @@ noinline fn slowly(
         return count;
     }
     if (cache.find(key, piece)) |found| return copy(found, out);
+    if (is_word and at >= chunk.learnt_end) {
+        learn(encoder, cache, chunk, at);
+        if (cache.find(key, piece)) |found| return copy(found, out);
+    }
     if (@TypeOf(out) == void) {
         const found = try encoder.idsOf(piece);
         cache.insert(key, piece, found);

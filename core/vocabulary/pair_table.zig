@@ -53,7 +53,7 @@ pub const PairTable = struct {
     }
 
     /// Two products that need not wait for each other.
-    inline fn bucketOf(self: *const PairTable, left: u32, right: u32) usize {
+    pub inline fn bucketOf(self: *const PairTable, left: u32, right: u32) usize {
         return @intCast((left *% self.factors[0] +% right *% self.factors[1]) >> self.shift);
     }
 
@@ -89,8 +89,13 @@ pub const PairTable = struct {
     /// What two parts become, or `none`. All slots of a bucket are compared, so that there is no
     /// branch on which of them it was: only a full bucket sends the search on.
     pub inline fn find(self: *const PairTable, left: u32, right: u32) u32 {
+        return self.findFrom(self.bucketOf(left, right), left, right);
+    }
+
+    /// The same, where the bucket is known.
+    pub inline fn findFrom(self: *const PairTable, bucket_index: usize, left: u32, right: u32) u32 {
         const key = keyOf(left, right);
-        var index = self.bucketOf(left, right);
+        var index = bucket_index;
         while (true) : (index = (index + 1) & (self.buckets.len - 1)) {
             const bucket = &self.buckets[index];
             // An empty slot looks like a pair of id 0 and id 0 that becomes `none`. The true one
