@@ -100,7 +100,7 @@ pub const Tokenizer = struct {
     ) ?*const Characters {
         if (self.madeCharacters()) |made| return made;
         const before = self.memory.wide_bytes.fetchAdd(wide_bytes, .monotonic);
-        if (before < wide_bytes_min.load(.monotonic)) return null;
+        if (before + wide_bytes < wide_bytes_min.load(.monotonic)) return null;
         const place = &self.memory.characters;
         const made = Characters.create(gpa, self) catch return null;
         const other = place.cmpxchgStrong(null, made, .acq_rel, .acquire) orelse return made;
@@ -222,7 +222,8 @@ pub const Encoder = struct {
     /// Whether no token covers the seam at `index`, which lies inside a text.
     pub fn isFreeSeam(self: *Encoder, text: []const u8, index: usize) Error!bool {
         if (text[index] < 0xE0 or index == 0) return false;
-        const characters = self.tokenizer.charactersOf(self.gpa) orelse return false;
+        // Asked for only in long texts: it is worth making.
+        const characters = self.tokenizer.charactersFor(self.gpa, 1 << 20) orelse return false;
         const before = unicode.decodeBefore(text, index);
         const left = try characters.charAt(self, text[index - before.len .. index]);
         const right = try characters.charAt(self, text[index..]);
@@ -245,7 +246,7 @@ pub const Encoder = struct {
         if (!is_long or keeps_places) return sink.push(try self.idsOf(piece), piece.len);
         var rest = piece;
         if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
-            if (self.tokenizer.charactersOf(self.gpa)) |characters| {
+            if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
                 rest = piece[try units.encodeLong(self, self.cache.?, characters, piece, sink)..];
             }
         }

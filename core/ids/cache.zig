@@ -9,8 +9,8 @@
 //! **Invariant** what is found is what encoding would give: no result depends on the state.
 
 const std = @import("std");
-const builtin = @import("builtin");
 const Allocator = std.mem.Allocator;
+const pages = @import("pages.zig");
 const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 
 pub const Key = @Vector(16, u8);
@@ -23,9 +23,6 @@ pub const inline_max = 3;
 /// them lie the value[2] bytes of the pretoken if the key does not hold them.
 const stored = inline_max + 1;
 
-const pages = std.heap.page_allocator;
-const page_size = std.heap.page_size_min;
-
 pub const Line = extern struct {
     front: Key align(64),
     front_value: Value align(16),
@@ -33,25 +30,18 @@ pub const Line = extern struct {
     back_value: Value align(16),
 };
 
-/// Pages of two megabytes: the lines that a text needs lie everywhere, and small pages would need
-/// a look-up of their own each time. Asked for before the first touch; a no is not a problem.
-fn adviseHuge(memory: []align(page_size) u8) void {
-    if (builtin.os.tag != .linux or memory.len < 4 << 20) return;
-    std.posix.madvise(memory.ptr, memory.len, std.posix.MADV.HUGEPAGE) catch {};
-}
-
 pub const Cache = struct {
     /// What it takes at most; the pages of it that are never touched take nothing.
     bytes: usize,
-    lines: []align(page_size) Line,
+    lines: []align(pages.page_size) Line,
     shift: u6,
     /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
     /// key of an empty line: it would have to start with 0xFF.
     secret: Key,
-    store: []align(page_size) u32,
+    store: []align(pages.page_size) u32,
     store_used: usize = 0,
     /// Tags of keys that were asked for once: only what comes again is worth the store.
-    seen: []align(page_size) u8,
+    seen: []align(pages.page_size) u8,
 
     pub const bytes_min = 1 << 18;
 
@@ -60,15 +50,15 @@ pub const Cache = struct {
         std.debug.assert(std.math.isPowerOfTwo(bytes) and bytes >= bytes_min);
         const lines_bytes = bytes / 2;
         const seen_bytes = bytes / 32;
-        const self_bytes = page_size;
-        const lines = try allocate(Line, lines_bytes / @sizeOf(Line));
-        errdefer pages.free(lines);
-        const seen = try allocate(u8, seen_bytes);
-        errdefer pages.free(seen);
-        const store = try allocate(u32, (bytes - lines_bytes - seen_bytes - self_bytes) / 4);
-        errdefer pages.free(store);
-        adviseHuge(std.mem.sliceAsBytes(lines));
-        const self = try pages.create(Cache);
+        const self_bytes = pages.page_size;
+        const lines = try pages.map(Line, lines_bytes / @sizeOf(Line));
+        errdefer pages.unmap(lines);
+        const seen = try pages.map(u8, seen_bytes);
+        errdefer pages.unmap(seen);
+        const store = try pages.map(u32, (bytes - lines_bytes - seen_bytes - self_bytes) / 4);
+        errdefer pages.unmap(store);
+        pages.adviseHuge(lines);
+        const self = &(try pages.map(Cache, 1))[0];
         var random: std.Random.SplitMix64 = .init(seed);
         self.* = .{
             .bytes = bytes,
@@ -81,16 +71,11 @@ pub const Cache = struct {
         return self;
     }
 
-    /// Memory that is all zero and not there before it is touched.
-    fn allocate(comptime T: type, count: usize) ![]align(page_size) T {
-        return pages.alignedAlloc(T, .fromByteUnits(page_size), count);
-    }
-
     pub fn destroy(self: *Cache) void {
-        pages.free(self.lines);
-        pages.free(self.store);
-        pages.free(self.seen);
-        pages.destroy(self);
+        pages.unmap(self.lines);
+        pages.unmap(self.store);
+        pages.unmap(self.seen);
+        pages.unmap(@as([*]Cache, @ptrCast(self))[0..1]);
     }
 
     /// What is laid over 16 bytes of text by the length of the pretoken.
