@@ -7,8 +7,8 @@
 const std = @import("std");
 const Cache = @import("cache.zig").Cache;
 
-/// A cache is at most this large: what does not fit into the processor's caches helps little.
-const cache_bytes_max = 32 << 20;
+/// A cache is at most this large: offsets into its store have 32 bits.
+const cache_bytes_max = 1 << 30;
 const idle_max = 256;
 
 var limit: std.atomic.Value(usize) = .init(64 << 20);
@@ -74,11 +74,14 @@ pub const Caches = struct {
 
     /// A cache for one of `threads` threads, or null when there is no memory for it.
     pub fn take(self: *Caches, threads: usize) ?*Cache {
+        const share = getLimit() / @max(threads, 1);
         for (&self.idle) |*place| {
             if (place.load(.monotonic) == null) continue;
-            if (place.swap(null, .acquire)) |cache| return cache;
+            const cache = place.swap(null, .acquire) orelse continue;
+            if (cache.bytes <= share) return cache;
+            // From a time with fewer threads: it would leave nothing for the others.
+            destroy(cache);
         }
-        const share = getLimit() / @max(threads, 2);
         return self.make(share) orelse {
             reclaim();
             return self.make(share);
@@ -132,27 +135,38 @@ test "caches: the bound holds, and idle caches are used again" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(3 << 20);
+    const threads = 3;
     var one: Caches = .{};
     one.register();
     defer one.deinit();
     var other: Caches = .{};
     other.register();
     defer other.deinit();
-    const a = one.take(1).?;
+    const a = one.take(threads).?;
     try std.testing.expectEqual(1 << 20, a.bytes);
-    const b = one.take(1).?;
-    const c = one.take(1).?;
-    try std.testing.expectEqual(null, one.take(1));
+    const b = one.take(threads).?;
+    const c = one.take(threads).?;
+    try std.testing.expectEqual(null, one.take(threads));
     one.put(b);
-    try std.testing.expectEqual(b, one.take(1).?);
+    try std.testing.expectEqual(b, one.take(threads).?);
     one.put(b);
     // Another tokenizer gets what this one does not use.
-    const d = other.take(1).?;
+    const d = other.take(threads).?;
     try std.testing.expectEqual(3 << 20, used.load(.monotonic));
     other.put(d);
     one.put(a);
     one.put(c);
+    // One thread alone gets what is there, and gives it back when there are more.
+    const alone = one.take(1).?;
+    one.put(alone);
+    setLimit(3 << 20);
+    const large = one.take(1).?;
+    try std.testing.expectEqual(2 << 20, large.bytes);
+    one.put(large);
+    const small = one.take(threads).?;
+    try std.testing.expectEqual(1 << 20, small.bytes);
+    one.put(small);
     setLimit(0);
     try std.testing.expectEqual(0, used.load(.monotonic));
-    try std.testing.expectEqual(null, one.take(1));
+    try std.testing.expectEqual(null, one.take(threads));
 }

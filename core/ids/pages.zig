@@ -8,7 +8,8 @@ const alignment: std.mem.Alignment = .fromByteUnits(page_size);
 const pages = std.heap.page_allocator;
 pub const page_size = std.heap.page_size_min;
 
-/// What the system maps is zero; an `alloc` of it would be filled with something else in safe builds.
+/// What the system maps is zero; an `alloc` of it would be filled with something else in safe
+/// builds.
 pub fn map(comptime T: type, count: usize) Allocator.Error![]align(page_size) T {
     const bytes = pages.rawAlloc(count * @sizeOf(T), alignment, @returnAddress()) orelse
         return error.OutOfMemory;
