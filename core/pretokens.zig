@@ -11,6 +11,7 @@ pub const r50k = @import("pretokens/r50k.zig");
 pub const cl100k = @import("pretokens/cl100k.zig");
 pub const o200k = @import("pretokens/o200k.zig");
 const runs = @import("pretokens/runs.zig");
+pub const Known = runs.Known;
 pub const blocks = @import("pretokens/blocks.zig");
 pub const levels = @import("pretokens/levels.zig");
 pub const Sweep = @import("pretokens/sweep.zig").Sweep;
@@ -47,11 +48,13 @@ pub fn Scanner(comptime tag: Scheme.Tag) type {
     };
 }
 
-/// How far behind the end of a pretoken a hand-written scanner may have looked: over the rest of a
-/// run of white space, or of [U] where o200k gives one back.
-pub fn lookAhead(text: []const u8, end: usize) usize {
-    const space = runs.Space.at(text, end).end;
-    return @max(space, runs.runEnd(text, end, runs.isUpper)) - end;
+/// One past the last byte on which the pretokens that a hand-written scanner finds up to `end`
+/// depend. It looks behind a pretoken at the rest of a run of white space, or of [U] where o200k
+/// gives one back, at one more character, and at a contraction.
+pub fn reachOf(scheme: *const Scheme, text: []const u8, end: usize, known: ?*Known) usize {
+    const space_end = runs.runEnd(text, end, .space, known);
+    const run_end = if (scheme.* == .o200k) runs.runEnd(text, end, .upper, known) else end;
+    return @max(space_end, run_end) + 8;
 }
 
 /// The pretokens of one document, in order.
@@ -89,7 +92,7 @@ pub const Pretokens = struct {
                 self.index = match.end;
                 return .{ .start = match.start, .end = match.end };
             },
-            inline else => |_, tag| self.index = Scanner(tag).next(self.text, start),
+            inline else => |_, tag| self.index = Scanner(tag).next(self.text, start, null),
         }
         return .{ .start = start, .end = self.index };
     }
@@ -98,6 +101,7 @@ pub const Pretokens = struct {
 test {
     _ = @import("pretokens/program.zig");
     _ = @import("pretokens/matcher.zig");
+    _ = @import("pretokens/known.zig");
 }
 
 fn expectSweep(scheme: Scheme, text: []const u8) !void {
@@ -154,6 +158,44 @@ test "pretokens: the blocks split as the scalar twins do" {
                 });
                 return failure;
             };
+        }
+    }
+}
+
+test "pretokens: what lies behind the reach changes nothing before it" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const parts = [_][]const u8{
+        "a", "B", "b",   " ",   "     ",    "\n",       "'",       "l",    "1", "!", "/", "\u{301}",
+        "s", "e", "'LL", "BBB", "\u{4f60}", "\xe4\xbd", "\u{17f}", "\xff",
+    };
+    var texts: [2][80]u8 = undefined;
+    for (0..60_000) |_| {
+        for (&texts) |*text| {
+            var len: usize = 0;
+            while (len < text.len) {
+                const part = parts[random.random().uintLessThan(usize, parts.len)];
+                const fits = part[0..@min(part.len, text.len - len)];
+                @memcpy(text[len..][0..fits.len], fits);
+                len += fits.len;
+            }
+        }
+        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+            var pretokens: Pretokens = .init(std.testing.allocator, &scheme, &texts[0]);
+            var end: usize = 0;
+            for (0..1 + random.random().uintLessThan(usize, 8)) |_| {
+                end = (try pretokens.next() orelse break).end;
+            }
+            const reach = reachOf(&scheme, &texts[0], end, null);
+            if (reach > texts[0].len) continue;
+            var changed = texts[1];
+            @memcpy(changed[0..reach], texts[0][0..reach]);
+            // The text may also end there.
+            const len = if (random.random().boolean()) reach else changed.len;
+            var others: Pretokens = .init(std.testing.allocator, &scheme, changed[0..len]);
+            pretokens.index = 0;
+            while (pretokens.index < end) {
+                try std.testing.expectEqualDeep(try pretokens.next(), try others.next());
+            }
         }
     }
 }

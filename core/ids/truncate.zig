@@ -56,9 +56,7 @@ const History = struct {
 /// How far into the text a pretoken depends on: a cut at or behind it leaves the pretoken as it is.
 fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
     if (pieces.matcher) |*matcher| return matcher.reach;
-    // Beyond its end a scanner looks at the rest of a run of white space or of [U] (o200k.zig), at
-    // one more character, and at a contraction.
-    return span.end + pretokens.lookAhead(pieces.text, span.end) + 8;
+    return pretokens.reachOf(pieces.scheme, pieces.text, span.end, null);
 }
 
 /// Length of the longest prefix that takes at most `tokens_max` tokens.

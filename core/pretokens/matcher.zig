@@ -302,7 +302,7 @@ pub const Matcher = struct {
         return end;
     }
 
-    inline fn scanRun(self: *const Matcher, set: u16, start: usize, limit: usize) usize {
+    pub inline fn scanRun(self: *const Matcher, set: u16, start: usize, limit: usize) usize {
         const table = &self.program.bytes[set];
         var end = start;
         while (end < limit) {

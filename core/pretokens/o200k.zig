@@ -11,38 +11,43 @@
 const runs = @import("runs.zig");
 
 /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
-pub inline fn next(text: []const u8, start: usize) usize {
+pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
     const first = runs.step(text, start);
     if (first.class.number) return runs.threeNumbersEnd(text, start);
-    const word = wordEnd(text, start, first);
+    const word = wordEnd(text, start, first, known);
     if (word != 0) return word + runs.contractionLen(text, word, .insensitive);
-    if (!first.class.space) return otherEnd(text, first.end);
+    if (!first.class.space) return otherEnd(text, first.end, known);
     if (text[start] == ' ' and first.end < text.len) {
         const second = runs.step(text, first.end);
-        if (runs.isOther(second.class)) return otherEnd(text, second.end);
+        if (runs.isOther(second.class)) return otherEnd(text, second.end, known);
     }
-    const space = runs.Space.at(text, start);
+    const space = runs.Space.at(text, start, known);
     if (space.newline_end != 0) return space.newline_end;
     return space.endBeforeText(text, start);
 }
 
 /// The two word alternatives in their order, each first with and then without a prefix; 0 when
 /// there is no word.
-inline fn wordEnd(text: []const u8, start: usize, first: runs.Step) usize {
+inline fn wordEnd(
+    text: []const u8,
+    start: usize,
+    first: runs.Step,
+    known: ?*runs.Known,
+) usize {
     const prefixed = runs.isPrefix(first.class) and first.end < text.len;
     var upper: usize = 0;
     if (prefixed) {
         const second = runs.step(text, first.end);
         if (second.class.upper or second.class.lower) {
-            const run: Upper = .at(text, first.end);
-            const end = run.lowerEnd(text);
+            const run: Upper = .at(text, first.end, known);
+            const end = run.lowerEnd(text, known);
             if (end != 0) return end;
             upper = run.end;
         }
     }
     if (first.class.upper or first.class.lower) {
-        const run: Upper = .at(text, start);
-        const end = run.lowerEnd(text);
+        const run: Upper = .at(text, start, known);
+        const end = run.lowerEnd(text, known);
         if (end != 0) return end;
         if (upper == 0) upper = run.end;
     }
@@ -56,7 +61,11 @@ const Upper = struct {
     end: usize,
     last_both_end: usize,
 
-    inline fn at(text: []const u8, start: usize) Upper {
+    inline fn at(text: []const u8, start: usize, known: ?*runs.Known) Upper {
+        if (known) |runs_| {
+            const found = runs_.scan(text, start, .upper);
+            return .{ .end = found.end, .last_both_end = found.mark_end };
+        }
         var upper: Upper = .{ .end = start, .last_both_end = 0 };
         while (upper.end < text.len) {
             const next_ = runs.step(text, upper.end);
@@ -69,17 +78,16 @@ const Upper = struct {
 
     /// Where `[L]+` ends after `[U]*` took all it can and gave back what it must; 0 when it cannot
     /// match.
-    inline fn lowerEnd(upper: Upper, text: []const u8) usize {
-        const end = runs.runEnd(text, upper.end, runs.isLower);
+    inline fn lowerEnd(upper: Upper, text: []const u8, known: ?*runs.Known) usize {
+        const end = runs.runEnd(text, upper.end, .lower, known);
         return if (end != upper.end) end else upper.last_both_end;
     }
 };
 
-fn otherEnd(text: []const u8, index: usize) usize {
-    var end = runs.runEnd(text, index, runs.isOther);
-    while (end < text.len) : (end += 1) switch (text[end]) {
-        '\r', '\n', '/' => {},
-        else => break,
-    };
-    return end;
+fn otherEnd(text: []const u8, index: usize, known: ?*runs.Known) usize {
+    var end = runs.runEnd(text, index, .other, known);
+    while (true) : (end += 1) {
+        end = runs.runEnd(text, end, .newline, known);
+        if (end == text.len or text[end] != '/') return end;
+    }
 }

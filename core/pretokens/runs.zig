@@ -4,6 +4,8 @@ const std = @import("std");
 const unicode = @import("../unicode.zig");
 
 pub const Class = unicode.Class;
+pub const Known = @import("known.zig").Known;
+pub const Kind = @import("known.zig").Kind;
 
 /// The class of the character at an index, and where the next one starts.
 pub const Step = struct { class: Class, end: usize };
@@ -21,18 +23,6 @@ pub inline fn step(text: []const u8, index: usize) Step {
     return .{ .class = unicode.class(char.code_point), .end = index + char.len };
 }
 
-pub fn isLetter(class: Class) bool {
-    return class.letter;
-}
-pub fn isNumber(class: Class) bool {
-    return class.number;
-}
-pub fn isUpper(class: Class) bool {
-    return class.upper;
-}
-pub fn isLower(class: Class) bool {
-    return class.lower;
-}
 /// [^\s\p{L}\p{N}]
 pub fn isOther(class: Class) bool {
     return !class.space and !class.letter and !class.number;
@@ -42,12 +32,23 @@ pub fn isPrefix(class: Class) bool {
     return !class.newline and !class.letter and !class.number;
 }
 
-/// Where the run of characters that `is` accepts ends; `index` itself if there is none.
-pub inline fn runEnd(text: []const u8, index: usize, comptime is: fn (Class) bool) usize {
+pub inline fn is(comptime kind: Kind, class: Class) bool {
+    return if (kind == .other) isOther(class) else @field(class, @tagName(kind));
+}
+
+/// Where the run of characters of a kind ends; `index` itself if there is none. In a text that
+/// grows, `known` is what earlier scans know.
+pub inline fn runEnd(
+    text: []const u8,
+    index: usize,
+    comptime kind: Kind,
+    known: ?*Known,
+) usize {
+    if (known) |runs| return runs.scan(text, index, kind).end;
     var end = index;
     while (end < text.len) {
         const next = step(text, end);
-        if (!is(next.class)) break;
+        if (!is(kind, next.class)) break;
         end = next.end;
     }
     return end;
@@ -72,7 +73,17 @@ pub const Space = struct {
     last: usize,
     newline_end: usize,
 
-    pub fn at(text: []const u8, index: usize) Space {
+    pub fn at(text: []const u8, index: usize, known: ?*Known) Space {
+        if (known) |runs| {
+            const found = runs.scan(text, index, .space);
+            const is_empty = found.end == index;
+            const last_len = if (is_empty) 0 else unicode.decodeBefore(text, found.end).len;
+            return .{
+                .end = found.end,
+                .last = found.end - last_len,
+                .newline_end = found.mark_end,
+            };
+        }
         var space: Space = .{ .end = index, .last = index, .newline_end = 0 };
         while (space.end < text.len) {
             const next = step(text, space.end);

@@ -9,7 +9,8 @@ const Allocator = std.mem.Allocator;
 const pretokens = @import("../pretokens.zig");
 const blocks = @import("blocks.zig");
 const levels = @import("levels.zig");
-const Matcher = @import("matcher.zig").Matcher;
+const matcher_room = @import("matcher.zig");
+const Matcher = matcher_room.Matcher;
 
 /// Bytes that may be read behind the end of a batch.
 pub const overread = 16;
@@ -33,6 +34,18 @@ pub const Batch = struct {
     ends: []const u32,
     /// Where the last one ends.
     len: usize,
+
+    /// The pretokens from `first` to before `end` as a batch, whose ends are written to `ends`.
+    pub fn part(self: Batch, first: usize, end: usize, ends: *[blocks.ends_max]u32) Batch {
+        const start = if (first == 0) 0 else self.ends[first - 1];
+        for (self.ends[first..end], ends[0 .. end - first]) |old, *new| new.* = old - start;
+        return .{
+            .start = self.start + start,
+            .bytes = self.bytes + start,
+            .ends = ends[0 .. end - first],
+            .len = if (end == first) 0 else ends[end - first - 1],
+        };
+    }
 };
 
 pub const Sweep = struct {
@@ -40,6 +53,12 @@ pub const Sweep = struct {
     scheme: *const pretokens.Scheme,
     matcher: ?Matcher,
     index: usize = 0,
+    /// A match of the matcher that is in no batch yet.
+    held: ?Held = null,
+    /// One past the last byte on which the pretokens of a program up to `index` depend.
+    reach: usize = 0,
+    /// What is known about a text that grows.
+    known: ?*pretokens.Known = null,
     /// Where the tail begins, once it is in the scratch memory.
     tail_start: ?usize = null,
     tail: [tail_len + blocks.reach + overread]u8 = undefined,
@@ -54,6 +73,9 @@ pub const Sweep = struct {
         self.text = text;
         self.scheme = scheme;
         self.index = 0;
+        self.held = null;
+        self.reach = 0;
+        self.known = null;
         self.tail_start = null;
         self.matcher = switch (scheme.*) {
             .program => |*program| .init(gpa, program, text),
@@ -86,7 +108,7 @@ pub const Sweep = struct {
             if (!filled.hasRoom() or filled.end >= scanned) break;
             // What a block cannot tell, the scalar scanner can.
             const from = start + filled.end;
-            const end = pretokens.Scanner(tag).next(self.text, from);
+            const end = pretokens.Scanner(tag).next(self.text, from, self.known);
             if (!isPlain(self.text[from..end]) or end - start > batch_len_max) {
                 if (filled.count != 0) break;
                 self.index = end;
@@ -107,30 +129,55 @@ pub const Sweep = struct {
         };
     }
 
+    const Held = struct { found: matcher_room.Match, reach: usize };
+
     fn match(self: *Sweep) error{OutOfMemory}!?Batch {
-        const first = try self.matcher.?.next(self.index) orelse {
+        const first = try self.nextMatch() orelse {
             self.index = self.text.len;
             return null;
         };
-        const start = first.start;
+        const start = first.found.start;
         const bytes = self.readable(start);
-        self.index = first.end;
+        self.take(first);
         var batch = self.single(start, bytes);
         // Those that follow without a gap, while there is room to read behind them.
         while (batch.ends.len != 0 and batch.ends.len < self.ends.len) {
             if (self.index + tail_len > self.text.len and self.tail_start == null) break;
-            const found = try self.matcher.?.next(self.index) orelse {
+            const next_ = try self.nextMatch() orelse {
                 self.index = self.text.len;
                 break;
             };
-            if (found.start != self.index or found.end - start > batch_len_max) break;
-            if (!isPlain(self.text[found.start..found.end])) break;
+            const found = next_.found;
+            // What has seen the end of the text is apart: it may change when the text goes on.
+            const follows = found.start == self.index and next_.reach <= self.text.len;
+            if (!follows or found.end - start > batch_len_max or
+                !isPlain(self.text[found.start..found.end]))
+            {
+                self.held = next_;
+                break;
+            }
+            self.take(next_);
             self.ends[batch.ends.len] = @intCast(found.end - start);
-            self.index = found.end;
             batch.ends = self.ends[0 .. batch.ends.len + 1];
             batch.len = found.end - start;
         }
         return batch;
+    }
+
+    fn nextMatch(self: *Sweep) error{OutOfMemory}!?Held {
+        if (self.held) |held| {
+            self.held = null;
+            return held;
+        }
+        const found = try self.matcher.?.next(self.index);
+        const reach = self.matcher.?.reach;
+        if (found == null) self.reach = @max(self.reach, reach);
+        return .{ .found = found orelse return null, .reach = reach };
+    }
+
+    fn take(self: *Sweep, match_: Held) void {
+        self.index = match_.found.end;
+        self.reach = @max(self.reach, match_.reach);
     }
 
     /// The batch of one pretoken from `start` to `self.index`.

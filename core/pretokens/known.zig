@@ -1,0 +1,170 @@
+//! A text that grows → its runs, which are not scanned again from their start.
+//!
+//! The hand-written schemes look for where a run of one class ends, and so do the loops of a
+//! program. Of each class, or loop, the last long run is remembered, but for its last bytes, which
+//! other text may follow next time.
+//!
+//! **Invariant** a run that is remembered ends `margin` bytes or more before what may change.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const runs = @import("runs.zig");
+const LoopCache = @import("memory.zig").LoopCache;
+const Matcher = @import("matcher.zig").Matcher;
+const unbounded = @import("program.zig").unbounded;
+const unicode = @import("../unicode.zig");
+
+/// Of these bytes the last character of a run may be made, and what shows that it has ended.
+const margin = 8;
+
+/// A shorter run is scanned faster than it is remembered.
+const len_min = 256;
+
+pub const Kind = enum { letter, number, other, space, upper, lower, newline };
+
+/// Where a run ends, and where the last of its characters ends that has the mark of its kind (0
+/// when none has): a newline among white space, [L] among [U].
+pub const Found = struct { end: usize, mark_end: usize = 0 };
+
+const Run = struct { start: usize = 0, end: usize = 0, mark_end: usize = 0 };
+
+pub const Known = struct {
+    runs: std.EnumArray(Kind, Run) = .initFill(.{}),
+    loops: []LoopCache = &.{},
+
+    pub fn deinit(self: *Known, gpa: Allocator) void {
+        gpa.free(self.loops);
+    }
+
+    /// The run of a kind from `index` on, which is empty if there is none.
+    pub fn scan(self: *Known, text: []const u8, index: usize, comptime kind: Kind) Found {
+        const run = self.runs.getPtr(kind);
+        const goes_on = run.start <= index and index < run.end and run.end + margin <= text.len;
+        var found: Found = .{ .end = if (goes_on) run.end else index };
+        if (goes_on and run.mark_end > index) found.mark_end = run.mark_end;
+        var sure = found;
+        while (found.end < text.len) {
+            const next = runs.step(text, found.end);
+            if (!runs.is(kind, next.class)) break;
+            found.end = next.end;
+            if (hasMark(kind, next.class)) found.mark_end = next.end;
+            if (found.end + margin <= text.len) sure = found;
+        }
+        if (sure.end - index >= len_min) {
+            if (!goes_on) run.* = .{ .start = index };
+            run.end = sure.end;
+            run.mark_end = @max(run.mark_end, sure.mark_end);
+        }
+        return found;
+    }
+
+    /// Tells a new matcher what is known about the runs of its loops.
+    pub fn tell(self: *Known, gpa: Allocator, matcher: *Matcher) Allocator.Error!void {
+        const program = matcher.program;
+        if (self.loops.len != program.loop_count) {
+            const loops = try gpa.alloc(LoopCache, program.loop_count);
+            @memset(loops, .{});
+            gpa.free(self.loops);
+            self.loops = loops;
+        }
+        matcher.loops = try gpa.dupe(LoopCache, self.loops);
+        for (program.code) |*instruction| switch (instruction.op) {
+            .loop_greedy, .loop_lazy, .loop_possessive => {
+                const loop = &matcher.loops[instruction.guard_b];
+                if (loop.run_end <= loop.run_start) continue;
+                const is_inside = loop.run_end + margin <= matcher.text.len;
+                if (!is_inside) loop.* = .{};
+                if (!is_inside or instruction.b != unbounded) continue;
+                loop.run_end = matcher.scanRun(instruction.set, loop.run_end, matcher.text.len);
+            },
+            else => {},
+        };
+    }
+
+    /// Remembers what a matcher knows at last; it has been told before.
+    pub fn learn(self: *Known, matcher: *const Matcher) void {
+        for (self.loops, matcher.loops) |*known, loop| {
+            const sure = @min(loop.run_end, matcher.text.len -| margin);
+            const end = boundaryBefore(matcher.text, sure);
+            known.* = .{};
+            if (end < loop.run_start + len_min) continue;
+            known.run_start = loop.run_start;
+            known.run_end = end;
+        }
+    }
+
+    /// Forgets what a change of the text from `cut` on may change.
+    pub fn forgetFrom(self: *Known, cut: usize) void {
+        for (&self.runs.values) |*run| {
+            if (run.end + margin > cut) run.* = .{};
+        }
+        for (self.loops) |*loop| {
+            if (loop.run_end + margin > cut) loop.* = .{};
+        }
+    }
+};
+
+/// The character boundary at `index`, or the one before it.
+fn boundaryBefore(text: []const u8, index: usize) usize {
+    if (index == text.len) return index;
+    // A byte that continues no character within three bytes before it stands alone.
+    for (0..@min(index + 1, 4)) |back| {
+        if (text[index - back] & 0xC0 != 0x80) return index - back;
+    }
+    return index;
+}
+
+inline fn hasMark(comptime kind: Kind, class: unicode.Class) bool {
+    return switch (kind) {
+        .space => class.newline,
+        .upper => class.lower,
+        else => false,
+    };
+}
+
+test "known: runs of a text that changes at its end are those of a fresh scan" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const parts = [_][]const u8{
+        "a",      "B",        " ",    "\n",   "1",      "-", "\u{4f60}", "\u{e9}",
+        "\u{c9}", "\xe4\xbd", "\x80", "\x80", "\u{a0}",
+    };
+    for (0..200) |_| {
+        var known: Known = .{};
+        var text: std.ArrayList(u8) = .empty;
+        defer text.deinit(gpa);
+        for (0..24) |_| {
+            const back = @min(text.items.len, random.uintLessThan(usize, 12));
+            const cut = text.items.len - if (random.boolean()) 0 else back;
+            text.shrinkRetainingCapacity(cut);
+            known.forgetFrom(cut);
+            // A long run of three parts, or a few bytes, which may be half a character.
+            var some: [3][]const u8 = undefined;
+            for (&some) |*part| part.* = parts[random.uintLessThan(usize, parts.len)];
+            const count: usize = if (random.uintLessThan(u8, 4) == 0) 300 else 2;
+            for (0..count) |_| {
+                const part = some[random.uintLessThan(usize, some.len)];
+                try text.appendSlice(gpa, part[0 .. 1 + random.uintLessThan(usize, part.len)]);
+            }
+            inline for (comptime std.enums.values(Kind)) |kind| {
+                var at: usize = 0;
+                while (at < text.items.len) {
+                    var fresh: Known = .{};
+                    const found = known.scan(text.items, at, kind);
+                    try std.testing.expectEqual(fresh.scan(text.items, at, kind), found);
+                    at = @max(found.end, runs.step(text.items, at).end);
+                }
+            }
+        }
+    }
+}
+
+test "known: the rest of a character may come later" {
+    var known: Known = .{};
+    const text = "-" ** 300 ++ "\xe4\xbd" ++ "\xa0" ++ "-" ** 20;
+    const half = text[0..302];
+    try std.testing.expectEqual(302, known.scan(half, 0, .other).end);
+    known.forgetFrom(half.len);
+    try std.testing.expectEqual(300, known.scan(text, 0, .other).end);
+}
