@@ -23,7 +23,7 @@ test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
 
 # The merging and cutting tests on a core whose overflows and bounds are checked.
-SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py
+SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_session.py
 test-safe: $(VENV)/installed
 	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill

@@ -18,6 +18,7 @@ const Cache = @import("ids/cache.zig").Cache;
 pub const caches = @import("ids/caches.zig");
 
 pub const batch = @import("ids/batch.zig");
+pub const Session = @import("ids/session.zig").Session;
 pub const truncate = @import("ids/truncate.zig");
 
 pub const Error = error{
@@ -289,7 +290,7 @@ pub const Encoder = struct {
         return self.long_ids.items;
     }
 
-    fn refuseStandIns(self: *Encoder, ids: []const u32) Error!void {
+    pub fn refuseStandIns(self: *Encoder, ids: []const u32) Error!void {
         const ids_end = self.tokenizer.vocabulary.ids_end;
         for (ids) |id| {
             if (id < ids_end) continue;
@@ -379,5 +380,6 @@ pub const Spans = struct {
 
 test {
     _ = caches;
+    _ = Session;
     _ = @import("ids/testing.zig");
 }

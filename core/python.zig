@@ -8,6 +8,7 @@ const buffer = @import("python/buffer.zig");
 const core = @import("python/core.zig");
 const ids = @import("ids.zig");
 const pretokens = @import("pretokens.zig");
+const session = @import("python/session.zig");
 const unicode = @import("unicode.zig");
 const Specials = @import("specials.zig").Specials;
 const vocabularies = @import("vocabulary.zig");
@@ -232,7 +233,11 @@ fn exec(module: *Object) callconv(.c) c_int {
     lists.tryLayout();
     const state = stateOf(module);
     state.* = .{};
-    inline for (.{ .{ "core_type", &core.spec }, .{ "buffer_type", &buffer.spec } }) |entry| {
+    inline for (.{
+        .{ "core_type", &core.spec },
+        .{ "buffer_type", &buffer.spec },
+        .{ "session_type", &session.spec },
+    }) |entry| {
         const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
         @field(state, entry[0]) = @ptrCast(made);
         if (api.PyModule_AddType(module, @ptrCast(made)) < 0) return -1;
@@ -254,8 +259,9 @@ fn free(module: *Object) callconv(.c) void {
     const raw = api.PyModule_GetState(module) orelse return;
     const state: *core.State = @ptrCast(@alignCast(raw));
     inline for (.{
-        "core_type",        "buffer_type",        "vocabulary_error",
-        "unknown_id_error", "missing_byte_error", "pattern_error",
+        "core_type",        "buffer_type",      "session_type",
+        "vocabulary_error", "unknown_id_error", "missing_byte_error",
+        "pattern_error",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;

@@ -17,6 +17,8 @@ pub const Specials = struct {
     first_bytes: std.StaticBitSet(256),
     /// Set when all names begin with one byte: then the search is a plain byte search.
     only_first_byte: ?u8,
+    /// Bytes of the longest name.
+    len_max: usize,
 
     /// `names` are sorted, distinct and not empty; `lengths` cuts them. All are copied.
     pub fn init(
@@ -31,7 +33,9 @@ pub const Specials = struct {
         errdefer gpa.free(ends);
         var first_bytes: std.StaticBitSet(256) = .initEmpty();
         var end: u32 = 0;
+        var len_max: usize = 0;
         for (ends) |*length| {
+            len_max = @max(len_max, length.*);
             first_bytes.set(names[end]);
             end += length.*;
             length.* = end;
@@ -42,6 +46,7 @@ pub const Specials = struct {
             .ids = try gpa.dupe(u32, ids),
             .first_bytes = first_bytes,
             .only_first_byte = if (first_bytes.count() == 1) names[0] else null,
+            .len_max = len_max,
         };
     }
 

@@ -112,3 +112,21 @@ def test_truncate_is_not_quadratic(tokenizers, megabytes, side):
         whole, quarter = megabytes[name], megabytes[name][: len(megabytes[name]) // 12 * 3]
         # The second more is for what a cut costs in a text of any size.
         assert seconds(truncate, whole) < 12 * seconds(truncate, quarter) + 1, name
+
+
+def test_a_text_in_many_appends_is_not_quadratic(tokenizers, rank_files, megabytes, english):
+    """Ten thousand appends make a megabyte of anything, also of one run that stays open."""
+    tokenizer = tokenizers["o200k_base"]
+    general = Tokenizer.load(rank_files["cl100k_base"], pattern=GENERAL)
+
+    def grow(text: bytes, tokenizer: Tokenizer = tokenizer) -> None:
+        session = tokenizer.session(b"")
+        for start in range(0, len(text), 100):
+            session.append(text[start : start + 100])
+
+    # Linear code differs by up to 6; scanning the run again each time, by 60.
+    factors = {name: times_slower(grow, megabytes[name], english, 30) for name in megabytes}
+    assert max(factors.values()) < 30, factors
+    for name in ("a.txt", "newlines.txt", "han_random.txt"):
+        factor = times_slower(lambda text: grow(text, general), megabytes[name], english, 30)
+        assert factor < 30, (name, factor)

@@ -18,7 +18,7 @@ PYTHON_ROOMS = [
     ["native", "patterns", "formats", "vocabularies"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
     ["file_blocks", "cache"],
-    ["tokenizer"],
+    ["tokenizer", "session"],
     ["cli", "__init__", "__main__"],
 ]
 GENERATED = {"core/unicode/tables.zig"}

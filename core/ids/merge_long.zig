@@ -144,25 +144,35 @@ fn join(
     index: usize,
     ids: []const u32,
 ) Allocator.Error!bool {
-    var known = index;
-    var fresh: usize = 0;
-    // How far `out[known]` begins behind `ids[fresh]`.
+    const common = firstCommon(vocabulary, out.items[index..], ids) orelse return false;
+    out.shrinkRetainingCapacity(index + common.known + 1);
+    try out.appendSlice(gpa, ids[common.fresh + 1 ..]);
+    return true;
+}
+
+/// Where a token lies in two sequences.
+pub const Common = struct { known: usize, fresh: usize };
+
+/// The first token that two sequences have in common, which begin with the same byte.
+pub fn firstCommon(
+    vocabulary: *const Vocabulary,
+    known: []const u32,
+    fresh: []const u32,
+) ?Common {
+    var at: Common = .{ .known = 0, .fresh = 0 };
+    // How far `known` begins behind `fresh`.
     var ahead: isize = 0;
-    while (known < out.items.len and fresh < ids.len) {
-        if (ahead == 0 and out.items[known] == ids[fresh]) {
-            out.shrinkRetainingCapacity(known + 1);
-            try out.appendSlice(gpa, ids[fresh + 1 ..]);
-            return true;
-        }
+    while (at.known < known.len and at.fresh < fresh.len) {
+        if (ahead == 0 and known[at.known] == fresh[at.fresh]) return at;
         if (ahead <= 0) {
-            ahead += @intCast(vocabulary.partLen(out.items[known]));
-            known += 1;
+            ahead += @intCast(vocabulary.partLen(known[at.known]));
+            at.known += 1;
         } else {
-            ahead -= @intCast(vocabulary.partLen(ids[fresh]));
-            fresh += 1;
+            ahead -= @intCast(vocabulary.partLen(fresh[at.fresh]));
+            at.fresh += 1;
         }
     }
-    return false;
+    return null;
 }
 
 fn longest(vocabulary: *const Vocabulary, ids: []const u32) usize {

@@ -77,7 +77,7 @@ pub const Part = struct {
             self.end = try encodeFrom(encoder, text, self.end, self.limit, sink);
         }
         if (text.len == self.document.len or self.end == self.limit) return true;
-        return self.end + pretokens.lookAhead(text, self.end) + margin / 2 < text.len;
+        return pretokens.reachOf(&encoder.tokenizer.scheme, text, self.end, null) <= text.len;
     }
 };
 

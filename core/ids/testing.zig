@@ -14,7 +14,7 @@ const gpa = std.testing.allocator;
 /// Random tokens over three letters, which overlap and cannot always be reached; some vocabularies
 /// have towers, tokens that are longer than a window. Where the order is by length, every part of
 /// a token has a lower id than it, as in a trained vocabulary.
-fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Vocabulary {
+pub fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Vocabulary {
     var arena_state: std.heap.ArenaAllocator = .init(gpa);
     defer arena_state.deinit();
     const arena = arena_state.allocator();

@@ -134,6 +134,9 @@ pub fn none() *Object {
 pub fn typeError() *Object {
     return pointer("PyExc_TypeError");
 }
+pub fn runtimeError() *Object {
+    return pointer("PyExc_RuntimeError");
+}
 pub fn valueError() *Object {
     return pointer("PyExc_ValueError");
 }

@@ -8,6 +8,7 @@ const api = @import("api.zig");
 const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
+const session = @import("session.zig");
 const Text = @import("text.zig").Text;
 const Ints = @import("lists.zig").Ints;
 
@@ -16,7 +17,7 @@ const Object = api.Object;
 pub const Args = [*]const *Object;
 
 /// Below this much text, giving the GIL away costs more than it gives.
-const gil_bytes = 2048;
+pub const gil_bytes = 2048;
 
 /// The ids of a text up to this length are gathered on the stack.
 const short_text_len = 2048;
@@ -25,6 +26,7 @@ const short_text_len = 2048;
 pub const State = struct {
     core_type: ?*api.Type = null,
     buffer_type: ?*api.Type = null,
+    session_type: ?*api.Type = null,
     vocabulary_error: ?*Object = null,
     unknown_id_error: ?*Object = null,
     missing_byte_error: ?*Object = null,
@@ -343,6 +345,7 @@ const methods = [_]api.Method{
     method("count", 3, batches.count),
     method("count_batch", 3, batches.countBatch),
     method("truncate", 3, truncate),
+    method("session", 1, session.create),
     method("decode", 1, decode),
     method("find", 1, find),
     method("tokens", 0, tokens),

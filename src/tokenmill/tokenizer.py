@@ -21,6 +21,7 @@ from tokenmill.formats import ranks
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
 from tokenmill.schemes import pattern_of, scheme_of
+from tokenmill.session import Session
 from tokenmill.stream_decoder import StreamDecoder
 from tokenmill.vocabularies import EMBEDDED, MODELS, find_embedded
 
@@ -330,6 +331,20 @@ class Tokenizer:
         limit = min(arguments.whole_number(max_tokens, "max_tokens", 0), 1 << 62)
         kept: AnyText = arguments.read(self._core.truncate, text, limit, side == "left")
         return kept
+
+    @overload
+    def session(self, text: str = "", *, specials: SpecialsChoice = False) -> Session[str]: ...
+    @overload
+    def session(
+        self, text: bytes | bytearray | memoryview, *, specials: SpecialsChoice = False
+    ) -> Session[bytes]: ...
+    def session(self, text: Text = "", *, specials: SpecialsChoice = False) -> Session[Any]:
+        """A text that grows or changes at its end, such as a chat, with its ids at any time.
+
+        What did not change is not encoded again. The session is one of str or one of bytes, as
+        its first text is; `specials` is as in `encode`.
+        """
+        return Session(self, text, specials)
 
     # Decoding
 

@@ -1,0 +1,506 @@
+//! A text that is changed at its end → its ids; only those near the change are made anew.
+//!
+//! Along the text lie points, from which encoding can go on: how many ids there are before one,
+//! and how far into the text all before it has looked. A change behind that leaves the point as it
+//! is, so encoding begins again at the last such point. A long pretoken that is still open (a
+//! megabyte of one letter) has no point inside; there the tokens that were known are joined to new
+//! ones by the rule of merge_long.zig.
+//!
+//! **Invariant** the ids are those of the whole text, as `Encoder.encode` gives them. A change that
+//! fails leaves text and ids as they were.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const merge_long = @import("merge_long.zig");
+const pretokens = @import("../pretokens.zig");
+
+/// Points are at least this many bytes apart: with fewer they would take more memory than the text.
+const spacing = 64;
+
+/// A pretoken longer than this, and than any token, goes on from the tokens that are known. Shorter
+/// ones are encoded again in a few microseconds.
+const long_min = 512;
+
+/// So many bytes of known tokens are merged again with what follows them, four times as many if
+/// the two do not meet.
+const overlap = 256;
+
+const Point = struct {
+    /// Where the search for the next pretoken begins, in the document that begins at `document`.
+    start: usize = 0,
+    document: usize = 0,
+    /// Ids before it.
+    ids_before: usize = 0,
+    /// One past the last byte on which anything before it depends.
+    reach: usize = 0,
+    /// Where the long pretoken begins that lies between this point and the next.
+    long_start: ?usize = null,
+};
+
+pub const Session = struct {
+    gpa: Allocator,
+    tokenizer: *const ids.Tokenizer,
+    /// A byte for each special that says whether it is one here.
+    allowed: ?[]const u8,
+    text: std.ArrayList(u8) = .empty,
+    ids: std.ArrayList(u32) = .empty,
+    points: std.ArrayList(Point) = .empty,
+    /// Runs of the document that begins at `known_document`.
+    known: pretokens.Known = .{},
+    known_document: usize = 0,
+    /// Bytes that are no continuation bytes: the characters of a text that is UTF-8.
+    characters: usize = 0,
+    /// Bytes that were given to merging so far, for tests of how little that is.
+    bytes_encoded: u64 = 0,
+
+    /// `allowed` is copied.
+    pub fn init(
+        gpa: Allocator,
+        tokenizer: *const ids.Tokenizer,
+        allowed: ?[]const u8,
+    ) Allocator.Error!Session {
+        var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
+        errdefer self.deinit();
+        try self.points.append(gpa, .{});
+        if (allowed) |which| self.allowed = try gpa.dupe(u8, which);
+        return self;
+    }
+
+    pub fn deinit(self: *Session) void {
+        if (self.allowed) |which| self.gpa.free(which);
+        self.text.deinit(self.gpa);
+        self.ids.deinit(self.gpa);
+        self.points.deinit(self.gpa);
+        self.known.deinit(self.gpa);
+    }
+
+    pub fn clone(self: *const Session) Allocator.Error!Session {
+        var copy: Session = try .init(self.gpa, self.tokenizer, self.allowed);
+        errdefer copy.deinit();
+        copy.characters = self.characters;
+        try copy.text.appendSlice(self.gpa, self.text.items);
+        try copy.ids.appendSlice(self.gpa, self.ids.items);
+        copy.points.clearRetainingCapacity();
+        try copy.points.appendSlice(self.gpa, self.points.items);
+        return copy;
+    }
+
+    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
+    /// does not lie in the session.
+    pub fn replace(
+        self: *Session,
+        encoder: *ids.Encoder,
+        cut: usize,
+        new: []const u8,
+    ) ids.Error!usize {
+        const old_len = self.text.items.len;
+        const removed = try self.gpa.dupe(u8, self.text.items[cut..]);
+        defer self.gpa.free(removed);
+        try self.text.ensureTotalCapacity(self.gpa, @max(old_len, cut + new.len));
+        self.text.items.len = cut;
+        self.text.appendSliceAssumeCapacity(new);
+        self.known.forgetFrom(cut -| self.known_document);
+        errdefer {
+            self.known.forgetFrom(0);
+            self.text.items.len = cut;
+            self.text.appendSliceAssumeCapacity(removed);
+        }
+        var change: Change = try .init(self, encoder, cut);
+        defer change.deinit();
+        try change.encode();
+        const kept = try change.commit();
+        self.characters = self.characters + countCharacters(new) - countCharacters(removed);
+        return kept;
+    }
+
+    /// Replaces the whole text, and returns how many ids stay as they were.
+    pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
+        const cut = commonLen(self.text.items, new);
+        return self.replace(encoder, cut, new[cut..]);
+    }
+
+    /// How many bytes lie behind the point from which a change at `cut` goes on.
+    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
+        return self.text.items.len - self.points.items[self.settled(cut)].start;
+    }
+
+    /// Where the last `count` characters begin, of which there are so many.
+    pub fn startOfLast(self: *const Session, count: usize) usize {
+        var index = self.text.items.len;
+        var left = count;
+        while (left > 0) {
+            index -= 1;
+            left -= @intFromBool(self.text.items[index] & 0xC0 != 0x80);
+        }
+        return index;
+    }
+
+    /// The index of the last point that a change of the text from `cut` on leaves as it is.
+    fn settled(self: *const Session, cut: usize) usize {
+        // A special may begin before the cut and end behind it: what is before is then a document.
+        const specials_len = if (self.allowed == null) 0 else self.tokenizer.specials.len_max;
+        const safe = cut -| specials_len;
+        return std.sort.partitionPoint(Point, self.points.items, safe, isSettled) -| 1;
+    }
+
+    fn isSettled(safe: usize, point: Point) bool {
+        return point.start <= safe and point.reach <= safe;
+    }
+};
+
+/// How many bytes two texts begin with in common.
+fn commonLen(a: []const u8, b: []const u8) usize {
+    const len = @min(a.len, b.len);
+    // Many bytes at a time are compared ten times as fast as one by one.
+    const step = 256;
+    var start: usize = 0;
+    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
+        start += step;
+    }
+    while (start < len and a[start] == b[start]) start += 1;
+    return start;
+}
+
+fn countCharacters(text: []const u8) usize {
+    var count: usize = 0;
+    for (text) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
+    return count;
+}
+
+/// One change, until it is committed: the session has its new text, and still its old ids.
+const Change = struct {
+    session: *Session,
+    encoder: *ids.Encoder,
+    cut: usize,
+    first_point: usize,
+    /// The ids before this stay; those in `fresh` follow.
+    ids_kept: usize,
+    fresh: ids.List,
+    points: std.ArrayList(Point) = .empty,
+    tail: std.ArrayList(u32) = .empty,
+    document: usize,
+    reach: usize,
+
+    fn init(session: *Session, encoder: *ids.Encoder, cut: usize) Allocator.Error!Change {
+        const first = session.settled(cut);
+        const point = session.points.items[first];
+        var self: Change = .{
+            .session = session,
+            .encoder = encoder,
+            .cut = cut,
+            .first_point = first,
+            .ids_kept = point.ids_before,
+            .fresh = .{ .gpa = session.gpa },
+            .document = point.document,
+            .reach = point.reach,
+        };
+        try self.addPoint(point.start);
+        return self;
+    }
+
+    fn deinit(self: *Change) void {
+        self.fresh.ids.deinit(self.session.gpa);
+        self.points.deinit(self.session.gpa);
+        self.tail.deinit(self.session.gpa);
+    }
+
+    /// A point at `start`; there is one already if the last is there.
+    fn addPoint(self: *Change, start: usize) Allocator.Error!void {
+        if (self.points.getLastOrNull()) |last| {
+            if (last.start == start and last.document == self.document) return;
+        }
+        try self.points.append(self.session.gpa, .{
+            .start = start,
+            .document = self.document,
+            .ids_before = self.ids_kept + self.fresh.ids.items.len,
+            .reach = self.reach,
+        });
+    }
+
+    fn lastPoint(self: *Change) *Point {
+        return &self.points.items[self.points.items.len - 1];
+    }
+
+    fn encode(self: *Change) ids.Error!void {
+        const text = self.session.text.items;
+        var start = self.lastPoint().start;
+        if (self.session.allowed) |which| {
+            while (self.session.tokenizer.specials.find(text, start, which)) |found| {
+                try self.encodeDocument(start, found.start);
+                try self.fresh.push(&.{found.id}, 0);
+                start = found.end;
+                self.document = start;
+                self.reach = @max(self.reach, found.start + 1);
+                try self.addPoint(start);
+            }
+        }
+        try self.encodeDocument(start, text.len);
+    }
+
+    /// Encodes the rest of the document that ends at `end`.
+    fn encodeDocument(self: *Change, start: usize, end: usize) ids.Error!void {
+        const text = self.session.text.items[self.document..end];
+        var sweep: pretokens.Sweep = undefined;
+        sweep.init(self.session.gpa, &self.session.tokenizer.scheme, text);
+        defer sweep.deinit();
+        sweep.index = start - self.document;
+        if (self.session.known_document != self.document) {
+            self.session.known.forgetFrom(0);
+            self.session.known_document = self.document;
+        }
+        sweep.known = &self.session.known;
+        if (sweep.matcher) |*matcher| try self.session.known.tell(self.session.gpa, matcher);
+        while (true) {
+            const from = sweep.index;
+            const batch = try sweep.next() orelse break;
+            try self.encodeBatch(&sweep, batch, from);
+            self.see(&sweep, sweep.index);
+            const at = self.document + sweep.index;
+            if (at - self.lastPoint().start >= spacing) try self.addPoint(at);
+        }
+        if (sweep.matcher) |*matcher| self.session.known.learn(matcher);
+        // A search that found nothing has seen the end.
+        self.reach = @max(self.reach, self.document + sweep.reach);
+    }
+
+    /// Notes how far the pretokens before `index` have looked, or a bit more.
+    fn see(self: *Change, sweep: *const pretokens.Sweep, index: usize) void {
+        const reach = switch (sweep.scheme.*) {
+            .program => sweep.reach,
+            else => pretokens.reachOf(sweep.scheme, sweep.text, index, sweep.known),
+        };
+        self.reach = @max(self.reach, self.document + reach);
+    }
+
+    /// Encodes a batch, whose search began at `from`. The last long pretoken, the one that may
+    /// still be open, is taken out of it.
+    fn encodeBatch(
+        self: *Change,
+        sweep: *const pretokens.Sweep,
+        batch: pretokens.Batch,
+        from: usize,
+    ) ids.Error!void {
+        const long_len = @max(long_min, self.session.tokenizer.vocabulary.token_len_max);
+        if (batch.ends.len == 0) {
+            if (batch.len > long_len) return self.encodeLong(sweep, batch, from);
+            return self.encodeShort(batch);
+        }
+        var index = batch.ends.len;
+        while (index > 0) : (index -= 1) {
+            const start = if (index == 1) 0 else batch.ends[index - 2];
+            if (batch.ends[index - 1] - start > long_len) break;
+        } else return self.encodeShort(batch);
+        var ends: [pretokens.blocks.ends_max]u32 = undefined;
+        const before = batch.part(0, index - 1, &ends);
+        if (before.len > 0) {
+            try self.encodeShort(before);
+            self.see(sweep, batch.start + before.len);
+        }
+        const long = batch.part(index - 1, index, &ends);
+        try self.encodeLong(sweep, long, if (before.len > 0) long.start else from);
+        const behind = batch.part(index, batch.ends.len, &ends);
+        if (behind.len > 0) try self.encodeShort(behind);
+    }
+
+    fn encodeShort(self: *Change, batch: pretokens.Batch) ids.Error!void {
+        self.session.bytes_encoded += batch.len;
+        try self.encoder.encodeBatch(batch, &self.fresh);
+    }
+
+    /// Encodes one long pretoken, between two points, from the tokens of it that are known.
+    fn encodeLong(
+        self: *Change,
+        sweep: *const pretokens.Sweep,
+        batch: pretokens.Batch,
+        from: usize,
+    ) ids.Error!void {
+        const start = self.document + batch.start;
+        try self.addPoint(self.document + from);
+        self.lastPoint().long_start = start;
+        try self.encoder.pollAfter(batch.len);
+        try self.mergeLong(start, sweep.text[batch.start..][0..batch.len]);
+        self.see(sweep, batch.start + batch.len);
+        try self.addPoint(start + batch.len);
+    }
+
+    fn mergeLong(self: *Change, start: usize, piece: []const u8) ids.Error!void {
+        const session = self.session;
+        const vocabulary = &session.tokenizer.vocabulary;
+        const old = session.ids.items;
+        const known = self.knownOf(start, piece.len);
+        var back: usize = overlap;
+        while (true) : (back *|= 4) {
+            var index = known.ids_end;
+            var at = known.len;
+            while (index > known.ids_start and known.len - at < back) {
+                index -= 1;
+                at -= vocabulary.partLen(old[index]);
+            }
+            session.bytes_encoded += piece.len - at;
+            if (at == 0) return self.encoder.encodePretoken(piece, &self.fresh);
+            self.tail.clearRetainingCapacity();
+            const rest = piece[at..];
+            try merge_long.merge(session.gpa, vocabulary, rest, rest.len, &self.tail);
+            try self.encoder.refuseStandIns(self.tail.items);
+            const tail = self.tail.items;
+            const last = old[index..known.ids_end];
+            const common = merge_long.firstCommon(vocabulary, last, tail) orelse continue;
+            try self.keep(known.ids_start, index + common.known + 1);
+            return self.fresh.push(tail[common.fresh + 1 ..], 0);
+        }
+    }
+
+    /// Ids that are the encoding of the first `len` bytes of a pretoken.
+    const Known = struct { ids_start: usize = 0, ids_end: usize = 0, len: usize = 0 };
+
+    /// What the session knows of a pretoken that begins at `start` and has `len_max` bytes.
+    fn knownOf(self: *const Change, start: usize, len_max: usize) Known {
+        const points = self.session.points.items;
+        const behind = std.sort.partitionPoint(Point, points, start, isUpTo);
+        // The search for it began at a point, and behind it there is the next.
+        if (behind == 0 or behind == points.len) return .{};
+        const point = points[behind - 1];
+        if (point.long_start == null or point.long_start.? != start) return .{};
+        var known: Known = .{
+            .ids_start = point.ids_before,
+            .ids_end = points[behind].ids_before,
+            .len = points[behind].start - start,
+        };
+        const len = @min(self.cut -| start, len_max);
+        while (known.len > len) {
+            known.ids_end -= 1;
+            const id = self.session.ids.items[known.ids_end];
+            known.len -= self.session.tokenizer.vocabulary.partLen(id);
+        }
+        return known;
+    }
+
+    fn isUpTo(start: usize, point: Point) bool {
+        return point.start <= start;
+    }
+
+    /// Takes ids of the session as the next ones; where they are already, nothing is moved.
+    fn keep(self: *Change, start: usize, end: usize) Allocator.Error!void {
+        const old = self.session.ids.items;
+        const fresh = self.fresh.ids.items;
+        const is_there = self.ids_kept + fresh.len == start and
+            std.mem.eql(u32, old[self.ids_kept..start], fresh);
+        if (!is_there) return self.fresh.push(old[start..end], 0);
+        self.ids_kept = end;
+        self.fresh.ids.clearRetainingCapacity();
+    }
+
+    /// Gives the session its new ids and points, or nothing if there is no memory for them.
+    fn commit(self: *Change) Allocator.Error!usize {
+        const session = self.session;
+        const fresh = self.fresh.ids.items;
+        try session.ids.ensureTotalCapacity(session.gpa, self.ids_kept + fresh.len);
+        const point_count = self.first_point + self.points.items.len;
+        try session.points.ensureTotalCapacity(session.gpa, point_count);
+        const old = session.ids.items[self.ids_kept..];
+        const same = std.mem.indexOfDiff(u32, old, fresh) orelse fresh.len;
+        session.ids.items.len = self.ids_kept;
+        session.ids.appendSliceAssumeCapacity(fresh);
+        session.points.items.len = self.first_point;
+        session.points.appendSliceAssumeCapacity(self.points.items);
+        return self.ids_kept + same;
+    }
+};
+
+const testing = @import("testing.zig");
+const Specials = @import("../specials.zig").Specials;
+
+/// A tokenizer of three letters, with the specials "<a>" and "<a>bc".
+fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {
+    const gpa = std.testing.allocator;
+    var vocabulary = try testing.randomVocabulary(random, .by_length);
+    const specials = Specials.init(gpa, "<a><a>bc", &.{ 3, 5 }, &.{ 9000, 9001 }) catch |failure| {
+        vocabulary.deinit(gpa);
+        return failure;
+    };
+    return .init(gpa, vocabulary, scheme, specials, random.int(u64));
+}
+
+fn expectWhole(session: *const Session, encoder: *ids.Encoder) !void {
+    var whole: ids.List = .{ .gpa = std.testing.allocator };
+    defer whole.ids.deinit(whole.gpa);
+    try encoder.encode(session.text.items, session.allowed, &whole);
+    try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
+}
+
+test "session: after any change the ids are those of the whole text" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..30) |round| {
+        var tokenizer = try randomTokenizer(random, if (round % 2 == 0) .r50k else .o200k);
+        defer tokenizer.deinit(gpa);
+        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        defer encoder.deinit();
+        var session: Session = try .init(gpa, &tokenizer, if (round % 3 == 0) null else "\x01\x01");
+        defer session.deinit();
+        var before: std.ArrayList(u32) = .empty;
+        defer before.deinit(gpa);
+        for (0..60) |_| {
+            var new: [900]u8 = undefined;
+            // Mostly a little text, now and then enough for a long pretoken.
+            const len = random.uintLessThan(usize, if (random.uintLessThan(u8, 8) == 0) 900 else 9);
+            for (new[0..len]) |*byte| byte.* = "aaaaaabc"[random.uintLessThan(usize, 8)];
+            const is_special = session.allowed != null and random.boolean();
+            const part = "<a>bc"[0 .. 1 + random.uintLessThan(usize, 5)];
+            const text = if (is_special) part else new[0..len];
+            const size = session.text.items.len;
+            const back = @min(size, random.uintLessThan(usize, if (random.boolean()) 1 else 700));
+            before.clearRetainingCapacity();
+            try before.appendSlice(gpa, session.ids.items);
+            const kept = session.replace(&encoder, size - back, text) catch |failure| {
+                // Half a special is text, and "<" has no token: nothing has changed.
+                try std.testing.expectEqual(error.MissingByte, failure);
+                try std.testing.expectEqual(size, session.text.items.len);
+                try std.testing.expectEqualSlices(u32, before.items, session.ids.items);
+                continue;
+            };
+            try expectWhole(&session, &encoder);
+            const same = session.ids.items[0..kept];
+            try std.testing.expectEqualSlices(u32, before.items[0..kept], same);
+        }
+    }
+}
+
+test "session: a long open pretoken goes on from what is known" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    var tokenizer = try randomTokenizer(prng.random(), .cl100k);
+    defer tokenizer.deinit(gpa);
+    var encoder: ids.Encoder = .init(gpa, &tokenizer);
+    defer encoder.deinit();
+    var session: Session = try .init(gpa, &tokenizer, null);
+    defer session.deinit();
+    _ = try session.replace(&encoder, 0, &@as([20_000]u8, @splat('b')));
+    session.bytes_encoded = 0;
+    for (0..100) |_| _ = try session.replace(&encoder, session.text.items.len, "bbbbbbbbbb");
+    try expectWhole(&session, &encoder);
+    try std.testing.expect(session.bytes_encoded < 100 * 20_000 / 10);
+}
+
+test "session: runs out of memory without a leak, and stays as it was" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    var tokenizer = try randomTokenizer(prng.random(), .r50k);
+    defer tokenizer.deinit(gpa);
+    const change = struct {
+        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
+            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of };
+            defer encoder.deinit();
+            var session: Session = try .init(failing, of, "\x01\x01");
+            defer session.deinit();
+            _ = try session.replace(&encoder, 0, "abc<a>" ++ "ab" ** 400);
+            var copy = try session.clone();
+            defer copy.deinit();
+            errdefer std.debug.assert(std.mem.eql(u8, session.text.items, copy.text.items));
+            _ = try session.replace(&encoder, 30, "abc");
+        }
+    }.change;
+    try std.testing.checkAllAllocationFailures(gpa, change, .{&tokenizer});
+}
