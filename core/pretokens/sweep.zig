@@ -14,8 +14,9 @@ const Matcher = matcher_room.Matcher;
 
 /// Bytes that may be read behind the end of a batch.
 pub const overread = 16;
-/// What is left of the text when its rest moves to the scratch memory.
-const tail_len = 128;
+/// What is left of the text when its rest moves to the scratch memory: a short text does at once,
+/// and is one batch.
+const tail_len = 1024;
 /// A pretoken longer than this is a batch of its own.
 pub const piece_len_max = 4096;
 /// Offsets in a batch stay below this.

@@ -20,6 +20,7 @@ from tokenmill.native import _native
 
 Result = TypeVar("Result")
 
+_LONG_TEXT_LEN = 1 << 18  # characters, of up to four bytes: the core's limit is a megabyte
 _THREADS_MAX = 256
 
 
@@ -116,6 +117,13 @@ def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
     if number < least:
         raise ValueError(f"{name} must be {least} or more{more}, not {number}")
     return number
+
+
+def threads_for(text: Any, threads: Any) -> int:
+    """The same for one text; a short one does not ask the system how many there are."""
+    if threads is None and hasattr(text, "__len__") and len(text) < _LONG_TEXT_LEN:
+        return 1
+    return thread_count(threads)
 
 
 def separator(value: Any) -> bytes:

@@ -191,6 +191,14 @@ class Tokenizer:
 
         A text of a megabyte or more uses all processors unless `threads` says how many.
         """
+        narrow = dtype is not np.uint32 and self._is_narrow(dtype)
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
+        count = arguments.threads_for(text, threads)
+        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow, count))
+
+    def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
         if wanted not in (np.dtype(np.uint32), np.dtype(np.uint16)):
             raise ValueError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
@@ -200,9 +208,7 @@ class Tokenizer:
                 f"the ids of {self._name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
                 "use dtype=numpy.uint32"
             )
-        allowed = arguments.allowed_specials(specials, self._specials)
-        count = arguments.thread_count(threads)
-        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow, count))
+        return narrow
 
     def encode_batch(
         self,
@@ -305,7 +311,7 @@ class Tokenizer:
     ) -> int:
         """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
         allowed = arguments.allowed_specials(specials, self._specials)
-        count = arguments.thread_count(threads)
+        count = arguments.threads_for(text, threads)
         return arguments.read(self._core.count, text, allowed, count)
 
     def count_batch(
