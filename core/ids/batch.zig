@@ -40,6 +40,8 @@ const Job = struct {
     /// Of a part: ids that go before the list, and how many of the list do not count.
     bridge: ids.List,
     skipped: usize = 0,
+    /// Where its ids go.
+    joined_start: usize = 0,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
 };
@@ -273,18 +275,32 @@ pub const Batch = struct {
     fn join(self: *Batch, jobs: []Job) Allocator.Error![]u32 {
         if (jobs.len == 1) return jobs[0].list.ids.toOwnedSlice(self.gpa);
         var total: usize = 0;
-        for (jobs) |job| total += job.bridge.total() + job.list.total() - job.skipped;
-        const joined = try self.gpa.alloc(u32, total);
-        var start: usize = 0;
         for (jobs) |*job| {
+            job.joined_start = total;
+            total += job.bridge.total() + job.list.total() - job.skipped;
+        }
+        const joined = try self.gpa.alloc(u32, total);
+        // On all threads: touching new memory takes as long as encoding does.
+        const context: Joining = .{ .gpa = self.gpa, .jobs = jobs, .joined = joined };
+        pool.run(self.threads, jobs.len, context, Joining.copy);
+        return joined;
+    }
+
+    const Joining = struct {
+        gpa: Allocator,
+        jobs: []Job,
+        joined: []u32,
+
+        fn copy(self: Joining, index: usize) void {
+            const job = &self.jobs[index];
+            var start = job.joined_start;
             for ([2][]const u32{ job.bridge.ids.items, job.list.ids.items[job.skipped..] }) |some| {
-                @memcpy(joined[start..][0..some.len], some);
+                @memcpy(self.joined[start..][0..some.len], some);
                 start += some.len;
             }
             job.list.ids.clearAndFree(self.gpa);
         }
-        return joined;
-    }
+    };
 
     fn free(self: *Batch, jobs: *Jobs) void {
         for (jobs.items) |*job| {
