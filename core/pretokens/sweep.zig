@@ -16,7 +16,7 @@ const Matcher = matcher_room.Matcher;
 pub const overread = 16;
 /// What is left of the text when its rest moves to the scratch memory: a short text does at once,
 /// and is one batch.
-const tail_len = 1024;
+const tail_len = 512;
 /// A pretoken longer than this is a batch of its own.
 pub const piece_len_max = 4096;
 /// Offsets in a batch stay below this.
