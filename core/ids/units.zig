@@ -103,6 +103,7 @@ fn encodeAny(
     return written + put(found, if (writes) out + written else {});
 }
 
+/// Writes ids that were found, or only counts them.
 pub inline fn put(found: []const u32, out: anytype) usize {
     if (@TypeOf(out) != void) for (found, out[0..found.len]) |id, *place| {
         place.* = id;

@@ -141,10 +141,10 @@ noinline fn slowly(
         if (!encoder.was_cheap) cache.markSeen(key);
         return count;
     }
-    if (cache.find(key, piece)) |found| return copy(found, out);
+    if (cache.find(key, piece)) |found| return units.put(found, out);
     if (is_word and at >= chunk.learnt_end) {
         learn(encoder, cache, chunk, at);
-        if (cache.find(key, piece)) |found| return copy(found, out);
+        if (cache.find(key, piece)) |found| return units.put(found, out);
     }
     if (@TypeOf(out) == void) {
         const found = try encoder.idsOf(piece);
@@ -154,11 +154,6 @@ noinline fn slowly(
     const count = try compute(encoder, cache, piece, is_wide, out);
     cache.insert(key, piece, out[0..count]);
     return count;
-}
-
-fn copy(found: []const u32, out: anytype) usize {
-    if (@TypeOf(out) != void) @memcpy(out[0..found.len], found);
-    return found.len;
 }
 
 fn compute(
@@ -171,7 +166,7 @@ fn compute(
     if (is_wide) if (encoder.tokenizer.charactersFor(encoder.gpa, piece.len)) |characters| {
         return units.encode(encoder, cache, characters, piece, out);
     };
-    return copy(try encoder.idsOf(piece), out);
+    return units.put(try encoder.idsOf(piece), out);
 }
 
 /// Whether there is a character of three or four bytes at the beginning: then it is encoded unit
