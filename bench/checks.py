@@ -68,7 +68,7 @@ def compare(
     return "ok"
 
 
-def reference(system: Any, corpus: str, megabytes: float) -> dict[str, Any]:
+def reference(system: Any, corpus: str, megabytes: float, threads: int) -> dict[str, Any]:
     """tiktoken's digests of what the timed jobs will produce from the same text."""
     text = corpora.read(corpus, megabytes)
     seen, unseen = (inputs(system, "array", documents) for documents in (text.seen, text.unseen))
@@ -76,7 +76,7 @@ def reference(system: Any, corpus: str, megabytes: float) -> dict[str, Any]:
         "bytes": size("array", text.seen),
         "text": digest(system, "array", system.encode_array(seen)),
         "unseen": digest(system, "array", system.encode_array(unseen)),
-        "documents": digest(system, "batch_array", system.batch_array(text.seen, 1)),
+        "documents": digest(system, "batch_array", system.batch_array(text.seen, threads)),
     }
 
 

@@ -1,8 +1,11 @@
-"""Packed or installed text → the documents that every system encodes.
+"""Real documents, and generated ones where they end → the texts that every system encodes.
 
-Documents come from the project's shared data folder when it is there, else from the sources and
-documents of the installed packages; the results say which. Nothing is repeated to make a text
-longer: a corpus ends where its documents end.
+A job is measured on 40 MB, and no text is repeated to get there: a cache would know it. What the
+packed corpora hold comes first, then more real documents, and for a language that has no more,
+generated ones; they are spread evenly, so that any part of a text is like the whole. `zh-real` and
+its like are the real documents alone. The results say what each text is made of.
+
+    corpora.py [NAME…]        what each text holds, and how the generated ones resemble the real
 
 Invariant: the same arguments give the same documents in every process of a sweep.
 """
@@ -10,24 +13,35 @@ Invariant: the same arguments give the same documents in every process of a swee
 from __future__ import annotations
 
 import hashlib
+import heapq
 import itertools
 import json
-import lzma
-import os
 import random
-import sysconfig
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+# isort: split
+from documents import PROSE, SOURCES, installed, kind, packed, unpack
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
 FOLDER = CACHE / "corpora"
 
 CORPORA = ("en", "code", "mix", "zh", "ja", "th")
+REAL = "-real"  # a corpus without its generated documents
+REAL_CORPORA = ("en-real", "zh-real", "ja-real", "th-real")
 EVERYTHING = "all"  # every packed corpus, one after the other: the text of the memory job
-INSTALLED_BYTES_MAX = 20_000_000
 SEPARATOR = "\n\n"  # between documents where a job wants one text
+
+MEGABYTES = 40.0  # of text in a job
+SEEN_SHARE = 0.9  # of a corpus; the rest is the new text
+CORPUS_BYTES = MEGABYTES * 1e6 / SEEN_SHARE
+MODEL_BYTES_MAX = 6e6  # of real text that the generated one is modelled on: 1 GB of memory
+# A character of Chinese or Japanese says as much as a few of an alphabet; with these the figures of
+# generated and real text are the closest.
+CONTEXTS = {"zh": 3, "ja": 3, "en": 6, "th": 6}
 
 
 @dataclass(frozen=True)
@@ -36,34 +50,42 @@ class Text:
     unseen: list[str]  # the documents that follow, for a pass over new text on a warm tokenizer
 
 
-def data_folder() -> Path:
-    """The shared data, packed: $TOKENMILL_DATA, or shared/data beside the repository."""
-    named = os.environ.get("TOKENMILL_DATA")
-    return Path(named) if named else HERE.parent.parent / "shared" / "data"
+@dataclass(frozen=True)
+class Part:
+    """Documents of one origin in a corpus."""
+
+    source: str
+    documents: list[str]
+
+    @property
+    def size(self) -> int:
+        return sum(len(document.encode()) for document in self.documents)
 
 
 def prepare(name: str) -> dict[str, object]:
     """Makes the document file of a corpus, once, and says what it holds."""
     path, info_path = FOLDER / f"{name}.jsonl", FOLDER / f"{name}.info.json"
-    if not info_path.exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        source, documents = _documents(name)
-        count, size, digest = 0, 0, hashlib.blake2b(digest_size=8)
-        with path.open("w", encoding="utf-8") as out:
-            for document in documents:
-                out.write(json.dumps({"text": document}, ensure_ascii=False) + "\n")
-                data = document.encode()
-                digest.update(data)
-                count, size = count + 1, size + len(data)
-        info = {
-            "source": source,
-            "documents": count,
-            "bytes": size,
-            "digest": digest.hexdigest(),
-        }
-        info_path.write_text(json.dumps(info))
-    result: dict[str, object] = json.loads(info_path.read_text())
-    return result
+    known: dict[str, object] = json.loads(info_path.read_text()) if info_path.exists() else {}
+    if known.get("wanted_bytes") == CORPUS_BYTES:
+        return known
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    source, documents = _documents(name)
+    count, size, digest = 0, 0, hashlib.blake2b(digest_size=8)
+    with path.open("w", encoding="utf-8") as out:
+        for document in documents:
+            out.write(json.dumps({"text": document}, ensure_ascii=False) + "\n")
+            data = document.encode()
+            digest.update(data)
+            count, size = count + 1, size + len(data)
+    info: dict[str, object] = {
+        "source": source,
+        "documents": count,
+        "bytes": size,
+        "digest": digest.hexdigest(),
+        "wanted_bytes": CORPUS_BYTES,
+    }
+    info_path.write_text(json.dumps(info))
+    return info
 
 
 def stream(name: str) -> Iterator[str]:
@@ -74,16 +96,16 @@ def stream(name: str) -> Iterator[str]:
 
 
 def read(name: str, megabytes: float) -> Text:
-    """Up to `megabytes` of documents, at most three quarters of the corpus, and a third more."""
+    """Up to `megabytes` of documents, at most nine tenths of the corpus, and a ninth more."""
     wanted = seen_bytes(name, megabytes)
     documents = stream(name)
     seen = _take(documents, wanted)
-    return Text(seen, _take(documents, wanted / 3))
+    return Text(seen, _take(documents, wanted * (1 / SEEN_SHARE - 1)))
 
 
 def seen_bytes(name: str, megabytes: float) -> float:
     available: int = json.loads((FOLDER / f"{name}.info.json").read_text())["bytes"]
-    return min(megabytes * 1e6, available * 0.75)
+    return min(megabytes * 1e6, available * SEEN_SHARE)
 
 
 def first(name: str, megabytes: float) -> list[str]:
@@ -130,55 +152,126 @@ def _window(pick: random.Random, document: str, characters: int) -> str:
     return document[start : start + characters]
 
 
-def _take(documents: Iterator[str], bytes_max: float) -> list[str]:
+def _take(documents: Iterable[str], bytes_max: float) -> list[str]:
     taken: list[str] = []
     size = 0
-    while size < bytes_max and (document := next(documents, None)) is not None:
+    rest = iter(documents)
+    while size < bytes_max and (document := next(rest, None)) is not None:
         taken.append(document)
         size += len(document.encode())
     return taken
 
 
 def _documents(name: str) -> tuple[str, Iterable[str]]:
-    packed = sorted((data_folder() / "corpus").glob("*.jsonl.xz"))
-    if name == EVERYTHING and packed:
-        return "shared data, all corpora", itertools.chain.from_iterable(map(_unpack, packed))
-    for path in packed:
-        if path.name == f"{name}.jsonl.xz":
-            return "shared data", _unpack(path)
-    prose, code = ("*.md", "*.rst", "*.txt", "METADATA"), ("*.py",)
-    if name == "en":
-        return "documents of installed packages", _installed(prose)
-    if name == "code":
-        return "sources of installed packages", _installed(code)
+    files = packed()
+    if name == EVERYTHING and files:
+        return "shared data, all corpora", itertools.chain.from_iterable(
+            map(unpack, files.values())
+        )
     if name in ("mix", EVERYTHING):
-        both = itertools.zip_longest(_installed(prose), _installed(code))
-        documents = (d for pair in both for d in pair if d is not None)
-        return "documents and sources of installed packages", documents
-    return "none on this machine", ()
+        return _mix()
+    base = name.removesuffix(REAL)
+    parts = [_real(base)]
+    if name in CONTEXTS and parts[0].documents:
+        parts.append(_generated(name, parts[0]))
+    if name == "code" and files:
+        known = set(parts[0].documents)
+        more = (d for d in installed(SOURCES) if d not in known)
+        missing = CORPUS_BYTES - parts[0].size
+        parts.append(Part("sources of installed packages", _take(more, missing)))
+    return _listed(parts), _spread(parts)
 
 
-def _unpack(path: Path) -> Iterator[str]:
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)["text"]
+def _real(name: str) -> Part:
+    """All packed documents of a kind, or what is installed."""
+    files = packed()
+    if name in ("en", "code") and name in files:
+        own = [files[n] for n in (name, f"{name}_c") if n in files]
+        mixed = (d for d in unpack(files["mix"]) if kind(d) == name) if "mix" in files else ()
+        every = itertools.chain(*map(unpack, own), mixed)
+        return Part("shared data", _take(dict.fromkeys(every), CORPUS_BYTES))
+    if name in files:
+        return Part("shared data", _take(unpack(files[name]), CORPUS_BYTES))
+    if name == "en":
+        return Part("documents of installed packages", _take(installed(PROSE), CORPUS_BYTES))
+    if name == "code":
+        return Part("sources of installed packages", _take(installed(SOURCES), CORPUS_BYTES))
+    return Part("none on this machine", [])
 
 
-def _installed(patterns: tuple[str, ...]) -> Iterator[str]:
-    paths = sysconfig.get_paths()
-    folders = [Path(paths["purelib"]), Path(paths["stdlib"])]
-    size = 0
-    seen: set[Path] = set()
-    for path in (p for f in folders for g in patterns for p in sorted(f.rglob(g))):
-        if path in seen or not path.is_file():
+def _generated(name: str, real: Part) -> Part:
+    import generated  # with numpy, which a measurement may not load before it limits the threads
+
+    missing = CORPUS_BYTES - real.size
+    if missing <= 0:
+        return Part("generated", [])
+    model = generated.Model(_take(real.documents, MODEL_BYTES_MAX), CONTEXTS[name])
+    # A little more is asked for: what the walks give differs by some per cent.
+    return Part("generated", _take(model.documents(1.05 * missing), missing))
+
+
+def _mix() -> tuple[str, Iterable[str]]:
+    """The packed mix, and then documents of the other corpora with the same shares."""
+    files = packed()
+    if "mix" not in files:
+        halves = [_take(installed(patterns), CORPUS_BYTES / 2) for patterns in (PROSE, SOURCES)]
+        parts = [Part("documents and sources of installed packages", d) for d in halves]
+        return _listed(parts), _spread(parts)
+    mix = Part("shared data", _take(unpack(files["mix"]), CORPUS_BYTES))
+    known = set(mix.documents)
+    others = [n for n in files if n not in ("mix", "en", "code")]
+    missing = max(CORPUS_BYTES - mix.size, 0.0)
+    shares = {"en": 0.6, "code": 0.2, **dict.fromkeys(others, 0.2 / max(len(others), 1))}
+    more = [
+        Part("the other corpora", _take((d for d in unpack(files[n]) if d not in known), size))
+        for n, size in ((n, share * missing) for n, share in shares.items() if n in files)
+    ]
+    return _listed([mix, *more]), [*mix.documents, *_spread(more)]
+
+
+def _listed(parts: list[Part]) -> str:
+    """What a text is made of, with the megabytes of each origin where there are several."""
+    sizes: dict[str, float] = {}
+    for part in parts:
+        sizes[part.source] = sizes.get(part.source, 0.0) + part.size / 1e6
+    if len(sizes) == 1:
+        return next(iter(sizes))
+    return ", ".join(f"{source} {size:.1f} MB" for source, size in sizes.items() if size)
+
+
+def _spread(parts: list[Part]) -> Iterator[str]:
+    """The documents of all parts, each part evenly from the beginning to the end."""
+    return (document for _, document in heapq.merge(*map(_placed, parts), key=lambda x: x[0]))
+
+
+def _placed(part: Part) -> Iterator[tuple[float, str]]:
+    total, at = part.size, 0
+    for document in part.documents:
+        yield at / total, document
+        at += len(document.encode())
+
+
+def main(*names: str) -> None:
+    import generated
+
+    from tokenmill import Tokenizer
+
+    encode = Tokenizer.load("o200k_base").encode
+    for name in names or (*CORPORA, *REAL_CORPORA):
+        info = prepare(name)
+        print(f"{name}: {info['bytes']} bytes, {info['documents']} documents: {info['source']}")
+        if name not in CONTEXTS or not info["bytes"]:
             continue
-        seen.add(path)
-        try:
-            document = path.read_text("utf-8")
-        except (UnicodeDecodeError, OSError):
-            continue
-        size += len(document.encode())
-        if size > INSTALLED_BYTES_MAX:
-            return
-        if document:
-            yield document
+        prepare(name + REAL)
+        known = set(stream(name + REAL))
+        real = Part("real", first(name + REAL, MODEL_BYTES_MAX / 1e6))
+        new = Part("generated", _take((d for d in stream(name) if d not in known), real.size))
+        for part in (real, new):
+            shown = generated.figures(part.documents, encode).items()
+            print(
+                f"{part.source:>10}: " + ", ".join(f"{what} {value:.4g}" for what, value in shown)
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 # isort: split
-from corpora import CORPORA
+from corpora import CORPORA, REAL_CORPORA
 from goals import GOALS, RIVAL, VOCABULARIES, Outcome
 from markdown import table
 
@@ -18,38 +18,70 @@ Groups = dict[str, list[Outcome]]
 
 MET, UNMET, ABSENT = "✓", "✗", "–"
 COLUMNS_MIN = 110  # of a terminal: a table that wraps its titles is hard to read
+REAL_CAPTION = (
+    "On the real documents alone, without generated ones: shorter texts, so that what a first pass "
+    "sets up weighs more, and every cache holds them in later passes."
+)
 PER_CORPUS = {goal.title for goal in GOALS if len(goal.bars) > 1}
 
 
-def full(outcomes: list[Outcome]) -> str:
+def full(outcomes: list[Outcome], real: list[Outcome]) -> str:
     """What bench/results/encode.md shows: every figure, then what is not met."""
     tables = [table(lines, "---") for lines in (corpus_lines(outcomes), other_lines(outcomes))]
-    return "\n\n".join([verdict(outcomes), *tables, unmet_text(outcomes)])
+    return "\n\n".join(
+        [
+            verdict(outcomes),
+            *tables,
+            *real_part(real, corpus_lines(real, REAL_CORPORA)),
+            unmet_text(outcomes),
+        ]
+    )
 
 
-def short(outcomes: list[Outcome]) -> str:
+def short(outcomes: list[Outcome], real: list[Outcome]) -> str:
     """What other documents show: the worst of the vocabularies for each goal."""
-    lines = [["", *CORPORA]]
-    others: list[str] = []
-    for title, found in grouped(outcomes, "goal").items():
-        cells = [f"{cell(worst(x))} ({bar(x[0])})" for x in grouped(found, "corpus").values()]
-        if title in PER_CORPUS:
-            lines.append([title, *cells])
-        else:
-            others.append(f"{title} {cells[0]}")
+    lines = [["", *CORPORA], *worst_lines(outcomes)]
+    others = [
+        f"{title} {judged_cell(found)}"
+        for title, found in grouped(outcomes, "goal").items()
+        if title not in PER_CORPUS
+    ]
     worst_of = f"the worst of {', '.join(f'`{v}`' for v in VOCABULARIES)}, one thread"
     caption = f"{verdict(outcomes)} Ratios to {RIVAL}, {worst_of} (and the goal):"
-    return "\n\n".join([caption, table(lines, "---"), f"Also: {'; '.join(others)}."])
+    also = f"Also: {'; '.join(others)}."
+    extra = real_part(real, [["", *REAL_CORPORA], *worst_lines(real)])
+    return "\n\n".join([caption, table(lines, "---"), also, *extra])
 
 
-def print_measured(outcomes: list[Outcome]) -> None:
+def worst_lines(outcomes: list[Outcome]) -> Lines:
+    """A line for each goal with a bar for each corpus."""
+    return [
+        [title, *(judged_cell(x) for x in grouped(found, "corpus").values())]
+        for title, found in grouped(outcomes, "goal").items()
+        if title in PER_CORPUS
+    ]
+
+
+def real_part(real: list[Outcome], lines: Lines) -> list[str]:
+    """The table of the real documents alone, where they were measured."""
+    if not any("value" in outcome for outcome in real):
+        return []
+    return [f"{REAL_CAPTION} Beside the same bars, not counted:", table(lines, "---")]
+
+
+def print_measured(outcomes: list[Outcome], real: list[Outcome]) -> None:
     """The goals for which something was measured, on the terminal."""
     from rich.console import Console
     from rich.table import Table
 
     tried = [o for o in outcomes if o.get("why") != "not measured"]
     console = Console(highlight=False, width=max(Console().width, COLUMNS_MIN))
-    for head, *body in (corpus_lines(tried), other_lines(tried)):
+    tried_real = [o for o in real if o.get("why") != "not measured"]
+    for head, *body in (
+        corpus_lines(tried),
+        other_lines(tried),
+        corpus_lines(tried_real, REAL_CORPORA),
+    ):
         shown = Table(*head)
         for line in body:
             shown.add_row(*map(coloured, line))
@@ -60,16 +92,16 @@ def print_measured(outcomes: list[Outcome]) -> None:
         console.print(f"{ABSENT} {'; '.join(grouped(found, 'goal'))}: {why}", markup=False)
 
 
-def corpus_lines(outcomes: list[Outcome]) -> Lines:
+def corpus_lines(outcomes: list[Outcome], names: Iterable[str] = CORPORA) -> Lines:
     """The goals with a bar for each corpus: the bars, and below them a line a vocabulary."""
-    lines = [["goal", "", *CORPORA]]
+    lines = [["goal", "", *names]]
     for title, found in grouped(outcomes, "goal").items():
         if title in PER_CORPUS:
             bars = {o["corpus"]: bar(o) for o in found}
-            lines.append([title, "", *(bars.get(corpus, "") for corpus in CORPORA)])
+            lines.append([title, "", *(bars.get(corpus, "") for corpus in names)])
             for vocabulary, some in grouped(found, "vocabulary").items():
                 cells = {o["corpus"]: cell(o) for o in some}
-                lines.append(["", vocabulary, *(cells.get(corpus, "") for corpus in CORPORA)])
+                lines.append(["", vocabulary, *(cells.get(corpus, "") for corpus in names)])
     return lines
 
 
@@ -120,6 +152,10 @@ def cell(outcome: Outcome) -> str:
     if "value" not in outcome:
         return ABSENT
     return f"{figure(outcome['value'])} {MET if outcome['met'] else UNMET}"
+
+
+def judged_cell(outcomes: list[Outcome]) -> str:
+    return f"{cell(worst(outcomes))} ({bar(outcomes[0])})"
 
 
 def bar(outcome: Outcome) -> str:

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("--corpus", default="mix", help="check: several, with commas")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--megabytes", type=float, default=40.0)
+    parser.add_argument("--megabytes", type=float, default=corpora.MEGABYTES)
     args = parser.parse_args()
     limit_threads(args.threads)
 
@@ -92,7 +92,7 @@ def run(system: Any, args: argparse.Namespace) -> dict[str, Any]:
     if args.job == "check":
         return result | check(system, v, args.corpus.split(","), args.threads)
     if args.job == "reference":
-        return result | reference(system, args.corpus, args.megabytes)
+        return result | reference(system, args.corpus, args.megabytes, args.threads)
     if args.job == "latency":
         return result | measure_latency(system, args.corpus)
     return result | measure_speed(system, args)

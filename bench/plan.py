@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 # isort: split
 import goals
-from corpora import CORPORA, EVERYTHING
+from corpora import CORPORA, EVERYTHING, REAL_CORPORA
 from jobs import BATCH_JOBS, MEASURED_JOBS, MEMORY_JOBS, Cell
 
 # None of them was the best in any cell while all were measured in all; they would add only time.
@@ -79,7 +79,7 @@ def _comparison(settings: Settings) -> list[Cell]:
     first, *others = settings.vocabularies
     middle = settings.middle
     thread_counts = sorted({1, settings.cores})
-    cells = [Cell(first, "array", corpus, 1) for corpus in settings.corpora]
+    cells = [Cell(first, "array", corpus, 1) for corpus in settings.corpora if corpus in CORPORA]
     cells += [Cell(first, job, middle, 1) for job in ("list", "count", "latency")]
     cells += [Cell(first, job, middle, n) for job in BATCH_JOBS for n in thread_counts]
     cells += [Cell(v, "array", middle, 1) for v in others]
@@ -113,7 +113,7 @@ def _ordered(settings: Settings, systems: dict[str, int]) -> list[str]:
 
 
 def _place(settings: Settings, cell: Cell) -> tuple[int, ...]:
-    corpora = ["", *CORPORA, EVERYTHING]
+    corpora = ["", *CORPORA, *REAL_CORPORA, EVERYTHING]
     return (
         settings.vocabularies.index(cell.vocabulary),
         corpora.index(cell.corpus),

@@ -11,7 +11,7 @@ from typing import Any
 
 # isort: split
 import corpora
-from machine import without_folders
+from machine import core_count, without_folders
 from systems import SIDE_FOLDER
 
 HERE = Path(__file__).resolve().parent
@@ -46,7 +46,9 @@ def reference(vocabulary: str, corpus: str, megabytes: float) -> Result:
     known: dict[str, Result] = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
     key = f"{vocabulary} {corpus} {corpora.prepare(corpus)['digest']} {megabytes}"
     if key not in known:
-        known[key] = measure("tiktoken", vocabulary, "reference", corpus, 1, megabytes)
+        # Not timed, so on all cores.
+        threads = core_count()
+        known[key] = measure("tiktoken", vocabulary, "reference", corpus, threads, megabytes)
         if known[key]["status"] != "ok":
             sys.exit(f"tiktoken gives no reference ids: {known[key]['status']}")
         REFERENCES.write_text(json.dumps(known))

@@ -50,10 +50,12 @@ def main() -> None:
         where = f"what was measured is in {without_folders(sweep.path)}"
         sys.exit(f"\nstopped; {where if sweep.samples else 'nothing written'}")
     if args.goals:
-        goal_tables.print_measured(goals.judge(sweep.rows()))
+        rows = sweep.rows()
+        goal_tables.print_measured(goals.judge(rows), goals.judge(rows, goals.REAL_GOALS))
 
 
 def arguments() -> argparse.Namespace:
+    texts = (*corpora.CORPORA, *corpora.REAL_CORPORA)
     parser = argparse.ArgumentParser(description="Measures every system, interleaved.")
     parser.add_argument("--quick", action="store_true", help="tiny texts, one round")
     parser.add_argument(
@@ -64,9 +66,7 @@ def arguments() -> argparse.Namespace:
         "--vocabularies", "--vocabulary", help="with commas; the first one gets all jobs"
     )
     parser.add_argument("--jobs", "--job", help=f"with commas, of: {', '.join(MEASURED_JOBS)}")
-    parser.add_argument(
-        "--corpora", "--corpus", help=f"with commas, of: {', '.join(corpora.CORPORA)}"
-    )
+    parser.add_argument("--corpora", "--corpus", help=f"with commas, of: {', '.join(texts)}")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--megabytes", type=float, help="text of a measurement, default 40")
     parser.add_argument(
@@ -89,7 +89,8 @@ def choose(args: argparse.Namespace) -> Settings:
     if args.goals:
         systems = [goals.OURS, goals.RIVAL]
     rounds = args.rounds or (1 if quick or args.goals else 3)
-    megabytes = args.megabytes or (0.2 if quick else 40.0)
+    megabytes = args.megabytes or (0.2 if quick else corpora.MEGABYTES)
+    texts = (*corpora.CORPORA, *corpora.REAL_CORPORA)
     named = args.systems is not None  # who is named gets every cell, in every round
     return Settings(
         systems=names(args.systems, SYSTEMS, systems),
@@ -100,7 +101,7 @@ def choose(args: argparse.Namespace) -> Settings:
         ]
         or (["o200k_base"] if quick else ["o200k_base", "cl100k_base", "r50k_base"]),
         jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS)),
-        corpora=names(args.corpora, corpora.CORPORA, ["mix"] if quick else list(corpora.CORPORA)),
+        corpora=names(args.corpora, texts, ["mix"] if quick else list(texts)),
         rounds=rounds,
         peer_rounds=rounds if named else min(rounds, PEER_ROUNDS_MAX),
         megabytes=megabytes,

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora import CACHE, data_folder
+from corpora import CACHE
+from documents import data_folder
 
 FOLDER = CACHE / "vocabularies"
 

@@ -6,9 +6,14 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
+import corpora  # noqa: E402
+import documents  # noqa: E402
+import generated  # noqa: E402
 import goal_tables  # noqa: E402
 import goals  # noqa: E402
 from jobs import Cell  # noqa: E402
@@ -83,3 +88,77 @@ def test_goal_without_a_figure_is_not_met_and_says_why():
     assert found["why"] == "gigatoken: ids differ"
     assert not found["met"]
     assert "gigatoken: ids differ" in goal_tables.unmet_text([found])
+
+
+PARAGRAPHS = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+
+
+def test_generated_documents_are_new_and_the_same_each_time():
+    model = generated.Model(PARAGRAPHS, 3)
+    documents = list(model.documents(200_000))
+    assert documents == list(generated.Model(PARAGRAPHS, 3).documents(200_000))
+    assert documents != list(model.documents(200_000, seed=1))
+    assert sum(len(d.encode()) for d in documents) == pytest.approx(200_000, rel=0.1)
+    assert set("".join(documents)) <= set("".join(PARAGRAPHS))
+    assert len(set(documents) - set(PARAGRAPHS)) > 100
+
+
+def test_generated_documents_resemble_the_real_ones():
+    header = (ROOT / "tests" / "data" / "code" / "sqlite3.h").read_text(encoding="utf-8")
+    real = header.split("\n\n")
+    made = generated.Model(real, 6).documents(len(header))
+    found = generated.figures(list(made), str.split)
+    for name, value in generated.figures(real, str.split).items():
+        assert found[name] == pytest.approx(value, rel=0.1), name
+
+
+def test_kind_tells_english_and_code_and_others_apart():
+    assert (
+        documents.kind("The mill is on the bank of a river, and was built for the grain.") == "en"
+    )
+    assert documents.kind("def f(x):\n    return {'a': x[0], 'b': g(x)}\n") == "code"
+    assert documents.kind("Die Mühle steht am Ufer des Flusses und wurde für das Korn gebaut.") == (
+        "other"
+    )
+    assert documents.kind("谷物在磨坊里磨成面粉。") == "other"
+    assert documents.kind("") == "other"
+
+
+def test_parts_of_a_text_are_spread_evenly():
+    parts = [corpora.Part("a", ["a" * 10] * 30), corpora.Part("b", ["b" * 100])]
+    parts.append(corpora.Part("none", []))
+    spread = list(corpora._spread([*parts, corpora.Part("c", ["c"] * 3)]))
+    assert [at for at, d in enumerate(spread) if d == "c"] == [2, 13, 24]
+    assert corpora._listed(parts) == "a 0.0 MB, b 0.0 MB"
+
+
+def test_texts_without_the_packed_data_are_installed_and_generated(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMILL_DATA", str(tmp_path))
+    monkeypatch.setattr(corpora, "FOLDER", tmp_path)
+    monkeypatch.setattr(corpora, "CORPUS_BYTES", 50_000)
+    monkeypatch.setattr(corpora, "installed", lambda patterns: iter([patterns[0] * 9_000]))
+    info = {name: corpora.prepare(name) for name in ("en", "en-real", "code", "mix", "zh")}
+    assert info["en"]["source"].startswith("documents of installed packages 0.0 MB, generated")
+    assert info["en"]["bytes"] >= 50_000 > info["en-real"]["bytes"] == len("*.md") * 9_000
+    assert info["mix"]["source"] == "documents and sources of installed packages"
+    assert info["zh"]["bytes"] == 0
+    assert corpora.prepare("en") == info["en"]
+    seen, unseen = (sum(map(len, x)) for x in vars(corpora.read("en", 0.001)).values())
+    assert seen >= 1_000
+    assert unseen >= 111
+    monkeypatch.setattr(corpora, "CORPUS_BYTES", 60_000)
+    assert corpora.prepare("en")["bytes"] >= 60_000  # what was made for another size is made anew
+
+
+def test_real_documents_alone_are_shown_but_not_counted():
+    rows = [
+        row(system, "array", "cold_mb_s", [speed], "zh-real")
+        for system, speed in (("tokenmill", 300.0), ("gigatoken", 10.0))
+    ]
+    counted, real = goals.judge(rows), goals.judge(rows, goals.REAL_GOALS)
+    assert not any("value" in outcome for outcome in counted)
+    assert [o["value"] for o in real if "value" in o] == [30.0]
+    shown = goal_tables.full(counted, real)
+    assert "30.0 ✓" in shown
+    assert "Goals met: 0 of 135; 135 have no figure." in shown
+    assert "-real" not in goal_tables.full(counted, goals.judge([], goals.REAL_GOALS))
