@@ -16,7 +16,10 @@ import documents  # noqa: E402
 import generated  # noqa: E402
 import goal_tables  # noqa: E402
 import goals  # noqa: E402
+import soak  # noqa: E402
 from jobs import Cell  # noqa: E402
+
+from tokenmill import Tokenizer  # noqa: E402
 
 
 def row(system, job, metric, samples, corpus="en", threads=1):
@@ -162,3 +165,38 @@ def test_real_documents_alone_are_shown_but_not_counted():
     assert "30.0 ✓" in shown
     assert "Goals met: 0 of 135; 135 have no figure." in shown
     assert "-real" not in goal_tables.full(counted, goals.judge([], goals.REAL_GOALS))
+
+
+def test_soak_text_is_ever_new_and_valid():
+    source = soak.Source(["grain and mill ", "谷物磨坊, สวัสดี 🌾"] * 200)
+    blocks = [source.block(40_000) for _ in range(3)]
+    assert all(b"".join(pieces).decode() for pieces in blocks)
+    assert sum(map(len, blocks[0])) == pytest.approx(40_000, rel=0.1)
+    words = [set(b"".join(pieces).split()) for pieces in blocks]
+    assert len(words[2] - words[1] - words[0]) > 100
+    again = soak.Source(["grain and mill ", "谷物磨坊, สวัสดี 🌾"] * 200)
+    assert again.block(40_000) == blocks[0]
+
+
+def test_soak_compares_every_call_with_the_oracle():
+    tokenizer = Tokenizer.load("r50k_base")
+    pieces = soak.Source(["grain and mill, 谷物磨坊"] * 200).block(20_000)
+    twin = lambda text: tokenizer.encode_with_offsets(text)[0]  # noqa: E731
+    for call, threads in soak.TURNS:
+        got = soak.CALLS[call](tokenizer, pieces, threads)
+        assert soak.is_right(call, got, pieces, twin), call
+        assert not soak.is_right(call, got, pieces, lambda text: [*twin(text), 0]), call
+
+
+def test_soak_fails_when_memory_grows_or_a_cache_is_too_large():
+    run = soak.Soak(Tokenizer.load("r50k_base"), soak.Source(["mill"]), len)
+    run.reports = [soak.Report(n, megabytes, 1.0, 1) for n, megabytes in enumerate((50, 90, 95))]
+    assert run.grown_mb == 5
+    assert list(run.failures(cache_mb=0.0)) == []
+    run.reports.append(soak.Report(3, 99.0, 1.0, 1))
+    assert "grew by 9.0 MB" in next(run.failures(cache_mb=0.0))
+    run.reports.clear()
+    run.wrong.append("block 25: count on 2 threads")
+    failures = list(run.failures(cache_mb=1e6))
+    assert failures[0] == "other ids than expected: block 25: count on 2 threads"
+    assert "the caches hold 1000000.0 MB; their limit is" in failures[1]
