@@ -1,8 +1,8 @@
 """Real documents, and generated ones where they end → the texts that every system encodes.
 
-A job is measured on 40 MB, and no text is repeated to get there: a cache would know it. What the
-packed corpora hold comes first, then more real documents, and for a language that has no more,
-generated ones; they are spread evenly, so that any part of a text is like the whole. `zh-real` and
+A job is measured on 40 MB, and no text is repeated to get there: a cache would know it. Where the
+packed corpora end, more real documents are taken, and for a language that has no more, generated
+ones; they are spread evenly, so that any part of a text is like the whole. `zh-real` and
 its like are the real documents alone. The results say what each text is made of.
 
     corpora.py [NAME…]        what each text holds, and how the generated ones resemble the real
@@ -41,7 +41,7 @@ CORPUS_BYTES = MEGABYTES * 1e6 / SEEN_SHARE
 MODEL_BYTES_MAX = 6e6  # of real text that the generated one is modelled on: 1 GB of memory
 # A character of Chinese or Japanese says as much as a few of an alphabet; with these the figures of
 # generated and real text are the closest.
-CONTEXTS = {"zh": 3, "ja": 3, "en": 6, "th": 6}
+CONTEXTS = {"zh": 3, "ja": 3, "th": 5, "en": 6}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def prepare(name: str) -> dict[str, object]:
     """Makes the document file of a corpus, once, and says what it holds."""
     path, info_path = FOLDER / f"{name}.jsonl", FOLDER / f"{name}.info.json"
     known: dict[str, object] = json.loads(info_path.read_text()) if info_path.exists() else {}
-    if known.get("wanted_bytes") == CORPUS_BYTES:
+    recipe = [CORPUS_BYTES, MODEL_BYTES_MAX, CONTEXTS.get(name)]
+    if known.get("recipe") == recipe:
         return known
     FOLDER.mkdir(parents=True, exist_ok=True)
     source, documents = _documents(name)
@@ -82,7 +83,7 @@ def prepare(name: str) -> dict[str, object]:
         "documents": count,
         "bytes": size,
         "digest": digest.hexdigest(),
-        "wanted_bytes": CORPUS_BYTES,
+        "recipe": recipe,
     }
     info_path.write_text(json.dumps(info))
     return info
