@@ -7,9 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 
-pub const r50k = @import("pretokens/r50k.zig");
-pub const cl100k = @import("pretokens/cl100k.zig");
-pub const o200k = @import("pretokens/o200k.zig");
+const schemes = @import("pretokens/schemes.zig");
 const runs = @import("pretokens/runs.zig");
 pub const Known = runs.Known;
 pub const blocks = @import("pretokens/blocks.zig");
@@ -22,13 +20,18 @@ pub const Matcher = @import("pretokens/matcher.zig").Matcher;
 
 pub const Span = struct { start: usize, end: usize };
 
-pub const Scheme = union(enum) {
+pub const Scheme = union(Tag) {
     r50k,
     cl100k,
+    llama3,
+    nanochat,
+    qwen2,
+    qwen35,
     o200k,
+    tekken,
     program: Program,
 
-    pub const Tag = std.meta.Tag(Scheme);
+    pub const Tag = schemes.Tag;
 
     pub fn deinit(self: *Scheme, gpa: Allocator) void {
         switch (self.*) {
@@ -38,22 +41,30 @@ pub const Scheme = union(enum) {
     }
 };
 
-/// The hand-written scanner of a scheme: `next(text, start)` is where the pretoken ends.
-pub fn Scanner(comptime tag: Scheme.Tag) type {
-    return switch (tag) {
-        .r50k => r50k,
-        .cl100k => cl100k,
-        .o200k => o200k,
+/// Where the pretoken that starts at `start` ends, which is below `text.len`, with a hand-written
+/// scanner. In a text that grows, `known` is what earlier scans know.
+pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*Known) usize {
+    return switch (scheme.*) {
         .program => unreachable,
+        inline else => |_, tag| Scanner(tag).next(text, start, known),
+    };
+}
+
+fn Scanner(comptime tag: Scheme.Tag) type {
+    return switch (schemes.familyOf(tag)) {
+        .r50k => @import("pretokens/r50k.zig"),
+        .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
+        .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
     };
 }
 
 /// One past the last byte on which the pretokens that a hand-written scanner finds up to `end`
-/// depend. It looks behind a pretoken at the rest of a run of white space, or of [U] where o200k
-/// gives one back, at one more character, and at a contraction.
+/// depend. It looks behind a pretoken at the rest of a run of white space, or of [U] where o200k's
+/// family gives one back, at one more character, and at a contraction.
 pub fn reachOf(scheme: *const Scheme, text: []const u8, end: usize, known: ?*Known) usize {
     const space_end = runs.runEnd(text, end, .space, known);
-    const run_end = if (scheme.* == .o200k) runs.runEnd(text, end, .upper, known) else end;
+    const gives_back = schemes.familyOf(scheme.*) == .o200k;
+    const run_end = if (gives_back) runs.runEnd(text, end, .upper, known) else end;
     return @max(space_end, run_end) + 8;
 }
 
@@ -92,7 +103,7 @@ pub const Pretokens = struct {
                 self.index = match.end;
                 return .{ .start = match.start, .end = match.end };
             },
-            inline else => |_, tag| self.index = Scanner(tag).next(self.text, start, null),
+            else => self.index = endFrom(self.scheme, self.text, start, null),
         }
         return .{ .start = start, .end = self.index };
     }
@@ -103,6 +114,10 @@ test {
     _ = @import("pretokens/matcher.zig");
     _ = @import("pretokens/known.zig");
 }
+
+const hand_written = [_]Scheme{
+    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken,
+};
 
 fn expectSweep(scheme: Scheme, text: []const u8) !void {
     var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text);
@@ -150,7 +165,7 @@ test "pretokens: the blocks split as the scalar twins do" {
             @memcpy(text[len..][0..part.len], part);
             len += part.len;
         }
-        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+        for (hand_written) |scheme| {
             if (!levels.use(random.random().enumValue(levels.Level))) continue;
             expectSweep(scheme, text[0..len]) catch |failure| {
                 std.debug.print("{s}: {any} {f}\n", .{
@@ -179,7 +194,7 @@ test "pretokens: what lies behind the reach changes nothing before it" {
                 len += fits.len;
             }
         }
-        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+        for (hand_written) |scheme| {
             var pretokens: Pretokens = .init(std.testing.allocator, &scheme, &texts[0]);
             var end: usize = 0;
             for (0..1 + random.random().uintLessThan(usize, 8)) |_| {
@@ -224,6 +239,31 @@ test "pretokens: the schemes split one text as their patterns do" {
     });
 }
 
+test "pretokens: schemes of one family differ in numbers, marks, contractions and at the end" {
+    const text = "a'S 1234!!\u{301}B \n ";
+    try expectPretokens(.cl100k, text, &.{
+        "a", "'S", " ", "123", "4", "!!\u{301}", "B", " \n ",
+    });
+    try expectPretokens(.llama3, text, &.{
+        "a", "'S", " ", "123", "4", "!!\u{301}", "B", " \n", " ",
+    });
+    try expectPretokens(.nanochat, text, &.{
+        "a", "'S", " ", "12", "34", "!!\u{301}", "B", " \n", " ",
+    });
+    try expectPretokens(.qwen2, text, &.{
+        "a", "'S", " ", "1", "2", "3", "4", "!!\u{301}", "B", " \n", " ",
+    });
+    try expectPretokens(.qwen35, text, &.{
+        "a", "'S", " ", "1", "2", "3", "4", "!!", "\u{301}B", " \n", " ",
+    });
+    try expectPretokens(.o200k, text, &.{
+        "a'S", " ", "123", "4", "!!\u{301}", "B", " \n", " ",
+    });
+    try expectPretokens(.tekken, text, &.{
+        "a", "'S", " ", "1", "2", "3", "4", "!!\u{301}", "B", " \n", " ",
+    });
+}
+
 test "pretokens: concatenation restores any bytes" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const alphabet = "aB 's\n\r1!/\xc5\xbf\xcc\x81\xe4\xbd\xa0\xff\xf0\x9f\x99\x82\t";
@@ -233,7 +273,7 @@ test "pretokens: concatenation restores any bytes" {
         for (text[0..len]) |*byte| {
             byte.* = alphabet[random.random().uintLessThan(usize, alphabet.len)];
         }
-        for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+        for (hand_written) |scheme| {
             var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text[0..len]);
             var end: usize = 0;
             while (try pretokens.next()) |span| {

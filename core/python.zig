@@ -83,8 +83,11 @@ fn schemeFrom(module: *Object, object: *Object) ?pretokens.Scheme {
             return null;
         } };
     }
-    inline for (.{ "r50k", "cl100k", "o200k" }) |name| {
-        if (std.mem.eql(u8, text.bytes, name)) return @unionInit(pretokens.Scheme, name, {});
+    inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
+        const name = @tagName(tag);
+        if (tag != .program and std.mem.eql(u8, text.bytes, name)) {
+            return @unionInit(pretokens.Scheme, name, {});
+        }
     }
     const name = text.bytes[0..@min(text.bytes.len, 80)];
     _ = core.fail(api.valueError(), "no scheme is called '{s}'", .{name});

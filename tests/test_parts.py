@@ -10,6 +10,7 @@ import pytest
 from conftest import FIXTURES, SEED, each_pattern
 
 from tokenmill import Tokenizer
+from tokenmill.schemes import PATTERNS
 
 LONG = 1_200_000
 THREADS = (2, 5)
@@ -32,8 +33,8 @@ def test_hard_inputs_of_any_kind(tokenizers, name, file):
     same(tokenizers[name], HARD[file])
 
 
-@each_pattern
-def test_texts_in_which_runs_of_every_kind_meet_the_cuts(tokenizers, name):
+@pytest.mark.parametrize("scheme", PATTERNS)
+def test_texts_in_which_runs_of_every_kind_meet_the_cuts(rank_files, scheme):
     rng = random.Random(SEED)
     kinds = [
         " ",
@@ -51,13 +52,14 @@ def test_texts_in_which_runs_of_every_kind_meet_the_cuts(tokenizers, name):
         "é",
         "🙂",
         "ก็",
+        "!\u0301",
     ]
     runs = []
     while sum(map(len, runs)) < LONG:
         length = int(10 ** rng.uniform(0, 5.3))
         kind = rng.choice(kinds)
         runs.append(kind * (length // len(kind) + 1))
-    same(tokenizers[name], "".join(runs))
+    same(Tokenizer.load(rank_files["o200k_base"], pattern=scheme), "".join(runs))
 
 
 @each_pattern

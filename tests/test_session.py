@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tokenmill
-from tokenmill import Tokenizer
+from tokenmill import Tokenizer, schemes
 from tokenmill.errors import MissingByteError, UnknownSpecialError
 
 # Look-ahead and look-behind, the end of the text, text that is left out, all of it as one pretoken.
@@ -34,9 +34,9 @@ each_kind = pytest.mark.parametrize("specials", [False, True, {"<|a|>", "é中"}
 
 @pytest.fixture(scope="session")
 def patterned(rank_files) -> list[Tokenizer]:
-    """A tokenizer for each pattern, and for each of OpenAI's, all with specials that overlap."""
+    """A tokenizer for each pattern, and for each scheme, all with specials that overlap."""
     path = rank_files["r50k_base"]
-    names = [*PATTERNS, "r50k", "cl100k", "o200k"]
+    names = [*PATTERNS, *schemes.PATTERNS]
     return [Tokenizer.load(path, pattern=name, specials=SPECIALS) for name in names]
 
 
@@ -127,6 +127,15 @@ def test_every_change_of_fragments_is_exact(tokenizer, pairs_file):
     pairs = Tokenizer.load(pairs_file, pattern=tokenizer.pattern)
     change_at_random(pairs, fragments, False, rng, 1500)
     change_at_random(pairs, [bytes([byte]) for byte in range(256)], False, rng, 1500)
+
+
+@pytest.mark.parametrize("scheme", schemes.PATTERNS)
+def test_every_change_is_exact_in_every_scheme(pairs_file, scheme):
+    rng = random.Random(SEED)
+    tokenizer = Tokenizer.load(pairs_file, pattern=scheme)
+    pieces = ["a", "B", " ", "\n", "  ", "1", "'", "ll", "!", "/", "中", "\u0301", "ſ"]
+    change_at_random(tokenizer, pieces, False, rng, 400)
+    change_at_random(tokenizer, [piece.encode() for piece in pieces], False, rng, 400)
 
 
 @settings(max_examples=200)

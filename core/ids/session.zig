@@ -434,7 +434,8 @@ test "session: after any change the ids are those of the whole text" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     for (0..30) |round| {
-        var tokenizer = try randomTokenizer(random, if (round % 2 == 0) .r50k else .o200k);
+        const schemes = [_]pretokens.Scheme{ .r50k, .o200k, .llama3, .tekken, .qwen35 };
+        var tokenizer = try randomTokenizer(random, schemes[round % schemes.len]);
         defer tokenizer.deinit(gpa);
         var encoder: ids.Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();

@@ -20,7 +20,8 @@ const margin = 8;
 /// A shorter run is scanned faster than it is remembered.
 const len_min = 256;
 
-pub const Kind = enum { letter, number, other, space, upper, lower, newline };
+/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark.
+pub const Kind = enum { letter, number, other, marked, unmarked, space, upper, lower, newline };
 
 /// Where a run ends, and where the last of its characters ends that has the mark of its kind (0
 /// when none has): a newline among white space, [L] among [U].

@@ -7,24 +7,29 @@
 const std = @import("std");
 const builtin = @import("builtin");
 const blocks = @import("blocks.zig");
+const schemes = @import("schemes.zig");
 
 const Ends = *[blocks.ends_max]u32;
 const Filled = blocks.Filled;
 pub const Fill = fn ([*]const u8, u32, bool, Ends, Filled) callconv(.c) Filled;
 
-/// The scanners of one level.
-pub const Scanners = extern struct {
-    r50k: *const Fill,
-    cl100k: *const Fill,
-    o200k: *const Fill,
-};
+/// The scanners of one level, by the tags of their schemes, of which `program` is the last.
+pub const Scanners = [@intFromEnum(schemes.Tag.program)]*const Fill;
 
 /// What this compilation makes of them.
-pub const compiled: Scanners = .{
-    .r50k = fillOf(@import("blocks/r50k.zig")),
-    .cl100k = fillOf(@import("blocks/cl100k.zig")),
-    .o200k = fillOf(@import("blocks/o200k.zig")),
+pub const compiled: Scanners = blk: {
+    var scanners_: Scanners = undefined;
+    for (&scanners_, 0..) |*scanner, tag| scanner.* = fillOf(Blocks(@enumFromInt(tag)));
+    break :blk scanners_;
 };
+
+fn Blocks(comptime tag: schemes.Tag) type {
+    return switch (schemes.familyOf(tag)) {
+        .r50k => @import("blocks/r50k.zig"),
+        .cl100k => |own| @import("blocks/cl100k.zig").Scheme(own.numbers_max, own.has_marks),
+        .o200k => |own| @import("blocks/o200k.zig").Scheme(own),
+    };
+}
 
 fn fillOf(comptime Scheme: type) *const Fill {
     return &struct {

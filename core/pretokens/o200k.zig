@@ -1,29 +1,31 @@
-//! Text → pretokens of o200k_base and o200k_harmony.
-//!
-//!     [^\r\n\p{L}\p{N}]?[U]*[L]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
-//!     |[^\r\n\p{L}\p{N}]?[U]+[L]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
-//!     |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-//!     where [U] = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [L] = [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+//! Text → pretokens of o200k_base, o200k_harmony, Llama 4 and tekken; the patterns are in
+//! schemes.zig, where [U] = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [L] = [\p{Ll}\p{Lm}\p{Lo}\p{M}].
 //!
 //! Characters in both U and L (other letters, modifiers, marks) are what makes this one hard: the
 //! greedy [U]* gives back one of them when no pure [L] follows.
 
 const runs = @import("runs.zig");
+const Options = @import("schemes.zig").O200k;
 
-/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
-pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
-    const first = runs.step(text, start);
-    if (first.class.number) return runs.threeNumbersEnd(text, start);
-    const word = wordEnd(text, start, first, known);
-    if (word != 0) return word + runs.contractionLen(text, word, .insensitive);
-    if (!first.class.space) return otherEnd(text, first.end, known);
-    if (text[start] == ' ' and first.end < text.len) {
-        const second = runs.step(text, first.end);
-        if (runs.isOther(second.class)) return otherEnd(text, second.end, known);
-    }
-    const space = runs.Space.at(text, start, known);
-    if (space.newline_end != 0) return space.newline_end;
-    return space.endBeforeText(text, start);
+pub fn Scanner(comptime options: Options) type {
+    return struct {
+        /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+        pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
+            const first = runs.step(text, start);
+            if (first.class.number) return runs.numbersEnd(text, start, options.numbers_max);
+            const word = wordEnd(text, start, first, known);
+            if (word != 0 and !options.has_contractions) return word;
+            if (word != 0) return word + runs.contractionLen(text, word, .insensitive);
+            if (!first.class.space) return otherEnd(text, first.end, known);
+            if (text[start] == ' ' and first.end < text.len) {
+                const second = runs.step(text, first.end);
+                if (runs.isOther(second.class)) return otherEnd(text, second.end, known);
+            }
+            const space = runs.Space.at(text, start, known);
+            if (space.newline_end != 0) return space.newline_end;
+            return space.endBeforeText(text, start);
+        }
+    };
 }
 
 /// The two word alternatives in their order, each first with and then without a prefix; 0 when

@@ -33,7 +33,12 @@ pub fn isPrefix(class: Class) bool {
 }
 
 pub inline fn is(comptime kind: Kind, class: Class) bool {
-    return if (kind == .other) isOther(class) else @field(class, @tagName(kind));
+    return switch (kind) {
+        .other => isOther(class),
+        .marked => class.letter or class.mark,
+        .unmarked => isOther(class) and !class.mark,
+        else => @field(class, @tagName(kind)),
+    };
 }
 
 /// Where the run of characters of a kind ends; `index` itself if there is none. In a text that
@@ -54,10 +59,10 @@ pub inline fn runEnd(
     return end;
 }
 
-/// At most three numbers: \p{N}{1,3}.
-pub fn threeNumbersEnd(text: []const u8, index: usize) usize {
+/// At most so many numbers: \p{N}{1,3}, or fewer.
+pub fn numbersEnd(text: []const u8, index: usize, count_max: u2) usize {
     var end = index;
-    for (0..3) |_| {
+    for (0..count_max) |_| {
         if (end == text.len) break;
         const next = step(text, end);
         if (!next.class.number) break;

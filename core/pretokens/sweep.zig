@@ -92,24 +92,24 @@ pub const Sweep = struct {
         if (self.index >= self.text.len) return null;
         switch (self.scheme.*) {
             .program => return self.match(),
-            inline else => |_, tag| return self.scan(tag),
+            else => return self.scan(),
         }
     }
 
-    fn scan(self: *Sweep, comptime tag: pretokens.Scheme.Tag) Batch {
+    fn scan(self: *Sweep) Batch {
         const start = self.index;
         const left = self.text.len - start;
         const bytes = self.readable(start);
         const is_whole = left <= tail_len;
         const scanned: u32 = @intCast(if (is_whole) left else @min(left - tail_len, batch_len_max));
-        const fill = @field(levels.scanners(), @tagName(tag));
+        const fill = levels.scanners()[@intFromEnum(self.scheme.*)];
         var filled: blocks.Filled = .{};
         while (true) {
             filled = fill(bytes, scanned, is_whole, &self.ends, filled);
             if (!filled.hasRoom() or filled.end >= scanned) break;
             // What a block cannot tell, the scalar scanner can.
             const from = start + filled.end;
-            const end = pretokens.Scanner(tag).next(self.text, from, self.known);
+            const end = pretokens.endFrom(self.scheme, self.text, from, self.known);
             if (!isPlain(self.text[from..end]) or end - start > batch_len_max) {
                 if (filled.count != 0) break;
                 self.index = end;

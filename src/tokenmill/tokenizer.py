@@ -20,7 +20,7 @@ from tokenmill.files import write_whole
 from tokenmill.formats import ranks
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
-from tokenmill.schemes import pattern_of, scheme_of
+from tokenmill.schemes import PATTERNS, pattern_of, scheme_of
 from tokenmill.session import Session
 from tokenmill.stream_decoder import StreamDecoder
 from tokenmill.vocabularies import EMBEDDED, MODELS, find_embedded
@@ -118,7 +118,7 @@ class Tokenizer:
         if pattern is None:
             raise VocabularyError(
                 f"a rank file does not say how text is split before merging: load {path} with "
-                'pattern="…", a regular expression or one of "gpt2", "cl100k", "o200k"'
+                f'pattern="…", a regular expression or one of {", ".join(PATTERNS)}'
             )
         arrays = arguments.token_arrays(tokens, path)
         return cls._from_arrays(arrays, pattern, dict(specials), path.stem)

@@ -1,4 +1,4 @@
-"""Any pattern splits as in tiktoken and in regex: the general engine beside both.
+"""Any pattern splits as in tiktoken and in regex: our engines beside both.
 
 Most tests use a vocabulary whose ids show where pretokens begin and end.
 """
@@ -24,14 +24,19 @@ from tokenmill.errors import PatternError
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WHITE = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-# Patterns that models use, and one for each construct that the engine promises.
+# Patterns that models use, and one for each construct that the general engine promises. Those that
+# have a scanner run on it; tests/test_schemes.py compares each with the general engine.
 PATTERNS = {
     "gpt2_original": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "llama3": _CONTRACTION
     + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
     + _WHITE,
     "qwen2": _CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _WHITE,
-    "letters_with_marks": _CONTRACTION
+    "nanochat": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    "minbpe": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    "qwen35": _CONTRACTION
     + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|"
     + _WHITE,
     "tekken": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"

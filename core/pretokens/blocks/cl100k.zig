@@ -1,32 +1,37 @@
-//! Masks → starts of cl100k's pretokens.
+//! Masks → starts of pretokens of cl100k's family; the patterns are in ../schemes.zig.
 //!
-//!     '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+
-//!     |\s++$|\s*[\r\n]|\s+(?!\S)|\s
+//! Where the text ends in white space, no start there is certain: the scalar scanner knows whether
+//! the scheme has `\s++$`.
 
 const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const contractions = @import("contractions.zig");
 const shared = @import("shared.zig");
 
-pub const letters = .plain;
+pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
+    return struct {
+        /// With case, marks behind letters are letters, and any other mark ends the block.
+        pub const letters: masks_.Letters = if (has_marks) .cased else .plain;
 
-/// A bit where a pretoken starts; the first byte of the block starts one.
-pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
-    const taken = masks_.flood(m.newline & (m.other << 1), m.newline);
-    const other_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
-    const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
-        ~shared.afterSingle(ascii, m, other_starts);
-    var bits = word_starts | other_starts | shared.numbers(m.number) |
-        shared.spaces(m, taken);
-    var candidates = m.apostrophe & other_starts & (m.letter >> 1);
-    while (candidates != 0) : (candidates &= candidates - 1) {
-        const at: u6 = @intCast(@ctz(candidates));
-        bits = contractions.split(bits, text, at, .insensitive);
-    }
-    return bits;
-}
+        /// A bit where a pretoken starts; the first byte of the block starts one.
+        pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+            const taken = masks_.flood(m.newline & (m.other << 1), m.newline);
+            const other_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
+            const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
+                ~shared.afterSingle(ascii, m, other_starts);
+            var bits = word_starts | other_starts | shared.numbers(m.number, numbers_max) |
+                shared.spaces(m, taken);
+            var candidates = m.apostrophe & other_starts & (m.letter >> 1);
+            while (candidates != 0) : (candidates &= candidates - 1) {
+                const at: u6 = @intCast(@ctz(candidates));
+                bits = contractions.split(bits, text, at, .insensitive);
+            }
+            return bits;
+        }
 
-/// Every start is clear in this scheme.
-pub inline fn unclear(_: *const Masks) u64 {
-    return 0;
+        /// Every start is clear in this family.
+        pub inline fn unclear(_: *const Masks) u64 {
+            return 0;
+        }
+    };
 }

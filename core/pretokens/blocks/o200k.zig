@@ -1,4 +1,4 @@
-//! Masks → starts of o200k's pretokens; the pattern is in ../o200k.zig.
+//! Masks → starts of pretokens of o200k's family; the patterns are in ../schemes.zig.
 //!
 //! Inside a run of letters a word ends where a pure [L] is followed by a pure [U]. Letters in both
 //! sets decide nothing as long as no pure [U] follows them; where one does, the block ends.
@@ -7,26 +7,32 @@ const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const contractions = @import("contractions.zig");
 const shared = @import("shared.zig");
+const Options = @import("../schemes.zig").O200k;
 
-pub const letters = .cased;
+pub fn Scheme(comptime options: Options) type {
+    return struct {
+        pub const letters: masks_.Letters = .cased;
 
-/// A bit where a pretoken starts; the first byte of the block starts one.
-pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
-    const taken = masks_.flood(m.newline & (m.other << 1), m.newline | m.slash);
-    const other = m.other & ~taken;
-    const other_starts = other & ~(other << 1) & ~(m.blank << 1);
-    const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
-        ~shared.afterSingle(ascii, m, other_starts);
-    const bits = word_starts | (m.upper & m.lower << 1) | other_starts |
-        shared.numbers(m.number) | shared.spaces(m, taken);
-    const candidates = m.apostrophe & (m.letter << 1) & (m.letter >> 1);
-    return if (candidates == 0) bits else withSuffixes(bits, candidates, text);
-}
+        /// A bit where a pretoken starts; the first byte of the block starts one.
+        pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+            const taken = masks_.flood(m.newline & (m.other << 1), m.newline | m.slash);
+            const other = m.other & ~taken;
+            const other_starts = other & ~(other << 1) & ~(m.blank << 1);
+            const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
+                ~shared.afterSingle(ascii, m, other_starts);
+            const bits = word_starts | (m.upper & m.lower << 1) | other_starts |
+                shared.numbers(m.number, options.numbers_max) | shared.spaces(m, taken);
+            if (!options.has_contractions) return bits;
+            const candidates = m.apostrophe & (m.letter << 1) & (m.letter >> 1);
+            return if (candidates == 0) bits else withSuffixes(bits, candidates, text);
+        }
 
-/// Where a start is not known to be one or none: a pure [U] behind a letter in both sets.
-pub inline fn unclear(m: *const Masks) u64 {
-    const both = m.letter & ~(m.upper | m.lower);
-    return m.upper & both << 1;
+        /// Where a start is not known to be one or none: a pure [U] behind a letter in both sets.
+        pub inline fn unclear(m: *const Masks) u64 {
+            const both = m.letter & ~(m.upper | m.lower);
+            return m.upper & both << 1;
+        }
+    };
 }
 
 /// A contraction belongs to the word before it, but two of them in a row do not.

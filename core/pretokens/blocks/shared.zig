@@ -1,4 +1,4 @@
-//! What cl100k and o200k have in common, on masks.
+//! What the families of cl100k and o200k have in common, on masks.
 
 const Masks = @import("masks.zig").Masks;
 
@@ -11,13 +11,14 @@ pub inline fn afterSingle(comptime ascii: bool, m: *const Masks, run_starts: u64
     return after;
 }
 
-/// \p{N}{1,3}: every third of a run starts a pretoken.
-pub inline fn numbers(number: u64) u64 {
+/// \p{N}{1,3}: every third of a run starts a pretoken, or every second, or each.
+pub inline fn numbers(number: u64, comptime count_max: u2) u64 {
+    if (count_max == 1) return number;
     var chunk = number & ~(number << 1);
     var bits = chunk;
-    const long = number & number << 1 & number << 2;
+    const long = number & number << 1 & number << (count_max - 1);
     while (true) {
-        chunk = chunk << 3 & long;
+        chunk = chunk << count_max & long;
         if (chunk == 0) return bits;
         bits |= chunk;
     }
