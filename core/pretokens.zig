@@ -113,6 +113,8 @@ test {
     _ = @import("pretokens/program.zig");
     _ = @import("pretokens/matcher.zig");
     _ = @import("pretokens/known.zig");
+    _ = @import("pretokens/blocks/bytes.zig");
+    _ = @import("pretokens/blocks/pages.zig");
 }
 
 const hand_written = [_]Scheme{
@@ -138,6 +140,9 @@ fn expectSweep(scheme: Scheme, text: []const u8) !void {
             const piece = text[batch.start + start .. batch.start + end];
             try std.testing.expectEqualStrings(text[span.start..span.end], piece);
             try std.testing.expectEqualStrings(piece, batch.bytes[start..end]);
+            // Short ones are filled up with 0xFF.
+            const has_filler = std.mem.indexOfScalar(u8, piece, 0xFF) != null;
+            try std.testing.expect(piece.len > 16 or !has_filler);
             start = end;
         }
         try std.testing.expectEqual(batch.len, start);
@@ -174,6 +179,63 @@ test "pretokens: the blocks split as the scalar twins do" {
                 return failure;
             };
         }
+    }
+}
+
+/// Text of a few scripts: characters of the same pages, with what makes a difference among them.
+fn writeScripts(random: std.Random, text: []u8) []u8 {
+    const between = [_][]const u8{
+        " ",        "'",       "'s",      "a",    "B",        "\n",           "1",    "!",
+        "\u{301}",  "\u{e31}", "\u{661}", "\xe0", "\xed\xa0", "\xf4\x90\x80", "\x80", "/",
+        "\u{3000}", "\u{a0}",  "\xff",
+    };
+    // Of those that a scanner takes one by one, some at the end of what exists.
+    const rare_pages = [_]u21{ 0x80, 0xF900, 0x1D400, 0x1E900, 0x1F600, 0x20000, 0x10FFC0 };
+    var pages: [3]u21 = undefined;
+    for (&pages) |*page| page.* = switch (random.uintLessThan(u8, 4)) {
+        0 => rare_pages[random.uintLessThan(usize, rare_pages.len)],
+        1 => random.intRangeLessThan(u21, 2, 1024) << 6,
+        else => random.intRangeLessThan(u21, 2, 256) << 6,
+    };
+    // Only a few of a page, so that long words come up too.
+    var chars: [6]u21 = undefined;
+    for (&chars) |*char| char.* = pages[random.uintLessThan(usize, pages.len)] |
+        random.uintLessThan(u21, 64);
+    const between_share = random.uintLessThan(u8, 60);
+    var len: usize = 0;
+    while (text.len - len >= 4) {
+        if (random.uintLessThan(u8, 100) < between_share) {
+            const part = between[random.uintLessThan(usize, between.len)];
+            @memcpy(text[len..][0..part.len], part);
+            len += part.len;
+        } else {
+            const char = chars[random.uintLessThan(usize, chars.len)];
+            // A surrogate is three invalid bytes.
+            len += std.unicode.wtf8Encode(char, text[len..][0..4]) catch unreachable;
+        }
+    }
+    return text[0..len];
+}
+
+test "pretokens: the blocks split any script as the scalar twins do, wherever it is cut" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var buffer: [2000]u8 = undefined;
+    for (0..600) |round| {
+        const limit = random.intRangeAtMost(usize, 4, if (round % 10 == 0) buffer.len else 700);
+        const text = writeScripts(random, buffer[0..limit]);
+        // The tail is scanned in blocks too: cut off at each length, it ends in every place of one.
+        const cuts: usize = if (round % 50 == 0) @min(text.len, 140) else 1;
+        for (0..cuts) |cut| for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+            if (!levels.use(random.enumValue(levels.Level))) continue;
+            const part = text[0 .. text.len - cut];
+            expectSweep(scheme, part) catch |failure| {
+                std.debug.print("{s}: {any} {f}\n", .{
+                    @tagName(scheme), failure, std.ascii.hexEscape(part, .lower),
+                });
+                return failure;
+            };
+        };
     }
 }
 

@@ -25,9 +25,22 @@ def restored() -> Iterator[None]:
 
 
 def texts() -> list[bytes]:
-    """Fixtures, and the beginning of every hard input, which cuts some characters in two."""
+    """Fixtures, scripts, and the beginning of every hard input, which cuts some characters."""
     hard = [data.encode() if isinstance(data, str) else data for _, data in hard_inputs.files(3000)]
-    return [path.read_bytes()[:200_000] for path in FIXTURES] + [data[:20_000] for data in hard]
+    fixtures = [path.read_bytes()[:200_000] for path in FIXTURES]
+    return fixtures + scripts() + [data[:20_000] for data in hard]
+
+
+def scripts() -> list[bytes]:
+    """Every character of the first plane in order, and words of characters that are neighbours."""
+    chars = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
+    rng = random.Random(SEED)
+    words = []
+    for _ in range(5000):
+        page = rng.randrange(2, len(chars) >> 6) << 6
+        words.append("".join(rng.choices(chars[page : page + 64], k=rng.randrange(1, 40))))
+        words.append(rng.choice(["", " ", "'s", "!", "e", "E", "\u0301", "\n"]))
+    return ["".join(chars).encode(), "".join(words).encode()]
 
 
 def slow_ids(tokenizer: Tokenizer, text: bytes) -> list[int]:

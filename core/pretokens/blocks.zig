@@ -3,15 +3,19 @@
 //! A block starts where a pretoken starts, so nothing is carried from one to the next: what a
 //! pretoken is depends only on the text from its first byte on. From the starts in a block those
 //! are taken that no later byte can change, and the next block begins at the last of them. Where
-//! a block has no such start (a long pretoken, a rare character), the scalar scanner, which is
-//! also the twin that tests compare with, takes one pretoken.
+//! a block has no such start, it may be a long word, whose letters are followed from block to
+//! block; else the scalar scanner, which is also the twin that tests compare with, takes one
+//! pretoken.
 
-const std = @import("std");
+const unicode = @import("../unicode.zig");
 const masks_ = @import("blocks/masks.zig");
 const Masks = masks_.Masks;
 
 /// Bytes that are read from a block's start: the block, and a contraction behind its last byte.
 pub const reach = masks_.len + 4;
+
+/// Longer words are left to the scalar scanner, which knows how to follow one that grows.
+const word_len_max = 1024;
 
 /// How many ends there is room for.
 pub const ends_max = 512;
@@ -46,13 +50,21 @@ pub fn fill(
         if (left < masks_.len and (left == 0 or !is_whole)) break;
         const block = text + start;
         const count_in: u7 = @intCast(@min(left, masks_.len));
-        const sure = if (Masks.nonAscii(block, count_in) == 0) blk: {
+        const is_ascii = Masks.nonAscii(block, count_in) == 0;
+        const sure = if (is_ascii) blk: {
             const masks: Masks = .ofAscii(block, count_in, Scheme.letters);
             break :blk sureStarts(true, Scheme, block, &masks, left);
         } else multibyteStarts(Scheme, block, count_in, left);
-        if (sure == 0) break;
-        count += write(ends[count..], start, sure);
-        start += 63 - @as(u32, @clz(sure));
+        if (sure != 0) {
+            count += write(ends[count..], start, sure);
+            start += 63 - @as(u32, @clz(sure));
+            continue;
+        }
+        const word_len = if (is_ascii) 0 else wordLen(Scheme, block, left);
+        if (word_len == 0) break;
+        start += word_len;
+        ends[count] = start;
+        count += 1;
     }
     return .{ .count = count, .end = start };
 }
@@ -65,8 +77,35 @@ noinline fn multibyteStarts(
     left: u32,
 ) u64 {
     var masks: Masks = .ofAscii(block, count, Scheme.letters);
-    masks.addMultibyte(block, Scheme.letters);
+    masks.addMultibyte(block, false, Scheme.letters);
     return sureStarts(false, Scheme, block, &masks, left);
+}
+
+/// Length of the word that starts at `text`, where it is certain, or 0: letters up to something
+/// else, behind a first character that may be anything that the scheme lets stand before a word.
+/// Text without blanks has words that are longer than a block.
+noinline fn wordLen(comptime Scheme: type, text: [*]const u8, left: u32) u32 {
+    const first = unicode.decode(text[0..left], 0);
+    // A byte that no UTF-8 has wants a batch of its own.
+    if (first.code_point == unicode.replacement) return 0;
+    const class = unicode.class(first.code_point);
+    if (!class.letter and !Scheme.mayPrecedeWord(text[0], class)) return 0;
+    const letters_start: u32 = if (class.letter) 0 else first.len;
+    var at = letters_start;
+    while (at < word_len_max and at + masks_.len <= left) {
+        var masks: Masks = .ofAscii(text + at, masks_.len, Scheme.letters);
+        masks.addMultibyte(text + at, at != letters_start, Scheme.letters);
+        const run: u32 = @ctz(~Scheme.inWord(&masks));
+        // The masks may end at a cut character, but not at the first: what they end at there, a
+        // number, white space or an invalid byte, ends the word too.
+        if (run != 0 and run == masks.valid) {
+            at += run;
+            continue;
+        }
+        if (at + run == letters_start) return 0;
+        return if (Scheme.maybeInWord(&masks) >> @intCast(run) & 1 == 0) at + run else 0;
+    }
+    return 0;
 }
 
 /// The starts in a block that nothing behind it can change, but for the first; `left` bytes of the

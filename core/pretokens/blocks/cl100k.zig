@@ -3,6 +3,8 @@
 //! Where the text ends in white space, no start there is certain: the scalar scanner knows whether
 //! the scheme has `\s++$`.
 
+const unicode = @import("../../unicode.zig");
+const runs = @import("../runs.zig");
 const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const contractions = @import("contractions.zig");
@@ -31,6 +33,22 @@ pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
 
         /// Every start is clear in this family.
         pub inline fn unclear(_: *const Masks) u64 {
+            return 0;
+        }
+
+        /// Whether a character can be the first of a word without being a letter.
+        pub inline fn mayPrecedeWord(first: u8, class: unicode.Class) bool {
+            // What is behind an apostrophe may be a contraction.
+            return first != '\'' and runs.isPrefix(class);
+        }
+
+        /// The letters that do not end a word.
+        pub inline fn inWord(m: *const Masks) u64 {
+            return m.letter;
+        }
+
+        /// What is no letter always ends a word.
+        pub inline fn maybeInWord(_: *const Masks) u64 {
             return 0;
         }
     };

@@ -3,6 +3,8 @@
 //! Inside a run of letters a word ends where a pure [L] is followed by a pure [U]. Letters in both
 //! sets decide nothing as long as no pure [U] follows them; where one does, the block ends.
 
+const unicode = @import("../../unicode.zig");
+const runs = @import("../runs.zig");
 const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const contractions = @import("contractions.zig");
@@ -31,6 +33,21 @@ pub fn Scheme(comptime options: Options) type {
         pub inline fn unclear(m: *const Masks) u64 {
             const both = m.letter & ~(m.upper | m.lower);
             return m.upper & both << 1;
+        }
+
+        /// Whether a character can be the first of a word without being a letter.
+        pub inline fn mayPrecedeWord(_: u8, class: unicode.Class) bool {
+            return runs.isPrefix(class);
+        }
+
+        /// The letters that do not end a word, whatever letters are before them: those in both sets.
+        pub inline fn inWord(m: *const Masks) u64 {
+            return m.letter & ~(m.upper | m.lower);
+        }
+
+        /// Where such letters may be followed by more of the word.
+        pub inline fn maybeInWord(m: *const Masks) u64 {
+            return m.upper | m.lower | m.apostrophe;
         }
     };
 }

@@ -3,6 +3,7 @@
 //!     '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
 
 const Masks = @import("masks.zig").Masks;
+const unicode = @import("../../unicode.zig");
 const contractions = @import("contractions.zig");
 
 pub const letters = .plain;
@@ -26,5 +27,20 @@ pub inline fn starts(comptime _: bool, text: [*]const u8, m: *const Masks) u64 {
 
 /// Every start is clear in this scheme.
 pub inline fn unclear(_: *const Masks) u64 {
+    return 0;
+}
+
+/// Whether a character can be the first of a word without being a letter.
+pub inline fn mayPrecedeWord(first: u8, _: unicode.Class) bool {
+    return first == ' ';
+}
+
+/// The letters that do not end a word.
+pub inline fn inWord(m: *const Masks) u64 {
+    return m.letter;
+}
+
+/// What is no letter always ends a word.
+pub inline fn maybeInWord(_: *const Masks) u64 {
     return 0;
 }

@@ -1,0 +1,92 @@
+//! 64 bytes → bits, one a byte: the vector operations that the masks are made with.
+
+const std = @import("std");
+const builtin = @import("builtin");
+
+pub const len = 64;
+pub const Bytes = @Vector(len, u8);
+const Flags = @Vector(len, bool);
+
+/// The 64 bytes at `text`. An array that is read becomes single bytes to the compiler, which then
+/// puts overlapping reads together byte by byte.
+pub inline fn load(text: [*]const u8) Bytes {
+    return @as(*align(1) const Bytes, @ptrCast(text)).*;
+}
+
+pub inline fn splat(byte: u8) Bytes {
+    return @splat(byte);
+}
+
+pub inline fn bits(flags: Flags) u64 {
+    return @bitCast(flags);
+}
+
+/// The lowest `count` bits, up to all 64.
+pub inline fn low(count: u7) u64 {
+    return if (count >= 64) ~@as(u64, 0) else (@as(u64, 1) << @intCast(count)) - 1;
+}
+
+/// All bits of `run` that are reached from `seeds` by going up through `run`. Seeds lie in `run`.
+pub inline fn flood(seeds: u64, run: u64) u64 {
+    return run & ((run ^ (run +% seeds)) | seeds);
+}
+
+pub const Table = [16]u8;
+
+/// The entries of a table that the bytes, all below 16, are the indices of.
+pub inline fn lookup(table: Table, indices: Bytes) Bytes {
+    const parts: [len / part_len]Part = @bitCast(indices);
+    var entries: [len / part_len]Part = undefined;
+    const repeated: [part_len / 16]Table = @splat(table);
+    inline for (parts, &entries) |part, *entry| entry.* = shuffle(@bitCast(repeated), part);
+    return @bitCast(entries);
+}
+
+/// As much as a register holds, and the assembler of Debug mode knows.
+const Part = @Vector(part_len, u8);
+const part_len: usize = if (builtin.cpu.arch != .x86_64 or !builtin.cpu.has(.x86, .avx2))
+    16
+else if (builtin.cpu.has(.x86, .avx512bw) and builtin.zig_backend == .stage2_llvm) 64 else 32;
+
+/// The language has no shuffle whose indices are known only when it runs; the processors do. On
+/// x86-64 each 16 bytes look into their own 16 of the table.
+inline fn shuffle(table: Part, indices: Part) Part {
+    return switch (builtin.cpu.arch) {
+        .x86_64 => if (part_len == 16)
+            asm ("pshufb %[indices], %[out]"
+                : [out] "=x" (-> Part),
+                : [table] "0" (table),
+                  [indices] "x" (indices),
+            )
+        else
+            asm ("vpshufb %[indices], %[table], %[out]"
+                : [out] "=x" (-> Part),
+                : [table] "x" (table),
+                  [indices] "x" (indices),
+            ),
+        .aarch64 => asm ("tbl %[out].16b, {%[table].16b}, %[indices].16b"
+            : [out] "=w" (-> Part),
+            : [table] "w" (table),
+              [indices] "w" (indices),
+        ),
+        else => shuffleSlowly(table, indices),
+    };
+}
+
+/// The twin, and the way on processors that nobody has measured.
+fn shuffleSlowly(table: Part, indices: Part) Part {
+    const entries: [part_len]u8 = table;
+    var out: [part_len]u8 = indices;
+    for (&out) |*byte| byte.* = entries[byte.*];
+    return out;
+}
+
+test "bytes: a table is looked up as by its index" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    var table: Table = undefined;
+    random.fill(&table);
+    var indices: [len]u8 = undefined;
+    random.fill(&indices);
+    const found: [len]u8 = lookup(table, @as(Bytes, indices) & splat(15));
+    for (indices, found) |index, entry| try std.testing.expectEqual(table[index & 15], entry);
+}
