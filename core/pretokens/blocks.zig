@@ -50,17 +50,19 @@ pub fn fill(
         if (left < masks_.len and (left == 0 or !is_whole)) break;
         const block = text + start;
         const count_in: u7 = @intCast(@min(left, masks_.len));
-        const is_ascii = Masks.nonAscii(block, count_in) == 0;
-        const sure = if (is_ascii) blk: {
+        const sure = if (Masks.nonAscii(block, count_in) == 0) blk: {
             const masks: Masks = .ofAscii(block, count_in, Scheme.letters);
             break :blk sureStarts(true, Scheme, block, &masks, left);
         } else multibyteStarts(Scheme, block, count_in, left);
         if (sure != 0) {
+            @branchHint(.likely);
             count += write(ends[count..], start, sure);
             start += 63 - @as(u32, @clz(sure));
             continue;
         }
-        const word_len = if (is_ascii) 0 else wordLen(Scheme, block, left);
+        // Long words of ASCII are rare, other long runs of it are not.
+        if (Masks.nonAscii(block, count_in) == 0) break;
+        const word_len = wordLen(Scheme, block, left);
         if (word_len == 0) break;
         start += word_len;
         ends[count] = start;
