@@ -16,6 +16,7 @@ const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Cache = @import("ids/cache.zig").Cache;
 pub const caches = @import("ids/caches.zig");
+pub const pages = @import("ids/pages.zig");
 
 pub const batch = @import("ids/batch.zig");
 pub const Session = @import("ids/session.zig").Session;

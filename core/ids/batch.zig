@@ -8,6 +8,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
+const pages = @import("pages.zig");
 const pool = @import("../pool.zig");
 
 /// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.
@@ -44,6 +45,19 @@ const Job = struct {
     joined_start: usize = 0,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
+
+    /// Room for about what most texts need; what is not touched costs nothing.
+    fn reserve(self: *Job, texts: []const []const u8) void {
+        var bytes: usize = 0;
+        switch (self.work) {
+            .texts_end => |end| for (texts[self.text..end]) |text| {
+                bytes += text.len;
+            },
+            .piece => |piece| bytes = piece.len,
+            .part => |part| bytes = part.limit - part.from,
+        }
+        self.list.ids.ensureTotalCapacity(self.list.gpa, bytes / 3 + 16) catch {};
+    }
 };
 
 pub const Batch = struct {
@@ -91,6 +105,10 @@ pub const Batch = struct {
     fn run(self: *Batch, counts: []i64, goal: Goal) ids.Error!Jobs {
         var jobs = try self.plan();
         errdefer self.free(&jobs);
+        // Lists that are joined go back to the system one by one, or the ids would be there twice.
+        if (jobs.items.len > 1) for (jobs.items) |*job| {
+            job.list.gpa = std.heap.page_allocator;
+        };
         @memset(counts, 0);
         const context: Context = .{
             .batch = self,
@@ -201,6 +219,7 @@ pub const Batch = struct {
         defer encoder.deinit();
         const is_caller = std.Thread.getCurrentId() == context.caller;
         encoder.poll = .{ .context = batch, .function = if (is_caller) askCaller else isStopped };
+        if (context.goal == .encode) job.reserve(batch.texts);
         const outcome = switch (context.goal) {
             .encode => encodeJob(context, job, &encoder, &job.list),
             .count => encodeJob(context, job, &encoder, &job.count),
@@ -280,14 +299,14 @@ pub const Batch = struct {
             total += job.bridge.total() + job.list.total() - job.skipped;
         }
         const joined = try self.gpa.alloc(u32, total);
+        pages.adviseHuge(joined);
         // On all threads: touching new memory takes as long as encoding does.
-        const context: Joining = .{ .gpa = self.gpa, .jobs = jobs, .joined = joined };
+        const context: Joining = .{ .jobs = jobs, .joined = joined };
         pool.run(self.threads, jobs.len, context, Joining.copy);
         return joined;
     }
 
     const Joining = struct {
-        gpa: Allocator,
         jobs: []Job,
         joined: []u32,
 
@@ -298,13 +317,13 @@ pub const Batch = struct {
                 @memcpy(self.joined[start..][0..some.len], some);
                 start += some.len;
             }
-            job.list.ids.clearAndFree(self.gpa);
+            job.list.ids.clearAndFree(job.list.gpa);
         }
     };
 
     fn free(self: *Batch, jobs: *Jobs) void {
         for (jobs.items) |*job| {
-            job.list.ids.deinit(self.gpa);
+            job.list.ids.deinit(job.list.gpa);
             job.bridge.ids.deinit(self.gpa);
         }
         jobs.deinit(self.gpa);

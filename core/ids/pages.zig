@@ -22,10 +22,15 @@ pub fn unmap(memory: anytype) void {
     pages.rawFree(bytes, alignment, @returnAddress());
 }
 
-/// Asks for pages of two megabytes, before the first touch. For a table that is used all over,
-/// where small pages would need a look-up of their own each time; a no is not a problem.
+/// Asks for pages of two megabytes, before the first touch: where a table is used all over, small
+/// pages would need a look-up of their own each time, and a large result is touched page by page.
+/// A no is not a problem.
 pub fn adviseHuge(memory: anytype) void {
-    const bytes: []align(page_size) u8 = @alignCast(std.mem.sliceAsBytes(memory));
-    if (builtin.os.tag != .linux or bytes.len < 4 << 20) return;
-    std.posix.madvise(bytes.ptr, bytes.len, std.posix.MADV.HUGEPAGE) catch {};
+    if (builtin.os.tag != .linux) return;
+    const bytes = std.mem.sliceAsBytes(memory);
+    const start = std.mem.alignForward(usize, @intFromPtr(bytes.ptr), page_size);
+    const end = std.mem.alignBackward(usize, @intFromPtr(bytes.ptr) + bytes.len, page_size);
+    if (end < start + (4 << 20)) return;
+    const inside: [*]align(page_size) u8 = @ptrFromInt(start);
+    std.posix.madvise(inside, end - start, std.posix.MADV.HUGEPAGE) catch {};
 }
