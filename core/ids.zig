@@ -132,8 +132,10 @@ pub const Encoder = struct {
     cache: ?*Cache = null,
     short_ids: [merge_short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
-    /// Whether the last pretoken was put together from what is at hand.
-    was_cheap: bool = false,
+    /// Where ids go that are only counted, and remembered.
+    counted_ids: std.ArrayList(u32) = .empty,
+    /// How many pretokens of the last batch were cut into units.
+    wide_pretokens: usize = 0,
     missing_byte: u8 = 0,
     poll: ?Poll = null,
     bytes_since_poll: usize = 0,
@@ -151,6 +153,13 @@ pub const Encoder = struct {
     pub fn deinit(self: *Encoder) void {
         if (self.cache) |cache| self.tokenizer.memory.caches.put(cache);
         self.long_ids.deinit(self.gpa);
+        self.counted_ids.deinit(self.gpa);
+    }
+
+    /// Memory for `count` ids, valid until the next call.
+    pub fn roomFor(self: *Encoder, count: usize) Allocator.Error![*]u32 {
+        try self.counted_ids.ensureTotalCapacity(self.gpa, count);
+        return self.counted_ids.items.ptr;
     }
 
     /// Encodes any bytes. `allowed` has a byte for each special that says whether it is one here;

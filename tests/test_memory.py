@@ -22,6 +22,7 @@ def restored() -> Iterator[None]:
     yield
     set_cache_limit(limit)
     _native.use_simd(_native.simd_levels()[-1])
+    _native.use_units_after(0)
 
 
 def texts() -> list[bytes]:
@@ -126,6 +127,39 @@ def test_cuts_between_characters_are_exact_for_any_vocabulary(tmp_path, round_):
             expected = reference.encode(text, ranks, tokenizer.pattern)
             for _ in range(3):  # computed, remembered, found
                 assert tokenizer.encode(text) == expected
+
+
+@pytest.mark.parametrize("round_", range(12))
+def test_many_pretokens_of_large_scripts_are_each_encoded_alone(tmp_path, round_):
+    """So many that they are taken together, between others and with parts of characters."""
+    rng = random.Random(SEED + round_)
+    characters = rng.sample(WIDE, rng.randrange(3, 9))
+    strings = set()
+    for _ in range(rng.choice([10, 100, 400])):
+        data = "".join(rng.choices(characters, k=rng.randrange(1, 6))).encode()
+        start = rng.randrange(len(data)) if rng.random() < 0.2 else 0
+        end = rng.randrange(start, len(data)) + 1 if rng.random() < 0.2 else len(data)
+        # With all that merging needs on its way, from left to right.
+        strings.update(data[start : start + size] for size in range(2, end - start + 1))
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(strings, key=len)
+    path = write_ranks(tmp_path / "wide.tiktoken", tokens)
+    separators = ["。", "，", "\n", " ", "a ", "1", "🙂", "\ufffd", "é"]
+    for pattern in ("o200k", "cl100k", r"\p{L}+|\P{L}"):
+        tokenizer = Tokenizer.load(path, pattern=pattern)
+        _native.use_units_after(300)
+        parts = [
+            "".join(rng.choices(characters, k=min(int(rng.paretovariate(0.6)), 300)))
+            + rng.choices(separators, weights=[8, 8, 2, 2, 1, 1, 1, 1, 1])[0]
+            for _ in range(2500)
+        ]
+        text = "".join(parts).encode()
+        if round_ % 3 == 0:
+            place = rng.randrange(len(text))
+            text = text[:place] + rng.randbytes(3) + text[place:]
+        expected = slow_ids(tokenizer, text)
+        for _ in range(3):
+            assert tokenizer.encode(text) == expected
+            assert tokenizer.count(text) == len(expected)
 
 
 @pytest.mark.parametrize("limit", [300, 1 << 40])

@@ -2,26 +2,32 @@
 //!
 //! A line of the table is one cache line: two keys and two values. A pretoken of at most 16 bytes
 //! is its own key, filled up with 0xFF, which no pretoken here contains. A value is up to three
-//! ids, stored as they go out, and their number. The front of a line holds nothing else, so what
-//! is found there needs no second look; the back also holds pretokens of more ids or more bytes,
-//! which lie in a store beside the table. When the store is full, everything is forgotten.
+//! ids, stored as they go out, and their number; pretokens of more ids or more bytes are records
+//! beside the table (records.zig).
+//!
+//! A key has two lines. It goes to its other one when the first is full, and where both are, an
+//! entry moves to its own other line: so nearly all slots can be used.
 //!
 //! **Invariant** what is found is what encoding would give: no result depends on the state.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pages = @import("pages.zig");
+const records_ = @import("records.zig");
+const Records = records_.Records;
 const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 
 pub const Key = @Vector(16, u8);
 /// Three ids and how many of them count.
 pub const Value = [4]u32;
 pub const key_len_max = 16;
+/// A key that nothing has: that of a long pretoken without bytes.
+pub const no_key: Key = @bitCast([2]u64{ 0, 1 << 16 });
 pub const inline_max = 3;
 
-/// In place of the number: the ids are in the store from value[0] on, value[1] of them. Before
-/// them lie the value[2] bytes of the pretoken if the key does not hold them.
-const stored = inline_max + 1;
+/// In place of the number: the others are the `Place` of a record. It has the bytes of the
+/// pretoken if the key does not.
+pub const recorded = inline_max + 1;
 
 pub const Line = extern struct {
     front: Key align(64),
@@ -38,26 +44,33 @@ pub const Cache = struct {
     /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
     /// key of an empty line: it would have to start with 0xFF.
     secret: Key,
-    store: []align(pages.page_size) u32,
-    store_used: usize = 0,
-    /// Tags of keys that were asked for once: only what comes again is worth the store.
+    records: Records,
+    /// How many were found since it was last asked.
+    records_found: u32 = 0,
+    /// Tags of keys that were asked for once, and how many came again: when the records are full,
+    /// only what comes again is worth one, and not all of that, or in a text that is too long for
+    /// them each would be gone before it comes.
     seen: []align(pages.page_size) u8,
+    seen_again: u32 = 0,
 
     pub const bytes_min = 1 << 18;
+    const admitted_share = 4;
+    /// Entries that are moved to make room for one.
+    const moves_max = 12;
 
     /// `bytes` is a power of two and bounds all of it.
     pub fn create(bytes: usize, seed: u64) Allocator.Error!*Cache {
         std.debug.assert(std.math.isPowerOfTwo(bytes) and bytes >= bytes_min);
         const lines_bytes = bytes / 2;
         const seen_bytes = bytes / 32;
-        const self_bytes = pages.page_size;
+        const others = lines_bytes + seen_bytes + pages.page_size;
         const lines = try pages.map(Line, lines_bytes / @sizeOf(Line));
+        pages.adviseHuge(lines);
         errdefer pages.unmap(lines);
         const seen = try pages.map(u8, seen_bytes);
         errdefer pages.unmap(seen);
-        const store = try pages.map(u32, (bytes - lines_bytes - seen_bytes - self_bytes) / 4);
-        errdefer pages.unmap(store);
-        pages.adviseHuge(lines);
+        var records: Records = try .init(bytes - others);
+        errdefer records.deinit();
         const self = &(try pages.map(Cache, 1))[0];
         var random: std.Random.SplitMix64 = .init(seed);
         self.* = .{
@@ -65,7 +78,7 @@ pub const Cache = struct {
             .lines = lines,
             .shift = @intCast(64 - @as(u7, std.math.log2_int(usize, lines.len))),
             .secret = @bitCast([2]u64{ random.next() << 8 | 0xFF, random.next() }),
-            .store = store,
+            .records = records,
             .seen = seen,
         };
         return self;
@@ -73,7 +86,7 @@ pub const Cache = struct {
 
     pub fn destroy(self: *Cache) void {
         pages.unmap(self.lines);
-        pages.unmap(self.store);
+        self.records.deinit();
         pages.unmap(self.seen);
         pages.unmap(@as([*]Cache, @ptrCast(self))[0..1]);
     }
@@ -96,14 +109,6 @@ pub const Cache = struct {
         return @bitCast([2]u64{ hash << 8, more });
     }
 
-    /// A line in which nothing is found: these keys would be empty and long.
-    pub const no_line: Line = .{
-        .front = @splat(0),
-        .front_value = @splat(0),
-        .back = @splat(0),
-        .back_value = @splat(0),
-    };
-
     inline fn hashOf(key: Key) u64 {
         const halves: [2]u64 = @bitCast(key);
         const product = @as(u128, halves[0]) * halves[1];
@@ -115,134 +120,215 @@ pub const Cache = struct {
     }
 
     pub inline fn equal(a: Key, b: Key) bool {
-        return @reduce(.Or, a ^ b) == 0;
+        return @as(u16, @bitCast(a == b)) == 0xFFFF;
     }
 
-    /// The line where an entry goes whose own is full.
-    inline fn buddyOf(self: *const Cache, line: *Line) *Line {
+    /// The value of a key that is in this line with its ids.
+    pub inline fn valueIn(line: *const Line, key: Key) ?*const Value {
+        if (equal(line.front, key) and line.front_value[3] <= inline_max) {
+            @branchHint(.likely);
+            return &line.front_value;
+        }
+        const is_back = equal(line.back, key) and line.back_value[3] <= inline_max;
+        return if (is_back) &line.back_value else null;
+    }
+
+    /// The other line of a key, whichever of the two is given.
+    inline fn otherLine(self: *const Cache, line: *Line, key: Key) *Line {
         const index = (@intFromPtr(line) - @intFromPtr(self.lines.ptr)) / @sizeOf(Line);
-        return &self.lines[index ^ 1];
+        const away: usize = @intCast((hashOf(key) & (self.lines.len - 1)) | 1);
+        return &self.lines[index ^ away];
+    }
+
+    /// Fetches what `find` looks at beyond the key's own line, which is at hand.
+    pub inline fn prepareOther(self: *const Cache, line: *Line, key: Key) void {
+        if (line.back_value[3] != 0) @prefetch(self.otherLine(line, key), .{});
+    }
+
+    /// Fetches the record of a key that is in its own line.
+    pub inline fn prepareRecord(self: *const Cache, line: *const Line, key: Key) void {
+        const value = if (equal(line.front, key)) line.front_value else line.back_value;
+        if (value[3] == recorded) self.records.prepare(placeIn(value));
+    }
+
+    inline fn placeIn(value: Value) records_.Place {
+        return @bitCast(value[0..3].*);
     }
 
     /// The ids of a pretoken, wherever they are; `key` is that of `piece`. Valid until something
     /// is inserted.
     pub fn find(self: *Cache, key: Key, piece: []const u8) ?[]const u32 {
         const line = self.lineOf(key);
-        if (equal(line.front, key)) return line.front_value[0..line.front_value[3]];
-        const value_place = if (equal(line.back, key))
-            &line.back_value
-        else if (line.back_value[3] == 0)
-            // Nothing went on to the buddy, a line that is not at hand.
-            return null
-        else if (equal(self.buddyOf(line).back, key))
-            &self.buddyOf(line).back_value
-        else
-            return null;
-        const value = value_place.*;
-        if (value[3] <= inline_max) return value_place[0..value[3]];
-        if (value[2] != 0) {
-            const bytes = std.mem.sliceAsBytes(self.store[value[0]..])[0..value[2]];
-            if (!std.mem.eql(u8, bytes, piece)) return null;
-        }
-        return self.store[value[0] + words(value[2]) ..][0..value[1]];
+        const value = anyValueIn(line, key) orelse blk: {
+            // Only from a line whose back is taken something went to another one.
+            if (line.back_value[3] == 0) return null;
+            break :blk anyValueIn(self.otherLine(line, key), key) orelse return null;
+        };
+        if (value[3] <= inline_max) return value[0..value[3]];
+        const record = placeIn(value.*);
+        if (!self.records.holds(record)) return null;
+        const bytes = self.records.bytesOf(record);
+        if (bytes.len != 0 and !std.mem.eql(u8, bytes, piece)) return null;
+        self.records_found +%= 1;
+        return self.records.idsOf(record);
     }
 
+    inline fn anyValueIn(line: *Line, key: Key) ?*Value {
+        if (equal(line.front, key)) return &line.front_value;
+        if (equal(line.back, key)) return &line.back_value;
+        return null;
+    }
+
+    /// Remembers the ids of a pretoken; `key` is that of `piece`.
     pub fn insert(self: *Cache, key: Key, piece: []const u8, ids: []const u32) void {
-        const line = self.lineOf(key);
         const is_short = piece.len <= key_len_max;
+        var value: Value = @splat(0);
         if (is_short and ids.len <= inline_max) {
-            var value: Value = @splat(0);
             @memcpy(value[0..ids.len], ids);
             value[3] = @intCast(ids.len);
-            // What came first comes more often.
-            if (line.front_value[3] != 0) return self.putBack(line, key, value);
-            line.front = key;
-            line.front_value = value;
+            return self.place(key, value);
+        }
+        if (!self.admits(key)) return;
+        const record = self.records.write(if (is_short) "" else piece, ids) orelse return;
+        value[0..3].* = @bitCast(record);
+        value[3] = recorded;
+        // An older record of it, or one with the same key, gives way.
+        const line = self.lineOf(key);
+        for ([_]*Line{ line, self.otherLine(line, key) }) |either| {
+            const old = anyValueIn(either, key) orelse continue;
+            old.* = value;
             return;
         }
-        const bytes: []const u8 = if (is_short) "" else piece;
-        const size = words(bytes.len) + ids.len;
-        if (self.store_used + size > self.store.len) self.clear();
-        const start = self.store_used;
-        @memcpy(std.mem.sliceAsBytes(self.store[start..])[0..bytes.len], bytes);
-        @memcpy(self.store[start + words(bytes.len) ..][0..ids.len], ids);
-        self.store_used += size;
-        const place: u32 = @intCast(start);
-        self.putBack(line, key, .{ place, @intCast(ids.len), @intCast(bytes.len), stored });
+        self.place(key, value);
     }
 
-    /// Brings the back of a line to the front; both hold their ids themselves.
+    /// Whether a record for this key is worth what it takes the place of.
+    fn admits(self: *Cache, key: Key) bool {
+        if (!self.records.isFull()) return true;
+        const hash = hashOf(key);
+        const tag = &self.seen[@intCast(hash & (self.seen.len - 1))];
+        const new_tag: u8 = @truncate(hash >> 24 | 1);
+        if (tag.* != new_tag) {
+            tag.* = new_tag;
+            return false;
+        }
+        self.seen_again +%= 1;
+        return self.seen_again % admitted_share == 0;
+    }
+
+    /// Brings the back of a line to the front, which is looked at first.
     pub inline fn promote(line: *Line) void {
         std.mem.swap(Key, &line.front, &line.back);
         std.mem.swap(Value, &line.front_value, &line.back_value);
     }
 
-    fn putBack(self: *Cache, line: *Line, key: Key, value: Value) void {
-        if (line.back_value[3] != 0) {
-            // Of two neighbours that overflow, the older entries are lost.
-            const buddy = self.buddyOf(line);
-            buddy.back = line.back;
-            buddy.back_value = line.back_value;
+    /// Puts an entry into one of its two lines. What came first comes more often, so it is the
+    /// back of a line that moves on; where there is no end to that, the last one moved is lost.
+    fn place(self: *Cache, new_key: Key, new_value: Value) void {
+        var key = new_key;
+        var value = new_value;
+        var line = self.lineOf(key);
+        if (self.putIn(line, key, value)) return;
+        for (0..moves_max) |_| {
+            line = self.otherLine(line, key);
+            if (self.putIn(line, key, value)) return;
+            std.mem.swap(Key, &line.back, &key);
+            std.mem.swap(Value, &line.back_value, &value);
         }
+    }
+
+    /// Puts an entry into a free slot of a line; false if it has none.
+    inline fn putIn(self: *Cache, line: *Line, key: Key, value: Value) bool {
+        if (self.isFree(line.front_value)) {
+            line.front = key;
+            line.front_value = value;
+            return true;
+        }
+        if (!self.isFree(line.back_value)) return false;
         line.back = key;
         line.back_value = value;
+        return true;
     }
 
-    fn words(bytes: usize) usize {
-        return (bytes + 3) / 4;
-    }
-
-    fn clear(self: *Cache) void {
-        @memset(std.mem.sliceAsBytes(self.lines), 0);
-        self.store_used = 0;
-    }
-
-    /// Fetches what `wasSeen` will look at.
-    pub inline fn prepareSeen(self: *const Cache, key: Key) void {
-        @prefetch(&self.seen[@intCast(hashOf(key) & (self.seen.len - 1))], .{});
-    }
-
-    /// Whether a key was marked, as far as is remembered.
-    pub inline fn wasSeen(self: *const Cache, key: Key) bool {
-        const hash = hashOf(key);
-        return self.seen[@intCast(hash & (self.seen.len - 1))] == tagOf(hash);
-    }
-
-    pub inline fn markSeen(self: *Cache, key: Key) void {
-        const hash = hashOf(key);
-        self.seen[@intCast(hash & (self.seen.len - 1))] = tagOf(hash);
-    }
-
-    inline fn tagOf(hash: u64) u8 {
-        return @truncate(hash >> 24 | 1);
+    /// Whether a slot has nothing, or a record that is gone.
+    inline fn isFree(self: *const Cache, value: Value) bool {
+        return value[3] == 0 or (value[3] == recorded and !self.records.holds(placeIn(value)));
     }
 };
 
-test "cache: only a line whose back is taken has an entry in its buddy" {
+test "cache: what is found is what was inserted, and little is lost" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const cache = try Cache.create(1 << 23, random.int(u64));
+    defer cache.destroy();
+    // Somewhat more than half of the slots.
+    var words: [70_000]Word = undefined;
+    for (&words, 0..) |*word, number| {
+        word.* = .of(random, @intCast(number));
+        const key = word.keyIn(cache);
+        try std.testing.expectEqual(null, cache.find(key, word.piece()));
+        cache.insert(key, word.piece(), word.ids());
+        try std.testing.expectEqualSlices(u32, word.ids(), cache.find(key, word.piece()).?);
+        const line = cache.lineOf(key);
+        if (line.back_value[3] != 0 and random.boolean()) Cache.promote(line);
+    }
+    var lost: usize = 0;
+    for (&words) |*word| {
+        const found = cache.find(word.keyIn(cache), word.piece()) orelse {
+            lost += 1;
+            continue;
+        };
+        try std.testing.expectEqualSlices(u32, word.ids(), found);
+    }
+    try std.testing.expect(lost < words.len / 100);
+}
+
+test "cache: far too many words are found or forgotten, never mixed up" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const cache = try Cache.create(Cache.bytes_min, random.int(u64));
     defer cache.destroy();
-    var buffer: [16]u8 = undefined;
-    for (0..10_000) |number| {
-        const piece = try std.fmt.bufPrint(&buffer, "word{d}", .{number});
-        const key = cache.keyOf(&buffer, piece.len);
-        try std.testing.expectEqual(null, cache.find(key, piece));
-        // Some have their ids in the store.
-        const ids = [_]u32{ @intCast(number), 1, 2, 3, 4 };
-        const len = 1 + number % ids.len;
-        cache.insert(key, piece, ids[0..len]);
-        try std.testing.expectEqualSlices(u32, ids[0..len], cache.find(key, piece).?);
-        const line = cache.lineOf(key);
-        const is_behind = Cache.equal(line.back, key) and line.back_value[3] <= inline_max;
-        if (is_behind and random.boolean()) Cache.promote(line);
-        if (number % 1000 != 0) continue;
-        var guests: usize = 0;
-        for (cache.lines) |*some| {
-            if (some.back_value[3] == 0 or cache.lineOf(some.back) == some) continue;
-            try std.testing.expect(cache.lineOf(some.back).back_value[3] != 0);
-            guests += 1;
+    var words: [20_000]Word = undefined;
+    for (&words, 0..) |*word, number| word.* = .of(random, @intCast(number));
+    var hits: usize = 0;
+    for (0..4) |_| for (&words) |*word| {
+        const key = word.keyIn(cache);
+        if (cache.find(key, word.piece())) |found| {
+            try std.testing.expectEqualSlices(u32, word.ids(), found);
+            hits += 1;
+            continue;
         }
-        try std.testing.expect(guests > 0 or number < 1000);
-    }
+        cache.insert(key, word.piece(), word.ids());
+    };
+    try std.testing.expect(hits > 0);
+    try std.testing.expect(cache.records.isFull());
 }
+
+/// A pretoken and ids for the tests: short or long, few ids or many.
+const Word = struct {
+    bytes: [48]u8,
+    len: usize,
+    number: [6]u32,
+    ids_len: usize,
+
+    fn of(random: std.Random, number: u32) Word {
+        var self: Word = .{
+            .bytes = @splat('x'),
+            .len = if (number % 8 == 0) 20 + random.uintLessThan(usize, 20) else 9,
+            .number = @splat(number),
+            .ids_len = 1 + number % 5,
+        };
+        _ = std.fmt.bufPrint(&self.bytes, "w{d:0>8}", .{number}) catch unreachable;
+        return self;
+    }
+    fn piece(self: *const Word) []const u8 {
+        return self.bytes[0..self.len];
+    }
+    fn ids(self: *const Word) []const u32 {
+        return self.number[0..self.ids_len];
+    }
+    fn keyIn(self: *const Word, cache: *const Cache) Key {
+        if (self.len > key_len_max) return cache.keyOfLong(self.piece());
+        return cache.keyOf(&self.bytes, self.len);
+    }
+};

@@ -21,8 +21,12 @@ pub const About = packed struct(u8) {
     is_bound: bool = false,
 
     pub const count_mask: u8 = 3;
-    /// The bits that make a cut before or behind it a matter of doubt.
-    pub const doubt_mask: u8 = 0xFC;
+    /// What makes a cut behind it or before it a matter of doubt, and what does if the character
+    /// before has the one and the character behind the other.
+    pub const doubt_behind: About = .{ .limits = .{ .behind = true } };
+    pub const doubt_before: About = .{ .limits = .{ .before = true } };
+    pub const doubt_last: About = .{ .limits = .{ .last_byte = true } };
+    pub const doubt_first: About = .{ .limits = .{ .first_byte = true } };
 };
 
 pub const Char = struct { code_point: u32, bytes: []const u8, about: About };

@@ -24,10 +24,42 @@ const none_min = none << place_bits;
 /// as their stand-ins.
 pub fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u32) usize {
     std.debug.assert(piece.len <= len_max and piece.len > 0);
-    if (piece.len <= 16) return Parts(1, 16).merge(vocabulary, piece, out);
-    if (piece.len <= 32) return Parts(1, 32).merge(vocabulary, piece, out);
-    return Parts(16, 4).merge(vocabulary, piece, out);
+    const source: Bytes = .{ .parts = piece };
+    if (piece.len <= 16) return Parts(1, 16).merge(vocabulary, source, out);
+    if (piece.len <= 32) return Parts(1, 32).merge(vocabulary, source, out);
+    return Parts(16, 4).merge(vocabulary, source, out);
 }
+
+/// The same for a piece of which some parts are merged already: `first` are the ids to begin with,
+/// 62 at most. `out` has room for as many.
+pub fn mergeFrom(vocabulary: *const Vocabulary, first: []const u32, out: [*]u32) usize {
+    std.debug.assert(first.len <= len_max and first.len > 0);
+    const source: Ids = .{ .parts = first };
+    if (first.len <= 16) return Parts(1, 16).merge(vocabulary, source, out);
+    return Parts(16, 4).merge(vocabulary, source, out);
+}
+
+/// What is to be merged: the id of each part, and what it and the next become.
+const Bytes = struct {
+    parts: []const u8,
+
+    inline fn id(self: Bytes, vocabulary: *const Vocabulary, at: usize) u32 {
+        return vocabulary.byte_ids[self.parts[at]];
+    }
+    inline fn pair(self: Bytes, vocabulary: *const Vocabulary, at: usize) u32 {
+        return vocabulary.bytePair(self.parts[at], self.parts[at + 1]);
+    }
+};
+const Ids = struct {
+    parts: []const u32,
+
+    inline fn id(self: Ids, _: *const Vocabulary, at: usize) u32 {
+        return self.parts[at];
+    }
+    inline fn pair(self: Ids, vocabulary: *const Vocabulary, at: usize) u32 {
+        return vocabulary.pairs.find(self.parts[at], self.parts[at + 1]);
+    }
+};
 
 /// A piece while it is merged.
 fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
@@ -40,11 +72,11 @@ fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
 
         const Self = @This();
 
-        fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u32) usize {
+        fn merge(vocabulary: *const Vocabulary, source: anytype, out: [*]u32) usize {
             var self: Self = undefined;
-            self.fill(vocabulary, piece);
+            self.fill(vocabulary, source);
             while (self.step(vocabulary)) {}
-            const strangers = 1 | @as(u64, 2) << @intCast(piece.len);
+            const strangers = 1 | @as(u64, 2) << @intCast(source.parts.len);
             var rest = self.starts ^ strangers;
             var count: usize = 0;
             while (rest != 0) : (rest &= rest - 1) {
@@ -54,18 +86,19 @@ fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
             return count;
         }
 
-        inline fn fill(self: *Self, vocabulary: *const Vocabulary, piece: []const u8) void {
+        inline fn fill(self: *Self, vocabulary: *const Vocabulary, source: anytype) void {
+            const len = source.parts.len;
             var numbers: [vectors_count * lanes]u32 = @splat(none);
             self.ids[0] = PairTable.stranger;
-            self.ids[1] = vocabulary.byte_ids[piece[0]];
-            self.ids[piece.len + 1] = PairTable.stranger;
-            for (piece[1..], 1..) |byte, place| {
-                self.ids[place + 1] = vocabulary.byte_ids[byte];
-                const id = vocabulary.bytePair(piece[place - 1], byte);
+            self.ids[1] = source.id(vocabulary, 0);
+            self.ids[len + 1] = PairTable.stranger;
+            for (1..len) |place| {
+                self.ids[place + 1] = source.id(vocabulary, place);
+                const id = source.pair(vocabulary, place - 1);
                 numbers[place - 1] = id << place_bits | @as(u32, @intCast(place));
             }
             self.merges = .{ .vectors = @bitCast(numbers) };
-            self.starts = @as(u64, std.math.maxInt(u64)) >> @intCast(len_max - piece.len);
+            self.starts = @as(u64, std.math.maxInt(u64)) >> @intCast(len_max - len);
         }
 
         /// Makes the next merge; false when there is none.

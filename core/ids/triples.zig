@@ -1,210 +1,367 @@
-//! A pretoken of characters of three bytes → ids, unit by unit.
+//! Pretokens of characters of three bytes → ids, unit by unit.
 //!
-//! The seams of up to 64 characters are decided before the first unit is taken, without a branch:
-//! most characters are a unit of their own, but which are not is hard to predict.
+//! Chinese, Japanese or Thai text is little else, punctuation included, so many pretokens are
+//! taken together: a chunk is up to 64 characters, whose seams are decided before the first unit
+//! is taken and without a branch, since which of them are cuts is hard to predict. Pretokens end
+//! at cuts too. The next chunk begins at the last cut of the one before.
+//!
+//! A unit of several characters is merged from their ids, not from their bytes. Where no token
+//! reaches into a character from outside, nothing can happen to it before it is whole; and where
+//! every merge comes after those of its parts (`PairTable.rising`), making it whole at once
+//! changes nothing. The others begin as bytes.
 
+const std = @import("std");
 const ids = @import("../ids.zig");
 const units = @import("units.zig");
+const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
+const merge_short = @import("merge_short.zig");
 const About = characters.About;
 const Cache = @import("cache.zig").Cache;
 const Characters = characters.Characters;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const anything = @import("../vocabulary/seams.zig").Seams.anything;
 
-/// Up to `len` characters, and what is read behind them.
-fn Chunk(comptime len: usize) type {
-    return struct {
-        code_points: [len + 4]u32,
-        /// Parts of the hashes of a character as the left and as the right one of a pair.
-        left_hashes: [len + 4]u32,
-        right_hashes: [len + 4]u32,
-        about: [len]u8,
-        joins: [len]u8,
-    };
-}
+pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
-fn Bits(comptime len: usize) type {
-    return @Int(.unsigned, len);
-}
-
-/// Like `units.encode`, with `len` characters at a time; null if the piece has others.
+/// Encodes the pretokens from `start` on that end at `ends`, as long as they hold nothing but such
+/// characters; the first of all may be a single byte. Returns how many were done and how many ids
+/// they have, which are written to `out` unless that is void. There is room for an id a byte and
+/// four more, and 16 bytes can be read behind the last end.
 pub fn encode(
-    comptime len: usize,
     encoder: *ids.Encoder,
     cache: *Cache,
     chars: *const Characters,
-    piece: []const u8,
+    text: [*]const u8,
+    start: usize,
+    ends: []const u32,
     out: anytype,
-) ids.Error!?usize {
+) ids.Error!Done {
     const writes = @TypeOf(out) != void;
-    var chunk: Chunk(len) = undefined;
-    const total = piece.len / 3;
+    var done: Done = .{};
     var written: usize = 0;
-    var unit_start: usize = 0;
-    var base: usize = 0;
-    while (base < total) : (base += len) {
-        const count: usize = @min(total - base, len);
-        const is_last = base + count == total;
-        const bytes = piece[3 * base ..][0 .. 3 * count];
-        if (!decode(len, &chunk, chars.seams.factors[0..2].*, bytes)) return null;
-        try lookUp(len, &chunk, encoder, chars, bytes);
-        var cuts = cutsOf(len, &chunk, chars, bytes, base == 0, is_last);
-        if (is_last) cuts |= bitAt(len, count - 1);
+    var base = start;
+    var chunk: Chunk = undefined;
+    const values = chars.ids;
+    while (done.pretokens < ends.len and (text[base] >= 0xE0 or base == start)) {
+        const pretoken_ends = ends[done.pretokens..];
+        chunk.read(text[base..ends[ends.len - 1]], base == start, &chars.seams.factors);
+        const end_cuts = chunk.endCuts(pretoken_ends, base);
+        // Characters of others, or a unit that is too long.
+        if (end_cuts == 0 and chunk.count < chunk_len) break;
+        try chunk.lookUp(encoder, chars);
+        const seams = chunk.decide(chars, end_cuts);
+        if (seams.cuts == 0) break;
+        chunk.preparePairs(&encoder.tokenizer.vocabulary, chars, seams);
+        var first: usize = 0;
+        var cuts = seams.cuts;
         while (cuts != 0) : (cuts &= cuts - 1) {
-            const at: usize = @ctz(cuts);
-            const unit = piece[unit_start .. 3 * (base + at + 1)];
-            unit_start += unit.len;
-            if (unit.len == 3 and piece.len > 3) {
+            const end: usize = @as(usize, @ctz(cuts)) + 1;
+            const rest = if (writes) out + written else {};
+            if (first + 1 == end) {
                 @branchHint(.likely);
-                if (writes) out[written..][0..4].* = chars.ids[chunk.code_points[at]];
-                written += chunk.about[at] & About.count_mask;
+                if (writes) rest[0..4].* = values[chunk.code_points[first]];
+                written += chunk.idCount(first);
             } else {
-                const is_whole = unit.len == piece.len;
-                const found = try units.idsOfUnit(encoder, cache, unit, is_whole);
-                written += units.put(found, if (writes) out + written else {});
+                const unit: Unit = .{
+                    .chunk = &chunk,
+                    .doubts = seams.doubts,
+                    .first = first,
+                    .end = end,
+                };
+                written += try unit.encode(encoder, cache, chars, rest);
             }
+            first = end;
+        }
+        base += chunk.start(first);
+        if (end_cuts == 0) continue;
+        done = .{ .pretokens = done.pretokens + @popCount(end_cuts), .written = written };
+    }
+    return done;
+}
+
+/// Whether `encode` is exact for a vocabulary.
+pub fn fits(vocabulary: *const Vocabulary) bool {
+    return vocabulary.is_closed and vocabulary.pairs.rising;
+}
+
+const chunk_len = 64;
+
+/// A bit for each character behind which something is so.
+const Seams = struct {
+    /// A unit ends there.
+    cuts: u64,
+    /// Some token may cover the seam and hold a part of a character beside it.
+    doubts: u64,
+};
+
+/// Up to 64 characters, and what is read behind them.
+const Chunk = struct {
+    text: []const u8,
+    count: usize,
+    /// Bytes of the first character: the others have three.
+    first_len: usize,
+    code_points: [chunk_len + 5]u32,
+    /// Parts of the hashes of a character as the left and as the right one of a pair.
+    left_hashes: [chunk_len + 5]u32,
+    right_hashes: [chunk_len + 5]u32,
+    about: [chunk_len]u8,
+    joins: [chunk_len]u8,
+
+    const Bytes = @Vector(chunk_len, u8);
+    const Four = @Vector(4, u32);
+
+    inline fn start(self: *const Chunk, at: usize) usize {
+        return if (at == 0) 0 else self.first_len + 3 * (at - 1);
+    }
+
+    inline fn charAt(self: *const Chunk, at: usize) characters.Char {
+        return .{
+            .code_point = self.code_points[at],
+            .bytes = self.text[self.start(at)..self.start(at + 1)],
+            .about = @bitCast(self.about[at]),
+        };
+    }
+
+    inline fn idCount(self: *const Chunk, at: usize) usize {
+        return self.about[at] & About.count_mask;
+    }
+
+    /// Decodes characters at the beginning of `text` up to one that has not three bytes.
+    inline fn read(self: *Chunk, text: []const u8, is_first: bool, factors: *const [4]u32) void {
+        const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
+        const zero: @Vector(1, u8) = @splat(0);
+        // One of a single byte is put before the others.
+        const before: usize = @intFromBool(is_first and text[0] < 0x80);
+        self.text = text;
+        self.first_len = 3 - 2 * before;
+        self.code_points[0] = text[0];
+        self.left_hashes[0] = text[0] *% factors[0];
+        const wide_max = @min((text.len - before) / 3, chunk_len - before);
+        var wrong: u64 = 0;
+        var at: usize = 0;
+        while (at < wide_max and wrong == 0) : (at += 4) {
+            const bytes: @Vector(16, u8) = text[before + 3 * at ..].ptr[0..16].*;
+            const words: Four = @bitCast(@shuffle(u8, bytes, zero, spread));
+            const code_points = ((words & splat(0xF)) << splat(12)) |
+                (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
+            self.code_points[before + at ..][0..4].* = code_points;
+            self.left_hashes[before + at ..][0..4].* = code_points *% splat(factors[0]);
+            self.right_hashes[before + at ..][0..4].* = code_points *% splat(factors[1]);
+            // Not of three bytes, or too many bytes for the character, or a surrogate, or what
+            // stands for bytes that are not UTF-8.
+            const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
+            const block = code_points & splat(0xF800);
+            const bad = shape | (block == splat(0)) | (block == splat(0xD800)) |
+                (code_points == splat(unicode.replacement));
+            wrong |= @as(u64, @as(u4, @bitCast(bad))) << @intCast(at);
+        }
+        self.count = @min(@as(usize, @ctz(wrong)), wide_max) + before;
+    }
+
+    /// A bit for the last character of each pretoken in the chunk, which begins at `base`.
+    inline fn endCuts(self: *const Chunk, ends: []const u32, base: usize) u64 {
+        const chunk_end = base + self.start(self.count);
+        var bits: u64 = 0;
+        for (ends) |end| {
+            if (end > chunk_end) break;
+            bits |= @as(u64, 1) << @intCast((end - base - self.first_len) / 3);
+        }
+        return bits;
+    }
+
+    /// What is known about the characters and about each of them with the next one.
+    inline fn lookUp(self: *Chunk, encoder: *ids.Encoder, chars: *const Characters) ids.Error!void {
+        // Copies, which the compiler knows nobody else writes to.
+        const all_about = chars.about;
+        const pairs = chars.seams.pairs;
+        var unknown: bool = false;
+        for (0..self.count) |at| {
+            const about = @atomicLoad(u8, &all_about[self.code_points[at]], .acquire);
+            self.about[at] = about;
+            unknown = unknown or about == 0;
+            // Behind the last character there is whatever there is.
+            const hash = self.left_hashes[at] +% self.right_hashes[at + 1];
+            self.joins[at] = @truncate(pairs.get(hash));
+        }
+        if (!unknown) return;
+        for (0..self.count) |at| {
+            const char = self.charAt(at);
+            self.about[at] = @bitCast(try chars.aboutOf(encoder, char.code_point, char.bytes));
         }
     }
-    return written;
-}
 
-inline fn bitAt(comptime len: usize, index: usize) Bits(len) {
-    return @as(Bits(len), 1) << @intCast(index);
-}
-
-const Four = @Vector(4, u32);
-
-inline fn splat(number: u32) Four {
-    return @splat(number);
-}
-
-/// Decodes characters of three bytes; false if there are others. 16 bytes can be read behind.
-inline fn decode(
-    comptime len: usize,
-    chunk: *Chunk(len),
-    factors: [2]u32,
-    bytes: []const u8,
-) bool {
-    const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
-    const zero: @Vector(1, u8) = @splat(0);
-    const count = bytes.len / 3;
-    var wrong: Four = @splat(0);
-    var at: usize = 0;
-    while (at < count) : (at += 4) {
-        const read: @Vector(16, u8) = bytes.ptr[3 * at ..][0..16].*;
-        const words: Four = @bitCast(@shuffle(u8, read, zero, spread));
-        const code_points = ((words & splat(0xF)) << splat(12)) |
-            (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
-        chunk.code_points[at..][0..4].* = code_points;
-        chunk.left_hashes[at..][0..4].* = code_points *% splat(factors[0]);
-        chunk.right_hashes[at..][0..4].* = code_points *% splat(factors[1]);
-        // Not of three bytes, or too many bytes for the character, or a surrogate.
-        const block = code_points & splat(0xF800);
-        const bad = ((words ^ splat(0x8080E0)) & splat(0xC0C0F0)) |
-            @select(u32, (block == splat(0)) | (block == splat(0xD800)), splat(1), splat(0));
-        const index: Four = .{ 0, 1, 2, 3 };
-        wrong |= @select(u32, index < splat(@intCast(count - at)), bad, splat(0));
+    /// Cuts up to the last end of a pretoken, or all where none ends.
+    inline fn decide(self: *const Chunk, chars: *const Characters, end_cuts: u64) Seams {
+        const last = bitAt(self.count - 1);
+        const inner = (last - 1) & ~end_cuts;
+        const joins = bitsOf(self.joins, .{ .count = 1 }) & inner;
+        // Of two neighbours the left one, the right one or both in doubt.
+        const doubtful = bitsOf(self.about, About.doubt_behind) |
+            bitsOf(self.about, About.doubt_before) >> 1 |
+            (bitsOf(self.about, About.doubt_last) & bitsOf(self.about, About.doubt_first) >> 1);
+        // A chunk begins at a cut, so what is before it does not matter; what is behind may.
+        const around = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
+        const free = (~joins & inner) | self.freeAround(chars, around);
+        const doubts = self.forbidden(chars, doubtful & inner);
+        const below_end = if (end_cuts == 0) inner else lowTo(@intCast(63 - @clz(end_cuts)));
+        return .{ .cuts = ((free & ~doubts) | end_cuts) & below_end, .doubts = doubts };
     }
-    return @reduce(.Or, wrong) == 0;
-}
 
-/// What is known about the characters and about each of them with the next one.
-inline fn lookUp(
-    comptime len: usize,
-    chunk: *Chunk(len),
-    encoder: *ids.Encoder,
-    chars: *const Characters,
-    bytes: []const u8,
-) ids.Error!void {
-    const count = bytes.len / 3;
-    var known: u8 = 1;
-    for (0..count) |at| {
-        const about = chars.load(chunk.code_points[at]);
-        chunk.about[at] = about;
-        known &= @intFromBool(about != 0);
-        // Behind the last character there is whatever there is.
-        const hash = chunk.left_hashes[at] +% chunk.right_hashes[at + 1];
-        chunk.joins[at] = @truncate(chars.seams.pairs.get(hash));
+    /// Those of the pairs in `joins` that no token holds together with the characters around them.
+    inline fn freeAround(self: *const Chunk, chars: *const Characters, joins: u64) u64 {
+        var free: u64 = 0;
+        var rest = joins;
+        while (rest != 0) : (rest &= rest - 1) {
+            const at: usize = @ctz(rest);
+            const before = if (at == 0) anything else self.code_points[at - 1];
+            const behind = if (at + 2 >= self.count) anything else self.code_points[at + 2];
+            const left, const right = .{ self.code_points[at], self.code_points[at + 1] };
+            const joined = chars.seams.joinsAround(left, right, before, behind);
+            free |= if (joined != 0) 0 else rest & -%rest;
+        }
+        return free;
     }
-    if (known != 0) return;
-    for (0..count) |at| {
-        const char = chunk.code_points[at];
-        chunk.about[at] = @bitCast(try chars.aboutOf(encoder, char, bytes[3 * at ..][0..3]));
+
+    /// Those of the seams in `doubts` where tokens with parts of characters do not allow a cut.
+    inline fn forbidden(self: *const Chunk, chars: *const Characters, doubts: u64) u64 {
+        var bits: u64 = 0;
+        var rest = doubts;
+        while (rest != 0) : (rest &= rest - 1) {
+            const at: usize = @ctz(rest);
+            const may_cut = chars.mayCut(self.charAt(at), self.charAt(at + 1));
+            bits |= if (may_cut) 0 else rest & -%rest;
+        }
+        return bits;
     }
-}
 
-/// A bit for each character behind which the piece can be cut, but for the last one.
-inline fn cutsOf(
-    comptime len: usize,
-    chunk: *const Chunk(len),
-    chars: *const Characters,
-    bytes: []const u8,
-    is_first: bool,
-    is_last: bool,
-) Bits(len) {
-    const Bytes = @Vector(len, u8);
-    const none: Bytes = @splat(0);
-    const count = bytes.len / 3;
-    const inner = bitAt(len, count - 1) - 1;
-    const joins = @as(Bits(len), @bitCast(@as(Bytes, chunk.joins) != none)) & inner;
-    const mask: Bytes = @splat(About.doubt_mask);
-    const doubtful: Bits(len) = @bitCast(@as(Bytes, chunk.about) & mask != none);
-    // What is around a pair at the edge of a chunk lies in another one.
-    var around = joins;
-    if (!is_first) around &= ~@as(Bits(len), 1);
-    if (!is_last and count >= 2) around &= ~bitAt(len, count - 2);
-    const cuts = (~joins & inner) | freeAround(len, chars, chunk.code_points[0..count], around);
-    return cuts & ~forbidden(len, chunk, chars, bytes, (doubtful | doubtful >> 1) & cuts);
-}
-
-/// Those of the pairs in `joins` that no token holds together with the characters around them.
-inline fn freeAround(
-    comptime len: usize,
-    chars: *const Characters,
-    code_points: []const u32,
-    joins: Bits(len),
-) Bits(len) {
-    var free: Bits(len) = 0;
-    var rest = joins;
-    while (rest != 0) : (rest &= rest - 1) {
-        const at: usize = @ctz(rest);
-        const before = if (at == 0) anything else code_points[at - 1];
-        const behind = if (at + 2 >= code_points.len) anything else code_points[at + 2];
-        const left, const right = .{ code_points[at], code_points[at + 1] };
-        const joined = chars.seams.joinsAround(left, right, before, behind);
-        free |= if (joined != 0) 0 else rest & -%rest;
+    /// Fetches what tells whether two neighbours in a unit are a token.
+    inline fn preparePairs(
+        self: *const Chunk,
+        vocabulary: *const Vocabulary,
+        chars: *const Characters,
+        seams: Seams,
+    ) void {
+        const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
+        var rest = ~seams.cuts & ~seams.doubts & lowTo(last_cut);
+        while (rest != 0) : (rest &= rest - 1) {
+            const at: usize = @ctz(rest);
+            const left = chars.ids[self.code_points[at]][0];
+            const right = chars.ids[self.code_points[at + 1]][0];
+            vocabulary.pairs.prepareFind(left, right);
+        }
     }
-    return free;
-}
 
-/// Those of the cuts in `doubts` that tokens with parts of characters do not allow.
-inline fn forbidden(
-    comptime len: usize,
-    chunk: *const Chunk(len),
-    chars: *const Characters,
-    bytes: []const u8,
-    doubts: Bits(len),
-) Bits(len) {
-    var bits: Bits(len) = 0;
-    var rest = doubts;
-    while (rest != 0) : (rest &= rest - 1) {
-        const at: usize = @ctz(rest);
-        const left = charAt(len, chunk, bytes, at);
-        const right = charAt(len, chunk, bytes, at + 1);
-        bits |= if (chars.mayCut(left, right)) 0 else rest & -%rest;
+    /// A bit for each byte that has one of those in `mask`.
+    inline fn bitsOf(bytes: [chunk_len]u8, mask: About) u64 {
+        const masks: Bytes = @splat(@as(u8, @bitCast(mask)));
+        return @bitCast(@as(Bytes, bytes) & masks != @as(Bytes, @splat(0)));
     }
-    return bits;
+
+    inline fn splat(number: u32) Four {
+        return @splat(number);
+    }
+};
+
+/// Several characters that are merged together.
+const Unit = struct {
+    chunk: *const Chunk,
+    doubts: u64,
+    first: usize,
+    end: usize,
+
+    /// Longer ones are looked up first.
+    const direct_max = 3;
+    /// So many are not too many to be merged at once, even as bytes.
+    const merge_max = merge_short.len_max / 3;
+
+    inline fn encode(
+        self: Unit,
+        encoder: *ids.Encoder,
+        cache: *Cache,
+        chars: *const Characters,
+        out: anytype,
+    ) ids.Error!usize {
+        var counted: [merge_short.len_max + 4]u32 = undefined;
+        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
+        if (self.end - self.first <= direct_max) return self.merge(encoder, chars, room);
+        return self.find(encoder, cache, chars, room);
+    }
+
+    noinline fn find(
+        self: Unit,
+        encoder: *ids.Encoder,
+        cache: *Cache,
+        chars: *const Characters,
+        out: [*]u32,
+    ) ids.Error!usize {
+        const chunk = self.chunk;
+        const bytes = chunk.text[chunk.start(self.first)..chunk.start(self.end)];
+        if (self.end - self.first > merge_max) return units.put(try encoder.mergedIds(bytes), out);
+        const key = units.keyOf(cache, bytes);
+        if (cache.find(key, bytes)) |found| return units.put(found, out);
+        const count = try self.merge(encoder, chars, out);
+        cache.insert(key, bytes, out[0..count]);
+        return count;
+    }
+
+    /// Merges what the characters are to begin with.
+    inline fn merge(
+        self: Unit,
+        encoder: *ids.Encoder,
+        chars: *const Characters,
+        out: [*]u32,
+    ) ids.Error!usize {
+        const vocabulary = &encoder.tokenizer.vocabulary;
+        var parts: [merge_short.len_max + 4]u32 = undefined;
+        var count: usize = 0;
+        var has_bytes = false;
+        for (self.first..self.end) |at| {
+            // The seams before and behind it.
+            const around = bitAt(at) | bitAt(at) >> 1;
+            if (self.doubts & around == 0) {
+                parts[count..][0..4].* = chars.ids[self.chunk.code_points[at]];
+                count += self.chunk.idCount(at);
+                continue;
+            }
+            has_bytes = true;
+            for (self.chunk.charAt(at).bytes) |byte| {
+                parts[count] = vocabulary.byte_ids[byte];
+                count += 1;
+            }
+        }
+        if (count == 2) return mergeTwo(vocabulary, parts[0..2].*, out);
+        if (count == 3) return mergeThree(vocabulary, parts[0..3].*, out);
+        const merged = merge_short.mergeFrom(vocabulary, parts[0..count], out);
+        if (has_bytes) try encoder.refuseStandIns(out[0..merged]);
+        return merged;
+    }
+};
+
+inline fn mergeTwo(vocabulary: *const Vocabulary, parts: [2]u32, out: [*]u32) usize {
+    const id = vocabulary.pairs.find(parts[0], parts[1]);
+    const is_one = id != merge_short.none;
+    out[0..2].* = .{ if (is_one) id else parts[0], parts[1] };
+    return if (is_one) 1 else 2;
 }
 
-inline fn charAt(
-    comptime len: usize,
-    chunk: *const Chunk(len),
-    bytes: []const u8,
-    at: usize,
-) characters.Char {
-    return .{
-        .code_point = chunk.code_points[at],
-        .bytes = bytes[3 * at ..][0..3],
-        .about = @bitCast(chunk.about[at]),
-    };
+/// The lower merge comes first, the left one on a tie.
+inline fn mergeThree(vocabulary: *const Vocabulary, parts: [3]u32, out: [*]u32) usize {
+    const left = vocabulary.pairs.find(parts[0], parts[1]);
+    const right = vocabulary.pairs.find(parts[1], parts[2]);
+    if (left == merge_short.none and right == merge_short.none) {
+        out[0..3].* = parts;
+        return 3;
+    }
+    if (left <= right) return mergeTwo(vocabulary, .{ left, parts[2] }, out);
+    return mergeTwo(vocabulary, .{ parts[0], right }, out);
+}
+
+inline fn bitAt(index: usize) u64 {
+    return @as(u64, 1) << @intCast(index);
+}
+
+/// The bits up to this one.
+inline fn lowTo(index: u6) u64 {
+    return @as(u64, std.math.maxInt(u64)) >> @intCast(63 - index);
 }

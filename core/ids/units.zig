@@ -21,15 +21,11 @@ pub fn encode(
     piece: []const u8,
     out: anytype,
 ) ids.Error!usize {
-    if (piece.len % 3 == 0) {
-        encoder.was_cheap = piece.len > caches.key_len_max;
-        const found = if (piece.len <= 3 * 16)
-            try triples.encode(16, encoder, cache, chars, piece, out)
-        else
-            try triples.encode(64, encoder, cache, chars, piece, out);
-        if (found) |count| return count;
+    if (triples.fits(&encoder.tokenizer.vocabulary)) {
+        const end: u32 = @intCast(piece.len);
+        const done = try triples.encode(encoder, cache, chars, piece.ptr, 0, &.{end}, out);
+        if (done.pretokens == 1) return done.written;
     }
-    encoder.was_cheap = false;
     return encodeAny(encoder, cache, chars, piece, out);
 }
 
@@ -120,15 +116,18 @@ pub fn idsOfUnit(
 ) ids.Error![]const u32 {
     // All of the pretoken: it may be a token that merging does not reach.
     if (is_whole) return encoder.idsOf(unit);
-    const is_long = unit.len > caches.key_len_max;
-    if (is_long) encoder.was_cheap = false;
     // What is remembered is remembered for whole pretokens too.
     if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max) {
         return encoder.mergedIds(unit);
     }
-    const key = if (is_long) cache.keyOfLong(unit) else cache.keyOf(unit.ptr, unit.len);
+    const key = keyOf(cache, unit);
     if (cache.find(key, unit)) |found| return found;
     const found = try encoder.mergedIds(unit);
     cache.insert(key, unit, found);
     return found;
+}
+
+pub inline fn keyOf(cache: *const Cache, unit: []const u8) caches.Key {
+    if (unit.len > caches.key_len_max) return cache.keyOfLong(unit);
+    return cache.keyOf(unit.ptr, unit.len);
 }

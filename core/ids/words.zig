@@ -4,12 +4,20 @@ const std = @import("std");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const units = @import("units.zig");
+const triples = @import("triples.zig");
 const merge_group = @import("merge_group.zig");
 const caches = @import("cache.zig");
 const Cache = caches.Cache;
 
 /// Lines that are on their way from memory before the first of them is needed.
 const ahead = 128;
+
+/// So many pretokens of a batch that were cut into units are worth taking those of the next one
+/// together.
+const together_min = 32;
+
+/// So many records found in a chunk are worth fetching those of the next one ahead.
+const records_found_min = 4;
 
 /// Room that a batch needs beyond one id for each byte: a value is written as a whole.
 pub const room_extra = 4;
@@ -28,44 +36,61 @@ pub fn encode(
     const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
+    const made = encoder.tokenizer.madeCharacters();
+    const together = if (encoder.wide_pretokens >= together_min) made else null;
+    encoder.wide_pretokens = 0;
     var written: usize = 0;
     var start: u32 = 0;
     var index: usize = 0;
-    while (index < batch.ends.len) : (index += ahead) {
-        const ends = batch.ends[index..@min(index + ahead, batch.ends.len)];
-        const keys = chunk.keys[0..ends.len];
-        const lines = chunk.lines[0..ends.len];
-        chunk.start = start;
-        chunk.ends = ends;
-        chunk.learnt_end = 0;
-        for (ends, keys, lines) |end, *key, *line| {
-            const piece = batch.bytes[start..end];
-            start = end;
-            if (piece.len <= caches.key_len_max) {
-                @branchHint(.likely);
-                key.* = cache.keyOf(piece.ptr, piece.len);
-                line.* = cache.lineOf(key.*);
-                @prefetch(line.*, .{});
-            } else {
-                key.* = cache.keyOfLong(piece);
-                line.* = &Cache.no_line;
-                cache.prepareSeen(key.*);
+    while (index < batch.ends.len) {
+        const left = batch.ends[index..];
+        const rest = if (writes) out + written else {};
+        if (together) |characters| if (batch.bytes[start] >= 0xE0) {
+            const done =
+                try triples.encode(encoder, cache, characters, batch.bytes, start, left, rest);
+            written += done.written;
+            index += done.pretokens;
+            encoder.wide_pretokens += done.pretokens;
+            if (done.pretokens > 0) {
+                start = left[done.pretokens - 1];
+                continue;
             }
-        }
-        for (keys, lines, 0..) |key, line, at| {
-            if (Cache.equal(line.front, key)) {
-                @branchHint(.likely);
-                if (writes) out[written..][0..4].* = line.front_value;
-                written += line.front_value[3];
-            } else if (Cache.equal(line.back, key) and line.back_value[3] <= caches.inline_max) {
-                if (writes) out[written..][0..4].* = line.back_value;
-                written += line.back_value[3];
-                // Now and then, so that of two words the one that comes more often is in front.
-                if (written % 16 == 0) Cache.promote(@constCast(line));
-            } else {
-                const rest = if (writes) out + written else {};
-                written += try slowly(encoder, cache, &chunk, at, rest);
-            }
+        };
+        const len = @min(ahead, if (together != null) untilWide(batch.bytes, left) else left.len);
+        chunk.begin(start, left[0..len]);
+        start = left[len - 1];
+        index += len;
+        written += try encodeChunk(encoder, cache, &chunk, rest);
+    }
+    return written;
+}
+
+/// How many pretokens come before one that starts with a character of a large script; the first
+/// does not count.
+fn untilWide(bytes: [*]const u8, ends: []const u32) usize {
+    for (ends[0 .. ends.len - 1], 1..) |end, count| if (bytes[end] >= 0xE0) return count;
+    return ends.len;
+}
+
+inline fn encodeChunk(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    chunk: *Chunk,
+    out: anytype,
+) ids.Error!usize {
+    const writes = @TypeOf(out) != void;
+    var written: usize = 0;
+    chunk.prepare(cache, encoder.tokenizer.madeCharacters() != null);
+    for (chunk.keys[0..chunk.ends.len], chunk.lines[0..chunk.ends.len], 0..) |key, line, at| {
+        if (Cache.valueIn(line, key)) |value| {
+            @branchHint(.likely);
+            if (writes) out[written..][0..4].* = value.*;
+            written += value[3];
+            // Now and then, so that of two words the one that comes more often is in front.
+            if (value == &line.back_value and written % 16 == 0) Cache.promote(line);
+        } else {
+            const rest = if (writes) out + written else {};
+            written += try slowly(encoder, cache, chunk, at, rest);
         }
     }
     return written;
@@ -74,38 +99,117 @@ pub fn encode(
 /// Pretokens whose lines are on their way.
 const Chunk = struct {
     keys: [ahead]caches.Key,
-    lines: [ahead]*const caches.Line,
+    lines: [ahead]*caches.Line,
     bytes: [*]const u8,
     start: u32,
     ends: []const u32,
     /// Those before it were looked at together.
     learnt_end: usize,
 
+    inline fn begin(self: *Chunk, start: u32, ends: []const u32) void {
+        self.start = start;
+        self.ends = ends;
+        self.learnt_end = 0;
+    }
+
+    /// Fetches the lines of all pretokens; long ones with large scripts have none if they are cut.
+    inline fn prepare(self: *Chunk, cache: *Cache, cuts_wide: bool) void {
+        var start = self.start;
+        const keys = self.keys[0..self.ends.len];
+        const lines = self.lines[0..self.ends.len];
+        for (self.ends, keys, lines) |end, *key, *line| {
+            const text = self.bytes[start..end];
+            start = end;
+            if (text.len <= caches.key_len_max) {
+                @branchHint(.likely);
+                key.* = cache.keyOf(text.ptr, text.len);
+            } else if (cuts_wide and isWide(text)) {
+                key.* = caches.no_key;
+                line.* = &cache.lines[0];
+                continue;
+            } else key.* = cache.keyOfLong(text);
+            line.* = cache.lineOf(key.*);
+            @prefetch(line.*, .{});
+        }
+        // A text that needs records needs more of them: by now the first lines are there.
+        if (cache.records_found < records_found_min) return;
+        cache.records_found = 0;
+        for (lines, keys) |line, key| cache.prepareRecord(line, key);
+    }
+
     fn piece(self: *const Chunk, at: usize) []const u8 {
         return self.bytes[if (at == 0) self.start else self.ends[at - 1]..self.ends[at]];
     }
 };
+
+/// A pretoken that is not in its line with its ids.
+noinline fn slowly(
+    encoder: *ids.Encoder,
+    cache: *Cache,
+    chunk: *Chunk,
+    at: usize,
+    out: anytype,
+) ids.Error!usize {
+    const piece = chunk.piece(at);
+    const key = chunk.keys[at];
+    const characters = if (isWide(piece))
+        encoder.tokenizer.charactersFor(encoder.gpa, piece.len)
+    else
+        null;
+    encoder.wide_pretokens += @intFromBool(characters != null);
+    if (piece.len > caches.key_len_max) if (characters) |some| {
+        return units.encode(encoder, cache, some, piece, out);
+    };
+    if (cache.find(key, piece)) |found| return units.put(found, out);
+    if (characters == null and piece.len <= caches.key_len_max and at >= chunk.learnt_end) {
+        learn(encoder, cache, chunk, at);
+        if (cache.find(key, piece)) |found| return units.put(found, out);
+    }
+    const writes = @TypeOf(out) != void;
+    const found = if (characters) |some| blk: {
+        const room = if (writes) out else try encoder.roomFor(piece.len + room_extra);
+        break :blk room[0..try units.encode(encoder, cache, some, piece, room)];
+    } else try encoder.idsOf(piece);
+    cache.insert(key, piece, found);
+    // Units are written where they belong.
+    return if (writes and found.ptr == out) found.len else units.put(found, out);
+}
+
+/// Words that are looked at together, and how many of them may not be tokens.
+const candidates_max = 2 * merge_group.words_max;
 
 /// Puts the words from `first` on that are not remembered into the cache, many at once.
 noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
     chunk.learnt_end = chunk.ends.len;
     if (!vocabulary.is_closed) return;
-    var group: merge_group.Group = .{};
-    var places: [merge_group.words_max]u32 = undefined;
+    var places: [candidates_max]u8 = undefined;
+    var count: usize = 0;
     for (first..chunk.ends.len) |at| {
         const key, const line = .{ chunk.keys[at], chunk.lines[at] };
-        if (Cache.equal(line.front, key)) continue;
+        if (Cache.equal(line.front, key) or Cache.equal(line.back, key)) continue;
         const piece = chunk.piece(at);
-        if (piece.len > caches.key_len_max or cache.find(key, piece) != null) continue;
-        const is_cut = isWide(piece) and
-            encoder.tokenizer.charactersFor(encoder.gpa, piece.len) != null;
-        if (is_cut) continue;
+        if (piece.len > caches.key_len_max) continue;
+        if (isWide(piece) and encoder.tokenizer.madeCharacters() != null) continue;
+        if (count == candidates_max) {
+            chunk.learnt_end = at;
+            break;
+        }
+        places[count] = @intCast(at);
+        cache.prepareOther(line, key);
+        count += 1;
+    }
+    var group: merge_group.Group = undefined;
+    group.count = 0;
+    for (places[0..count]) |at| {
+        const piece = chunk.piece(at);
+        const key = chunk.keys[at];
+        if (cache.find(key, piece) != null) continue;
         if (group.count == merge_group.words_max) {
             chunk.learnt_end = at;
             break;
         }
-        places[group.count] = @intCast(at);
+        places[group.count] = at;
         group.add(piece);
     }
     group.merge(vocabulary);
@@ -118,55 +222,6 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
         cache.insert(key, word.piece, found);
     }
-}
-
-/// A pretoken that is not in its line with its ids.
-noinline fn slowly(
-    encoder: *ids.Encoder,
-    cache: *Cache,
-    chunk: *Chunk,
-    at: usize,
-    out: anytype,
-) ids.Error!usize {
-    const piece = chunk.piece(at);
-    const key = chunk.keys[at];
-    const is_wide = isWide(piece);
-    // Words come again, but what is longer, or written without blanks, mostly does not.
-    const is_word = piece.len <= caches.key_len_max and
-        !(is_wide and encoder.tokenizer.madeCharacters() != null);
-    if (!is_word and !cache.wasSeen(key)) {
-        encoder.was_cheap = false;
-        const count = try compute(encoder, cache, piece, is_wide, out);
-        // Units of one character are faster than finding something long.
-        if (!encoder.was_cheap) cache.markSeen(key);
-        return count;
-    }
-    if (cache.find(key, piece)) |found| return units.put(found, out);
-    if (is_word and at >= chunk.learnt_end) {
-        learn(encoder, cache, chunk, at);
-        if (cache.find(key, piece)) |found| return units.put(found, out);
-    }
-    if (@TypeOf(out) == void) {
-        const found = try encoder.idsOf(piece);
-        cache.insert(key, piece, found);
-        return found.len;
-    }
-    const count = try compute(encoder, cache, piece, is_wide, out);
-    cache.insert(key, piece, out[0..count]);
-    return count;
-}
-
-fn compute(
-    encoder: *ids.Encoder,
-    cache: *Cache,
-    piece: []const u8,
-    is_wide: bool,
-    out: anytype,
-) ids.Error!usize {
-    if (is_wide) if (encoder.tokenizer.charactersFor(encoder.gpa, piece.len)) |characters| {
-        return units.encode(encoder, cache, characters, piece, out);
-    };
-    return units.put(try encoder.idsOf(piece), out);
 }
 
 /// Whether there is a character of three or four bytes at the beginning: then it is encoded unit

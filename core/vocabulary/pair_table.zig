@@ -62,6 +62,11 @@ pub const PairTable = struct {
         @prefetch(&self.buckets[self.bucketOf(merge.left, merge.right)], .{ .rw = .write });
     }
 
+    /// Fetches the bucket of a pair that may be asked for.
+    pub inline fn prepareFind(self: *const PairTable, left: u32, right: u32) void {
+        @prefetch(&self.buckets[self.bucketOf(left, right)], .{});
+    }
+
     /// Puts all of them.
     pub fn putAll(self: *PairTable, merges: []const Merge) void {
         for (merges, 0..) |merge, index| {

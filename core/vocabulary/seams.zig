@@ -211,8 +211,9 @@ pub const Seams = struct {
         before: u32,
         behind: u32,
     ) u32 {
-        return self.around.get(self.hashAround(left, right, anything, anything)) |
-            self.around.get(self.hashAround(left, right, before, anything)) |
+        // Mostly they are a token.
+        if (self.around.get(self.hashAround(left, right, anything, anything)) != 0) return 1;
+        return self.around.get(self.hashAround(left, right, before, anything)) |
             self.around.get(self.hashAround(left, right, anything, behind)) |
             self.around.get(self.hashAround(left, right, before, behind));
     }

@@ -40,7 +40,7 @@ pub fn Scheme(comptime options: Options) type {
             return runs.isPrefix(class);
         }
 
-        /// The letters that do not end a word, whatever letters are before them: those in both sets.
+        /// The letters that do not end a word, whatever is before them: those in both sets.
         pub inline fn inWord(m: *const Masks) u64 {
             return m.letter & ~(m.upper | m.lower);
         }
