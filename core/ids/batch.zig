@@ -57,6 +57,7 @@ const Job = struct {
             .part => |part| bytes = part.limit - part.from,
         }
         self.list.ids.ensureTotalCapacity(self.list.gpa, bytes / 3 + 16) catch {};
+        pages.adviseHuge(self.list.ids.allocatedSlice());
     }
 };
 

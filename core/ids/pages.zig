@@ -30,7 +30,7 @@ pub fn adviseHuge(memory: anytype) void {
     const bytes = std.mem.sliceAsBytes(memory);
     const start = std.mem.alignForward(usize, @intFromPtr(bytes.ptr), page_size);
     const end = std.mem.alignBackward(usize, @intFromPtr(bytes.ptr) + bytes.len, page_size);
-    if (end < start + (4 << 20)) return;
+    if (end < start + (2 << 20)) return;
     const inside: [*]align(page_size) u8 = @ptrFromInt(start);
     std.posix.madvise(inside, end - start, std.posix.MADV.HUGEPAGE) catch {};
 }
