@@ -39,7 +39,9 @@ class Context:
         self.fallback = np.zeros(len(self.keys))
 
     def jump(self, contexts: Numbers, random: Numbers) -> Numbers:
-        return self.places[self.starts[contexts] + (random * self.counts[contexts]).astype(int)]
+        chosen = self.starts[contexts] + (random * self.counts[contexts]).astype(int)
+        places: Numbers = self.places[chosen]
+        return places
 
 
 class Model:

@@ -13,6 +13,7 @@ from conftest import FIXTURES, SEED, each_pattern, write_ranks
 from tokenmill import Tokenizer, _native, cache_limit, reference, set_cache_limit
 
 MB = 1 << 20
+UNITS_AFTER = 32 << 10  # as in the core
 WIDE = "中文字的是ありがとสวัสดี한국어ー。，"
 
 
@@ -22,7 +23,7 @@ def restored() -> Iterator[None]:
     yield
     set_cache_limit(limit)
     _native.use_simd(_native.simd_levels()[-1])
-    _native.use_units_after(0)
+    _native.use_units_after(UNITS_AFTER)
 
 
 def texts() -> list[bytes]:
@@ -168,14 +169,39 @@ def test_ids_are_the_same_wherever_units_begin(tmp_path, limit):
     path = write_ranks(tmp_path / "few.tiktoken", [bytes([byte]) for byte in range(256)])
     letters = WIDE + "  abcdé"
     text = "".join(rng.choices(letters, k=3000)).encode()
-    try:
-        _native.use_units_after(limit)
-        for tokenizer in (Tokenizer.load("o200k_base"), Tokenizer.load(path, pattern="cl100k")):
-            expected = slow_ids(tokenizer, text)
-            for _ in range(3):
-                assert tokenizer.encode(text) == expected
-    finally:
-        _native.use_units_after(0)
+    _native.use_units_after(limit)
+    for tokenizer in (Tokenizer.load("o200k_base"), Tokenizer.load(path, pattern="cl100k")):
+        expected = slow_ids(tokenizer, text)
+        for _ in range(3):
+            assert tokenizer.encode(text) == expected
+
+
+@pytest.mark.parametrize("name", ["r50k_base", "cl100k_base", "o200k_base"])
+def test_runs_of_one_character_are_counted_as_they_are_encoded(name):
+    """Also characters that can nowhere be cut, of which a unit has many ids."""
+    tokenizer = Tokenizer.load(name)
+    _native.use_units_after(0)
+    rng = random.Random(SEED)
+    characters = ["\ufebd", *map(chr, rng.sample([*range(0x800, 0xD800)], 150))]
+    for character in characters:
+        runs = [character * length for length in (2, 3, 4, 19, 20, 21, 22, 40, 63, 64, 65, 130)]
+        text = "中国".join(rng.sample(runs, len(runs)) * 4)
+        expected = slow_ids(tokenizer, text.encode())
+        assert tokenizer.encode(text) == expected, character
+        assert tokenizer.count(text) == len(expected), character
+
+
+@pytest.mark.parametrize("name", ["r50k_base", "cl100k_base", "o200k_base"])
+def test_a_character_is_not_remembered_with_the_invalid_byte_behind_it(name):
+    tokenizer = Tokenizer.load(name)
+    _native.use_units_after(0)
+    symbols = "※〒℃€↑♪☂✈⌘⊕∞♞➤⛵"
+    for symbol in symbols:
+        others = symbols.replace(symbol, "").encode()
+        for invalid in (b"\xff", b"\xff\xff", b"\xfe", b"\xc3"):
+            text = others + symbol.encode() + invalid
+            assert tokenizer.encode(text) == slow_ids(tokenizer, text)
+            assert tokenizer.encode(symbol) == slow_ids(tokenizer, symbol.encode())
 
 
 def test_words_that_are_learnt_together_are_the_words_alone(tokenizers):

@@ -7,7 +7,7 @@
 const std = @import("std");
 const Cache = @import("cache.zig").Cache;
 
-/// A cache is at most this large: offsets into its store have 32 bits.
+/// A cache is at most this large: more would not be near any processor.
 const cache_bytes_max = 1 << 30;
 const idle_max = 256;
 

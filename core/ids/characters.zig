@@ -105,7 +105,7 @@ pub const Characters = struct {
         return about;
     }
 
-    /// Whether a token may cover the seam between two characters whose pair no token holds whole.
+    /// Whether no token covers the seam between two characters whose pair no token holds whole.
     pub noinline fn mayCut(self: *const Characters, left: Char, right: Char) bool {
         if (left.about.is_ascii and right.about.is_ascii) return false;
         if (left.about.is_bound or right.about.is_bound) return false;

@@ -66,7 +66,7 @@ pub const Records = struct {
     /// Writes a record; null if it is too large to be worth it.
     pub fn write(self: *Records, bytes: []const u8, ids: []const u32) ?Place {
         const size = wordsFor(bytes.len) + ids.len;
-        if (size > self.words.len / 4) return null;
+        if (size > @min(self.words.len / 4, std.math.maxInt(u16))) return null;
         if (self.written - self.lap_start + size > self.words.len) {
             self.lap_start += self.words.len;
             self.written = self.lap_start;

@@ -24,10 +24,10 @@ const anything = @import("../vocabulary/seams.zig").Seams.anything;
 
 pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
-/// Encodes the pretokens from `start` on that end at `ends`, as long as they hold nothing but such
-/// characters; the first of all may be a single byte. Returns how many were done and how many ids
-/// they have, which are written to `out` unless that is void. There is room for an id a byte and
-/// four more, and 16 bytes can be read behind the last end.
+/// Encodes the pretokens from `start` on that end at `ends`, none of them inside a character, as
+/// long as they hold nothing but such characters; the first of all may be a single byte. Returns
+/// how many were done and how many ids they have, which are written to `out` unless that is void.
+/// There is room for an id a byte and four more, and 16 bytes can be read behind the last end.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -88,7 +88,7 @@ pub fn fits(vocabulary: *const Vocabulary) bool {
 const chunk_len = 64;
 
 /// A bit for each character behind which something is so.
-const Seams = struct {
+const Decided = struct {
     /// A unit ends there.
     cuts: u64,
     /// Some token may cover the seam and hold a part of a character beside it.
@@ -137,6 +137,7 @@ const Chunk = struct {
         self.first_len = 3 - 2 * before;
         self.code_points[0] = text[0];
         self.left_hashes[0] = text[0] *% factors[0];
+        self.right_hashes[chunk_len] = 0; // read behind the last of 64
         const wide_max = @min((text.len - before) / 3, chunk_len - before);
         var wrong: u64 = 0;
         var at: usize = 0;
@@ -165,6 +166,7 @@ const Chunk = struct {
         var bits: u64 = 0;
         for (ends) |end| {
             if (end > chunk_end) break;
+            std.debug.assert((end - base - self.first_len) % 3 == 0);
             bits |= @as(u64, 1) << @intCast((end - base - self.first_len) / 3);
         }
         return bits;
@@ -192,7 +194,7 @@ const Chunk = struct {
     }
 
     /// Cuts up to the last end of a pretoken, or all where none ends.
-    inline fn decide(self: *const Chunk, chars: *const Characters, end_cuts: u64) Seams {
+    inline fn decide(self: *const Chunk, chars: *const Characters, end_cuts: u64) Decided {
         const last = bitAt(self.count - 1);
         const inner = (last - 1) & ~end_cuts;
         const joins = bitsOf(self.joins, .{ .count = 1 }) & inner;
@@ -240,7 +242,7 @@ const Chunk = struct {
         self: *const Chunk,
         vocabulary: *const Vocabulary,
         chars: *const Characters,
-        seams: Seams,
+        seams: Decided,
     ) void {
         const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
         var rest = ~seams.cuts & ~seams.doubts & lowTo(last_cut);
@@ -282,10 +284,16 @@ const Unit = struct {
         chars: *const Characters,
         out: anytype,
     ) ids.Error!usize {
+        const len = self.end - self.first;
+        if (len > merge_max) return units.put(try encoder.mergedIds(self.bytes()), out);
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (self.end - self.first <= direct_max) return self.merge(encoder, chars, room);
+        if (len <= direct_max) return self.merge(encoder, chars, room);
         return self.find(encoder, cache, chars, room);
+    }
+
+    fn bytes(self: Unit) []const u8 {
+        return self.chunk.text[self.chunk.start(self.first)..self.chunk.start(self.end)];
     }
 
     noinline fn find(
@@ -295,13 +303,11 @@ const Unit = struct {
         chars: *const Characters,
         out: [*]u32,
     ) ids.Error!usize {
-        const chunk = self.chunk;
-        const bytes = chunk.text[chunk.start(self.first)..chunk.start(self.end)];
-        if (self.end - self.first > merge_max) return units.put(try encoder.mergedIds(bytes), out);
-        const key = units.keyOf(cache, bytes);
-        if (cache.find(key, bytes)) |found| return units.put(found, out);
+        const text = self.bytes();
+        const key = units.keyOf(cache, text);
+        if (cache.find(key, text)) |found| return units.put(found, out);
         const count = try self.merge(encoder, chars, out);
-        cache.insert(key, bytes, out[0..count]);
+        cache.insert(key, text, out[0..count]);
         return count;
     }
 

@@ -3,6 +3,7 @@
 //! It is cut at every seam that no token covers (vocabulary/seams.zig). Most units are then one
 //! character, whose ids lie in a table by code point; the others are looked up like words.
 
+const std = @import("std");
 const ids = @import("../ids.zig");
 const caches = @import("cache.zig");
 const triples = @import("triples.zig");
@@ -108,7 +109,7 @@ pub inline fn put(found: []const u32, out: anytype) usize {
 }
 
 /// The ids of a unit; valid until the next call.
-pub fn idsOfUnit(
+fn idsOfUnit(
     encoder: *ids.Encoder,
     cache: *Cache,
     unit: []const u8,
@@ -116,10 +117,9 @@ pub fn idsOfUnit(
 ) ids.Error![]const u32 {
     // All of the pretoken: it may be a token that merging does not reach.
     if (is_whole) return encoder.idsOf(unit);
-    // What is remembered is remembered for whole pretokens too.
-    if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max) {
-        return encoder.mergedIds(unit);
-    }
+    // What is remembered is remembered for whole pretokens too, and keys are filled up with 0xFF.
+    if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max or
+        std.mem.indexOfScalar(u8, unit, 0xFF) != null) return encoder.mergedIds(unit);
     const key = keyOf(cache, unit);
     if (cache.find(key, unit)) |found| return found;
     const found = try encoder.mergedIds(unit);

@@ -114,21 +114,25 @@ const Chunk = struct {
 
     /// Fetches the lines of all pretokens; long ones with large scripts have none if they are cut.
     inline fn prepare(self: *Chunk, cache: *Cache, cuts_wide: bool) void {
+        // Copies, which the compiler knows nobody else writes to.
+        const near = cache.*;
+        const bytes = self.bytes;
+        const ends = self.ends;
+        const keys = self.keys[0..ends.len];
+        const lines = self.lines[0..ends.len];
         var start = self.start;
-        const keys = self.keys[0..self.ends.len];
-        const lines = self.lines[0..self.ends.len];
-        for (self.ends, keys, lines) |end, *key, *line| {
-            const text = self.bytes[start..end];
+        for (ends, keys, lines) |end, *key, *line| {
+            const text = bytes[start..end];
             start = end;
             if (text.len <= caches.key_len_max) {
                 @branchHint(.likely);
-                key.* = cache.keyOf(text.ptr, text.len);
+                key.* = near.keyOf(text.ptr, text.len);
             } else if (cuts_wide and isWide(text)) {
                 key.* = caches.no_key;
-                line.* = &cache.lines[0];
+                line.* = &near.lines[0];
                 continue;
-            } else key.* = cache.keyOfLong(text);
-            line.* = cache.lineOf(key.*);
+            } else key.* = near.keyOfLong(text);
+            line.* = near.lineOf(key.*);
             @prefetch(line.*, .{});
         }
         // A text that needs records needs more of them: by now the first lines are there.
@@ -175,7 +179,7 @@ noinline fn slowly(
     return if (writes and found.ptr == out) found.len else units.put(found, out);
 }
 
-/// Words that are looked at together, and how many of them may not be tokens.
+/// Words that are looked for in their other lines together: some are there.
 const candidates_max = 2 * merge_group.words_max;
 
 /// Puts the words from `first` on that are not remembered into the cache, many at once.

@@ -80,6 +80,8 @@ pub const Ints = struct {
         const object = self.intOf(id) orelse return null;
         if (id >= self.entries.len) return object;
         const before = object.refcount;
+        // So many are in use, which none of the versions may come to take for uncounted.
+        if (before > 1 << 30 and before < 1 << 31) return object;
         api.Py_IncRef(object);
         const is_counted = object.refcount == before + 1;
         if (is_counted) object.refcount += stock_max - 1;
