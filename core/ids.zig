@@ -49,6 +49,9 @@ pub const Tokenizer = struct {
     specials: Specials,
     /// Secret and different at each load: no text can be made to fit the tables badly.
     seed: u64,
+    /// Whether each byte is a token: otherwise a character that has no ids alone may have some
+    /// among others, and nothing is cut.
+    has_all_bytes: bool,
     /// What is remembered; the one part that changes, and no result depends on it.
     memory: *Memory,
 
@@ -72,6 +75,7 @@ pub const Tokenizer = struct {
             .scheme = scheme,
             .specials = specials,
             .seed = seed,
+            .has_all_bytes = std.mem.max(u32, &vocabulary.byte_ids) < vocabulary.ids_end,
             .memory = undefined,
         };
         errdefer self.deinitParts(gpa);
@@ -101,6 +105,7 @@ pub const Tokenizer = struct {
         wide_bytes: usize,
     ) ?*const Characters {
         if (self.madeCharacters()) |made| return made;
+        if (!self.has_all_bytes) return null;
         const before = self.memory.wide_bytes.fetchAdd(wide_bytes, .monotonic);
         if (before + wide_bytes < wide_bytes_min.load(.monotonic)) return null;
         const place = &self.memory.characters;

@@ -163,6 +163,48 @@ def test_many_pretokens_of_large_scripts_are_each_encoded_alone(tmp_path, round_
             assert tokenizer.count(text) == len(expected)
 
 
+def new_characters(rng: random.Random, count: int) -> str:
+    return "".join(chr(rng.randrange(0x4E00, 0x9F00)) for _ in range(count))
+
+
+BYTES = [bytes([byte]) for byte in range(256)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "word"),
+    [
+        # Pairs that merge before their characters are whole.
+        (["文字", "中文", b"\xe4\xb8", "中", b"\xe6\x96", "文", b"\xe5\xad", "字"], "。中文字，"),
+        # A token that no merge reaches.
+        (["，"], "，"),
+    ],
+)
+def test_ever_new_text_with_ranks_that_no_training_gives(tmp_path, tokens, word):
+    rng = random.Random(SEED)
+    more = [token.encode() if isinstance(token, str) else token for token in tokens]
+    path = write_ranks(tmp_path / "odd.tiktoken", BYTES + more)
+    for pattern in ("r50k", "cl100k", "o200k", "qwen2"):
+        tokenizer = Tokenizer.load(path, pattern=pattern)
+        text = "".join(new_characters(rng, 3) + word for _ in range(5000)).encode()
+        expected = slow_ids(tokenizer, text)
+        for _ in range(2):
+            assert tokenizer.encode(text) == expected
+            assert tokenizer.count(text) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("missing", "token", "text"),
+    [(b" ", b" \xe0", " \u0bd2\u0bd2"), (b"\x80", b"\x80\xea", "\ua740\ua74a")],
+)
+def test_a_character_that_has_ids_only_among_others(tmp_path, missing, token, text):
+    tokens = [byte for byte in BYTES if byte != missing] + [token]
+    path = write_ranks(tmp_path / "missing.tiktoken", tokens)
+    for pattern in ("r50k", "cl100k", "o200k"):
+        tokenizer = Tokenizer.load(path, pattern=pattern)
+        tokenizer.encode("文字" * 20000)
+        assert tokenizer.encode(text) == slow_ids(tokenizer, text.encode())
+
+
 @pytest.mark.parametrize("limit", [300, 1 << 40])
 def test_ids_are_the_same_wherever_units_begin(tmp_path, limit):
     rng = random.Random(SEED)

@@ -36,8 +36,9 @@ pub fn encode(
     const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
-    const made = encoder.tokenizer.madeCharacters();
-    const together = if (encoder.wide_pretokens >= together_min) made else null;
+    const is_wide = encoder.wide_pretokens >= together_min and
+        triples.fits(&encoder.tokenizer.vocabulary);
+    const together = if (is_wide) encoder.tokenizer.madeCharacters() else null;
     encoder.wide_pretokens = 0;
     var written: usize = 0;
     var start: u32 = 0;
