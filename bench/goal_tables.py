@@ -119,7 +119,7 @@ def verdict(outcomes: list[Outcome]) -> str:
     met = sum(o["met"] for o in outcomes)
     absent = sum("value" not in o for o in outcomes)
     tail = f"; {absent} have no figure" if absent else ""
-    return f"Goals met: {met} of {len(outcomes)}{tail}."
+    return f"Goals met, of those set before it was written: {met} of {len(outcomes)}{tail}."
 
 
 def unmet_text(outcomes: list[Outcome]) -> str:

@@ -288,7 +288,7 @@ def losses_text(rows: Rows, limit: int | None) -> str:
         return "In this sweep tokenmill loses nowhere."
     shown = found[:limit]
     more = len(found) - len(shown)
-    tail = [f"- and {more} more in `bench/results/encode.md`"] if more else []
+    tail = [f"- and {more} more in [encode.md](bench/results/encode.md)"] if more else []
     return "\n".join(["Where tokenmill loses:", "", *(f"- {text}" for text in shown), *tail])
 
 

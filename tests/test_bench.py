@@ -163,7 +163,7 @@ def test_real_documents_alone_are_shown_but_not_counted():
     assert [o["value"] for o in real if "value" in o] == [30.0]
     shown = goal_tables.full(counted, real)
     assert "30.0 ✓" in shown
-    assert "Goals met: 0 of 135; 135 have no figure." in shown
+    assert "Goals met, of those set before it was written: 0 of 135; 135 have no figure." in shown
     assert "-real" not in goal_tables.full(counted, goals.judge([], goals.REAL_GOALS))
 
 
