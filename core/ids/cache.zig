@@ -21,8 +21,6 @@ pub const Key = @Vector(16, u8);
 /// Three ids and how many of them count.
 pub const Value = [4]u32;
 pub const key_len_max = 16;
-/// A key that nothing has: that of a long pretoken without bytes.
-pub const no_key: Key = @bitCast([2]u64{ 0, 1 << 16 });
 pub const inline_max = 3;
 
 /// In place of the number: the others are the `Place` of a record. It has the bytes of the
@@ -205,15 +203,23 @@ pub const Cache = struct {
     /// Whether a record for this key is worth what it takes the place of.
     fn admits(self: *Cache, key: Key) bool {
         if (!self.records.isFull()) return true;
-        const hash = hashOf(key);
-        const tag = &self.seen[@intCast(hash & (self.seen.len - 1))];
-        const new_tag: u8 = @truncate(hash >> 24 | 1);
-        if (tag.* != new_tag) {
-            tag.* = new_tag;
-            return false;
-        }
+        if (!self.wasSeen(hashOf(key))) return false;
         self.seen_again +%= 1;
         return self.seen_again % admitted_share == 0;
+    }
+
+    /// Whether so much text was asked for before, as far as is remembered.
+    pub fn comesAgain(self: *Cache, text: []const u8) bool {
+        const halves: [2]u64 = @bitCast(self.secret);
+        return self.wasSeen(hashBytes(halves[0], text));
+    }
+
+    /// Whether a hash was seen before; from now on it was.
+    inline fn wasSeen(self: *Cache, hash: u64) bool {
+        const tag = &self.seen[@intCast(hash & (self.seen.len - 1))];
+        const new_tag: u8 = @truncate(hash >> 24 | 1);
+        defer tag.* = new_tag;
+        return tag.* == new_tag;
     }
 
     /// Brings the back of a line to the front, which is looked at first.

@@ -36,9 +36,11 @@ pub fn encode(
     const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
-    const is_wide = encoder.wide_pretokens >= together_min and
-        triples.fits(&encoder.tokenizer.vocabulary);
-    const together = if (is_wide) encoder.tokenizer.madeCharacters() else null;
+    // Where a text comes again, whole pretokens are worth remembering, as long as they fit.
+    const is_new = encoder.wide_pretokens >= together_min and
+        triples.fits(&encoder.tokenizer.vocabulary) and
+        (cache.records.isFull() or !cache.comesAgain(batch.bytes[0..batch.len]));
+    const together = if (is_new) encoder.tokenizer.madeCharacters() else null;
     encoder.wide_pretokens = 0;
     var written: usize = 0;
     var start: u32 = 0;
@@ -81,7 +83,7 @@ inline fn encodeChunk(
 ) ids.Error!usize {
     const writes = @TypeOf(out) != void;
     var written: usize = 0;
-    chunk.prepare(cache, encoder.tokenizer.madeCharacters() != null);
+    chunk.prepare(cache);
     for (chunk.keys[0..chunk.ends.len], chunk.lines[0..chunk.ends.len], 0..) |key, line, at| {
         if (Cache.valueIn(line, key)) |value| {
             @branchHint(.likely);
@@ -113,8 +115,8 @@ const Chunk = struct {
         self.learnt_end = 0;
     }
 
-    /// Fetches the lines of all pretokens; long ones with large scripts have none if they are cut.
-    inline fn prepare(self: *Chunk, cache: *Cache, cuts_wide: bool) void {
+    /// Fetches the lines of all pretokens.
+    inline fn prepare(self: *Chunk, cache: *Cache) void {
         // Copies, which the compiler knows nobody else writes to.
         const near = cache.*;
         const bytes = self.bytes;
@@ -128,10 +130,6 @@ const Chunk = struct {
             if (text.len <= caches.key_len_max) {
                 @branchHint(.likely);
                 key.* = near.keyOf(text.ptr, text.len);
-            } else if (cuts_wide and isWide(text)) {
-                key.* = caches.no_key;
-                line.* = &near.lines[0];
-                continue;
             } else key.* = near.keyOfLong(text);
             line.* = near.lineOf(key.*);
             @prefetch(line.*, .{});
@@ -157,15 +155,12 @@ noinline fn slowly(
 ) ids.Error!usize {
     const piece = chunk.piece(at);
     const key = chunk.keys[at];
+    if (cache.find(key, piece)) |found| return units.put(found, out);
     const characters = if (isWide(piece))
         encoder.tokenizer.charactersFor(encoder.gpa, piece.len)
     else
         null;
     encoder.wide_pretokens += @intFromBool(characters != null);
-    if (piece.len > caches.key_len_max) if (characters) |some| {
-        return units.encode(encoder, cache, some, piece, out);
-    };
-    if (cache.find(key, piece)) |found| return units.put(found, out);
     if (characters == null and piece.len <= caches.key_len_max and at >= chunk.learnt_end) {
         learn(encoder, cache, chunk, at);
         if (cache.find(key, piece)) |found| return units.put(found, out);
