@@ -39,6 +39,8 @@ pub const Cache = struct {
     bytes: usize,
     lines: []align(pages.page_size) Line,
     shift: u6,
+    /// Slots of the lines that are taken.
+    taken: usize = 0,
     /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
     /// key of an empty line: it would have to start with 0xFF.
     secret: Key,
@@ -53,8 +55,10 @@ pub const Cache = struct {
 
     pub const bytes_min = 1 << 18;
     const admitted_share = 4;
-    /// Entries that are moved to make room for one.
+    /// Entries that are moved to make room for one, in a table with room and in one that is nearly
+    /// full, where each move is a look at cold memory and mostly in vain.
     const moves_max = 12;
+    const moves_max_full = 2;
 
     /// `bytes` is a power of two and bounds all of it.
     pub fn create(bytes: usize, seed: u64) Allocator.Error!*Cache {
@@ -235,7 +239,8 @@ pub const Cache = struct {
         var value = new_value;
         var line = self.lineOf(key);
         if (self.putIn(line, key, value)) return;
-        for (0..moves_max) |_| {
+        const is_full = self.taken > self.lines.len * 3 / 2;
+        for (0..if (is_full) moves_max_full else moves_max) |_| {
             line = self.otherLine(line, key);
             if (self.putIn(line, key, value)) return;
             std.mem.swap(Key, &line.back, &key);
@@ -246,11 +251,13 @@ pub const Cache = struct {
     /// Puts an entry into a free slot of a line; false if it has none.
     inline fn putIn(self: *Cache, line: *Line, key: Key, value: Value) bool {
         if (self.isFree(line.front_value)) {
+            self.taken += @intFromBool(line.front_value[3] == 0);
             line.front = key;
             line.front_value = value;
             return true;
         }
         if (!self.isFree(line.back_value)) return false;
+        self.taken += @intFromBool(line.back_value[3] == 0);
         line.back = key;
         line.back_value = value;
         return true;
