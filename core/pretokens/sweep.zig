@@ -19,6 +19,8 @@ pub const overread = 16;
 const tail_len = 512;
 /// A pretoken longer than this is a batch of its own.
 pub const piece_len_max = 4096;
+/// Pretokens that the scalar scanner takes where blocks tell nothing; a block has more.
+const alone_max = 16;
 /// Offsets in a batch stay below this.
 const batch_len_max = 1 << 30;
 
@@ -104,22 +106,30 @@ pub const Sweep = struct {
         const scanned: u32 = @intCast(if (is_whole) left else @min(left - tail_len, batch_len_max));
         const fill = levels.scanners()[@intFromEnum(self.scheme.*)];
         var filled: blocks.Filled = .{};
+        var alone: u32 = 1;
         while (true) {
+            const count = filled.count;
             filled = fill(bytes, scanned, is_whole, &self.ends, filled);
             if (!filled.hasRoom() or filled.end >= scanned) break;
-            // What a block cannot tell, the scalar scanner can.
-            const from = start + filled.end;
-            const end = pretokens.endFrom(self.scheme, self.text, from, self.known);
-            if (!isPlain(self.text[from..end]) or end - start > batch_len_max) {
-                if (filled.count != 0) break;
-                self.index = end;
-                return .{ .start = start, .bytes = bytes, .ends = &.{}, .len = end - start };
-            }
-            filled.end = @intCast(end - start);
-            self.ends[filled.count] = filled.end;
-            filled.count += 1;
-            // Behind the last whole block the text is read from the scratch memory.
-            if (filled.end + blocks.reach > scanned and !is_whole) break;
+            // What a block cannot tell, the scalar scanner can. Where blocks tell nothing again
+            // and again, as in bytes that are no text, it takes more and more pretokens before
+            // another block is tried.
+            alone = if (filled.count == count) @min(2 * alone, alone_max) else 1;
+            const goes_on = for (0..alone) |_| {
+                const from = start + filled.end;
+                const end = pretokens.endFrom(self.scheme, self.text, from, self.known);
+                if (!isPlain(self.text[from..end]) or end - start > batch_len_max) {
+                    if (filled.count != 0) break false;
+                    self.index = end;
+                    return .{ .start = start, .bytes = bytes, .ends = &.{}, .len = end - start };
+                }
+                filled.end = @intCast(end - start);
+                self.ends[filled.count] = filled.end;
+                filled.count += 1;
+                // Behind the last whole block the text is read from the scratch memory.
+                if (filled.end + blocks.reach > scanned) break is_whole;
+            } else true;
+            if (!goes_on or filled.end >= scanned) break;
         }
         self.index = start + filled.end;
         return .{
