@@ -4,6 +4,7 @@
 //! hides; in return there is nothing to shut down, and a fork never meets a thread of ours.
 
 const std = @import("std");
+const builtin = @import("builtin");
 
 /// Calls `work(context, job)` once for each job below `jobs`, on up to `threads` threads of which
 /// the caller's is one. Returns when all are done.
@@ -39,6 +40,105 @@ pub fn run(
 }
 
 pub const threads_max = 256;
+
+/// Calls `work(context, member, barrier)` on each member of a team, all at the same time, so that
+/// they can wait for each other. It has up to `threads` members; the caller's thread is number 0.
+pub fn team(
+    threads: usize,
+    context: anytype,
+    comptime work: fn (@TypeOf(context), usize, *Barrier) void,
+) void {
+    const Shared = struct {
+        context: @TypeOf(context),
+        barrier: Barrier = .{ .size = .init(0) },
+
+        /// Nobody begins before it is clear how many there are.
+        fn join(self: *@This(), member: usize) void {
+            const size = &self.barrier.size;
+            while (size.load(.acquire) == 0) sleep(size, 0);
+            work(self.context, member, &self.barrier);
+        }
+    };
+    var shared: Shared = .{ .context = context };
+    var helpers: [threads_max - 1]std.Thread = undefined;
+    const wanted = @min(threads, threads_max) -| 1;
+    var started: usize = 0;
+    while (started < wanted) : (started += 1) {
+        const member = started + 1;
+        helpers[started] = std.Thread.spawn(.{}, Shared.join, .{ &shared, member }) catch break;
+    }
+    shared.barrier.size.store(@intCast(started + 1), .release);
+    wake(&shared.barrier.size);
+    work(context, 0, &shared.barrier);
+    for (helpers[0..started]) |helper| helper.join();
+}
+
+/// Where the members of a team wait for each other.
+pub const Barrier = struct {
+    /// How many members there are.
+    size: std.atomic.Value(u32),
+    arrived: std.atomic.Value(u32) = .init(0),
+    generation: std.atomic.Value(u32) = .init(0),
+
+    /// Longer than most waits, shorter than sleeping and waking: who waits for a thread that has
+    /// no core would otherwise keep it from one.
+    const spins = 2000;
+
+    /// Waits for all members; the last one to come does `last(context)` before the others go on.
+    pub fn wait(self: *Barrier, context: anytype, comptime last: fn (@TypeOf(context)) void) void {
+        const generation = self.generation.load(.acquire);
+        if (self.arrived.fetchAdd(1, .acq_rel) + 1 == self.size.load(.monotonic)) {
+            last(context);
+            self.arrived.store(0, .monotonic);
+            _ = self.generation.fetchAdd(1, .release);
+            return wake(&self.generation);
+        }
+        for (0..spins) |_| {
+            if (self.generation.load(.acquire) != generation) return;
+            std.atomic.spinLoopHint();
+        }
+        while (self.generation.load(.acquire) == generation) sleep(&self.generation, generation);
+    }
+};
+
+/// Sleeps until somebody wakes those that sleep here, unless the value has changed already. May
+/// wake for no reason.
+fn sleep(place: *std.atomic.Value(u32), value: u32) void {
+    if (builtin.os.tag == .linux) {
+        _ = std.os.linux.futex_4arg(&place.raw, .{ .cmd = .WAIT, .private = true }, value, null);
+    } else std.Thread.yield() catch {};
+}
+
+fn wake(place: *std.atomic.Value(u32)) void {
+    if (builtin.os.tag != .linux) return;
+    const all = std.math.maxInt(i32);
+    _ = std.os.linux.futex_3arg(&place.raw, .{ .cmd = .WAKE, .private = true }, all);
+}
+
+test "pool: a team meets, and the last one works alone" {
+    const Context = struct {
+        sums: [8]u64 = @splat(0),
+        total: u64 = 0,
+        rounds: u64 = 0,
+
+        fn add(self: *@This()) void {
+            for (self.sums) |sum| self.total += sum;
+            self.rounds += 1;
+        }
+        fn work(self: *@This(), member: usize, barrier: *Barrier) void {
+            for (0..1000) |_| {
+                self.sums[member] += 1;
+                barrier.wait(self, add);
+            }
+        }
+    };
+    for ([_]usize{ 1, 2, 5, 8 }) |threads| {
+        var context: Context = .{};
+        team(threads, &context, Context.work);
+        try std.testing.expectEqual(1000, context.rounds);
+        try std.testing.expectEqual(threads * 500 * 1001, context.total);
+    }
+}
 
 test "pool: every job runs once, whatever the number of threads" {
     const Context = struct { counts: []std.atomic.Value(u32) };

@@ -7,6 +7,7 @@ pub const pretokens = @import("pretokens.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const specials = @import("specials.zig");
 pub const pool = @import("pool.zig");
+pub const merges = @import("merges.zig");
 pub const ids = @import("ids.zig");
 
 test {
@@ -15,5 +16,6 @@ test {
     _ = vocabulary;
     _ = specials;
     _ = pool;
+    _ = merges;
     _ = ids;
 }

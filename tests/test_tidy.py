@@ -12,7 +12,10 @@ FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 100
 
 # Each room may import the rooms on its left.
-CORE_ROOMS = ["unicode", "pretokens", "level", "vocabulary", "specials", "pool", "ids", "python"]
+CORE_ROOMS = [
+    *("unicode", "pretokens", "level", "vocabulary", "specials", "pool", "merges"),
+    *("ids", "python"),
+]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies"],
@@ -57,7 +60,8 @@ def test_files_can_be_held_in_mind(path: Path) -> None:
 def test_functions_can_be_held_in_mind(path: Path) -> None:
     lines = path.read_text().splitlines()
     for start, line in enumerate(lines):
-        if match := re.match(r"( *)(pub |inline |export )*fn \w+", line):
+        # A function that begins with a capital gives a type: its own functions are what counts.
+        if match := re.match(r"( *)(pub |inline |export )*fn [a-z]\w*", line):
             end = next(i for i in range(start, len(lines)) if lines[i] == match[1] + "}")
             assert end - start <= FUNCTION_LINES_MAX, f"{name(path)}:{start + 1} is long"
 

@@ -1,0 +1,476 @@
+//! Words and their counts → merges: which pairs of tokens become tokens, in which order.
+//!
+//! The most frequent pair of neighbours becomes a token, and so on. Words are dealt out to shards
+//! and pairs to owners, one of each for a thread. A round does a batch of merges: each shard
+//! rewrites its words and says what changes, then each owner adds up what the shards say about
+//! its pairs, then one thread selects the next batch.
+//!
+//! A batch is what one merge after the other would do. Taken in order, a pair is accepted while
+//! no token of it was merged from the other side: whatever a merge adds is a pair with its new
+//! token, which came out of a pair that stops the batch before its turn.
+//!
+//! **Floor.** Counts never rise, so a pair below the count of the last merge is never merged. That
+//! count is estimated, pairs below the estimate are forgotten at birth, and if the estimate was
+//! too high, which shows before it matters, the pairs are counted again from the words.
+//!
+//! **Invariant** the merges do not depend on threads, batches or the floor.
+//! Source: Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units,
+//! ACL 2016, algorithm 1.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pairs_ = @import("merges/pairs.zig");
+const pool = @import("pool.zig");
+const queue = @import("merges/queue.zig");
+const shards_ = @import("merges/shard.zig");
+
+pub const Ties = queue.Ties;
+
+pub const Error = error{ OutOfMemory, Interrupted };
+
+/// Asked now and then on the caller's thread: true means stop.
+pub const Poll = struct {
+    context: *anyopaque,
+    function: *const fn (*anyopaque) bool,
+};
+
+pub const Options = struct {
+    ties: Ties = .ids,
+    /// One past the largest id that there will be: merging ends when all are taken.
+    ids_end: u32,
+    /// The first id that a merge gets here; tokens from `made_from` on come from earlier merges.
+    first_id: u32,
+    made_from: u32 = std.math.maxInt(u32),
+    threads: usize = 1,
+    /// A pair of so many bytes or more is never merged, but for two tokens of the beginning.
+    len_end: u32 = std.math.maxInt(u32),
+    /// The least count of a merge.
+    count_min: u64 = 1,
+    /// Merges of a batch at most; 1 is one after the other.
+    batch_max: usize = 256,
+    /// Whether pairs are forgotten before their count says so.
+    floor: Floor = .estimated,
+    /// Whether a merge may give a token that words already have.
+    revives: bool = false,
+
+    pub const Floor = enum { none, estimated, too_high };
+};
+
+pub const Learned = struct { left: u32, right: u32, new: u32, count: u64 };
+
+/// What was done, and why nothing was missed: no merge has a count below the floor.
+pub const Certificate = struct {
+    floor: u64 = 0,
+    rescans: u32 = 0,
+    batches: u64 = 0,
+    visits: u64 = 0,
+};
+
+pub fn Learner(comptime Token: type) type {
+    return struct {
+        const Self = @This();
+        const Shard = shards_.Shard(Token);
+        const Failure = enum(u8) { none, out_of_memory, interrupted };
+
+        gpa: Allocator,
+        options: Options,
+        shards: []Shard,
+        owners: []pairs_.Pairs,
+        texts: queue.Texts,
+        /// Tokens that exist without a merge, by their bytes.
+        known: std.StringHashMapUnmanaged(u32) = .empty,
+        next_id: u32,
+        /// One past the largest id in the words.
+        words_ids_end: u32 = 0,
+        batch: std.ArrayList(shards_.Merge) = .empty,
+        learned: std.ArrayList(Learned) = .empty,
+        floor: u64 = 0,
+        /// Shrinks each time that the floor was too high.
+        floor_share: f64 = 0.7,
+        certificate: Certificate = .{},
+        /// The batch in which a token was last merged as a left one, and as a right one.
+        left_in: []u32,
+        right_in: []u32,
+        /// By id: whether a merge gave the token.
+        is_made: []bool,
+        phase: enum { survey, scatter, merge, done } = .survey,
+        indices: []shards_.Index = &.{},
+        failure: std.atomic.Value(Failure) = .init(.none),
+        poll: ?Poll = null,
+        visits_polled: u64 = 0,
+
+        pub fn init(gpa: Allocator, options: Options) Allocator.Error!Self {
+            // Where a pair is seen first is a matter of all words.
+            const threads = if (options.ties == .order) 1 else @max(1, options.threads);
+            const is_made = try gpa.alloc(bool, options.ids_end);
+            errdefer gpa.free(is_made);
+            const made_from = @min(options.made_from, options.first_id);
+            for (is_made, 0..) |*flag, id| flag.* = id >= made_from;
+            const marks = try gpa.alloc(u32, 2 * @as(usize, options.ids_end));
+            errdefer gpa.free(marks);
+            @memset(marks, 0);
+            var texts: queue.Texts = try .init(gpa, options.ids_end);
+            errdefer texts.deinit(gpa);
+            const owners = try gpa.alloc(pairs_.Pairs, threads);
+            errdefer gpa.free(owners);
+            @memset(owners, .{ .revives = options.revives });
+            const shards = try gpa.alloc(Shard, threads);
+            errdefer gpa.free(shards);
+            var made: usize = 0;
+            errdefer for (shards[0..made]) |*shard| shard.deinit();
+            while (made < threads) : (made += 1) {
+                shards[made] = try .init(gpa, threads, options.ids_end);
+            }
+            return .{
+                .gpa = gpa,
+                .options = options,
+                .shards = shards,
+                .owners = owners,
+                .texts = texts,
+                .next_id = options.first_id,
+                .left_in = marks[0..options.ids_end],
+                .right_in = marks[options.ids_end..],
+                .is_made = is_made,
+            };
+        }
+
+        pub fn deinit(self: *Self) void {
+            const gpa = self.gpa;
+            for (self.shards) |*shard| shard.deinit();
+            gpa.free(self.shards);
+            for (self.owners) |*owner| owner.deinit(gpa);
+            gpa.free(self.owners);
+            self.texts.deinit(gpa);
+            var names = self.known.keyIterator();
+            while (names.next()) |name| gpa.free(name.*);
+            self.known.deinit(gpa);
+            gpa.free(self.is_made);
+            self.batch.deinit(gpa);
+            self.learned.deinit(gpa);
+            gpa.free(self.left_in.ptr[0 .. 2 * self.left_in.len]);
+        }
+
+        /// A token that exists before the first merge.
+        pub fn addToken(self: *Self, id: u32, bytes: []const u8) Allocator.Error!void {
+            try self.texts.set(self.gpa, id, bytes);
+            const entry = try self.known.getOrPut(self.gpa, bytes);
+            if (entry.found_existing) return;
+            entry.key_ptr.* = self.gpa.dupe(u8, bytes) catch |failure| {
+                self.known.removeByPtr(entry.key_ptr);
+                return failure;
+            };
+            entry.value_ptr.* = id;
+        }
+
+        /// Adds a word of `len` tokens to a shard and returns where they go; all are tokens that
+        /// exist, with ids below `ids_end`.
+        pub fn addWord(
+            self: *Self,
+            shard: usize,
+            len: u32,
+            count: u64,
+            ids_end: u32,
+        ) Allocator.Error![]Token {
+            self.words_ids_end = @max(self.words_ids_end, ids_end);
+            return self.shards[shard].words.add(self.gpa, len, count);
+        }
+
+        /// Learns the merges, which are then in `learned`.
+        pub fn run(self: *Self) Error!void {
+            self.indices = try self.gpa.alloc(shards_.Index, self.shards.len);
+            defer self.gpa.free(self.indices);
+            @memset(self.indices, .{});
+            defer self.dropIndices();
+            self.begin() catch |failure| self.fail(failure);
+            pool.team(self.shards.len, self, work);
+            for (self.shards) |*shard| self.certificate.visits += shard.visits;
+            switch (self.failure.load(.monotonic)) {
+                .none => {},
+                .out_of_memory => return error.OutOfMemory,
+                .interrupted => return error.Interrupted,
+            }
+        }
+
+        // ── Rounds ───────────────────────────────────────────────────────────────────────────
+
+        fn work(self: *Self, member: usize, barrier: *pool.Barrier) void {
+            const size = barrier.size.load(.monotonic);
+            while (self.phase != .done) {
+                if (member == 0) self.ask();
+                var at = member;
+                while (at < self.shards.len) : (at += size) {
+                    self.shardRound(at) catch |failure| self.fail(failure);
+                }
+                barrier.wait(self, nothing);
+                at = member;
+                while (at < self.owners.len) : (at += size) {
+                    self.ownerRound(at) catch |failure| self.fail(failure);
+                }
+                barrier.wait(self, endRound);
+            }
+        }
+
+        fn nothing(_: *Self) void {}
+
+        fn fail(self: *Self, failure: Error) void {
+            self.failure.store(switch (failure) {
+                error.OutOfMemory => .out_of_memory,
+                error.Interrupted => .interrupted,
+            }, .monotonic);
+        }
+
+        /// So many visits of one shard are some ten milliseconds.
+        const visits_between = 1 << 18;
+
+        fn ask(self: *Self) void {
+            const poll = self.poll orelse return;
+            const visits = self.shards[0].visits;
+            if (visits < self.visits_polled + visits_between and self.phase == .merge) return;
+            self.visits_polled = visits;
+            if (poll.function(poll.context)) self.fail(error.Interrupted);
+        }
+
+        fn shardRound(self: *Self, at: usize) Error!void {
+            const shard = &self.shards[at];
+            const rules = self.rulesOf();
+            switch (self.phase) {
+                .survey => {
+                    shard.forget();
+                    self.indices[at] = try .init(self.gpa, self.words_ids_end);
+                    try shard.survey(&self.indices[at], rules);
+                },
+                .scatter => try shard.scatter(&self.indices[at], self.owners),
+                .merge => {
+                    try shard.keep(self.owners);
+                    try shard.merge(self.batch.items, rules);
+                    shard.free(self.owners);
+                },
+                .done => unreachable,
+            }
+        }
+
+        fn ownerRound(self: *Self, at: usize) Error!void {
+            const owner = &self.owners[at];
+            switch (self.phase) {
+                .survey => owner.clear(),
+                .scatter, .done => return,
+                .merge => {
+                    try owner.begin(self.gpa);
+                    for (self.batch.items) |one| {
+                        if (one.owner == at) try owner.remove(self.gpa, one.slot);
+                    }
+                },
+            }
+            for (self.shards) |*shard| for (shard.changes.items) |*change| {
+                if (pairs_.ownerOf(change.pair, self.owners.len) != at) continue;
+                try owner.apply(self.gpa, change, self.floor);
+            };
+            try owner.settle(self.gpa, self.orderOf(), self.floor);
+        }
+
+        /// One thread alone: what the next round is.
+        fn endRound(self: *Self) void {
+            if (self.failure.load(.monotonic) != .none) {
+                self.phase = .done;
+                return;
+            }
+            self.nextRound() catch |failure| {
+                self.fail(failure);
+                self.phase = .done;
+            };
+        }
+
+        fn nextRound(self: *Self) Error!void {
+            switch (self.phase) {
+                .survey => {
+                    self.phase = .scatter;
+                    return;
+                },
+                .scatter => self.dropIndices(),
+                .merge => self.raiseFloor(),
+                .done => return,
+            }
+            self.phase = .merge;
+            // Words of new pairs are looked at to know where they are seen first.
+            if (self.options.ties == .order) try self.shards[0].keep(self.owners);
+            try self.select();
+            if (self.batch.items.len > 0) return;
+            const is_short = self.next_id < self.options.ids_end;
+            const forgot = self.certificate.floor > self.options.count_min;
+            if (is_short and forgot and self.bestCount() < self.certificate.floor) {
+                try self.begin();
+            } else self.phase = .done;
+        }
+
+        /// Counts all pairs, at first or because the floor was too high.
+        fn begin(self: *Self) Error!void {
+            if (self.learned.items.len > 0) {
+                self.certificate.rescans += 1;
+                self.floor_share /= 4;
+            }
+            self.certificate.floor = 0;
+            self.floor = 0;
+            self.raiseFloor();
+            self.words_ids_end = @max(self.words_ids_end, self.next_id);
+            self.phase = .survey;
+        }
+
+        fn dropIndices(self: *Self) void {
+            for (self.indices) |*index| {
+                index.deinit(self.gpa);
+                index.* = .{};
+            }
+        }
+
+        /// What the count of the last merge will be at least, as counts go in natural text; the
+        /// exponent and the share were never too high on any of it.
+        fn raiseFloor(self: *Self) void {
+            if (self.options.floor == .none or self.options.revives) return;
+            const done: f64 = @floatFromInt(self.next_id - self.options.first_id);
+            const wanted: f64 = @floatFromInt(self.options.ids_end - self.options.first_id);
+            const last = self.learned.getLastOrNull() orelse return;
+            const count: f64 = @floatFromInt(last.count);
+            const estimate = if (self.options.floor == .too_high)
+                count * self.floor_share
+            else
+                count * self.floor_share * std.math.pow(f64, done / wanted, 1.6);
+            self.floor = @intFromFloat(estimate);
+            self.certificate.floor = @max(self.certificate.floor, self.floor);
+        }
+
+        fn rulesOf(self: *const Self) shards_.Rules {
+            return .{
+                .texts = &self.texts,
+                .len_end = self.options.len_end,
+                .is_made = self.is_made,
+                .keeps_order = self.options.ties == .order,
+            };
+        }
+
+        fn orderOf(self: *const Self) queue.Order {
+            return .{ .ties = self.options.ties, .texts = &self.texts };
+        }
+
+        // ── Selection ────────────────────────────────────────────────────────────────────────
+
+        /// The next merges that one after the other would be done too, in their order.
+        fn select(self: *Self) Error!void {
+            self.batch.clearRetainingCapacity();
+            self.certificate.batches += 1;
+            const number: u32 = @truncate(self.certificate.batches);
+            const floor = @max(self.options.count_min, self.certificate.floor, 1);
+            const batch_max = if (self.options.revives) 1 else self.options.batch_max;
+            const order = self.orderOf();
+            while (self.next_id < self.options.ids_end and self.batch.items.len < batch_max) {
+                const owner = self.bestOwner() orelse return;
+                const best = self.owners[owner].queue.best().?;
+                if (best.count < floor) return;
+                const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
+                if (self.batch.items.len > 0) {
+                    if (left == right) return;
+                    if (self.right_in[left] == number or self.left_in[right] == number) return;
+                }
+                // Of pairs with the same count the order of a new one is not known.
+                const slot = self.owners[owner].find(best.pair).?;
+                self.owners[owner].queue.drop(order);
+                if (self.options.ties != .ids and self.batch.items.len > 0) {
+                    const next = if (self.bestOwner()) |other|
+                        self.owners[other].queue.best().?.count
+                    else
+                        0;
+                    if (next == best.count) {
+                        return self.owners[owner].queue.push(self.gpa, order, best);
+                    }
+                }
+                self.left_in[left] = number;
+                self.right_in[right] = number;
+                const is_new = try self.accept(owner, slot, best);
+                if (left == right or !is_new) return;
+            }
+        }
+
+        /// Makes a token of a pair; false if there was one with its bytes.
+        fn accept(self: *Self, owner: usize, slot: pairs_.Slot, best: queue.Entry) Error!bool {
+            const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
+            const both = self.texts.lens[left] + self.texts.lens[right];
+            try self.texts.bytes.ensureUnusedCapacity(self.gpa, both);
+            const start = self.texts.bytes.items.len;
+            self.texts.bytes.appendSliceAssumeCapacity(self.texts.of(left));
+            self.texts.bytes.appendSliceAssumeCapacity(self.texts.of(right));
+            const found = self.known.get(self.texts.bytes.items[start..]);
+            const new = found orelse self.next_id;
+            if (found == null) {
+                self.texts.starts[new] = @intCast(start);
+                self.texts.lens[new] = both;
+                self.next_id += 1;
+            } else self.texts.bytes.items.len = start;
+            self.is_made[new] = true;
+            try self.batch.append(self.gpa, .{
+                .left = left,
+                .right = right,
+                .new = new,
+                .count = best.count,
+                .owner = @intCast(owner),
+                .slot = slot,
+            });
+            try self.learned.append(self.gpa, .{
+                .left = left,
+                .right = right,
+                .new = new,
+                .count = best.count,
+            });
+            return found == null;
+        }
+
+        fn bestCount(self: *Self) u64 {
+            const owner = self.bestOwner() orelse return 0;
+            return self.owners[owner].queue.best().?.count;
+        }
+
+        /// The owner of the best pair, whose entry is up to date.
+        fn bestOwner(self: *Self) ?usize {
+            const order = self.orderOf();
+            var best: ?usize = null;
+            for (self.owners, 0..) |*owner, at| {
+                self.refresh(owner, at);
+                const entry = owner.queue.best() orelse continue;
+                if (best) |other| {
+                    if (!order.isBefore(entry, self.owners[other].queue.best().?)) continue;
+                }
+                best = at;
+            }
+            return best;
+        }
+
+        /// Makes the best entry of an owner one that holds.
+        fn refresh(self: *Self, owner: *pairs_.Pairs, at: usize) void {
+            const order = self.orderOf();
+            while (owner.queue.best()) |entry| {
+                const slot = owner.find(entry.pair) orelse {
+                    owner.queue.drop(order);
+                    continue;
+                };
+                var now = entry;
+                now.count = owner.records.items[slot].count;
+                if (now.count == 0) {
+                    owner.queue.drop(order);
+                    continue;
+                }
+                if (self.options.ties == .order and now.count == entry.count) {
+                    now.seen = self.shards[0].seenFirst(at, slot, entry.pair, self.rulesOf()).?;
+                }
+                if (now.count == entry.count and now.seen == entry.seen) return;
+                owner.queue.replace(order, now);
+            }
+        }
+    };
+}
+
+test {
+    _ = @import("merges/words.zig");
+    _ = queue;
+    _ = @import("merges/postings.zig");
+    _ = pairs_;
+    _ = shards_;
+    _ = @import("merges/reference.zig");
+}

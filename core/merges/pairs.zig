@@ -1,0 +1,257 @@
+//! Changes of counts → pairs: those worth remembering, with their counts, and the best of them.
+//!
+//! Pairs are dealt out by their hash: each thread has its own `Pairs`, and nobody else writes to
+//! them while changes are applied. A pair has a slot, by which the shards know its words; a slot
+//! that becomes free is used again only when they have all seen that.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const queue_ = @import("queue.zig");
+const Order = queue_.Order;
+
+pub const Slot = u32;
+pub const no_slot: Slot = std.math.maxInt(Slot);
+
+/// What one shard says about one pair.
+pub const Change = struct {
+    pair: u64,
+    amount: u64 = 0,
+    /// Where a pair that is gained is seen first, if the ties need it.
+    seen: u64 = 0,
+    /// Words of the shard that hold it from now on.
+    words: u32 = 0,
+    /// The newest of them.
+    last_word: u32 = std.math.maxInt(u32),
+    /// The answer to a gain: where it is kept, and where its next word goes.
+    slot: Slot = no_slot,
+    cursor: [*]u32 = undefined,
+    kind: Kind,
+
+    /// A gain of a pair that is too long to be merged is `barred`.
+    pub const Kind = enum(u8) { gain, loss, barred };
+};
+
+pub fn ownerOf(pair: u64, owners: usize) usize {
+    if (owners == 1) return 0;
+    return @intCast(((hash(pair) >> 32) * owners) >> 32);
+}
+
+inline fn hash(pair: u64) u64 {
+    const product = (pair ^ 0x9E37_79B9_7F4A_7C15) *% 0xD6E8_FEB8_6659_FD93;
+    return (product ^ product >> 32) *% 0xD6E8_FEB8_6659_FD93;
+}
+
+pub const Pairs = struct {
+    records: std.ArrayList(Record) = .empty,
+    /// Slots by hash, without gaps between an entry and where its hash would have it.
+    index: []Slot = &.{},
+    shift: u6 = 0,
+    taken: usize = 0,
+    queue: queue_.Queue = .{},
+    /// New since the last batch.
+    born: std.ArrayList(Slot) = .empty,
+    /// Below the floor, at least for a moment of it.
+    fallen: std.ArrayList(Slot) = .empty,
+    /// Without a pair since the last batch: the shards still have words for them.
+    freed: std.ArrayList(Slot) = .empty,
+    free: std.ArrayList(Slot) = .empty,
+    /// Whether a token that already exists can be made again, so that counts of pairs may rise.
+    revives: bool = false,
+
+    const Record = struct {
+        pair: u64,
+        count: u64,
+        seen: u64,
+
+        const gone = std.math.maxInt(u64);
+    };
+
+    pub fn deinit(self: *Pairs, gpa: Allocator) void {
+        self.records.deinit(gpa);
+        gpa.free(self.index);
+        self.queue.deinit(gpa);
+        self.born.deinit(gpa);
+        self.fallen.deinit(gpa);
+        self.freed.deinit(gpa);
+        self.free.deinit(gpa);
+    }
+
+    /// Forgets all pairs, and all that the shards have for them.
+    pub fn clear(self: *Pairs) void {
+        self.records.clearRetainingCapacity();
+        @memset(self.index, no_slot);
+        self.taken = 0;
+        self.queue.entries.clearRetainingCapacity();
+        self.born.clearRetainingCapacity();
+        self.fallen.clearRetainingCapacity();
+        self.freed.clearRetainingCapacity();
+        self.free.clearRetainingCapacity();
+    }
+
+    pub fn bytes(self: *const Pairs) usize {
+        return self.records.capacity * @sizeOf(Record) + self.index.len * @sizeOf(Slot) +
+            self.queue.entries.capacity * @sizeOf(queue_.Entry);
+    }
+
+    pub fn countOf(self: *const Pairs, pair: u64) ?u64 {
+        return self.records.items[self.find(pair) orelse return null].count;
+    }
+
+    pub fn find(self: *const Pairs, pair: u64) ?Slot {
+        if (self.index.len == 0) return null;
+        var at = self.home(pair);
+        while (true) : (at = (at + 1) & (self.index.len - 1)) {
+            const slot = self.index[at];
+            if (slot == no_slot) return null;
+            if (self.records.items[slot].pair == pair) return slot;
+        }
+    }
+
+    /// Whether the pair of a slot is still there.
+    pub fn holds(self: *const Pairs, slot: Slot, pair: u64) bool {
+        return self.records.items[slot].pair == pair;
+    }
+
+    inline fn home(self: *const Pairs, pair: u64) usize {
+        return @intCast(hash(pair) >> self.shift);
+    }
+
+    /// Begins a batch: by now every shard has given up the words of what was freed.
+    pub fn begin(self: *Pairs, gpa: Allocator) Allocator.Error!void {
+        try self.free.appendSlice(gpa, self.freed.items);
+        self.freed.clearRetainingCapacity();
+        self.born.clearRetainingCapacity();
+        self.fallen.clearRetainingCapacity();
+    }
+
+    pub fn apply(self: *Pairs, gpa: Allocator, change: *Change, floor: u64) Allocator.Error!void {
+        if (change.kind == .barred) return;
+        if (change.kind == .gain) {
+            const found = self.find(change.pair);
+            const slot = found orelse try self.add(gpa, change.pair);
+            if (self.revives and found != null) try self.born.append(gpa, slot);
+            const record = &self.records.items[slot];
+            record.count += change.amount;
+            record.seen = @min(record.seen, change.seen);
+            change.slot = slot;
+            return;
+        }
+        const slot = self.find(change.pair) orelse return;
+        const record = &self.records.items[slot];
+        // What is lost was there: counts are exact.
+        record.count -= change.amount;
+        if (record.count < floor) try self.fallen.append(gpa, slot);
+    }
+
+    /// Ends a batch: pairs below the floor are forgotten, new ones wait for their turn.
+    pub fn settle(self: *Pairs, gpa: Allocator, order: Order, floor: u64) Allocator.Error!void {
+        for (self.born.items) |slot| {
+            const record = self.records.items[slot];
+            if (record.pair == Record.gone) continue;
+            if (isKept(record, floor)) try self.queue.push(gpa, order, .{
+                .count = record.count,
+                .pair = record.pair,
+                .seen = record.seen,
+            }) else try self.remove(gpa, slot);
+        }
+        for (self.fallen.items) |slot| {
+            const record = self.records.items[slot];
+            if (record.pair != Record.gone and !isKept(record, floor)) try self.remove(gpa, slot);
+        }
+    }
+
+    fn isKept(record: Record, floor: u64) bool {
+        return record.count >= @max(1, floor);
+    }
+
+    fn add(self: *Pairs, gpa: Allocator, pair: u64) Allocator.Error!Slot {
+        if ((self.taken + 1) * 2 > self.index.len) try self.grow(gpa);
+        try self.born.ensureUnusedCapacity(gpa, 1);
+        const record: Record = .{ .pair = pair, .count = 0, .seen = std.math.maxInt(u64) };
+        const slot = self.free.pop() orelse blk: {
+            try self.records.append(gpa, record);
+            break :blk @as(Slot, @intCast(self.records.items.len - 1));
+        };
+        self.records.items[slot] = record;
+        self.put(slot);
+        self.taken += 1;
+        self.born.appendAssumeCapacity(slot);
+        return slot;
+    }
+
+    fn put(self: *Pairs, slot: Slot) void {
+        var at = self.home(self.records.items[slot].pair);
+        while (self.index[at] != no_slot) at = (at + 1) & (self.index.len - 1);
+        self.index[at] = slot;
+    }
+
+    fn grow(self: *Pairs, gpa: Allocator) Allocator.Error!void {
+        const larger = try gpa.alloc(Slot, @max(1024, 2 * self.index.len));
+        @memset(larger, no_slot);
+        const old = self.index;
+        self.index = larger;
+        self.shift = @intCast(64 - @as(u7, std.math.log2_int(usize, larger.len)));
+        for (old) |slot| if (slot != no_slot) self.put(slot);
+        gpa.free(old);
+    }
+
+    /// Forgets a pair; its slot rests until the next batch has begun.
+    pub fn remove(self: *Pairs, gpa: Allocator, slot: Slot) Allocator.Error!void {
+        try self.freed.append(gpa, slot);
+        const mask = self.index.len - 1;
+        var gap = self.home(self.records.items[slot].pair);
+        while (self.index[gap] != slot) gap = (gap + 1) & mask;
+        // Entries behind it move up, as long as that brings them no nearer than their home.
+        var at = gap;
+        while (true) {
+            at = (at + 1) & mask;
+            const other = self.index[at];
+            if (other == no_slot) break;
+            const away = (at -% self.home(self.records.items[other].pair)) & mask;
+            if (away < ((at -% gap) & mask)) continue;
+            self.index[gap] = other;
+            gap = at;
+        }
+        self.index[gap] = no_slot;
+        self.records.items[slot].pair = Record.gone;
+        self.taken -= 1;
+    }
+};
+
+test "pairs: counts add up, what falls below the floor is gone" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var texts: queue_.Texts = try .init(gpa, 0);
+    defer texts.deinit(gpa);
+    const order: Order = .{ .ties = .ids, .texts = &texts };
+    var pairs: Pairs = .{};
+    defer pairs.deinit(gpa);
+    var expected: [4000]u64 = @splat(0);
+    const floor = 5;
+    for (0..200) |round| {
+        try pairs.begin(gpa);
+        for (0..40) |_| {
+            const pair = random.uintLessThan(u64, expected.len);
+            // A pair that was forgotten stays so here; in training it never comes again.
+            if (round > 0 and expected[pair] < floor) continue;
+            const gains = round == 0 or random.uintLessThan(u8, 3) == 0;
+            const amount = if (gains) random.uintLessThan(u64, 30) else expected[pair] / 2;
+            var change: Change = .{
+                .pair = pair,
+                .amount = amount,
+                .kind = if (gains) .gain else .loss,
+            };
+            try pairs.apply(gpa, &change, floor);
+            expected[pair] = if (gains) expected[pair] + amount else expected[pair] - amount;
+        }
+        try pairs.settle(gpa, order, floor);
+        var kept: usize = 0;
+        for (expected, 0..) |count, pair| {
+            const wanted: ?u64 = if (count < floor) null else count;
+            try std.testing.expectEqual(wanted, pairs.countOf(pair));
+            kept += @intFromBool(wanted != null);
+        }
+        try std.testing.expectEqual(kept, pairs.taken);
+    }
+}

@@ -1,0 +1,128 @@
+//! Words with a pair in them → lists of words, in memory that is used again.
+//!
+//! A pair's words are all known when it comes into being, so a list has its size from the start.
+//! Lists of about the same size share a chain of free places, since most lists live shortly.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const Word = @import("words.zig").Word;
+
+pub const List = struct {
+    words: [*]Word = undefined,
+    len: u32 = 0,
+    /// Words at its beginning that need not be looked at again.
+    skipped: u32 = 0,
+
+    pub fn items(self: List) []Word {
+        return self.words[self.skipped..self.len];
+    }
+};
+
+pub const Memory = struct {
+    blocks: std.ArrayList([]Word) = .empty,
+    /// The rest of the newest block.
+    room: []Word = &.{},
+    free: [classes]?*align(@alignOf(Word)) Free = @splat(null),
+    /// All that blocks and lists of their own take.
+    bytes: usize = 0,
+
+    const block_len = 1 << 18;
+    /// Larger lists come from the allocator itself.
+    const len_max = 1 << 14;
+    /// Sizes up to here have a class each, then four classes share a power of two.
+    const exact_max = 16;
+    const classes = classOf(len_max) + 1;
+    const Free = struct { next: ?*align(@alignOf(Word)) Free };
+    const len_min = @sizeOf(Free) / @sizeOf(Word);
+
+    fn classOf(len: u32) usize {
+        if (len <= exact_max) return len;
+        const log: u5 = @intCast(31 - @clz(len - 1));
+        return exact_max + (@as(usize, log) - 4) * 4 + ((len - 1) >> (log - 2)) - 3;
+    }
+
+    /// The largest size of a class.
+    fn lenOf(class: usize) u32 {
+        if (class <= exact_max) return @max(@as(u32, @intCast(class)), len_min);
+        const step: u32 = @intCast(class - exact_max - 1);
+        const log: u5 = @intCast(4 + step / 4);
+        return (4 + step % 4 + 1) << (log - 2);
+    }
+
+    pub fn deinit(self: *Memory, gpa: Allocator) void {
+        for (self.blocks.items) |block| gpa.free(block);
+        self.blocks.deinit(gpa);
+    }
+
+    /// A list of `len` words, not yet written.
+    pub fn alloc(self: *Memory, gpa: Allocator, len: u32) Allocator.Error!List {
+        if (len > len_max) {
+            const words = try gpa.alloc(Word, len);
+            self.bytes += len * @sizeOf(Word);
+            return .{ .words = words.ptr, .len = len };
+        }
+        const class = classOf(len);
+        if (self.free[class]) |place| {
+            self.free[class] = place.next;
+            return .{ .words = @ptrCast(place), .len = len };
+        }
+        const size = lenOf(class);
+        if (self.room.len < size) {
+            try self.blocks.ensureUnusedCapacity(gpa, 1);
+            const block = try gpa.alloc(Word, block_len);
+            self.blocks.appendAssumeCapacity(block);
+            self.bytes += block_len * @sizeOf(Word);
+            self.room = block;
+        }
+        defer self.room = self.room[size..];
+        return .{ .words = self.room.ptr, .len = len };
+    }
+
+    pub fn release(self: *Memory, gpa: Allocator, list: *List) void {
+        defer list.* = .{};
+        if (list.len == 0) return;
+        if (list.len > len_max) {
+            self.bytes -= list.len * @sizeOf(Word);
+            return gpa.free(list.words[0..list.len]);
+        }
+        const class = classOf(list.len);
+        const place: *align(@alignOf(Word)) Free = @ptrCast(list.words);
+        place.* = .{ .next = self.free[class] };
+        self.free[class] = place;
+    }
+};
+
+test "postings: a class holds its sizes" {
+    var largest: u32 = 0;
+    for (0..Memory.classes) |class| {
+        const len = Memory.lenOf(class);
+        try std.testing.expect(len >= largest);
+        largest = len;
+    }
+    for (1..Memory.len_max + 1) |len| {
+        const class = Memory.classOf(@intCast(len));
+        try std.testing.expect(class < Memory.classes);
+        const size = Memory.lenOf(class);
+        try std.testing.expect(size >= len and size <= @max(len + len / 4 + 1, 2));
+    }
+}
+
+test "postings: lists keep what was written, and memory comes back" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var memory: Memory = .{};
+    defer memory.deinit(gpa);
+    var lists: [300]List = @splat(.{});
+    for (0..20) |_| for (&lists, 0..) |*list, index| {
+        for (list.items()) |word| try std.testing.expectEqual(index, word);
+        if (random.boolean()) continue;
+        memory.release(gpa, list);
+        const len = random.uintLessThan(u32, 20) * random.uintLessThan(u32, 1200);
+        if (len == 0) continue;
+        list.* = try memory.alloc(gpa, len);
+        @memset(list.items(), @intCast(index));
+    };
+    for (&lists) |*list| memory.release(gpa, list);
+    try std.testing.expect(memory.bytes < 64 << 20);
+}

@@ -1,0 +1,179 @@
+//! Pairs and their counts → the best pair: a heap whose entries may be out of date.
+//!
+//! Counts only fall, so an entry is never too low: who takes the best one looks the pair up, and
+//! puts it back where its count has fallen meanwhile. Nobody searches the heap for a pair.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+
+/// Which of two pairs with the same count is merged first.
+pub const Ties = enum {
+    /// The smaller (left id, right id).
+    ids,
+    /// The greater (left bytes, right bytes).
+    bytes,
+    /// The one that is seen first: in the order of the words, then of their bytes.
+    order,
+};
+
+pub const Entry = struct {
+    count: u64,
+    /// The ids, the left one above the right one.
+    pair: u64,
+    /// With `Ties.order`, where it is seen first.
+    seen: u64 = 0,
+};
+
+/// The bytes of tokens by id.
+pub const Texts = struct {
+    bytes: std.ArrayList(u8) = .empty,
+    starts: []u32,
+    lens: []u32,
+
+    pub fn init(gpa: Allocator, ids_end: usize) Allocator.Error!Texts {
+        const starts = try gpa.alloc(u32, ids_end);
+        errdefer gpa.free(starts);
+        const lens = try gpa.alloc(u32, ids_end);
+        @memset(starts, 0);
+        @memset(lens, 0);
+        return .{ .starts = starts, .lens = lens };
+    }
+
+    pub fn deinit(self: *Texts, gpa: Allocator) void {
+        self.bytes.deinit(gpa);
+        gpa.free(self.starts);
+        gpa.free(self.lens);
+    }
+
+    pub fn set(self: *Texts, gpa: Allocator, id: u32, bytes: []const u8) Allocator.Error!void {
+        self.starts[id] = @intCast(self.bytes.items.len);
+        self.lens[id] = @intCast(bytes.len);
+        try self.bytes.appendSlice(gpa, bytes);
+    }
+
+    pub fn of(self: *const Texts, id: u32) []const u8 {
+        return self.bytes.items[self.starts[id]..][0..self.lens[id]];
+    }
+};
+
+pub fn leftOf(pair: u64) u32 {
+    return @intCast(pair >> 32);
+}
+pub fn rightOf(pair: u64) u32 {
+    return @truncate(pair);
+}
+pub fn pairOf(left: u32, right: u32) u64 {
+    return @as(u64, left) << 32 | right;
+}
+
+pub const Order = struct {
+    ties: Ties,
+    texts: *const Texts,
+
+    pub inline fn isBefore(self: Order, a: Entry, b: Entry) bool {
+        if (a.count != b.count) return a.count > b.count;
+        return switch (self.ties) {
+            .ids => a.pair < b.pair,
+            .order => a.seen < b.seen,
+            .bytes => self.isGreater(a.pair, b.pair),
+        };
+    }
+
+    fn isGreater(self: Order, a: u64, b: u64) bool {
+        const texts = self.texts;
+        return switch (std.mem.order(u8, texts.of(leftOf(a)), texts.of(leftOf(b)))) {
+            .gt => true,
+            .lt => false,
+            .eq => std.mem.order(u8, texts.of(rightOf(a)), texts.of(rightOf(b))) == .gt,
+        };
+    }
+};
+
+pub const Queue = struct {
+    entries: std.ArrayList(Entry) = .empty,
+
+    /// Children of an entry: four of them share few cache lines.
+    const arity = 4;
+
+    pub fn deinit(self: *Queue, gpa: Allocator) void {
+        self.entries.deinit(gpa);
+    }
+
+    pub fn push(self: *Queue, gpa: Allocator, order: Order, entry: Entry) Allocator.Error!void {
+        try self.entries.append(gpa, entry);
+        const entries = self.entries.items;
+        var at = entries.len - 1;
+        while (at > 0) {
+            const parent = (at - 1) / arity;
+            if (!order.isBefore(entry, entries[parent])) break;
+            entries[at] = entries[parent];
+            at = parent;
+        }
+        entries[at] = entry;
+    }
+
+    pub fn best(self: *const Queue) ?Entry {
+        return if (self.entries.items.len == 0) null else self.entries.items[0];
+    }
+
+    /// Takes the best one away.
+    pub fn drop(self: *Queue, order: Order) void {
+        const last = self.entries.pop().?;
+        if (self.entries.items.len > 0) self.replace(order, last);
+    }
+
+    /// Puts an entry that is not better in the place of the best one.
+    pub fn replace(self: *Queue, order: Order, entry: Entry) void {
+        const entries = self.entries.items;
+        var at: usize = 0;
+        while (true) {
+            const first = at * arity + 1;
+            if (first >= entries.len) break;
+            var child = first;
+            for (first + 1..@min(first + arity, entries.len)) |other| {
+                if (order.isBefore(entries[other], entries[child])) child = other;
+            }
+            if (!order.isBefore(entries[child], entry)) break;
+            entries[at] = entries[child];
+            at = child;
+        }
+        entries[at] = entry;
+    }
+};
+
+test "queue: entries come in order, whatever the ties" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var texts: Texts = try .init(gpa, 16);
+    defer texts.deinit(gpa);
+    for (0..16) |id| {
+        var bytes: [3]u8 = undefined;
+        for (&bytes) |*byte| byte.* = random.uintLessThan(u8, 3);
+        try texts.set(gpa, @intCast(id), bytes[0..random.uintAtMost(usize, 3)]);
+    }
+    for (std.enums.values(Ties)) |ties| {
+        const order: Order = .{ .ties = ties, .texts = &texts };
+        var queue: Queue = .{};
+        defer queue.deinit(gpa);
+        for (0..500) |seen| try queue.push(gpa, order, .{
+            .count = random.uintLessThan(u64, 10),
+            .pair = pairOf(random.uintLessThan(u32, 16), random.uintLessThan(u32, 16)),
+            .seen = seen,
+        });
+        // Some fall.
+        for (0..100) |_| {
+            var top = queue.best().?;
+            top.count -|= 3;
+            queue.replace(order, top);
+        }
+        var before = queue.best().?;
+        for (0..500) |_| {
+            const now = queue.best().?;
+            try std.testing.expect(!order.isBefore(now, before));
+            before = now;
+            queue.drop(order);
+        }
+        try std.testing.expectEqual(null, queue.best());
+    }
+}

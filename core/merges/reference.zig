@@ -1,0 +1,192 @@
+//! Words → merges as the definition has it: all pairs are counted again for each merge.
+//!
+//! The slow twin that tests compare the learner with.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const merges = @import("../merges.zig");
+const queue = @import("queue.zig");
+
+const Word = struct { tokens: std.ArrayList(u32), count: u64 };
+const Found = struct { count: u64 = 0, order: u64 = 0 };
+
+pub const Twin = struct {
+    arena: Allocator,
+    options: merges.Options,
+    words: std.ArrayList(Word) = .empty,
+    texts: queue.Texts,
+    specials: std.StringHashMapUnmanaged(u32) = .empty,
+
+    pub fn learn(self: *Twin) Allocator.Error![]merges.Learned {
+        var learned: std.ArrayList(merges.Learned) = .empty;
+        var next_id = self.options.first_id;
+        while (next_id < self.options.ids_end) {
+            const pair, const found = try self.best() orelse break;
+            if (found.count < @max(1, self.options.count_min)) break;
+            const left, const right = .{ queue.leftOf(pair), queue.rightOf(pair) };
+            const text = try std.mem.concat(
+                self.arena,
+                u8,
+                &.{ self.texts.of(left), self.texts.of(right) },
+            );
+            const new = self.specials.get(text) orelse next_id;
+            if (new == next_id) next_id += 1;
+            try self.texts.set(self.arena, new, text);
+            for (self.words.items) |*word| replace(&word.tokens, left, right, new);
+            try learned.append(self.arena, .{
+                .left = left,
+                .right = right,
+                .new = new,
+                .count = found.count,
+            });
+        }
+        return learned.items;
+    }
+
+    fn best(self: *Twin) Allocator.Error!?struct { u64, Found } {
+        var counts: std.AutoArrayHashMapUnmanaged(u64, Found) = .empty;
+        for (self.words.items) |word| {
+            const tokens = word.tokens.items;
+            if (tokens.len < 2) continue;
+            for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
+                if (self.bars(left, right)) continue;
+                const entry = try counts.getOrPut(self.arena, queue.pairOf(left, right));
+                if (!entry.found_existing) entry.value_ptr.* = .{ .order = counts.count() };
+                entry.value_ptr.count += word.count;
+            }
+        }
+        const order: queue.Order = .{ .ties = self.options.ties, .texts = &self.texts };
+        var chosen: ?struct { u64, Found } = null;
+        for (counts.keys(), counts.values()) |pair, found| {
+            const entry: queue.Entry = .{ .count = found.count, .pair = pair, .seen = found.order };
+            if (chosen) |some| {
+                const other: queue.Entry =
+                    .{ .count = some[1].count, .pair = some[0], .seen = some[1].order };
+                if (!order.isBefore(entry, other)) continue;
+            }
+            chosen = .{ pair, found };
+        }
+        return chosen;
+    }
+
+    fn bars(self: *const Twin, left: u32, right: u32) bool {
+        if (self.texts.lens[left] + self.texts.lens[right] < self.options.len_end) return false;
+        return self.texts.lens[left] > 1 or self.texts.lens[right] > 1;
+    }
+
+    fn replace(tokens: *std.ArrayList(u32), left: u32, right: u32, new: u32) void {
+        var at: usize = 0;
+        while (at + 1 < tokens.items.len) : (at += 1) {
+            if (tokens.items[at] != left or tokens.items[at + 1] != right) continue;
+            tokens.items[at] = new;
+            _ = tokens.orderedRemove(at + 1);
+        }
+    }
+};
+
+const Case = struct {
+    options: merges.Options,
+    letters: u8,
+    words: [][]const u8,
+    counts: []u64,
+    special: []const u8,
+
+    fn of(arena: Allocator, random: std.Random) Allocator.Error!Case {
+        const letters = random.intRangeAtMost(u8, 1, 5);
+        const words = try arena.alloc([]const u8, random.intRangeAtMost(usize, 0, 40));
+        const counts = try arena.alloc(u64, words.len);
+        for (words, counts) |*word, *count| {
+            const len_max: usize = if (random.uintLessThan(u8, 10) == 0) 80 else 8;
+            const text = try arena.alloc(u8, random.intRangeAtMost(usize, 1, len_max));
+            for (text) |*byte| byte.* = 'a' + random.uintLessThan(u8, letters);
+            word.* = text;
+            count.* = 1 + random.uintLessThan(u64, 6);
+            if (random.uintLessThan(u8, 20) == 0) count.* <<= 33;
+        }
+        const special = try arena.alloc(u8, random.intRangeAtMost(usize, 2, 4));
+        for (special) |*byte| byte.* = 'a' + random.uintLessThan(u8, letters);
+        const merges_max = random.intRangeAtMost(u32, 0, 60);
+        return .{
+            .letters = letters,
+            .words = words,
+            .counts = counts,
+            .special = special,
+            .options = .{
+                .ties = random.enumValue(merges.Ties),
+                .first_id = @as(u32, letters) + 1,
+                .ids_end = @as(u32, letters) + 1 + merges_max,
+                .threads = random.intRangeAtMost(usize, 1, 4),
+                .len_end = if (random.boolean())
+                    std.math.maxInt(u32)
+                else
+                    random.intRangeAtMost(u32, 1, 9),
+                .count_min = random.uintLessThan(u64, 4),
+                .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
+                .floor = random.enumValue(merges.Options.Floor),
+            },
+        };
+    }
+
+    fn twin(self: Case, arena: Allocator) Allocator.Error![]merges.Learned {
+        var slow: Twin = .{
+            .arena = arena,
+            .options = self.options,
+            .texts = try .init(arena, self.options.ids_end),
+        };
+        // Ids: the special, then the letters, as one library has them.
+        try slow.specials.put(arena, self.special, 0);
+        for (0..self.letters) |letter| {
+            try slow.texts.set(arena, @intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
+        }
+        for (self.words, self.counts) |text, count| {
+            var word: Word = .{ .tokens = .empty, .count = count };
+            for (text) |byte| try word.tokens.append(arena, 1 + byte - 'a');
+            try slow.words.append(arena, word);
+        }
+        return slow.learn();
+    }
+
+    fn learner(self: Case, comptime Token: type) !merges.Learner(Token) {
+        const gpa = std.testing.allocator;
+        var fast: merges.Learner(Token) = try .init(gpa, self.options);
+        errdefer fast.deinit();
+        try fast.addToken(0, self.special);
+        for (0..self.letters) |letter| {
+            try fast.addToken(@intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
+        }
+        for (self.words, self.counts, 0..) |text, count, index| {
+            const shard = index % fast.shards.len;
+            const ids_end = @as(u32, self.letters) + 1;
+            const tokens = try fast.addWord(shard, @intCast(text.len), count, ids_end);
+            for (tokens, text) |*token, byte| token.* = 1 + byte - 'a';
+        }
+        try fast.run();
+        return fast;
+    }
+};
+
+test "merges: they are those of the twin, whatever threads, batches, ties and floor" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena_state.deinit();
+    const arena = arena_state.allocator();
+    var rescans: usize = 0;
+    var batched: usize = 0;
+    for (0..4000) |round| {
+        const case: Case = try .of(arena, random);
+        const expected = try case.twin(arena);
+        inline for (.{ u16, u32 }) |Token| {
+            var fast = try case.learner(Token);
+            defer fast.deinit();
+            errdefer std.debug.print("seed {}, round {}\n", .{ std.testing.random_seed, round });
+            try std.testing.expectEqualSlices(merges.Learned, expected, fast.learned.items);
+            rescans += fast.certificate.rescans;
+            batched += fast.learned.items.len -| fast.certificate.batches;
+        }
+        _ = arena_state.reset(.retain_capacity);
+    }
+    // Both are common enough in these words to be tried.
+    try std.testing.expect(rescans > 10);
+    try std.testing.expect(batched > 10);
+}

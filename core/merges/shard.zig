@@ -1,0 +1,379 @@
+//! Merges → rewritten words and changes of counts, for one thread's share of the words.
+//!
+//! All pairs that a merge makes hold its new token, so a change is found by the neighbour alone,
+//! in an array, and a pair is looked up once for a merge and not once for each place.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pairs_ = @import("pairs.zig");
+const Change = pairs_.Change;
+const Pairs = pairs_.Pairs;
+const postings = @import("postings.zig");
+const queue = @import("queue.zig");
+const Texts = queue.Texts;
+const words_ = @import("words.zig");
+const Word = words_.Word;
+
+/// Words that are on their way from memory before they are visited.
+const ahead = 8;
+
+/// One merge of a batch.
+pub const Merge = struct {
+    left: u32,
+    right: u32,
+    new: u32,
+    count: u64,
+    owner: u32,
+    slot: pairs_.Slot,
+};
+
+/// What all shards must know.
+pub const Rules = struct {
+    texts: *const Texts,
+    /// A pair of so many bytes or more is never merged, if a token of it was made by a merge.
+    len_end: u32,
+    is_made: []const bool,
+    /// Whether ties need to know where a pair is seen first.
+    keeps_order: bool,
+
+    fn bars(self: Rules, left: u32, right: u32) bool {
+        if (self.texts.lens[left] + self.texts.lens[right] < self.len_end) return false;
+        return self.is_made[left] or self.is_made[right];
+    }
+};
+
+pub fn Shard(comptime Token: type) type {
+    return struct {
+        const Self = @This();
+        const Words = words_.Words(Token);
+        const none = std.math.maxInt(u32);
+
+        gpa: Allocator,
+        words: Words = .{},
+        memory: postings.Memory = .{},
+        /// By owner and slot.
+        lists: []std.ArrayList(postings.List),
+        changes: std.ArrayList(Change) = .empty,
+        gathered: std.ArrayList(Gathered) = .empty,
+        /// By neighbour, the changes of the merge at hand.
+        lefts: []Around,
+        rights: []Around,
+        visits: usize = 0,
+
+        /// A word that holds a pair from now on.
+        const Gathered = struct { change: u32, word: Word };
+        /// Changes of the pairs with the new token and with the old one.
+        const Around = struct { gain: u32 = none, loss: u32 = none };
+
+        pub fn init(gpa: Allocator, owners: usize, ids_end: usize) Allocator.Error!Self {
+            const lists = try gpa.alloc(std.ArrayList(postings.List), owners);
+            errdefer gpa.free(lists);
+            @memset(lists, .empty);
+            const around = try gpa.alloc(Around, 2 * ids_end);
+            @memset(around, .{});
+            return .{
+                .gpa = gpa,
+                .lists = lists,
+                .lefts = around[0..ids_end],
+                .rights = around[ids_end..],
+            };
+        }
+
+        pub fn deinit(self: *Self) void {
+            self.forget();
+            for (self.lists) |*some| some.deinit(self.gpa);
+            self.gpa.free(self.lists);
+            self.memory.deinit(self.gpa);
+            self.words.deinit(self.gpa);
+            self.changes.deinit(self.gpa);
+            self.gathered.deinit(self.gpa);
+            self.gpa.free(self.lefts.ptr[0 .. 2 * self.lefts.len]);
+        }
+
+        /// Gives up the words of all pairs.
+        pub fn forget(self: *Self) void {
+            for (self.lists) |*some| {
+                for (some.items) |*list| self.memory.release(self.gpa, list);
+                some.clearRetainingCapacity();
+            }
+        }
+
+        pub fn bytes(self: *const Self) usize {
+            return self.words.cells.capacity * 4 + self.memory.bytes;
+        }
+
+        // ── A batch of merges ────────────────────────────────────────────────────────────────
+
+        /// Does the merges of a batch and leaves behind what changes.
+        pub fn merge(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
+            self.changes.clearRetainingCapacity();
+            self.gathered.clearRetainingCapacity();
+            for (batch) |one| {
+                const begun = self.changes.items.len;
+                const list = self.listOf(one.owner, one.slot);
+                for (list, 0..) |word, at| {
+                    if (at + ahead < list.len) self.words.prefetch(list[at + ahead]);
+                    try self.visit(word, one, rules);
+                }
+                self.visits += list.len;
+                self.reset(begun, one);
+            }
+        }
+
+        pub fn listOf(self: *Self, owner: u32, slot: pairs_.Slot) []const Word {
+            const lists = self.lists[owner].items;
+            return if (slot < lists.len) lists[slot].items() else &.{};
+        }
+
+        /// Merges all places in a word.
+        fn visit(self: *Self, word: Word, one: Merge, rules: Rules) Allocator.Error!void {
+            const tokens = self.words.tokensOf(word);
+            const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
+            // Stale: another merge took a part of it.
+            var at = Words.find(tokens, 0, left, right) orelse return;
+            const count = self.words.countOf(word);
+            var read: usize = 0;
+            var written: usize = 0;
+            var touches = false;
+            while (true) {
+                if (written != read) {
+                    for (tokens[read..at], written..) |token, to| tokens[to] = token;
+                }
+                written += at - read;
+                if (touches and at == read) {
+                    // Two places side by side: what was between them is lost once.
+                    try self.lose(&self.lefts[one.right], queue.pairOf(one.right, one.left), count);
+                    try self.gain(.left, one.new, word, written, one, rules, count);
+                } else if (written > 0) {
+                    const before = tokens[written - 1];
+                    try self.lose(&self.lefts[before], queue.pairOf(before, one.left), count);
+                    try self.gain(.left, before, word, written, one, rules, count);
+                }
+                tokens[written] = @intCast(one.new);
+                written += 1;
+                read = at + 2;
+                touches = true;
+                const next = Words.find(tokens, read, left, right);
+                if (read < tokens.len and next != read) {
+                    const behind = tokens[read];
+                    try self.lose(&self.rights[behind], queue.pairOf(one.right, behind), count);
+                    try self.gain(.right, behind, word, written, one, rules, count);
+                }
+                at = next orelse break;
+            }
+            for (tokens[read..], written..) |token, to| tokens[to] = token;
+            self.words.shorten(word, written + (tokens.len - read));
+        }
+
+        inline fn lose(self: *Self, around: *Around, pair: u64, count: u64) Allocator.Error!void {
+            if (around.loss == none) {
+                around.loss = @intCast(self.changes.items.len);
+                try self.changes.append(self.gpa, .{ .pair = pair, .kind = .loss });
+            }
+            self.changes.items[around.loss].amount += count;
+        }
+
+        /// `written` tokens stand before the place in the word, without gaps.
+        inline fn gain(
+            self: *Self,
+            comptime side: enum { left, right },
+            neighbour: u32,
+            word: Word,
+            written: usize,
+            one: Merge,
+            rules: Rules,
+            count: u64,
+        ) Allocator.Error!void {
+            const around = &(if (side == .left) self.lefts else self.rights)[neighbour];
+            if (around.gain == none) {
+                around.gain = @intCast(self.changes.items.len);
+                try self.changes.append(self.gpa, .{
+                    .pair = if (side == .left)
+                        queue.pairOf(neighbour, one.new)
+                    else
+                        queue.pairOf(one.new, neighbour),
+                    .seen = if (rules.keeps_order) self.place(word, written - 1, rules) else 0,
+                    .kind = if (rules.bars(neighbour, one.new)) .barred else .gain,
+                });
+            }
+            const change = &self.changes.items[around.gain];
+            change.amount += count;
+            if (change.last_word == word or change.kind == .barred) return;
+            change.last_word = word;
+            change.words += 1;
+            try self.gathered.append(self.gpa, .{ .change = around.gain, .word = word });
+        }
+
+        /// Where a pair that begins with token `at` of a word is, for the order of ties.
+        fn place(self: *const Self, word: Word, at: usize, rules: Rules) u64 {
+            var offset: u64 = 0;
+            for (self.words.tokensOf(word)[0..at]) |token| offset += rules.texts.lens[token];
+            return @as(u64, word) << 32 | offset;
+        }
+
+        /// Where a pair is seen first now. Words that lost it are not looked at again.
+        pub fn seenFirst(
+            self: *Self,
+            owner: usize,
+            slot: pairs_.Slot,
+            pair: u64,
+            rules: Rules,
+        ) ?u64 {
+            const left: Token = @intCast(queue.leftOf(pair));
+            const right: Token = @intCast(queue.rightOf(pair));
+            const list = &self.lists[owner].items[slot];
+            for (list.items(), 0..) |word, skipped| {
+                const at = Words.find(self.words.tokensOf(word), 0, left, right) orelse continue;
+                list.skipped += @intCast(skipped);
+                return self.place(word, at, rules);
+            }
+            return null;
+        }
+
+        /// Forgets by whom the changes from `begun` on are found.
+        fn reset(self: *Self, begun: usize, one: Merge) void {
+            for (self.changes.items[begun..]) |*change| {
+                const left = queue.leftOf(change.pair);
+                const right = queue.rightOf(change.pair);
+                const other = if (change.kind == .loss) one.left else one.new;
+                if (right == other) self.lefts[left] = .{};
+                self.rights[right] = .{};
+            }
+        }
+
+        // ── What becomes of the changes ──────────────────────────────────────────────────────
+
+        /// Keeps the words of the pairs that their owners keep.
+        pub fn keep(self: *Self, owners: []const Pairs) Allocator.Error!void {
+            for (self.changes.items) |*change| if (change.kind == .gain) {
+                const list = try self.listFor(owners, change) orelse {
+                    change.slot = pairs_.no_slot;
+                    continue;
+                };
+                var new = try self.memory.alloc(self.gpa, list.len + change.words);
+                // Only a token that was there before has pairs that were.
+                @memcpy(new.words[0..list.len], list.words[0..list.len]);
+                change.cursor = new.words + list.len;
+                self.memory.release(self.gpa, list);
+                list.* = new;
+            };
+            for (self.gathered.items) |one| {
+                const change = &self.changes.items[one.change];
+                if (change.slot == pairs_.no_slot) continue;
+                change.cursor[0] = one.word;
+                change.cursor += 1;
+            }
+            self.changes.clearRetainingCapacity();
+            self.gathered.clearRetainingCapacity();
+        }
+
+        /// The list that a gain belongs to, if its owner keeps the pair.
+        fn listFor(
+            self: *Self,
+            owners: []const Pairs,
+            change: *const Change,
+        ) Allocator.Error!?*postings.List {
+            if (change.words == 0) return null;
+            const owner = pairs_.ownerOf(change.pair, owners.len);
+            if (!owners[owner].holds(change.slot, change.pair)) return null;
+            const lists = &self.lists[owner];
+            if (lists.items.len <= change.slot) {
+                try lists.appendNTimes(self.gpa, .{}, change.slot + 1 - lists.items.len);
+            }
+            return &lists.items[change.slot];
+        }
+
+        /// Gives up the words of pairs that are gone.
+        pub fn free(self: *Self, owners: []const Pairs) void {
+            for (owners, self.lists) |*owner, *lists| for (owner.freed.items) |slot| {
+                if (slot < lists.items.len) self.memory.release(self.gpa, &lists.items[slot]);
+            };
+        }
+
+        // ── All pairs of all words ───────────────────────────────────────────────────────────
+
+        /// Leaves a gain behind for each pair that the words have.
+        pub fn survey(self: *Self, index: *Index, rules: Rules) Allocator.Error!void {
+            self.changes.clearRetainingCapacity();
+            self.gathered.clearRetainingCapacity();
+            var next = self.words.first();
+            while (next) |word| : (next = self.words.after(word)) {
+                const tokens = self.words.tokensOf(word);
+                const count = self.words.countOf(word);
+                if (tokens.len < 2) continue;
+                for (tokens[0 .. tokens.len - 1], tokens[1..], 0..) |left, right, at| {
+                    const place_of = try index.at(self.gpa, left, right);
+                    if (place_of.* == none) {
+                        place_of.* = @intCast(self.changes.items.len);
+                        try self.changes.append(self.gpa, .{
+                            .pair = queue.pairOf(left, right),
+                            .seen = if (rules.keeps_order) self.place(word, at, rules) else 0,
+                            .kind = if (rules.bars(left, right)) .barred else .gain,
+                        });
+                    }
+                    const change = &self.changes.items[place_of.*];
+                    change.amount += count;
+                    if (change.last_word == word or change.kind == .barred) continue;
+                    change.last_word = word;
+                    change.words += 1;
+                }
+            }
+        }
+
+        /// Keeps the words of the pairs that the survey found and their owners keep.
+        pub fn scatter(self: *Self, index: *Index, owners: []const Pairs) Allocator.Error!void {
+            for (self.changes.items) |*change| {
+                change.last_word = none;
+                const list = try self.listFor(owners, change) orelse {
+                    change.slot = pairs_.no_slot;
+                    continue;
+                };
+                list.* = try self.memory.alloc(self.gpa, change.words);
+                change.cursor = list.words;
+            }
+            var next = self.words.first();
+            while (next) |word| : (next = self.words.after(word)) {
+                const tokens = self.words.tokensOf(word);
+                if (tokens.len < 2) continue;
+                for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
+                    const change = &self.changes.items[(try index.at(self.gpa, left, right)).*];
+                    if (change.slot == pairs_.no_slot or change.last_word == word) continue;
+                    change.last_word = word;
+                    change.cursor[0] = word;
+                    change.cursor += 1;
+                }
+            }
+            self.changes.clearRetainingCapacity();
+        }
+    };
+}
+
+/// Pair → its change, for a survey: an array where few tokens exist.
+pub const Index = struct {
+    dense: []u32 = &.{},
+    dense_width: u32 = 0,
+    sparse: std.AutoHashMapUnmanaged(u64, u32) = .empty,
+
+    const dense_width_max = 512;
+    const none = std.math.maxInt(u32);
+
+    /// `ids_end` is above all ids in the words.
+    pub fn init(gpa: Allocator, ids_end: u32) Allocator.Error!Index {
+        if (ids_end > dense_width_max) return .{};
+        const dense = try gpa.alloc(u32, @as(usize, ids_end) * ids_end);
+        @memset(dense, none);
+        return .{ .dense = dense, .dense_width = ids_end };
+    }
+
+    pub fn deinit(self: *Index, gpa: Allocator) void {
+        gpa.free(self.dense);
+        self.sparse.deinit(gpa);
+    }
+
+    inline fn at(self: *Index, gpa: Allocator, left: u32, right: u32) Allocator.Error!*u32 {
+        if (self.dense.len > 0) return &self.dense[left * self.dense_width + right];
+        const found = try self.sparse.getOrPut(gpa, queue.pairOf(left, right));
+        if (!found.found_existing) found.value_ptr.* = none;
+        return found.value_ptr;
+    }
+};
