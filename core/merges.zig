@@ -50,6 +50,10 @@ pub const Options = struct {
     batch_max: usize = 256,
     /// Whether pairs are forgotten before their count says so.
     floor: Floor = .estimated,
+    /// Bytes that words and what is known about them should take; 0 is as much as it takes. With
+    /// less than lists of words need, all words are looked through for each batch, until there
+    /// are few enough of them.
+    memory: usize = 0,
     /// Whether a merge may give a token that words already have.
     revives: bool = false,
 
@@ -63,6 +67,8 @@ pub const Certificate = struct {
     floor: u64 = 0,
     rescans: u32 = 0,
     batches: u64 = 0,
+    /// How many of them were done by looking through all words.
+    scans: u64 = 0,
     visits: u64 = 0,
 };
 
@@ -93,7 +99,7 @@ pub fn Learner(comptime Token: type) type {
         right_in: []u32,
         /// By id: whether a merge gave the token.
         is_made: []bool,
-        phase: enum { survey, scatter, merge, done } = .survey,
+        phase: enum { survey, enlist, merge, scan, done } = .survey,
         indices: []shards_.Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?Poll = null,
@@ -237,9 +243,11 @@ pub fn Learner(comptime Token: type) type {
                 .survey => {
                     shard.forget();
                     self.indices[at] = try .init(self.gpa, self.words_ids_end);
+                    shard.tokens_left = 0;
                     try shard.survey(&self.indices[at], rules);
                 },
-                .scatter => try shard.scatter(&self.indices[at], self.owners),
+                .enlist => try shard.enlist(self.owners),
+                .scan => try shard.scan(self.batch.items, rules),
                 .merge => {
                     try shard.keep(self.owners);
                     try shard.merge(self.batch.items, rules);
@@ -253,8 +261,8 @@ pub fn Learner(comptime Token: type) type {
             const owner = &self.owners[at];
             switch (self.phase) {
                 .survey => owner.clear(),
-                .scatter, .done => return,
-                .merge => {
+                .enlist, .done => return,
+                .merge, .scan => {
                     try owner.begin(self.gpa);
                     for (self.batch.items) |one| {
                         if (one.owner == at) try owner.remove(self.gpa, one.slot);
@@ -282,24 +290,37 @@ pub fn Learner(comptime Token: type) type {
 
         fn nextRound(self: *Self) Error!void {
             switch (self.phase) {
-                .survey => {
-                    self.phase = .scatter;
-                    return;
-                },
-                .scatter => self.dropIndices(),
-                .merge => self.raiseFloor(),
+                .survey => self.dropIndices(),
+                .enlist => self.phase = .merge,
+                .merge, .scan => self.raiseFloor(),
                 .done => return,
             }
-            self.phase = .merge;
+            if (self.phase == .survey or self.phase == .scan) {
+                self.phase = if (self.listsFit()) .enlist else .scan;
+                if (self.phase == .enlist) return;
+            }
             // Words of new pairs are looked at to know where they are seen first.
-            if (self.options.ties == .order) try self.shards[0].keep(self.owners);
+            if (self.options.ties == .order and self.phase == .merge) {
+                try self.shards[0].keep(self.owners);
+            }
             try self.select();
+            if (self.phase == .scan) self.certificate.scans += 1;
             if (self.batch.items.len > 0) return;
             const is_short = self.next_id < self.options.ids_end;
             const forgot = self.certificate.floor > self.options.count_min;
             if (is_short and forgot and self.bestCount() < self.certificate.floor) {
                 try self.begin();
             } else self.phase = .done;
+        }
+
+        /// Whether there is memory for the words of each pair. Where it matters which pair is seen
+        /// first, they are needed anyway.
+        fn listsFit(self: *const Self) bool {
+            if (self.options.memory == 0 or self.options.ties == .order) return true;
+            var bytes: usize = 0;
+            for (self.owners) |*owner| bytes += owner.bytes();
+            for (self.shards) |*shard| bytes += shard.bytes() + shard.listBytes();
+            return bytes <= self.options.memory;
         }
 
         /// Counts all pairs, at first or because the floor was too high.

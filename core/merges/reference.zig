@@ -123,6 +123,12 @@ const Case = struct {
                 .count_min = random.uintLessThan(u64, 4),
                 .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
                 .floor = random.enumValue(merges.Options.Floor),
+                // Lists from the start, never, or when there are fewer words.
+                .memory = switch (random.uintLessThan(u8, 4)) {
+                    0 => 1,
+                    1 => 30_000 + random.uintLessThan(usize, 30_000),
+                    else => 0,
+                },
             },
         };
     }
@@ -172,6 +178,7 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
     defer arena_state.deinit();
     const arena = arena_state.allocator();
     var rescans: usize = 0;
+    var scans: usize = 0;
     var batched: usize = 0;
     for (0..4000) |round| {
         const case: Case = try .of(arena, random);
@@ -182,11 +189,14 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
             errdefer std.debug.print("seed {}, round {}\n", .{ std.testing.random_seed, round });
             try std.testing.expectEqualSlices(merges.Learned, expected, fast.learned.items);
             rescans += fast.certificate.rescans;
+            const batches = fast.certificate.batches;
+            scans += @intFromBool(fast.certificate.scans > 0 and fast.certificate.scans < batches);
             batched += fast.learned.items.len -| fast.certificate.batches;
         }
         _ = arena_state.reset(.retain_capacity);
     }
-    // Both are common enough in these words to be tried.
+    // All that is common enough in these words to be tried.
     try std.testing.expect(rescans > 10);
+    try std.testing.expect(scans > 10);
     try std.testing.expect(batched > 10);
 }

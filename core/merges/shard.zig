@@ -59,6 +59,8 @@ pub fn Shard(comptime Token: type) type {
         lefts: []Around,
         rights: []Around,
         visits: usize = 0,
+        /// Tokens of all words that can still change, as of the last scan.
+        tokens_left: usize = 0,
 
         /// A word that holds a pair from now on.
         const Gathered = struct { change: u32, word: Word };
@@ -108,16 +110,17 @@ pub fn Shard(comptime Token: type) type {
         pub fn merge(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
             self.changes.clearRetainingCapacity();
             self.gathered.clearRetainingCapacity();
-            for (batch) |one| {
-                const begun = self.changes.items.len;
-                const list = self.listOf(one.owner, one.slot);
-                for (list, 0..) |word, at| {
-                    if (at + ahead < list.len) self.words.prefetch(list[at + ahead]);
-                    try self.visit(word, one, rules);
-                }
-                self.visits += list.len;
-                self.reset(begun, one);
+            for (batch) |one| try self.mergeIn(self.listOf(one.owner, one.slot), one, rules);
+        }
+
+        fn mergeIn(self: *Self, list: []const Word, one: Merge, rules: Rules) Allocator.Error!void {
+            const begun = self.changes.items.len;
+            for (list, 0..) |word, at| {
+                if (at + ahead < list.len) self.words.prefetch(list[at + ahead]);
+                try self.visit(word, one, rules);
             }
+            self.visits += list.len;
+            self.reset(begun, one);
         }
 
         pub fn listOf(self: *Self, owner: u32, slot: pairs_.Slot) []const Word {
@@ -301,6 +304,7 @@ pub fn Shard(comptime Token: type) type {
                 const tokens = self.words.tokensOf(word);
                 const count = self.words.countOf(word);
                 if (tokens.len < 2) continue;
+                self.tokens_left += tokens.len;
                 for (tokens[0 .. tokens.len - 1], tokens[1..], 0..) |left, right, at| {
                     const place_of = try index.at(self.gpa, left, right);
                     if (place_of.* == none) {
@@ -320,33 +324,153 @@ pub fn Shard(comptime Token: type) type {
             }
         }
 
-        /// Keeps the words of the pairs that the survey found and their owners keep.
-        pub fn scatter(self: *Self, index: *Index, owners: []const Pairs) Allocator.Error!void {
-            for (self.changes.items) |*change| {
-                change.last_word = none;
-                const list = try self.listFor(owners, change) orelse {
-                    change.slot = pairs_.no_slot;
-                    continue;
-                };
-                list.* = try self.memory.alloc(self.gpa, change.words);
-                change.cursor = list.words;
+        /// Lists the words of all pairs that have owners, from nothing.
+        pub fn enlist(self: *Self, owners: []const Pairs) Allocator.Error!void {
+            self.changes.clearAndFree(self.gpa);
+            self.gathered.clearAndFree(self.gpa);
+            for (self.lists, owners) |*lists, *owner| {
+                lists.clearRetainingCapacity();
+                try lists.appendNTimes(self.gpa, .{}, owner.records.items.len);
+            }
+            try self.eachPair(owners, measure);
+            for (self.lists) |lists| for (lists.items) |*list| {
+                if (list.len == 0) continue;
+                list.* = try self.memory.alloc(self.gpa, list.len);
+                // From here on it says how many are written.
+                list.len = 0;
+            };
+            try self.eachPair(owners, write);
+        }
+
+        fn measure(list: *postings.List, _: Word) void {
+            list.len += 1;
+        }
+
+        fn write(list: *postings.List, word: Word) void {
+            list.words[list.len] = word;
+            list.len += 1;
+        }
+
+        /// Calls `function(list, word)` once for each pair of each word.
+        fn eachPair(
+            self: *Self,
+            owners: []const Pairs,
+            comptime function: fn (*postings.List, Word) void,
+        ) Allocator.Error!void {
+            // The word that a list had last.
+            const lasts = try self.gpa.alloc([]Word, owners.len);
+            defer self.gpa.free(lasts);
+            @memset(lasts, &.{});
+            defer for (lasts) |some| self.gpa.free(some);
+            for (lasts, owners) |*some, *owner| {
+                some.* = try self.gpa.alloc(Word, owner.records.items.len);
+                @memset(some.*, none);
             }
             var next = self.words.first();
             while (next) |word| : (next = self.words.after(word)) {
                 const tokens = self.words.tokensOf(word);
                 if (tokens.len < 2) continue;
                 for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
-                    const change = &self.changes.items[(try index.at(self.gpa, left, right)).*];
-                    if (change.slot == pairs_.no_slot or change.last_word == word) continue;
-                    change.last_word = word;
-                    change.cursor[0] = word;
-                    change.cursor += 1;
+                    const pair = queue.pairOf(left, right);
+                    const owner = pairs_.ownerOf(pair, owners.len);
+                    const slot = owners[owner].find(pair) orelse continue;
+                    if (lasts[owner][slot] == word) continue;
+                    lasts[owner][slot] = word;
+                    function(&self.lists[owner].items[slot], word);
                 }
             }
+        }
+
+        // ── Without lists ────────────────────────────────────────────────────────────────────
+
+        /// Words that are looked through before their merges are done: their lists are short.
+        const segment_words = 1 << 18;
+
+        /// Does the merges of a batch in words that nobody has listed, and leaves behind what
+        /// changes. Words become as short as they are, and those of one token are given up.
+        pub fn scan(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
             self.changes.clearRetainingCapacity();
+            var search: Search = try .init(self.gpa, batch, self.lefts.len);
+            defer search.deinit(self.gpa);
+            var next = self.words.first();
+            var end: Word = 0;
+            var count: usize = 0;
+            self.tokens_left = 0;
+            while (next) |_| {
+                for (0..segment_words) |_| {
+                    const word = next orelse break;
+                    next = self.words.after(word);
+                    if (self.words.tokensOf(word).len < 2) continue;
+                    const moved = end;
+                    end = self.words.move(word, moved);
+                    count += 1;
+                    const tokens = self.words.tokensOf(moved);
+                    self.tokens_left += tokens.len;
+                    try search.look(self.gpa, Token, tokens, moved);
+                }
+                for (batch, search.lists) |one, *list| {
+                    try self.mergeIn(list.items, one, rules);
+                    list.clearRetainingCapacity();
+                }
+                self.gathered.clearRetainingCapacity();
+            }
+            self.words.cut(self.gpa, end, count);
+        }
+
+        /// What the lists of all words would take at most.
+        pub fn listBytes(self: *const Self) usize {
+            return (self.tokens_left - @min(self.tokens_left, self.words.count)) * 5;
         }
     };
 }
+
+/// The pairs of a batch by their left token, and the words that hold them.
+const Search = struct {
+    /// By token: one past the merge with it on the left that was added last.
+    firsts: []u16,
+    /// By merge: the same for the one before.
+    others: []u16,
+    batch: []const Merge,
+    lists: []std.ArrayList(Word),
+
+    fn init(gpa: Allocator, batch: []const Merge, ids_end: usize) Allocator.Error!Search {
+        const firsts = try gpa.alloc(u16, ids_end + batch.len);
+        errdefer gpa.free(firsts);
+        @memset(firsts, 0);
+        const lists = try gpa.alloc(std.ArrayList(Word), batch.len);
+        @memset(lists, .empty);
+        const others = firsts[ids_end..];
+        for (batch, others, 1..) |one, *other, number| {
+            other.* = firsts[one.left];
+            firsts[one.left] = @intCast(number);
+        }
+        return .{ .firsts = firsts[0..ids_end], .others = others, .batch = batch, .lists = lists };
+    }
+
+    fn deinit(self: *Search, gpa: Allocator) void {
+        for (self.lists) |*list| list.deinit(gpa);
+        gpa.free(self.lists);
+        gpa.free(self.firsts.ptr[0 .. self.firsts.len + self.others.len]);
+    }
+
+    inline fn look(
+        self: *Search,
+        gpa: Allocator,
+        comptime Token: type,
+        tokens: []const Token,
+        word: Word,
+    ) Allocator.Error!void {
+        for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
+            var number = self.firsts[left];
+            while (number != 0) : (number = self.others[number - 1]) {
+                if (self.batch[number - 1].right != right) continue;
+                const list = &self.lists[number - 1];
+                if (list.items.len > 0 and list.getLast() == word) continue;
+                try list.append(gpa, word);
+            }
+        }
+    }
+};
 
 /// Pair → its change, for a survey: an array where few tokens exist.
 pub const Index = struct {

@@ -32,7 +32,7 @@ pub fn Words(comptime Token: type) type {
 
         /// Adds a word of `len` tokens and returns where they go.
         pub fn add(self: *Self, gpa: Allocator, len: u32, count: u64) error{OutOfMemory}![]Token {
-            const size = header_len + (len + per_cell - 1) / per_cell;
+            const size = sizeOf(len);
             const start = self.cells.items.len;
             if (start + size + overread > std.math.maxInt(Word)) return error.OutOfMemory;
             try self.cells.ensureUnusedCapacity(gpa, size + overread);
@@ -60,6 +60,32 @@ pub fn Words(comptime Token: type) type {
 
         pub inline fn prefetch(self: *const Self, word: Word) void {
             @prefetch(&self.cells.items.ptr[word], .{ .rw = .write });
+        }
+
+        /// Moves a word down to cell `to` without the cells that it does not need any more, and
+        /// returns the first cell behind it. Nobody may know it by its old place.
+        pub fn move(self: *Self, word: Word, to: Word) Word {
+            const cells = self.cells.items;
+            const size = sizeOf(cells[word]);
+            std.debug.assert(to + size <= word + cells[word + 1]);
+            std.mem.copyForwards(u32, cells[to..][0..size], cells[word..][0..size]);
+            cells[to + 1] = size;
+            return to + size;
+        }
+
+        /// Gives up everything from cell `end` on; `count` words are left.
+        pub fn cut(self: *Self, gpa: Allocator, end: Word, count: usize) void {
+            self.cells.items.len = end;
+            self.count = count;
+            if (self.cells.capacity - end < self.cells.capacity / 4) return;
+            // Where the allocator cannot make it smaller in place, it stays as large as it is.
+            const memory = self.cells.allocatedSlice();
+            if (gpa.resize(memory, end + overread)) self.cells.capacity = end + overread;
+        }
+
+        /// Cells of a word with `len` tokens.
+        fn sizeOf(len: u32) u32 {
+            return header_len + (len + per_cell - 1) / per_cell;
         }
 
         /// The word behind this one; null behind the last.
