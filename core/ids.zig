@@ -6,6 +6,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("pretokens.zig");
+const pool = @import("pool.zig");
 const unicode = @import("unicode.zig");
 const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
@@ -16,11 +17,13 @@ const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Cache = @import("ids/cache.zig").Cache;
 pub const caches = @import("ids/caches.zig");
-pub const pages = @import("ids/pages.zig");
+pub const pages = @import("pages.zig");
 
 pub const batch = @import("ids/batch.zig");
 pub const Session = @import("ids/session.zig").Session;
 pub const truncate = @import("ids/truncate.zig");
+
+pub const Poll = pool.Poll;
 
 pub const Error = error{
     OutOfMemory,
@@ -28,15 +31,6 @@ pub const Error = error{
     MissingByte,
     /// `Encoder.poll` said so.
     Interrupted,
-};
-
-/// Asked now and then during long work: true means stop.
-pub const Poll = struct {
-    context: *anyopaque,
-    function: *const fn (*anyopaque) bool,
-
-    /// About ten milliseconds of encoding.
-    const bytes_between = 1 << 20;
 };
 
 /// So much text with characters of large scripts is encoded before what cuts it is made, which

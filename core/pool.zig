@@ -140,6 +140,15 @@ test "pool: a team meets, and the last one works alone" {
     }
 }
 
+/// Asked now and then during long work: true means stop.
+pub const Poll = struct {
+    context: *anyopaque,
+    function: *const fn (*anyopaque) bool,
+
+    /// Bytes of text between two times: about ten milliseconds of encoding.
+    pub const bytes_between = 1 << 20;
+};
+
 test "pool: every job runs once, whatever the number of threads" {
     const Context = struct { counts: []std.atomic.Value(u32) };
     const work = struct {

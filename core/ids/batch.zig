@@ -8,7 +8,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
-const pages = @import("pages.zig");
+const pages = @import("../pages.zig");
 const pool = @import("../pool.zig");
 
 /// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.

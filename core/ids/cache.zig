@@ -12,7 +12,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("pages.zig");
+const pages = @import("../pages.zig");
 const records_ = @import("records.zig");
 const Records = records_.Records;
 const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;

@@ -5,7 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("pages.zig");
+const pages = @import("../pages.zig");
 
 /// Where a record is, and how long its two parts are.
 pub const Place = packed struct(u96) {

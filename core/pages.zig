@@ -34,3 +34,15 @@ pub fn adviseHuge(memory: anytype) void {
     const inside: [*]align(page_size) u8 = @ptrFromInt(start);
     std.posix.madvise(inside, end - start, std.posix.MADV.HUGEPAGE) catch {};
 }
+
+/// Gives memory inside of a mapping back to the system: it is zero when it is touched again.
+/// Elsewhere than on Linux it stays until it is unmapped.
+pub fn giveBack(memory: anytype) void {
+    if (builtin.os.tag != .linux) return;
+    const bytes = std.mem.sliceAsBytes(memory);
+    const start = std.mem.alignForward(usize, @intFromPtr(bytes.ptr), page_size);
+    const end = std.mem.alignBackward(usize, @intFromPtr(bytes.ptr) + bytes.len, page_size);
+    if (end <= start) return;
+    const inside: [*]align(page_size) u8 = @ptrFromInt(start);
+    std.posix.madvise(inside, end - start, std.posix.MADV.DONTNEED) catch {};
+}
