@@ -5,6 +5,7 @@ const api = @import("python/api.zig");
 const arrow = @import("python/arrow.zig");
 const batches = @import("python/batches.zig");
 const buffer = @import("python/buffer.zig");
+const counts = @import("python/counts.zig");
 const core = @import("python/core.zig");
 const ids = @import("ids.zig");
 const pretokens = @import("pretokens.zig");
@@ -38,9 +39,9 @@ fn fromImage(module: *Object, args: Args) ?*Object {
 fn fromTokens(module: *Object, args: Args) ?*Object {
     var bytes = Text.from(args[0]) orelse return null;
     defer bytes.release();
-    const lengths = numbersFrom(args[1]) orelse return null;
+    const lengths = core.numbersFrom(u32, args[1]) orelse return null;
     defer gpa.free(lengths);
-    const numbers = numbersFrom(args[2]) orelse return null;
+    const numbers = core.numbersFrom(u32, args[2]) orelse return null;
     defer gpa.free(numbers);
     const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
     var culprit: u32 = 0;
@@ -52,7 +53,7 @@ fn fromTokens(module: *Object, args: Args) ?*Object {
 /// Adds scheme and specials to a vocabulary, which is taken over.
 fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*Object) ?*Object {
     var parts = vocabulary;
-    var scheme = schemeFrom(module, args[0]) orelse {
+    var scheme = core.schemeFrom(stateOf(module), args[0]) orelse {
         parts.deinit(gpa);
         return null;
     };
@@ -66,57 +67,17 @@ fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*O
     return core.Core.create(stateOf(module).core_type.?, tokenizer);
 }
 
-/// The name of a hand-written scheme as str, or a compiled program as bytes.
-fn schemeFrom(module: *Object, object: *Object) ?pretokens.Scheme {
-    var text = Text.from(object) orelse return null;
-    defer text.release();
-    if (!api.isUnicode(object)) {
-        return .{ .program = pretokens.Program.init(gpa, text.bytes) catch |failure| {
-            _ = switch (failure) {
-                error.OutOfMemory => api.PyErr_NoMemory(),
-                error.InvalidProgram => core.fail(
-                    stateOf(module).pattern_error.?,
-                    "this is not a compiled pattern",
-                    .{},
-                ),
-            };
-            return null;
-        } };
-    }
-    inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
-        const name = @tagName(tag);
-        if (tag != .program and std.mem.eql(u8, text.bytes, name)) {
-            return @unionInit(pretokens.Scheme, name, {});
-        }
-    }
-    const name = text.bytes[0..@min(text.bytes.len, 80)];
-    _ = core.fail(api.valueError(), "no scheme is called '{s}'", .{name});
-    return null;
-}
-
 fn specialsFrom(names: *Object, lengths: *Object, numbers: *Object) ?Specials {
     var text = Text.from(names) orelse return null;
     defer text.release();
-    const name_lengths = numbersFrom(lengths) orelse return null;
+    const name_lengths = core.numbersFrom(u32, lengths) orelse return null;
     defer gpa.free(name_lengths);
-    const special_ids = numbersFrom(numbers) orelse return null;
+    const special_ids = core.numbersFrom(u32, numbers) orelse return null;
     defer gpa.free(special_ids);
     return Specials.init(gpa, text.bytes, name_lengths, special_ids) catch {
         _ = api.PyErr_NoMemory();
         return null;
     };
-}
-
-/// A copy of native u32 numbers in a bytes-like object, whose memory need not be aligned.
-fn numbersFrom(object: *Object) ?[]u32 {
-    var text = Text.from(object) orelse return null;
-    defer text.release();
-    const numbers = gpa.alloc(u32, text.bytes.len / 4) catch {
-        _ = api.PyErr_NoMemory();
-        return null;
-    };
-    @memcpy(std.mem.sliceAsBytes(numbers), text.bytes[0 .. numbers.len * 4]);
-    return numbers;
 }
 
 fn failVocabulary(module: *Object, failure: vocabularies.Error, culprit: u32) ?*Object {
@@ -142,7 +103,7 @@ fn failVocabulary(module: *Object, failure: vocabularies.Error, culprit: u32) ?*
 
 /// split(scheme, text) → list of (start, end): the pretokens of one document, in bytes
 fn split(module: *Object, args: Args) ?*Object {
-    var scheme = schemeFrom(module, args[0]) orelse return null;
+    var scheme = core.schemeFrom(stateOf(module), args[0]) orelse return null;
     defer scheme.deinit(gpa);
     var text = Text.from(args[1]) orelse return null;
     defer text.release();
@@ -240,6 +201,8 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "core_type", &core.spec },
         .{ "buffer_type", &buffer.spec },
         .{ "session_type", &session.spec },
+        .{ "counter_type", &counts.counter_spec },
+        .{ "inventory_type", &counts.inventory_spec },
     }) |entry| {
         const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
         @field(state, entry[0]) = @ptrCast(made);
@@ -252,6 +215,7 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "unknown_id_error", "UnknownIdError" },
         .{ "missing_byte_error", "MissingByteError" },
         .{ "pattern_error", "PatternError" },
+        .{ "counts_error", "CountsError" },
     }) |entry| {
         @field(state, entry[0]) = api.PyObject_GetAttrString(errors, entry[1]) orelse return -1;
     }
@@ -262,9 +226,10 @@ fn free(module: *Object) callconv(.c) void {
     const raw = api.PyModule_GetState(module) orelse return;
     const state: *core.State = @ptrCast(@alignCast(raw));
     inline for (.{
-        "core_type",        "buffer_type",      "session_type",
-        "vocabulary_error", "unknown_id_error", "missing_byte_error",
-        "pattern_error",
+        "core_type",        "buffer_type",        "session_type",
+        "counter_type",     "inventory_type",     "vocabulary_error",
+        "unknown_id_error", "missing_byte_error", "pattern_error",
+        "counts_error",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;

@@ -1,12 +1,15 @@
 //! The core of tokenmill: bytes and ids, never Python.
 //!
+//!     training:  documents ▶ pretokens ▶ counts ▶ merges
 //!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids
 
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const specials = @import("specials.zig");
+pub const pages = @import("pages.zig");
 pub const pool = @import("pool.zig");
+pub const counts = @import("counts.zig");
 pub const merges = @import("merges.zig");
 pub const ids = @import("ids.zig");
 
@@ -15,7 +18,9 @@ test {
     _ = pretokens;
     _ = vocabulary;
     _ = specials;
+    _ = pages;
     _ = pool;
+    _ = counts;
     _ = merges;
     _ = ids;
 }

@@ -54,6 +54,7 @@ pub const bf_getbuffer = 1;
 pub const sq_length = 45;
 pub const tp_dealloc = 52;
 pub const tp_methods = 64;
+pub const tp_new = 65;
 
 const flag_list = 1 << 25;
 const flag_unicode = 1 << 28;
@@ -94,6 +95,8 @@ pub extern fn PyList_Size(*Object) Ssize;
 pub extern fn PyList_GetItem(*Object, Ssize) ?*Object;
 pub extern fn PyList_SetItem(*Object, Ssize, *Object) c_int;
 pub extern fn PyTuple_New(Ssize) ?*Object;
+pub extern fn PyTuple_Size(*Object) Ssize;
+pub extern fn PyTuple_GetItem(*Object, Ssize) ?*Object;
 pub extern fn PyTuple_SetItem(*Object, Ssize, *Object) c_int;
 pub extern fn PyLong_FromUnsignedLongLong(c_ulonglong) ?*Object;
 pub extern fn PyLong_FromLongLong(c_longlong) ?*Object;

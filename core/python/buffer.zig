@@ -6,21 +6,26 @@ const api = @import("api.zig");
 pub const gpa = if (@import("builtin").link_libc) std.heap.c_allocator else std.heap.smp_allocator;
 
 pub const Kind = enum(u8) {
+    u8,
     u16,
     u32,
+    u64,
     i64,
 
     fn itemSize(kind: Kind) usize {
         return switch (kind) {
+            .u8 => 1,
             .u16 => 2,
             .u32 => 4,
-            .i64 => 8,
+            .u64, .i64 => 8,
         };
     }
     fn format(kind: Kind) [*:0]const u8 {
         return switch (kind) {
+            .u8 => "B",
             .u16 => "H",
             .u32 => "I",
+            .u64 => "Q",
             .i64 => "q",
         };
     }
@@ -32,7 +37,7 @@ pub const Memory = struct {
     users: std.atomic.Value(usize),
     items: Items,
 
-    pub const Items = union(Kind) { u16: []u16, u32: []u32, i64: []i64 };
+    pub const Items = union(Kind) { u8: []u8, u16: []u16, u32: []u32, u64: []u64, i64: []i64 };
 
     pub fn retain(self: *Memory) void {
         _ = self.users.fetchAdd(1, .monotonic);

@@ -8,6 +8,7 @@ const api = @import("api.zig");
 const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
+const pretokens = @import("../pretokens.zig");
 const session = @import("session.zig");
 const Text = @import("text.zig").Text;
 const Ints = @import("lists.zig").Ints;
@@ -31,6 +32,9 @@ pub const State = struct {
     unknown_id_error: ?*Object = null,
     missing_byte_error: ?*Object = null,
     pattern_error: ?*Object = null,
+    counter_type: ?*api.Type = null,
+    inventory_type: ?*api.Type = null,
+    counts_error: ?*Object = null,
 };
 
 /// An instance of `tokenmill._native.Core`: an immutable tokenizer.
@@ -95,6 +99,53 @@ pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*
     const text = std.fmt.bufPrintZ(&message, format, values) catch "message too long";
     api.PyErr_SetString(exception, text);
     return null;
+}
+
+/// The name of a hand-written scheme as str, or a compiled program as bytes.
+pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    if (!api.isUnicode(object)) {
+        return .{ .program = pretokens.Program.init(gpa, text.bytes) catch |failure| {
+            _ = switch (failure) {
+                error.OutOfMemory => api.PyErr_NoMemory(),
+                error.InvalidProgram => fail(
+                    state.pattern_error.?,
+                    "this is not a compiled pattern",
+                    .{},
+                ),
+            };
+            return null;
+        } };
+    }
+    inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
+        const name = @tagName(tag);
+        if (tag != .program and std.mem.eql(u8, text.bytes, name)) {
+            return @unionInit(pretokens.Scheme, name, {});
+        }
+    }
+    const name = text.bytes[0..@min(text.bytes.len, 80)];
+    _ = fail(api.valueError(), "no scheme is called '{s}'", .{name});
+    return null;
+}
+
+/// A copy of the native numbers in an array of them, or in bytes, whose memory need not be aligned.
+pub fn numbersFrom(comptime Number: type, object: *Object) ?[]Number {
+    const size = @sizeOf(Number);
+    var view: api.Buffer = .{};
+    if (api.PyObject_GetBuffer(object, &view, api.BUF_SIMPLE) < 0) return null;
+    defer api.PyBuffer_Release(&view);
+    const len: usize = @intCast(view.len);
+    if ((view.itemsize != 1 and view.itemsize != size) or len % size != 0) {
+        _ = fail(api.typeError(), "an array of {d}-byte numbers is expected", .{size});
+        return null;
+    }
+    const numbers = gpa.alloc(Number, len / size) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+    if (len > 0) @memcpy(std.mem.sliceAsBytes(numbers), @as([*]const u8, @ptrCast(view.buf.?)));
+    return numbers;
 }
 
 pub fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {

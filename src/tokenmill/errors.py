@@ -17,6 +17,10 @@ class VocabularyError(TokenmillError, ValueError):
     """A vocabulary file or name that cannot be loaded as it is."""
 
 
+class CountsError(TokenmillError, ValueError):
+    """Counts that cannot be read, written or added up as they are."""
+
+
 class UnknownIdError(TokenmillError, KeyError):
     """An id or token that the vocabulary does not hold."""
 

@@ -1,0 +1,348 @@
+//! Documents → counts: how often each pretoken occurs.
+//!
+//! Each thread counts into tables of its own (counts/tally.zig), and what they have is added up at
+//! the end, hash range by hash range, on all threads (counts/fold.zig). A long text is cut where a
+//! pretoken starts for certain (counts/cuts.zig). So the counts are the same for any number of
+//! threads; only their order is not, and nobody may depend on it.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pretokens = @import("pretokens.zig");
+const pool = @import("pool.zig");
+const Specials = @import("specials.zig").Specials;
+const cuts = @import("counts/cuts.zig");
+const fold = @import("counts/fold.zig");
+const Tally = @import("counts/tally.zig").Tally;
+pub const Inventory = @import("counts/inventory.zig").Inventory;
+
+/// A pretoken and how often it occurs. A source of entries has `len`, how many there are,
+/// `bytes_total`, the bytes of all of them, and `next() Error!?Entry`, whose result is valid until
+/// the next call.
+pub const Entry = struct { bytes: []const u8, count: u64 };
+
+pub const Error = error{
+    OutOfMemory,
+    /// The poll said so.
+    Interrupted,
+    /// A pretoken of 4 GB or more.
+    PretokenTooLong,
+};
+
+/// A job is about this many bytes: a few milliseconds of counting.
+const job_bytes = 1 << 20;
+
+/// Neighbouring texts, or a part of a long one.
+const Job = union(enum) { texts: []const []const u8, part: []const u8 };
+
+pub const Counter = struct {
+    gpa: Allocator,
+    scheme: pretokens.Scheme,
+    /// Documents are cut at these first, and they count nowhere.
+    specials: Specials,
+    /// One byte for each special: all of them may be found.
+    allowed: []const u8,
+    /// Secret and different for each counter: no text can be made to fit the tables badly.
+    seed: u64,
+    /// Whether entries come in the order in which they were first seen; then one thread counts.
+    ordered: bool,
+    tallies: std.ArrayList(*Tally) = .empty,
+    threads_max: usize = 1,
+
+    /// Takes over `scheme`, which is freed when the call fails; `names` are those of specials, in
+    /// any order.
+    pub fn init(
+        gpa: Allocator,
+        scheme: pretokens.Scheme,
+        names: []const []const u8,
+        seed: u64,
+        ordered: bool,
+    ) Allocator.Error!Counter {
+        var taken = scheme;
+        errdefer taken.deinit(gpa);
+        var specials = try specialsOf(gpa, names);
+        errdefer specials.deinit(gpa);
+        const allowed = try gpa.alloc(u8, specials.ids.len);
+        @memset(allowed, 1);
+        return .{
+            .gpa = gpa,
+            .scheme = taken,
+            .specials = specials,
+            .allowed = allowed,
+            .seed = seed,
+            .ordered = ordered,
+        };
+    }
+
+    pub fn deinit(self: *Counter) void {
+        self.clear();
+        self.scheme.deinit(self.gpa);
+        self.specials.deinit(self.gpa);
+        self.gpa.free(self.allowed);
+    }
+
+    /// Forgets everything and gives the memory back.
+    pub fn clear(self: *Counter) void {
+        for (self.tallies.items) |tally| tally.destroy();
+        self.tallies.clearAndFree(self.gpa);
+    }
+
+    /// Bytes that the tables take.
+    pub fn memory(self: *const Counter) usize {
+        var bytes: usize = 0;
+        for (self.tallies.items) |tally| bytes += tally.bytes();
+        return bytes;
+    }
+
+    /// Entries in all tables: at least as many as there are different ones.
+    pub fn unique(self: *const Counter) usize {
+        var entries: usize = 0;
+        for (self.tallies.items) |tally| entries += tally.words.entries + tally.strings.entries;
+        return entries;
+    }
+
+    /// Pretokens that were counted.
+    pub fn total(self: *const Counter) u64 {
+        var sum: u64 = 0;
+        for (self.tallies.items) |tally| sum += tally.total;
+        return sum;
+    }
+
+    /// Counts the pretokens of texts, each a document. After an error the counts are not to be
+    /// used.
+    pub fn add(
+        self: *Counter,
+        texts: []const []const u8,
+        threads: usize,
+        poll: ?pool.Poll,
+    ) Error!void {
+        const workers_max = if (self.ordered) 1 else @min(threads, pool.threads_max);
+        var jobs = try self.plan(texts, workers_max);
+        defer jobs.deinit(self.gpa);
+        const workers = @max(1, @min(workers_max, jobs.items.len));
+        while (self.tallies.items.len < workers) {
+            const tally = try Tally.create(self.gpa, self.seed, self.ordered);
+            errdefer tally.destroy();
+            try self.tallies.append(self.gpa, tally);
+        }
+        self.threads_max = @max(self.threads_max, workers);
+        var work: Work = .{
+            .counter = self,
+            .jobs = jobs.items,
+            .poll = poll,
+            .caller = std.Thread.getCurrentId(),
+        };
+        pool.run(workers, workers, &work, Work.run);
+        if (work.failure) |failure| return failure;
+    }
+
+    /// All counts; the counter is empty afterwards.
+    pub fn take(self: *Counter) Error!Inventory {
+        const tallies = self.tallies.items;
+        const inventory = if (self.ordered and tallies.len > 0)
+            try fold.takeOrdered(self.gpa, tallies[0])
+        else
+            try fold.take(self.gpa, tallies, self.threads_max);
+        self.clear();
+        return inventory;
+    }
+
+    const Jobs = std.ArrayList(Job);
+
+    fn plan(self: *Counter, texts: []const []const u8, workers: usize) Error!Jobs {
+        var jobs: Jobs = .empty;
+        errdefer jobs.deinit(self.gpa);
+        const may_cut = workers > 1 and self.scheme != .program;
+        var start: usize = 0;
+        var bytes: usize = 0;
+        for (texts, 0..) |text, index| {
+            const is_long = may_cut and text.len >= 2 * job_bytes;
+            bytes += text.len;
+            if (!is_long and bytes < job_bytes and index + 1 < texts.len) continue;
+            const end = if (is_long) index else index + 1;
+            if (start < end) try jobs.append(self.gpa, .{ .texts = texts[start..end] });
+            if (is_long) try self.planLong(&jobs, text);
+            start = index + 1;
+            bytes = 0;
+        }
+        return jobs;
+    }
+
+    fn planLong(self: *Counter, jobs: *Jobs, text: []const u8) Error!void {
+        var start: usize = 0;
+        while (start < text.len) {
+            const cut = if (text.len - start < 2 * job_bytes)
+                null
+            else
+                cuts.findBetween(text, start + job_bytes, &self.specials);
+            const end = cut orelse text.len;
+            try jobs.append(self.gpa, .{ .part = text[start..end] });
+            start = end;
+        }
+    }
+
+    /// Counts one text, cut at specials.
+    fn count(self: *const Counter, tally: *Tally, text: []const u8) Error!void {
+        var start: usize = 0;
+        if (self.allowed.len > 0) while (self.specials.find(text, start, self.allowed)) |found| {
+            try tally.add(&self.scheme, text[start..found.start]);
+            start = found.end;
+        };
+        try tally.add(&self.scheme, text[start..]);
+    }
+};
+
+/// The specials of some names, sorted and each once; ids do not matter here.
+fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Specials {
+    const sorted = try gpa.dupe([]const u8, names);
+    defer gpa.free(sorted);
+    std.mem.sort([]const u8, sorted, {}, isLess);
+    var bytes: std.ArrayList(u8) = .empty;
+    defer bytes.deinit(gpa);
+    var lengths: std.ArrayList(u32) = .empty;
+    defer lengths.deinit(gpa);
+    for (sorted, 0..) |name, index| {
+        if (name.len == 0 or (index > 0 and std.mem.eql(u8, name, sorted[index - 1]))) continue;
+        try bytes.appendSlice(gpa, name);
+        try lengths.append(gpa, @intCast(name.len));
+    }
+    return .init(gpa, bytes.items, lengths.items, lengths.items);
+}
+
+fn isLess(_: void, a: []const u8, b: []const u8) bool {
+    return std.mem.lessThan(u8, a, b);
+}
+
+/// What the threads of one call share.
+const Work = struct {
+    counter: *Counter,
+    jobs: []const Job,
+    poll: ?pool.Poll,
+    caller: std.Thread.Id,
+    next: std.atomic.Value(usize) = .init(0),
+    stopped: std.atomic.Value(bool) = .init(false),
+    failure: ?Error = null,
+
+    /// Counts with the tables of one worker until nothing is left.
+    fn run(self: *Work, worker: usize) void {
+        const tally = self.counter.tallies.items[worker];
+        const is_caller = std.Thread.getCurrentId() == self.caller;
+        tally.poll = .{ .context = self, .function = if (is_caller) askCaller else isStopped };
+        self.drain(tally) catch |failure| {
+            if (!self.stopped.swap(true, .acq_rel)) self.failure = failure;
+        };
+    }
+
+    fn drain(self: *Work, tally: *Tally) Error!void {
+        while (!self.stopped.load(.monotonic)) {
+            const index = self.next.fetchAdd(1, .monotonic);
+            if (index >= self.jobs.len) break;
+            switch (self.jobs[index]) {
+                .texts => |texts| for (texts) |text| try self.counter.count(tally, text),
+                .part => |part| try self.counter.count(tally, part),
+            }
+        }
+        try tally.flush();
+    }
+
+    fn askCaller(context: *anyopaque) bool {
+        const self: *Work = @ptrCast(@alignCast(context));
+        if (self.poll) |poll| if (poll.function(poll.context)) return true;
+        return isStopped(context);
+    }
+
+    fn isStopped(context: *anyopaque) bool {
+        const self: *Work = @ptrCast(@alignCast(context));
+        return self.stopped.load(.monotonic);
+    }
+};
+
+test {
+    _ = cuts;
+}
+
+/// The slow twin: one pretoken after the other into a map.
+const Twin = struct {
+    gpa: Allocator,
+    counts: std.StringArrayHashMapUnmanaged(u64) = .empty,
+
+    fn deinit(self: *Twin) void {
+        for (self.counts.keys()) |key| self.gpa.free(key);
+        self.counts.deinit(self.gpa);
+    }
+
+    fn add(self: *Twin, scheme: *const pretokens.Scheme, document: []const u8) !void {
+        var pieces: pretokens.Pretokens = .init(self.gpa, scheme, document);
+        defer pieces.deinit();
+        while (try pieces.next()) |span| {
+            const entry = try self.counts.getOrPut(self.gpa, document[span.start..span.end]);
+            if (!entry.found_existing) {
+                entry.key_ptr.* = try self.gpa.dupe(u8, entry.key_ptr.*);
+                entry.value_ptr.* = 0;
+            }
+            entry.value_ptr.* += 1;
+        }
+    }
+
+    fn expectEqual(self: *const Twin, inventory: *const Inventory, ordered: bool) !void {
+        try std.testing.expectEqual(self.counts.count(), inventory.lengths.len);
+        var source = inventory.source();
+        var index: usize = 0;
+        while (try source.next()) |entry| : (index += 1) {
+            const place = self.counts.getIndex(entry.bytes) orelse return error.NeverSeen;
+            if (ordered) try std.testing.expectEqual(index, place);
+            try std.testing.expectEqual(self.counts.values()[place], entry.count);
+        }
+    }
+};
+
+/// Text with many words, short and long, that come again.
+fn writeText(random: std.Random, text: []u8) []u8 {
+    const kinds = [_][]const u8{
+        "a", "b", "c", "de", " ", " ", "\n", "1", "!", "\u{4f60}", "\u{597d}", "\xff", "\xe4\xbd",
+    };
+    var len: usize = 0;
+    while (len + 64 < text.len) {
+        const longest: usize = if (random.uintLessThan(u8, 10) == 0) 24 else 4;
+        for (0..1 + random.uintLessThan(usize, longest)) |_| {
+            const part = kinds[random.uintLessThan(usize, kinds.len)];
+            @memcpy(text[len..][0..part.len], part);
+            len = @min(len + part.len, text.len - 8);
+        }
+        text[len] = ' ';
+        len += 1;
+    }
+    return text[0..len];
+}
+
+test "counts: those of the slow twin, for any number of threads" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const buffer = try gpa.alloc(u8, 200_000);
+    defer gpa.free(buffer);
+    for (0..24) |round| {
+        const limit = random.uintLessThan(usize, if (round == 0) buffer.len else 20_000) + 100;
+        const text = writeText(random, buffer[0..limit]);
+        const schemes = [_]pretokens.Scheme{ .r50k, .cl100k, .o200k };
+        const scheme = schemes[round % schemes.len];
+        const ordered = round % 4 == 3;
+        var counter: Counter = try .init(gpa, scheme, &.{}, random.int(u64), ordered);
+        defer counter.deinit();
+        var twin: Twin = .{ .gpa = gpa };
+        defer twin.deinit();
+        var texts: [200][]const u8 = undefined;
+        for (0..3) |_| {
+            var start: usize = 0;
+            for (&texts, 1..) |*document, number| {
+                const end = text.len * number / texts.len;
+                document.* = text[start..end];
+                start = end;
+                try twin.add(&scheme, document.*);
+            }
+            try counter.add(&texts, 1 + random.uintLessThan(usize, 5), null);
+        }
+        var inventory = try counter.take();
+        defer inventory.deinit(gpa);
+        try twin.expectEqual(&inventory, ordered);
+    }
+}

@@ -1,0 +1,105 @@
+//! Text → places at which it can be cut without changing its pretokens.
+//!
+//! In every hand-written scheme a pretoken starts between certain kinds of characters, whatever
+//! lies around them: no alternative of a pattern goes on from a word to a blank. And what ends
+//! there does not look further: to it, a character of another kind is as good as the end of the
+//! text. So a long text is cut there, and its parts are documents of their own.
+
+const std = @import("std");
+const pretokens = @import("../pretokens.zig");
+const unicode = @import("../unicode.zig");
+const Specials = @import("../specials.zig").Specials;
+
+/// The first place from `from` on, before the end, where a text can be cut for any hand-written
+/// scheme. Text of one kind only, such as a megabyte of digits, has none.
+pub fn find(text: []const u8, from: usize) ?usize {
+    var index = @max(1, from);
+    while (index < text.len) : (index += 1) if (isCut(text, index)) return index;
+    return null;
+}
+
+inline fn isCut(text: []const u8, index: usize) bool {
+    // A byte that continues no character is one of its own only by what is before it.
+    if (text[index] & 0xC0 == 0x80) return false;
+    const before = classOf(unicode.decodeBefore(text, index)) orelse return false;
+    const behind = classOf(unicode.decode(text, index)) orelse return false;
+    if (before.space) return false;
+    if (behind.space) return !behind.newline or before.letter or before.number;
+    if (behind.number) return !before.number and !before.mark;
+    if (behind.letter) return before.number;
+    // A mark goes on with a word in some schemes, and so does what may be a contraction.
+    if (behind.mark or text[index] == '\'') return false;
+    return before.letter or before.number;
+}
+
+/// The class of a character; null for bytes that are none.
+inline fn classOf(char: unicode.Char) ?unicode.Class {
+    if (char.code_point == unicode.replacement) return null;
+    return unicode.class(char.code_point);
+}
+
+/// The first place from `from` on where a text can be cut that is inside of no special.
+pub fn findBetween(text: []const u8, from: usize, specials: *const Specials) ?usize {
+    var index = from;
+    while (find(text, index)) |cut| : (index = cut + 1) {
+        if (!isInside(text, cut, specials)) return cut;
+    }
+    return null;
+}
+
+/// Whether the name of a special stands across a place.
+fn isInside(text: []const u8, cut: usize, specials: *const Specials) bool {
+    for (cut -| specials.len_max..cut) |start| {
+        if (!specials.first_bytes.isSet(text[start])) continue;
+        for (0..specials.ends.len) |index| {
+            const name = specials.name(index);
+            if (start + name.len <= cut) continue;
+            if (std.mem.startsWith(u8, text[start..], name)) return true;
+        }
+    }
+    return false;
+}
+
+const hand_written = [_]pretokens.Scheme{
+    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken,
+};
+
+test "cuts: both sides of a cut have the pretokens of the whole" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const parts = [_][]const u8{
+        "a",        "B",    " ",        "'s",      "'",        "\n",      "\r",        "1",
+        "!",        "/",    "\u{17f}",  "\u{301}", "\u{4f60}", "\xff",    "\u{1f642}", "\t",
+        "  ",       "'re",  "LL",       "'LL",     "word",     "\u{e9}",  "\u{3000}",  "\u{a0}",
+        "\u{201c}", "12",   "\xe4\xbd", "\u{e01}", "\u{e31}",  "\u{1c5}", "\u{661}",   "\x00",
+        "\u{2b0}",  "\x80",
+    };
+    var buffer: [60]u8 = undefined;
+    var cuts: usize = 0;
+    for (0..40_000) |_| {
+        var len: usize = 0;
+        const limit = random.uintLessThan(usize, buffer.len - 8);
+        while (len < limit) {
+            const part = parts[random.uintLessThan(usize, parts.len)];
+            @memcpy(buffer[len..][0..part.len], part);
+            len += part.len;
+        }
+        const text = buffer[0..len];
+        const cut = find(text, random.uintAtMost(usize, len)) orelse continue;
+        cuts += 1;
+        for (&hand_written) |*scheme| {
+            var whole: pretokens.Pretokens = .init(std.testing.allocator, scheme, text);
+            for ([_][2]usize{ .{ 0, cut }, .{ cut, len } }) |bounds| {
+                const side = text[bounds[0]..bounds[1]];
+                var pieces: pretokens.Pretokens = .init(std.testing.allocator, scheme, side);
+                while (try pieces.next()) |span| {
+                    const expected = (try whole.next()).?;
+                    try std.testing.expectEqual(expected.start, bounds[0] + span.start);
+                    try std.testing.expectEqual(expected.end, bounds[0] + span.end);
+                }
+            }
+            try std.testing.expectEqual(null, try whole.next());
+        }
+    }
+    try std.testing.expect(cuts > 20_000);
+}

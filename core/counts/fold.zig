@@ -1,0 +1,226 @@
+//! The tallies of all threads → one inventory.
+//!
+//! The tables are cut into ranges of hashes, which lie together in each of them, and threads take
+//! range by range. What a later table has is looked up in the earlier ones, added there and set to
+//! 0: nothing is inserted and nothing locked. Both are read in the order of the hashes, so the
+//! look-ups are near each other. Then each range writes its entries where the ranges before it end.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const counts = @import("../counts.zig");
+const pool = @import("../pool.zig");
+const words_ = @import("words.zig");
+const strings_ = @import("strings.zig");
+const Inventory = @import("inventory.zig").Inventory;
+const Tally = @import("tally.zig").Tally;
+
+/// Below so many entries a thread costs more than it does.
+const entries_in_range = 1 << 14;
+
+/// What a sum has beyond its slot.
+const Carry = struct {
+    tally: *Tally,
+    more: u64,
+    which: union(enum) { word: words_.Key, string: strings_.Place },
+};
+
+const Range = struct {
+    entries: usize = 0,
+    bytes: usize = 0,
+    carries: std.ArrayList(Carry) = .empty,
+    failure: ?counts.Error = null,
+};
+
+const Fold = struct {
+    gpa: Allocator,
+    tallies: []const *Tally,
+    ranges: []Range,
+    inventory: ?Inventory = null,
+};
+
+/// Adds equal entries of the tallies up, so that each is in one of them only, and gives what there
+/// is then to an inventory.
+pub fn take(
+    gpa: Allocator,
+    tallies: []const *Tally,
+    threads: usize,
+) counts.Error!Inventory {
+    var fold: Fold = .{ .gpa = gpa, .tallies = tallies, .ranges = &.{} };
+    fold.ranges = try run(&fold, threads);
+    defer gpa.free(fold.ranges);
+    var entries: usize = 0;
+    var bytes: usize = 0;
+    for (fold.ranges) |*range| {
+        // From here on it says where a range begins.
+        const here = range.*;
+        range.entries = entries;
+        range.bytes = bytes;
+        entries += here.entries;
+        bytes += here.bytes;
+    }
+    fold.inventory = try .init(gpa, entries, bytes);
+    pool.run(threads, fold.ranges.len, &fold, writeRange);
+    return fold.inventory.?;
+}
+
+/// The ranges, folded; owned by the caller.
+fn run(fold: *Fold, threads: usize) counts.Error![]Range {
+    const gpa = fold.gpa;
+    var entries: usize = 0;
+    for (fold.tallies) |tally| entries += tally.words.entries + tally.strings.entries;
+    const ranges = try gpa.alloc(Range, @min(1 + entries / entries_in_range, 16 * threads));
+    errdefer gpa.free(ranges);
+    @memset(ranges, .{});
+    defer for (ranges) |*range| range.carries.deinit(gpa);
+    fold.ranges = ranges;
+    pool.run(threads, ranges.len, fold, foldRange);
+    for (ranges) |*range| {
+        if (range.failure) |failure| return failure;
+        for (range.carries.items) |carry| switch (carry.which) {
+            .word => |key| try carry.tally.words.addMore(gpa, key, carry.more),
+            .string => |place| try carry.tally.strings.addMore(gpa, place, carry.more),
+        };
+    }
+    return ranges;
+}
+
+fn foldRange(fold: *Fold, index: usize) void {
+    const range = &fold.ranges[index];
+    for (fold.tallies, 0..) |tally, number| {
+        foldWords(fold, range, index, tally, number) catch |failure| {
+            range.failure = failure;
+        };
+        foldStrings(fold, range, index, tally, number) catch |failure| {
+            range.failure = failure;
+        };
+    }
+    // Each is now in one table only.
+    for (fold.tallies) |tally| {
+        var words = tally.words.range(index, fold.ranges.len);
+        while (words.next()) |found| if (found.count.* != 0) {
+            range.entries += 1;
+            range.bytes += words_.lengthOf(tally.secret.bytesOf(found.key));
+        };
+        var strings = tally.strings.range(index, fold.ranges.len);
+        while (strings.next()) |slot| if (slot.count() != 0) {
+            const len = tally.strings.arena.get(slot.place()).len;
+            if (len > std.math.maxInt(u32)) range.failure = error.PretokenTooLong;
+            range.entries += 1;
+            range.bytes += len;
+        };
+    }
+}
+
+fn foldWords(
+    fold: *Fold,
+    range: *Range,
+    index: usize,
+    tally: *Tally,
+    number: usize,
+) counts.Error!void {
+    if (number == 0) return;
+    var words = tally.words.range(index, fold.ranges.len);
+    while (words.next()) |found| {
+        if (found.count.* == 0) continue;
+        for (fold.tallies[0..number]) |other| {
+            const count = other.words.find(found.key) orelse continue;
+            const more = tally.words.moreOf(found.key);
+            const sum = @as(u64, count.*) + found.count.* + more;
+            const low = (sum - 1) % words_.count_max + 1;
+            count.* = @intCast(low);
+            found.count.* = 0;
+            if (sum != low) try range.carries.append(fold.gpa, .{
+                .tally = other,
+                .more = sum - low,
+                .which = .{ .word = found.key },
+            });
+            break;
+        }
+    }
+}
+
+fn foldStrings(
+    fold: *Fold,
+    range: *Range,
+    index: usize,
+    tally: *Tally,
+    number: usize,
+) counts.Error!void {
+    if (number == 0) return;
+    var strings = tally.strings.range(index, fold.ranges.len);
+    while (strings.next()) |slot| {
+        if (slot.count() == 0) continue;
+        const piece = tally.strings.arena.get(slot.place());
+        for (fold.tallies[0..number]) |other| {
+            const there = other.strings.find(slot.hash, piece) orelse continue;
+            const sum = there.count() + slot.count() + tally.strings.moreOf(slot.place());
+            const low = (sum - 1) % strings_.count_max + 1;
+            there.setCount(low);
+            slot.setCount(0);
+            if (sum != low) try range.carries.append(fold.gpa, .{
+                .tally = other,
+                .more = sum - low,
+                .which = .{ .string = there.place() },
+            });
+            break;
+        }
+    }
+}
+
+fn writeRange(fold: *Fold, index: usize) void {
+    const inventory = fold.inventory.?;
+    var entry = fold.ranges[index].entries;
+    var start = fold.ranges[index].bytes;
+    for (fold.tallies) |tally| {
+        var words = tally.words.range(index, fold.ranges.len);
+        while (words.next()) |found| {
+            if (found.count.* == 0) continue;
+            const filled = tally.secret.bytesOf(found.key);
+            const len = words_.lengthOf(filled);
+            @memcpy(inventory.bytes[start..][0..len], filled[0..len]);
+            inventory.lengths[entry] = @intCast(len);
+            inventory.counts[entry] = found.count.* + tally.words.moreOf(found.key);
+            start += len;
+            entry += 1;
+        }
+        var strings = tally.strings.range(index, fold.ranges.len);
+        while (strings.next()) |slot| {
+            if (slot.count() == 0) continue;
+            const piece = tally.strings.arena.get(slot.place());
+            @memcpy(inventory.bytes[start..][0..piece.len], piece);
+            inventory.lengths[entry] = @intCast(piece.len);
+            inventory.counts[entry] = slot.count() + tally.strings.moreOf(slot.place());
+            start += piece.len;
+            entry += 1;
+        }
+    }
+}
+
+/// The entries of a tally that keeps the order of the text, in that order: that of their places.
+pub fn takeOrdered(gpa: Allocator, tally: *Tally) counts.Error!Inventory {
+    var slots: std.ArrayList(*const strings_.Slot) = .empty;
+    defer slots.deinit(gpa);
+    var bytes: usize = 0;
+    var range = tally.strings.range(0, 1);
+    while (range.next()) |slot| {
+        const len = tally.strings.arena.get(slot.place()).len;
+        if (len > std.math.maxInt(u32)) return error.PretokenTooLong;
+        bytes += len;
+        try slots.append(gpa, slot);
+    }
+    std.mem.sortUnstable(*const strings_.Slot, slots.items, {}, isBefore);
+    const inventory: Inventory = try .init(gpa, slots.items.len, bytes);
+    var start: usize = 0;
+    for (slots.items, inventory.lengths, inventory.counts) |slot, *length, *count| {
+        const piece = tally.strings.arena.get(slot.place());
+        @memcpy(inventory.bytes[start..][0..piece.len], piece);
+        length.* = @intCast(piece.len);
+        count.* = slot.count() + tally.strings.moreOf(slot.place());
+        start += piece.len;
+    }
+    return inventory;
+}
+
+fn isBefore(_: void, a: *const strings_.Slot, b: *const strings_.Slot) bool {
+    return a.place() < b.place();
+}

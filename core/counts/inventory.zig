@@ -1,0 +1,66 @@
+//! Pretokens and how often each was seen, in memory.
+//!
+//! Three arrays, so that nothing is allocated for an entry and reading them is one pass. Their
+//! order is whatever the tables gave, unless the counter keeps the order of the text.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const counts = @import("../counts.zig");
+
+pub const Inventory = struct {
+    /// The pretokens, end to end.
+    bytes: []u8,
+    lengths: []u32,
+    counts: []u64,
+
+    pub fn init(gpa: Allocator, entries: usize, bytes_total: usize) Allocator.Error!Inventory {
+        const bytes = try gpa.alloc(u8, bytes_total);
+        errdefer gpa.free(bytes);
+        const lengths = try gpa.alloc(u32, entries);
+        errdefer gpa.free(lengths);
+        return .{ .bytes = bytes, .lengths = lengths, .counts = try gpa.alloc(u64, entries) };
+    }
+
+    pub fn deinit(self: *Inventory, gpa: Allocator) void {
+        gpa.free(self.bytes);
+        gpa.free(self.lengths);
+        gpa.free(self.counts);
+    }
+
+    /// The sum of all counts; null if it is 2^64 or more.
+    pub fn total(self: *const Inventory) ?u64 {
+        var sum: u64 = 0;
+        for (self.counts) |count| sum = std.math.add(u64, sum, count) catch return null;
+        return sum;
+    }
+
+    pub fn source(self: *const Inventory) Source {
+        return .{
+            .inventory = self,
+            .len = self.lengths.len,
+            .bytes_total = self.bytes.len,
+        };
+    }
+
+    /// The entries one after the other.
+    pub const Source = struct {
+        inventory: *const Inventory,
+        len: usize,
+        bytes_total: usize,
+        index: usize = 0,
+        start: usize = 0,
+
+        pub fn next(self: *Source) counts.Error!?counts.Entry {
+            if (self.index == self.len) return null;
+            const end = self.start + self.inventory.lengths[self.index];
+            defer {
+                self.start = end;
+                self.index += 1;
+            }
+            return .{
+                .bytes = self.inventory.bytes[self.start..end],
+                .count = self.inventory.counts[self.index],
+            };
+        }
+    };
+};

@@ -1,0 +1,287 @@
+//! Pretokens of any bytes → how often each was seen: the long ones of one thread.
+//!
+//! A line of the table has four slots, each a hash of 64 bits, and the place of the pretoken in an
+//! arena with its count above it. The bytes are compared when the hash is the same: it is there to
+//! find them, not to be trusted. Lines are in the order of the hashes, as in words.zig.
+//!
+//! **Invariant** the entries of a line are those in its first slots; none is ever taken out.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pages = @import("../pages.zig");
+const words = @import("words.zig");
+const placeOf = words.placeOf;
+pub const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
+
+const slots_max = 4;
+
+pub const Slot = extern struct {
+    hash: u64,
+    /// 0 if the slot is free, else the place and the count.
+    entry: u64,
+
+    pub inline fn place(self: Slot) Place {
+        return @truncate(self.entry);
+    }
+    pub inline fn count(self: Slot) u64 {
+        return self.entry >> place_bits;
+    }
+    pub inline fn setCount(self: *Slot, new: u64) void {
+        self.entry = new << place_bits | self.place();
+    }
+};
+pub const Line = extern struct { slots: [slots_max]Slot align(64) };
+
+const place_bits = 40;
+pub const Place = u40;
+const one = 1 << place_bits;
+
+/// The largest count in a slot; what is above it is kept apart, in multiples of it.
+pub const count_max = (1 << (64 - place_bits)) - 1;
+
+/// Bytes of pretokens, each behind its length, in segments that stay where they are. A place is
+/// the number of a segment and an offset; the first one is not 0.
+pub const Arena = struct {
+    segments: std.ArrayList([]align(pages.page_size) u8) = .empty,
+    used: usize = 0,
+    bytes: usize = 0,
+
+    const offset_bits = 21;
+    const segment_bytes = 1 << offset_bits;
+    const segment_bytes_min = 1 << 16;
+    /// In place of a length: it follows in eight bytes.
+    const long = 0xFF;
+
+    fn deinit(self: *Arena, gpa: Allocator) void {
+        for (self.segments.items) |segment| pages.unmap(segment);
+        self.segments.deinit(gpa);
+    }
+
+    fn put(self: *Arena, gpa: Allocator, piece: []const u8) Allocator.Error!Place {
+        const head: usize = if (piece.len < long) 1 else 9;
+        const wanted = head + piece.len;
+        const segments = self.segments.items;
+        if (segments.len == 0 or self.used + wanted > segments[segments.len - 1].len) {
+            try self.addSegment(gpa, wanted);
+        }
+        const number = self.segments.items.len - 1;
+        const room = self.segments.items[number][self.used..][0..wanted];
+        room[0] = @min(piece.len, long);
+        if (head > 1) std.mem.writeInt(u64, room[1..9], piece.len, .little);
+        @memcpy(room[head..], piece);
+        defer self.used += wanted;
+        return @intCast(number << offset_bits | self.used);
+    }
+
+    fn addSegment(self: *Arena, gpa: Allocator, wanted: usize) Allocator.Error!void {
+        const number = self.segments.items.len;
+        if (number >> (place_bits - offset_bits) != 0) return error.OutOfMemory;
+        // The first byte of the first one stays free: no place is 0.
+        const start: usize = if (number == 0) 1 else 0;
+        const usual: usize = if (number < 8) segment_bytes_min else segment_bytes;
+        const segment = try pages.map(u8, @max(usual, wanted + start));
+        errdefer pages.unmap(segment);
+        pages.adviseHuge(segment);
+        try self.segments.append(gpa, segment);
+        self.used = start;
+        self.bytes += segment.len;
+    }
+
+    pub inline fn at(self: *const Arena, place: Place) [*]const u8 {
+        return self.segments.items[place >> offset_bits].ptr + (place & (segment_bytes - 1));
+    }
+
+    pub inline fn get(self: *const Arena, place: Place) []const u8 {
+        const record = self.at(place);
+        if (record[0] != long) return record[1..][0..record[0]];
+        return record[9..][0..@intCast(std.mem.readInt(u64, record[1..9], .little))];
+    }
+};
+
+pub const Strings = struct {
+    lines: []align(pages.page_size) Line,
+    homes: usize,
+    entries: usize = 0,
+    entries_max: usize,
+    arena: Arena = .{},
+    /// What counts have beyond `count_max`.
+    more: std.AutoHashMapUnmanaged(Place, u64) = .empty,
+
+    const homes_min = 16;
+    const lines_behind = 16;
+    /// Three quarters of the slots.
+    const entries_in_line_max = 3;
+    const homes_large = 1 << 14;
+    const piece_bytes = 2 << 20;
+
+    pub fn init() Allocator.Error!Strings {
+        return withHomes(homes_min);
+    }
+
+    fn withHomes(homes: usize) Allocator.Error!Strings {
+        const lines = try pages.map(Line, homes + lines_behind);
+        pages.adviseHuge(lines);
+        return .{
+            .lines = lines,
+            .homes = homes,
+            .entries_max = homes * entries_in_line_max,
+        };
+    }
+
+    pub fn deinit(self: *Strings, gpa: Allocator) void {
+        pages.unmap(self.lines);
+        self.arena.deinit(gpa);
+        self.more.deinit(gpa);
+    }
+
+    pub fn bytes(self: *const Strings) usize {
+        const others = self.more.capacity() * 32 + self.arena.segments.capacity * 16;
+        return self.lines.len * @sizeOf(Line) + self.arena.bytes + others;
+    }
+
+    pub inline fn homeOf(self: *const Strings, hash: u64) *Line {
+        return &self.lines[placeOf(hash, self.homes)];
+    }
+
+    /// Fetches the bytes of what has this hash in its home, which is at hand.
+    pub inline fn prepare(self: *const Strings, hash: u64) void {
+        inline for (&self.homeOf(hash).slots) |*slot| {
+            if (slot.hash == hash and slot.entry != 0) @prefetch(self.arena.at(slot.place()), .{});
+        }
+    }
+
+    pub fn find(self: *const Strings, hash: u64, piece: []const u8) ?*Slot {
+        var index = placeOf(hash, self.homes);
+        while (index < self.lines.len) : (index += 1) {
+            for (&self.lines[index].slots) |*slot| {
+                if (slot.entry == 0) return null;
+                if (self.isAt(slot, hash, piece)) return slot;
+            }
+        }
+        return null;
+    }
+
+    inline fn isAt(self: *const Strings, slot: *const Slot, hash: u64, piece: []const u8) bool {
+        return slot.hash == hash and std.mem.eql(u8, self.arena.get(slot.place()), piece);
+    }
+
+    /// Counts a pretoken once more.
+    pub fn add(self: *Strings, gpa: Allocator, hash: u64, piece: []const u8) Allocator.Error!void {
+        if (self.entries == self.entries_max) try self.grow();
+        while (true) {
+            var index = placeOf(hash, self.homes);
+            while (index < self.lines.len) : (index += 1) {
+                for (&self.lines[index].slots) |*slot| {
+                    if (slot.entry == 0) {
+                        slot.* = .{ .hash = hash, .entry = try self.arena.put(gpa, piece) };
+                        slot.entry += one;
+                        self.entries += 1;
+                        return;
+                    }
+                    if (!self.isAt(slot, hash, piece)) continue;
+                    if (slot.count() == count_max) {
+                        try self.addMore(gpa, slot.place(), count_max);
+                        slot.setCount(1);
+                    } else slot.entry += one;
+                    return;
+                }
+            }
+            // Only when the lines behind the last home are full.
+            try self.grow();
+        }
+    }
+
+    pub fn addMore(self: *Strings, gpa: Allocator, place: Place, more: u64) Allocator.Error!void {
+        const entry = try self.more.getOrPutValue(gpa, place, 0);
+        entry.value_ptr.* += more;
+    }
+
+    pub fn moreOf(self: *const Strings, place: Place) u64 {
+        if (self.more.count() == 0) return 0;
+        return self.more.get(place) orelse 0;
+    }
+
+    /// Takes one off a count that is not 0.
+    pub fn takeOff(self: *Strings, hash: u64, piece: []const u8) void {
+        const slot = self.find(hash, piece).?;
+        slot.entry -= one;
+        if (slot.count() > 0 or self.moreOf(slot.place()) == 0) return;
+        self.more.getPtr(slot.place()).?.* -= count_max;
+        slot.setCount(count_max);
+    }
+
+    noinline fn grow(self: *Strings) Allocator.Error!void {
+        const homes = self.homes;
+        var larger = try withHomes(if (homes < homes_large) 2 * homes else homes + homes / 2);
+        errdefer pages.unmap(larger.lines);
+        const lines_in_piece = piece_bytes / @sizeOf(Line);
+        for (self.lines, 1..) |*line, moved| {
+            for (line.slots) |slot| {
+                if (slot.entry == 0) break;
+                try larger.insert(slot);
+            }
+            if (moved % lines_in_piece == 0) {
+                pages.giveBack(self.lines[moved - lines_in_piece .. moved]);
+            }
+        }
+        larger.arena = self.arena;
+        larger.more = self.more;
+        pages.unmap(self.lines);
+        self.* = larger;
+    }
+
+    fn insert(self: *Strings, new: Slot) Allocator.Error!void {
+        while (true) {
+            var index = placeOf(new.hash, self.homes);
+            while (index < self.lines.len) : (index += 1) {
+                for (&self.lines[index].slots) |*slot| {
+                    if (slot.entry != 0) continue;
+                    slot.* = new;
+                    self.entries += 1;
+                    return;
+                }
+            }
+            try self.grow();
+        }
+    }
+
+    /// The entries whose hashes lie in one of `parts` equal ranges, in no certain order.
+    pub fn range(self: *const Strings, part: usize, parts: usize) Range {
+        const first: u64 = @intCast((@as(u128, part) << 64) / parts);
+        const last: u64 = @intCast(((@as(u128, part + 1) << 64) / parts) - 1);
+        return .{
+            .lines = self.lines,
+            .first = first,
+            .last = last,
+            .line = placeOf(first, self.homes),
+            .line_last = placeOf(last, self.homes),
+        };
+    }
+
+    pub const Range = struct {
+        lines: []Line,
+        first: u64,
+        last: u64,
+        line: usize,
+        line_last: usize,
+        slot: usize = 0,
+
+        pub inline fn next(self: *Range) ?*Slot {
+            while (self.line < self.lines.len) {
+                const line = &self.lines[self.line];
+                if (self.slot == slots_max or line.slots[self.slot].entry == 0) {
+                    // Behind the last home only what it did not have room for.
+                    if (self.line >= self.line_last and self.slot < slots_max) return null;
+                    self.line += 1;
+                    self.slot = 0;
+                    continue;
+                }
+                const slot = &line.slots[self.slot];
+                self.slot += 1;
+                if (slot.hash < self.first or slot.hash > self.last) continue;
+                return slot;
+            }
+            return null;
+        }
+    };
+};
