@@ -18,7 +18,7 @@ CORE_ROOMS = [
 ]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
-    ["native", "patterns", "formats", "vocabularies"],
+    ["native", "patterns", "formats", "vocabularies", "corpus"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
     ["file_blocks", "cache"],
     ["tokenizer", "session"],

@@ -38,3 +38,15 @@ class MissingByteError(TokenmillError, ValueError):
 
 class MissingExtraError(TokenmillError, ImportError):
     """A feature whose optional package is not installed."""
+
+
+class InputError(TokenmillError, ValueError):
+    """An input whose documents cannot be read: binary, damaged, or without the field."""
+
+
+class MissingInputError(TokenmillError, FileNotFoundError):
+    """An input that is not there, or a glob that matches nothing."""
+
+
+class TrainingError(TokenmillError, ValueError):
+    """Options that training cannot meet, or that do not go together."""

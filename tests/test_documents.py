@@ -1,0 +1,456 @@
+"""Sources → documents: every text once, whatever its file; and errors that name file and line."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import random
+import re
+import sys
+
+import hard_inputs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from conftest import FIXTURES, SEED
+
+from tokenmill import _native
+from tokenmill.corpus import ReadOptions, find_sources, read
+from tokenmill.corpus.cuts import last_cut
+from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TrainingError
+from tokenmill.schemes import PATTERNS, scheme_of
+
+TEXTS = ["one", "zwei — 中文 🌾", "", "line\nbreak", 'a "quote" \\ and \t', "last"]
+
+
+def documents(given, format=None, start=0, **options) -> list[bytes]:
+    """All documents of what is given, as bytes."""
+    found = []
+    for source in find_sources(given, format=format):
+        for batch in read(source, ReadOptions(**options), start):
+            found += map(raw, batch.texts)
+    return found
+
+
+def raw(text) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def raises(error: type[Exception], *parts: object):
+    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(str(part)) for part in parts))
+
+
+def packed(data: bytes, how: str, pieces: int) -> bytes:
+    """`data` compressed in several members or frames."""
+    cuts = [len(data) * i // pieces for i in range(pieces + 1)]
+    squeeze = gzip.compress if how == "gz" else zstandard.ZstdCompressor().compress
+    return b"".join(squeeze(data[a:b]) for a, b in itertools.pairwise(cuts))
+
+
+# ── where a text is cut ──────────────────────────────────────────────────────────────────────
+
+PIECES = [
+    " ", "  ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u3000", "\u2028", "\u0085", "\x1c", "a",
+    "Ab", "don't", "'s", "12345", ".", "...", "/", ".\n/", "中文", "。", "é", "e\u0301", "ſ", "🌾",
+    "\ufffd", "'", "_",
+]  # fmt: skip
+
+
+def pretokens(scheme: str | bytes, data: bytes) -> list[bytes]:
+    return [data[start:end] for start, end in _native.split(scheme, data)]
+
+
+@pytest.mark.parametrize("scheme", PATTERNS)
+def test_cut_changes_no_pretoken_of_any_scheme_with_a_scanner(scheme):
+    rng = random.Random(SEED)
+    cuts = 0
+    for _ in range(4_000):
+        data = "".join(rng.choices(PIECES, k=rng.randrange(1, 24))).encode()
+        if rng.random() < 0.2:  # bytes that are not UTF-8
+            place = rng.randrange(len(data) + 1)
+            data = data[:place] + rng.randbytes(rng.randrange(1, 4)) + data[place:]
+        whole = pretokens(scheme, data)
+        # Every place that a block of some length would be cut at, not only the last.
+        places = {last_cut(data[:end]) for end in range(len(data) + 1)} - {None}
+        for place in places:
+            parts = pretokens(scheme, data[:place]) + pretokens(scheme, data[place:])
+            assert parts == whole, (data[:place], data[place:])
+        cuts += len(places)
+    assert cuts > 1_000
+
+
+@pytest.mark.parametrize("spelling", [s for spellings in PATTERNS.values() for s in spellings[:1]])
+def test_cut_is_exact_for_the_general_engine_on_the_same_pattern(spelling):
+    data = b" ".join(path.read_bytes()[:2_000] for path in FIXTURES[:12])
+    place = last_cut(data)
+    assert place is not None
+    scheme = scheme_of(spelling)
+    assert pretokens(scheme, data[:place]) + pretokens(scheme, data[place:]) == pretokens(
+        scheme, data
+    )
+
+
+def test_cut_is_near_the_end_of_real_text():
+    for path in FIXTURES:
+        data = path.read_bytes()
+        place = last_cut(data)
+        assert place is not None, path.name
+        assert place > len(data) - 2_000, path.name
+
+
+def test_no_cut_goes_through_a_special():
+    assert last_cut(b"some words and more of them") is not None
+    specials = (b"words and more", b"<|end of text|>")
+    for end in range(40):
+        data = (b"x" * 30 + b" some words and more of them <|end of text|> x" + b"y" * 40)[
+            : 40 + end
+        ]
+        place = last_cut(data, specials)
+        for name in specials:
+            at = data.find(name)
+            assert place is None or at < 0 or not at < place < at + len(name)
+
+
+def test_text_without_a_place_has_no_cut():
+    for data in (b"", b"x", b" " * 9_000, b"x" * 200_000, b"\r\n" * 5_000, "　".encode() * 99):
+        assert last_cut(data) is None
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("batch_bytes", [64, 5_000, 1 << 24])
+def test_text_file_is_one_document_in_blocks(tmp_path, how, batch_bytes):
+    data = b"\n".join(path.read_bytes()[:3_000] for path in FIXTURES[:8])
+    path = tmp_path / ("text.txt" + (f".{how}" if how else ""))
+    path.write_bytes(packed(data, how, 5) if how else data)
+    blocks = documents(path, batch_bytes=batch_bytes)
+    assert b"".join(blocks) == data
+    for scheme in PATTERNS:
+        expected = pretokens(scheme, data)
+        assert [p for block in blocks for p in pretokens(scheme, block)] == expected
+    assert documents(path, batch_bytes=batch_bytes, whole=True) == [data]
+
+
+@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("batch_bytes", [64, 1 << 24])
+def test_json_lines_give_a_document_each(tmp_path, how, batch_bytes):
+    lines = [
+        json.dumps({"id": 1, "text": text}, ensure_ascii=i % 2 == 0) for i, text in enumerate(TEXTS)
+    ]
+    lines.insert(2, "")
+    lines.insert(4, json.dumps({"text": None}))
+    for end in ("", "\n", "\r\n"):
+        data = b"\xef\xbb\xbf" + "\n".join(lines).encode() + end.encode()
+        path = tmp_path / ("rows.jsonl" + (f".{how}" if how else ""))
+        path.write_bytes(packed(data, how, 3) if how else data)
+        assert documents(path, batch_bytes=batch_bytes) == [text.encode() for text in TEXTS]
+
+
+def test_field_with_dots_leads_into_objects(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": {"b": "inner"}}\n{"a.b": "whole name"}\n')
+    assert documents(path, field="a.b") == [b"inner", b"whole name"]
+
+
+@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "dictionary"])
+def test_parquet_gives_a_document_for_each_row(tmp_path, how, kind):
+    values = [*TEXTS[:3], None, *TEXTS[3:]]
+    if kind == "dictionary":
+        column = pa.array(values).dictionary_encode()
+    elif kind == "binary":
+        column = pa.array([v if v is None else v.encode() for v in values], pa.binary())
+    else:
+        column = pa.array(values, getattr(pa, kind)())
+    table = pa.table({"n": range(len(values)), "body": column})
+    plain = tmp_path / "rows.parquet"
+    pq.write_table(table, plain, row_group_size=3)
+    path = plain
+    if how:
+        path = tmp_path / f"rows.parquet.{how}"
+        path.write_bytes(packed(plain.read_bytes(), how, 2))
+    for batch_bytes in (1, 1 << 24):
+        found = documents(path, field="body", batch_bytes=batch_bytes)
+        assert found == [text.encode() for text in TEXTS]
+
+
+def test_parquet_field_with_dots_leads_into_structs(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(
+        pa.table({"a": [{"b": "x", "c": {"d": "y"}}, None, {"b": "z", "c": None}]}), path
+    )
+    assert documents(path, field="a.b") == [b"x", b"z"]
+    assert documents(path, field="a.c.d") == [b"y"]
+    with raises(InputError, "rows.parquet", "'q'", "'b', 'c'"):
+        documents(path, field="a.q")
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.txt.gz", "t.jsonl", "t.jsonl.zst", "t.parquet"])
+@pytest.mark.parametrize("batch_bytes", [200, 3_000])
+def test_reading_goes_on_behind_any_batch(tmp_path, name, batch_bytes):
+    path = tmp_path / name
+    texts = [f"document {i} — 中文 " * (i % 7) for i in range(400)]
+    if "jsonl" in name:
+        data = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+    else:
+        data = " ".join(texts).encode()
+    if "parquet" in name:
+        pq.write_table(pa.table({"text": texts}), path, row_group_size=11)
+    else:
+        how = name.rpartition(".")[2]
+        path.write_bytes(packed(data, how, 3) if how in ("gz", "zst") else data)
+    options = ReadOptions(batch_bytes=batch_bytes)
+    [source] = find_sources(path)
+    batches = list(read(source, options))
+    assert len(batches) > 3
+    for batch in batches[:: len(batches) // 7 + 1]:
+        index = batches.index(batch)
+        rest = documents(path, start=batch.position, batch_bytes=batch_bytes)
+        assert rest == [raw(text) for later in batches[index + 1 :] for text in later.texts]
+    assert batches[-1].bytes_read >= path.stat().st_size * 0.9
+
+
+def test_globs_and_many_paths_keep_their_order(tmp_path, monkeypatch):
+    for name in ("b.txt", "a.txt", "sub/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    assert documents("*.txt") == [b"a.txt", b"b.txt"]
+    assert documents("**/*.txt") == [b"a.txt", b"b.txt", b"sub/c.txt"]
+    paths = [tmp_path / "b.txt", tmp_path / "sub" / "*.txt", tmp_path / "a.txt"]
+    assert documents(paths) == [b"b.txt", b"sub/c.txt", b"a.txt"]
+    (tmp_path / "[x].txt").write_text("a name is a name first")
+    assert documents("[x].txt") == [b"a name is a name first"]
+
+
+@pytest.mark.parametrize("how", [None, "gz"])
+def test_stdin_is_read_to_its_end(tmp_path, monkeypatch, how):
+    data = b"from a pipe\n" * 9_000
+    path = tmp_path / "pipe"
+    path.write_bytes(packed(data, how, 2) if how else data)
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert b"".join(documents("-", batch_bytes=4_096)) == data
+
+
+# ── texts and columns ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
+def test_iterables_of_texts(batch_bytes):
+    texts = [
+        *TEXTS,
+        b"\xff bytes",
+        bytearray(b"array"),
+        memoryview(b"view"),
+        memoryview(b"s-t")[::2],
+    ]
+    expected = list(map(raw, texts))
+    for given in (texts, tuple(texts), iter(texts), (t for t in texts), [texts[:3], texts[3:]]):
+        assert documents(given, batch_bytes=batch_bytes) == expected
+    assert documents([]) == []
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
+def test_arrow_columns_of_every_kind(batch_bytes):
+    expected = [text.encode() for text in TEXTS]
+    values = [*TEXTS[:2], None, *TEXTS[2:]]
+    kinds = [pa.string(), pa.large_string(), pa.string_view()]
+    for kind in kinds:
+        column = pa.array(["cut off", *values, "too"], kind)[1:-1]
+        for given in (
+            column,
+            pa.chunked_array([column[:3], column[3:]]),
+            pa.table({"text": column}),
+        ):
+            assert documents(given, batch_bytes=batch_bytes) == expected
+    assert documents(pa.table({"a": [{"b": "x"}]}), field="a.b") == [b"x"]
+
+
+def test_arrow_texts_show_the_memory_of_the_column():
+    column = pa.array(["first", "second"])
+    [source] = find_sources(column)
+    [batch] = list(read(source, ReadOptions()))
+    address = column.buffers()[2].address
+    assert [pa.py_buffer(text).address - address for text in batch.texts] == [0, 5]
+
+
+# ── samples ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sample_is_a_share_that_depends_on_the_text_and_the_seed_alone(tmp_path):
+    texts = [f"document number {i}" for i in range(4_000)]
+    kept = documents(texts, sample=0.25, seed=1)
+    assert 850 < len(kept) < 1_150
+    shuffled = random.Random(SEED).sample(texts, len(texts))
+    assert sorted(documents(shuffled, sample=0.25, seed=1, batch_bytes=100)) == sorted(kept)
+    assert documents([text.encode() for text in texts], sample=0.25, seed=1) == kept
+    assert documents(texts, sample=0.25, seed=2) != kept
+    assert documents(texts, sample=1.0) == [text.encode() for text in texts]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    assert documents(path, sample=0.25, seed=1) == kept
+
+
+def test_sample_of_a_text_file_takes_lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"line {i}\n" for i in range(2_000)))
+    kept = documents(path, sample=0.1, batch_bytes=500)
+    assert kept == documents(path, sample=0.1)
+    assert 120 < len(kept) < 290
+    assert all(re.fullmatch(rb"line \d+\n", line) for line in kept)
+
+
+# ── mistakes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_missing_inputs_are_named(tmp_path):
+    with raises(MissingInputError, "nowhere.txt", "glob"):
+        documents(tmp_path / "nowhere.txt")
+    with raises(MissingInputError, "no file matches", "*.nothing"):
+        documents(str(tmp_path / "*.nothing"))
+    with raises(MissingInputError, "a long text", "[text]"):
+        documents("a long text\nof two lines")
+    with raises(InputError, tmp_path, "folder", "**/*.txt"):
+        documents(tmp_path)
+
+
+def test_names_of_files_are_not_taken_for_texts(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("x")
+    with raises(TrainingError, "a.txt", "pathlib.Path", "iterator"):
+        documents([str(path)])
+    assert documents(iter([str(path)])) == [str(path).encode()]
+
+
+def test_binary_files_are_refused(tmp_path):
+    path = tmp_path / "image.txt"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    with raises(InputError, "image.txt", "not text", "byte 8"):
+        documents(path)
+    path.write_bytes("wide".encode("utf-16"))
+    with raises(InputError, "image.txt", "UTF-16", "iconv"):
+        documents(path)
+    notes: list[str] = []
+    path.write_bytes(b"caf\xe9 au lait")
+    assert documents(path, note=notes.append) == [b"caf\xe9 au lait"]
+    assert len(notes) == 1
+    assert "image.txt is not UTF-8 (byte 3 is 0xE9)" in notes[0]
+
+
+def test_json_mistakes_name_file_and_line(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    good = '{"text": "x"}\n'
+    for bad, *parts in (
+        ('{"text": "y"', "line 3", "not JSON"),
+        ('{"body": "y", "id": 1}', "line 3", "no field 'text'", "'body', 'id'", "--field"),
+        ("{}", "line 3", "no field 'text'", "none"),
+        ('{"text": 5}', "line 3", "field 'text' is a JSON number"),
+        ('{"text": ["a"]}', "line 3", "field 'text' is a JSON array"),
+        ('["text"]', "line 3", "JSON array, not an object"),
+    ):
+        path.write_text(good + "\n" + bad + "\n" + good)
+        for batch_bytes in (8, 1 << 20):
+            with raises(InputError, path, *parts):
+                documents(path, batch_bytes=batch_bytes)
+    path.write_bytes(good.encode() + b'{"text": "caf\xe9"}\n')
+    with raises(InputError, path, "line 2", "byte 13", "not UTF-8"):
+        documents(path)
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_compressed_file_that_is_cut_off_or_damaged_is_named(tmp_path, how):
+    data = random.Random(SEED).randbytes(50_000).replace(b"\0", b"x")
+    whole = packed(data, how, 2)
+    path = tmp_path / f"text.{how}"
+    for end in (len(whole) - 1, len(whole) // 2 + 9, 40):
+        path.write_bytes(whole[:end])
+        with raises(InputError, path, "ends before its compressed data does", "again"):
+            documents(path, note=print)
+    damaged = bytearray(whole)
+    damaged[len(whole) // 3] ^= 0xFF
+    path.write_bytes(damaged if how == "gz" else bytes(damaged[:100]) + b"nonsense" * 9)
+    with raises(InputError, path):
+        documents(path, note=print)
+    path.write_bytes(whole + b"behind the end")
+    with raises(InputError, path, "is damaged"):
+        documents(path, note=print)
+    path.write_bytes(b"plain text")
+    with raises(InputError, path, f"is called .{how}"):
+        documents(path)
+
+
+def test_padded_gzip_file_is_whole(tmp_path):
+    path = tmp_path / "t.gz"
+    path.write_bytes(gzip.compress(b"text") + bytes(600))
+    assert documents(path) == [b"text"]
+    path.write_bytes(b"")
+    assert documents(path) == []
+
+
+def test_parquet_mistakes_are_named(tmp_path):
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"PAR1 but not really")
+    with raises(InputError, path, "not a Parquet file"):
+        documents(path)
+    pq.write_table(pa.table({"n": [1, 2], "body": ["a", "b"]}), path)
+    with raises(InputError, path, "no column 'text'", "'n', 'body'", "--field"):
+        documents(path)
+    with raises(InputError, path, "int64, not texts"):
+        documents(path, field="n")
+
+
+@pytest.mark.parametrize("package, name", [("zstandard", "t.zst"), ("pyarrow", "t.parquet")])
+def test_package_that_is_not_installed_is_named(tmp_path, monkeypatch, package, name):
+    path = tmp_path / name
+    path.write_bytes(zstandard.compress(b"text"))
+    monkeypatch.setitem(sys.modules, package, None)
+    with raises(MissingExtraError, path, package, "pip install", "tokenmill["):
+        documents(path)
+
+
+def test_wrong_types_are_named():
+    for given in (5, None, 1.5):
+        with raises(TypeError, "a path, an iterable", given):
+            documents(given)
+    with raises(TypeError, "[text]", "bytes"):
+        documents(b"text")
+    with raises(TypeError, "document 2", "int 5"):
+        documents(["a", "b", 5])
+    with raises(TypeError, "document 0, item 1", "NoneType"):
+        documents([["a", None]])
+    with raises(InputError, "column", "int64"):
+        documents(pa.array([1, 2]))
+
+
+def test_weights_fit_inputs(tmp_path):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(name)
+    every = str(tmp_path / "*.txt")
+    a, b = tmp_path / "a.txt", tmp_path / "b.txt"
+    assert [s.weight for s in find_sources(every, {every: 2})] == [2, 2, 2]
+    assert [s.weight for s in find_sources(every, {a: 2.5, str(b): 3})] == [2.5, 3, 1]
+    assert [s.weight for s in find_sources(every, {"*/b*": 0.5})] == [1, 0.5, 1]
+    with raises(TrainingError, "nothing.txt", "fits no input", "a.txt"):
+        find_sources(every, {"nothing.txt": 2})
+    for weight in (0, -1, float("nan"), float("inf"), "2", True, None):
+        with raises(TrainingError, "weight", "a.txt", repr(weight)):
+            find_sources(every, {a: weight})
+    with raises(TrainingError, "two weights"):
+        find_sources(every, {"*a.txt": 2, "*/a*": 3})
+    with raises(TrainingError, "twice", "--weight"):
+        find_sources([a, b, a])
+
+
+def test_hard_texts_come_through_every_format(tmp_path):
+    texts = [t for t in hard_inputs.STRINGS if not re.search("[\ud800-\udfff]", t)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    parquet = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": texts}), parquet)
+    expected = [text.encode() for text in texts]
+    assert documents(path) == documents(parquet) == documents(texts) == expected
