@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +19,7 @@ from tokenmill.errors import (
     VocabularyError,
 )
 from tokenmill.native import _native
+from tokenmill.vocabularies import EMBEDDED, MODELS
 
 Result = TypeVar("Result")
 
@@ -251,6 +254,47 @@ def tokens_of(core: _native.Core) -> dict[int, bytes]:
             tokens[id_] = joined[start:end]
         start = end
     return tokens
+
+
+def vocabulary_file(name: str) -> Path:
+    """The file of a name that is no embedded vocabulary's; the error says which there are."""
+    path = Path(name)
+    if name and path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise VocabularyError(f"{name!r} is {kind}, and so neither a file nor a name to load")
+    if not path.is_file():
+        near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise VocabularyError(
+            f"{name!r} is neither a file nor an embedded vocabulary or OpenAI model; {hint}"
+            f"embedded are {', '.join(EMBEDDED)}"
+        )
+    return path
+
+
+def refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:
+    """A special that is added has an id of its own: an id decodes to one name."""
+    for name, id_ in added.items():
+        for other, other_id in specials.items():
+            if other != name and other_id == id_:
+                raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
+
+
+def refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:
+    """A special may share an id with a token only if it is that token."""
+    inner = {special: id_ for special, id_ in specials.items() if id_ < core.ids_end()}
+    if not inner:
+        return
+    tokens, buffer = core.tokens()
+    ends = np.asarray(buffer)
+    free = max(core.ids_end(), 1 + max(specials.values()))
+    for special, id_ in inner.items():
+        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
+        if token not in (b"", special.encode()):
+            raise VocabularyError(
+                f"special {special!r} has id {id_}, which is token {token!r}; "
+                f"give it a free id, such as {free}"
+            )
 
 
 def _shown(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import secrets
@@ -16,14 +15,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from tokenmill import arguments, file_blocks
 from tokenmill.errors import UnknownIdError, VocabularyError
-from tokenmill.files import write_whole
-from tokenmill.formats import ranks
+from tokenmill.formats import Contents, Merge, own, ranks
+from tokenmill.formats import save as save_contents
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
 from tokenmill.schemes import PATTERNS, pattern_of, scheme_of
 from tokenmill.session import Session
 from tokenmill.stream_decoder import StreamDecoder
-from tokenmill.vocabularies import EMBEDDED, MODELS, find_embedded
+from tokenmill.vocabularies import EMBEDDED, find_embedded
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -39,7 +38,10 @@ class Tokenizer:
     [24912, 2375]
     """
 
-    __slots__ = ("_core", "_digests", "_embedded", "_name", "_pattern", "_specials")
+    __slots__ = (
+        *("_core", "_name", "_pattern", "_specials", "_embedded", "_digests"),
+        *("_learned", "_provenance"),
+    )
 
     _core: _native.Core
     _name: str
@@ -47,6 +49,8 @@ class Tokenizer:
     _specials: Mapping[str, int]
     _embedded: bool
     _digests: list[bytes]
+    _learned: list[Merge] | None
+    _provenance: Mapping[str, Any]
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -59,10 +63,11 @@ class Tokenizer:
         pattern: str | None = None,
         specials: Mapping[str, int] | None = None,
     ) -> Tokenizer:
-        """Loads an embedded vocabulary, by its name or an OpenAI model's, or a tiktoken rank file.
+        """Loads an embedded vocabulary, by its name or an OpenAI model's, or a file.
 
-        A rank file needs its `pattern` (a regular expression, or the name of a scheme such as
-        "cl100k"). `specials` maps names to ids; to an embedded vocabulary they are added.
+        A tiktoken rank file needs its `pattern` (a regular expression, or the name of a scheme such
+        as "cl100k"); a .tokenmill file has it. `specials` maps names to ids and adds to those that
+        are there.
         """
         if not isinstance(name_or_path, str | os.PathLike):
             raise TypeError(f"name_or_path must be a str or a path, not {name_or_path!r}")
@@ -78,7 +83,7 @@ class Tokenizer:
                 f"pathlib.Path({name!r}), for the vocabulary {embedded!r} in another folder"
             )
         if embedded is None:
-            return cls._load_ranks(name, pattern, specials or {})
+            return cls._load_file(name, pattern, specials or {})
         if pattern is not None:
             raise VocabularyError(
                 f"{embedded} has its own pattern; to split text in another way, save its ranks "
@@ -95,25 +100,19 @@ class Tokenizer:
                     f"special {special!r} of {name} has id {entry.specials[special]}, not {id_}"
                 )
         names = {**entry.specials, **specials}
-        _refuse_shared_ids(names, {k: v for k, v in specials.items() if k not in entry.specials})
+        arguments.refuse_shared_ids(
+            names, {k: v for k, v in specials.items() if k not in entry.specials}
+        )
         packed = arguments.pack_specials(names)
         seed = secrets.randbits(64)
         core = _native.from_image(entry.read_image(), seed, entry.scheme, *packed)
-        return cls._wrap(core, name, pattern_of(entry.scheme), names, embedded=True)
+        return cls._wrap(core, name, pattern_of(entry.scheme), names, True)
 
     @classmethod
-    def _load_ranks(cls, name: str, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
-        path = Path(name)
-        if name and path.exists() and not path.is_file():
-            kind = "a folder" if path.is_dir() else "not a regular file"
-            raise VocabularyError(f"{name!r} is {kind}, and so neither a file nor a name to load")
-        if not path.is_file():
-            near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise VocabularyError(
-                f"{name!r} is neither a file nor an embedded vocabulary or OpenAI model; {hint}"
-                f"embedded are {', '.join(EMBEDDED)}"
-            )
+    def _load_file(cls, name: str, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
+        path = arguments.vocabulary_file(name)
+        if own.is_own(path):
+            return cls._load_own(path, pattern, specials)
         tokens = ranks.read(path)
         if pattern is None:
             raise VocabularyError(
@@ -124,15 +123,30 @@ class Tokenizer:
         return cls._from_arrays(arrays, pattern, dict(specials), path.stem)
 
     @classmethod
+    def _load_own(cls, path: Path, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
+        if pattern is not None:
+            raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
+        read = own.read(path)
+        arrays = arguments.token_arrays({token: id_ for id_, token in read.tokens.items()}, path)
+        more = (path.stem, read.learned, read.provenance)
+        return cls._from_arrays(arrays, read.pattern, {**read.specials, **specials}, *more)
+
+    @classmethod
     def _from_arrays(
-        cls, arrays: tuple[bytes, bytes, bytes], pattern: str, specials: dict[str, int], name: str
+        cls,
+        arrays: tuple[bytes, bytes, bytes],
+        pattern: str,
+        specials: dict[str, int],
+        name: str,
+        learned: list[Merge] | None = None,
+        provenance: Mapping[str, Any] = MappingProxyType({}),
     ) -> Tokenizer:
         pattern = pattern_of(pattern)
-        _refuse_shared_ids(specials, specials)
+        arguments.refuse_shared_ids(specials, specials)
         packed = arguments.pack_specials(specials)
         seed = secrets.randbits(64)
         core = _native.from_tokens(*arrays, seed, scheme_of(pattern), *packed)
-        return cls._wrap(core, name, pattern, specials, embedded=False)
+        return cls._wrap(core, name, pattern, specials, False, learned, provenance)
 
     @classmethod
     def _wrap(
@@ -141,10 +155,11 @@ class Tokenizer:
         name: str,
         pattern: str,
         specials: dict[str, int],
-        *,
         embedded: bool,
+        learned: list[Merge] | None = None,
+        provenance: Mapping[str, Any] = MappingProxyType({}),
     ) -> Tokenizer:
-        _refuse_taken_ids(core, specials)
+        arguments.refuse_taken_ids(core, specials)
         self = object.__new__(cls)
         put = object.__setattr__
         put(self, "_core", core)
@@ -153,6 +168,8 @@ class Tokenizer:
         put(self, "_specials", MappingProxyType(specials))
         put(self, "_embedded", embedded)
         put(self, "_digests", [])
+        put(self, "_learned", learned)
+        put(self, "_provenance", dict(provenance))
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -414,11 +431,20 @@ class Tokenizer:
         return id in self._specials.values()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the tiktoken rank file; of an embedded vocabulary exactly the original.
+        """Writes the tokenizer in the format that the name of the file says.
 
-        A rank file holds neither the pattern nor the specials.
+        `.tokenmill` holds all of it; `tokenizer.json` (or another `.json`) is for Hugging Face, and
+        so are `vocab.json` and `merges.txt`, which are written together; any other name is a
+        tiktoken rank file, without pattern and specials, and of an embedded vocabulary exactly the
+        original.
         """
-        write_whole(Path(path), ranks.write(arguments.tokens_of(self._core)))
+        save_contents(Path(path), self._contents())
+
+    def _contents(self) -> Contents:
+        scheme = scheme_of(self._pattern)
+        name = scheme if isinstance(scheme, str) else None
+        more = (dict(self._specials), self._learned, self._provenance)
+        return Contents(arguments.tokens_of(self._core), self._pattern, name, *more)
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -456,7 +482,8 @@ class Tokenizer:
             return type(self)._load_embedded, (self._name, specials)
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
         arrays = arguments.token_arrays(tokens, self._name)
-        return type(self)._from_arrays, (arrays, self._pattern, specials, self._name)
+        more = (self._learned, self._provenance)
+        return type(self)._from_arrays, (arrays, self._pattern, specials, self._name, *more)
 
     def _batch(
         self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
@@ -466,28 +493,3 @@ class Tokenizer:
             arguments.allowed_specials(specials, self._specials),
             arguments.thread_count(threads),
         )
-
-
-def _refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:
-    """A special that is added has an id of its own: an id decodes to one name."""
-    for name, id_ in added.items():
-        for other, other_id in specials.items():
-            if other != name and other_id == id_:
-                raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
-
-
-def _refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:
-    """A special may share an id with a token only if it is that token."""
-    inner = {special: id_ for special, id_ in specials.items() if id_ < core.ids_end()}
-    if not inner:
-        return
-    tokens, buffer = core.tokens()
-    ends = np.asarray(buffer)
-    free = max(core.ids_end(), 1 + max(specials.values()))
-    for special, id_ in inner.items():
-        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
-        if token not in (b"", special.encode()):
-            raise VocabularyError(
-                f"special {special!r} has id {id_}, which is token {token!r}; "
-                f"give it a free id, such as {free}"
-            )

@@ -1,0 +1,111 @@
+"""pattern → the same pattern as Oniguruma reads it, which Hugging Face's tokenizers run.
+
+Its dialect is Ruby's: `$` is the end of a line, `{1,3}+` repeats a repetition, `(?s)` is unknown.
+Instead of patching such places in the text, the tree is written out again. Sets are written with
+general categories where they hold whole ones, so Oniguruma's own version of Unicode decides about
+characters that are newer than it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tokenmill.patterns import unicode
+from tokenmill.patterns.parse import parse
+from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence
+from tokenmill.patterns.unicode import ALL, NONE, CodePoints
+
+_MAJOR = {
+    "L": ("Lu", "Ll", "Lt", "Lm", "Lo"),
+    "M": ("Mn", "Mc", "Me"),
+    "N": ("Nd", "Nl", "No"),
+    "P": ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"),
+    "S": ("Sm", "Sc", "Sk", "So"),
+    "Z": ("Zs", "Zl", "Zp"),
+    "C": ("Cc", "Cf", "Cs", "Co", "Cn"),
+}
+
+
+def to_oniguruma(pattern: str) -> str:
+    """The pattern in Oniguruma's dialect."""
+    return _write(parse(pattern))
+
+
+def _write(node: Node) -> str:
+    match node:
+        case Chars(members):
+            return _set(members)
+        case Sequence(items):
+            return "".join(map(_inner, items))
+        case Choice(items):
+            return "|".join(map(_write, items))
+        case Atomic(item):
+            return f"(?>{_write(item)})"
+        case Look(item, behind, negative, _):
+            return f"(?{'<' * behind}{'!' if negative else '='}{_write(item)})"
+        case Repeat():
+            return _repeat(node)
+
+
+def _inner(node: Node) -> str:
+    """A node among others."""
+    return f"(?:{_write(node)})" if isinstance(node, Choice) else _write(node)
+
+
+def _repeat(node: Repeat) -> str:
+    item = _write(node.item)
+    if not isinstance(node.item, Chars | Atomic):
+        item = f"(?:{item})"
+    low, high = node.count_min, node.count_max
+    signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    count = signs.get((low, high), f"{{{low},{'' if high is None else high}}}")
+    if node.mode == "possessive":
+        return f"(?>{item}{count})"
+    # With equal bounds there is nothing to choose, and {n}? is an optional {n} in Ruby.
+    return f"{item}{count}{'?' if node.mode == 'lazy' and low != high else ''}"
+
+
+@cache
+def _set(members: CodePoints) -> str:
+    if members == ALL:
+        return "(?m:.)"
+    if members == NONE:
+        return "(?!)"
+    inside = _items(members)
+    if len(inside) == 1 and "-" not in inside[0]:
+        return inside[0]
+    outside = _items(~members)
+    if len(outside) < len(inside):
+        return f"[^{''.join(outside)}]"
+    return f"[{''.join(inside)}]"
+
+
+def _items(members: CodePoints) -> list[str]:
+    """The categories that lie in the set as a whole, and the ranges that are left."""
+    items = []
+    rest = members
+    for major, minors in _MAJOR.items():
+        whole = [name for name in minors if _is_subset(_category(name), members)]
+        items += [rf"\p{{{name}}}" for name in ([major] if len(whole) == len(minors) else whole)]
+        for name in whole:
+            rest = rest - _category(name)
+    for low, high in rest.ranges():
+        items.append(_character(low) + (f"-{_character(high - 1)}" if high - 1 > low else ""))
+    return items
+
+
+def _category(name: str) -> CodePoints:
+    members = unicode.named(name)
+    assert members is not None
+    return members
+
+
+def _is_subset(small: CodePoints, large: CodePoints) -> bool:
+    return small - large == NONE
+
+
+def _character(code_point: int) -> str:
+    character = chr(code_point)
+    if character.isascii() and character.isalnum():
+        return character
+    return rf"\x{{{code_point:X}}}"

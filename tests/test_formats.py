@@ -1,0 +1,241 @@
+"""Saved tokenizers: Hugging Face reads the same ids out of them, and we read our own back."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+
+import hard_inputs
+import pytest
+import tokenizers as huggingface
+from conftest import FIXTURES, SEED, TEXT, write_ranks
+
+from tokenmill import Tokenizer, reference
+from tokenmill.errors import VocabularyError
+from tokenmill.formats import find_merges, own
+from tokenmill.formats.huggingface import byte_characters
+from tokenmill.patterns.oniguruma import to_oniguruma
+from tokenmill.schemes import PATTERNS
+
+# Characters of Unicode 15 and 16, which Oniguruma's tables may not know.
+NEW = re.compile(
+    "[\u0897\u1c89\u1c8a\ua7cb-\ua7cd\ua7da-\ua7dc\U00010d40-\U000116ff\U00031350-\U000323af]"
+)
+
+
+def raises(error: type[Exception], *parts: object):
+    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(str(part)) for part in parts))
+
+
+def texts() -> list[str]:
+    found = [path.read_text(encoding="utf-8")[:100_000] for path in FIXTURES]
+    found += [t for t in hard_inputs.STRINGS if not re.search("[\ud800-\udfff]", t)]
+    rng = random.Random(SEED)
+    pieces = [
+        " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u0085", "a", "Ab", "don't", "'S", "'ſ",
+        "12345", "...", "/", ".\n/", "中文", "。", "é", "e\u0301", "ſ", "🌾", "\ufffd", "_", "ǅ",
+    ]  # fmt: skip
+    found += ["".join(rng.choices(pieces, k=30)) for _ in range(400)]
+    return [text for text in found if not NEW.search(text)]
+
+
+TEXTS = texts()
+# Oniguruma takes quadratic time on some of the others.
+SHORT_TEXTS = [text[:2_000] for text in TEXTS[::5]]
+
+
+@pytest.fixture(scope="module")
+def small(rank_files, tmp_path_factory):
+    """A tokenizer of 3,000 tokens with any pattern; small ones load fast in Hugging Face's."""
+    lines = rank_files["cl100k_base"].read_bytes().splitlines(keepends=True)[:3_000]
+    path = tmp_path_factory.mktemp("small") / "small.tiktoken"
+    path.write_bytes(b"".join(lines))
+
+    def load(pattern: str, specials=None) -> Tokenizer:
+        return Tokenizer.load(path, pattern=pattern, specials=specials or {"<|end|>": 3_000})
+
+    return load
+
+
+def same_ids(tokenizer: Tokenizer, path, texts: list[str]) -> None:
+    tokenizer.save(path)
+    theirs = huggingface.Tokenizer.from_file(str(path))
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    for text, encoding in zip(texts, encodings, strict=True):
+        ours = tokenizer.encode(text, specials=True)
+        assert encoding.ids == ours, repr(text[:200])
+        assert theirs.decode(ours, skip_special_tokens=False) == tokenizer.decode(ours)
+
+
+# ── tokenizer.json ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scheme", PATTERNS)
+def test_tokenizer_json_gives_the_same_ids_in_hugging_face(small, tmp_path, scheme):
+    for index, spelling in enumerate(PATTERNS[scheme]):
+        same_ids(small(spelling), tmp_path / "tokenizer.json", SHORT_TEXTS if index else TEXTS)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\p{L}+|\p{N}{1,3}+|[^\s\p{L}\p{N}]+|\s+$|\s+",
+        r"\w+|(?s:.)",
+        r"(?i:the|[a-f]+)|\s|[^\s]",
+        r"\p{Lu}\p{Ll}*?(?=\p{Lu}|\b)|.+?(?:$|\n)|\n",
+        r"[\p{L}&&[^a-z]]+|[a-z]{2}+|(?<=\d)\s|\d+|[\s\S]",
+        r"\p{L}+",  # leaves everything else out
+        r"(?>a|ab)+|\S{2,}?|\s*[\r\n]+|\s+",
+        r"\p{Script=Han}+|\p{Greek}+|[^\p{Han}\p{Greek}]",
+    ],
+)
+def test_tokenizer_json_of_any_pattern_gives_the_same_ids(small, tmp_path, pattern):
+    same_ids(small(pattern), tmp_path / "mine.json", SHORT_TEXTS)
+
+
+@pytest.mark.parametrize("scheme", PATTERNS)
+def test_oniguruma_spelling_of_a_known_pattern_is_exact_too(small, tmp_path, scheme):
+    """What the tree is written as must not depend on the scheme having a scanner."""
+    tokenizer = small(PATTERNS[scheme][0])
+    tokenizer.save(tmp_path / "tokenizer.json")
+    document = json.loads((tmp_path / "tokenizer.json").read_text())
+    split = huggingface.pre_tokenizers.Split(
+        huggingface.Regex(to_oniguruma(PATTERNS[scheme][0])), "isolated"
+    )
+    level = huggingface.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    theirs = huggingface.Tokenizer.from_str(json.dumps(document))
+    theirs.pre_tokenizer = huggingface.pre_tokenizers.Sequence([split, level])
+    for text, encoding in zip(SHORT_TEXTS, theirs.encode_batch(SHORT_TEXTS), strict=True):
+        assert encoding.ids == tokenizer.encode(text, specials=True), repr(text[:200])
+
+
+def test_embedded_vocabulary_gives_the_same_ids_in_hugging_face(tokenizers, tmp_path):
+    same_ids(tokenizers["r50k_base"], tmp_path / "tokenizer.json", TEXTS)
+
+
+def test_vocabulary_with_tokens_that_no_merge_reaches(tmp_path):
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b"xyz", b"abab"]
+    path = write_ranks(tmp_path / "ranks", tokens)
+    tokenizer = Tokenizer.load(path, pattern=r"\w+|\W+")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    theirs = huggingface.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in ("xyz", "xyzz", "abab xyz ababab", "wxyz"):
+        assert theirs.encode(text).ids == tokenizer.encode(text)
+    assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["ignore_merges"] is True
+
+
+def test_ids_with_gaps_keep_their_places(tokenizers, tmp_path):
+    tokenizer = Tokenizer.load("p50k_edit", specials={"<|mine|>": 60_000})
+    tokenizer.save(tmp_path / "tokenizer.json")
+    theirs = huggingface.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "def f():\n        return 1<|endoftext|><|fim_middle|><|mine|>"
+    assert theirs.encode(text).ids == tokenizer.encode(text, specials=True)
+    assert theirs.token_to_id("<|mine|>") == 60_000
+
+
+def test_special_that_is_written_like_another_token_is_refused(small, tmp_path):
+    tokenizer = small("cl100k", {"the": 3_000})
+    for name in ("tokenizer.json", "vocab.json"):
+        with raises(VocabularyError, "'the'", "3000", "cannot hold both", ".tokenmill"):
+            tokenizer.save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ── vocab.json and merges.txt ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt"])
+def test_vocab_and_merges_are_written_together(tokenizers, tmp_path, name):
+    tokenizer = tokenizers["r50k_base"]
+    tokenizer.save(tmp_path / name)
+    model = huggingface.models.BPE.from_file(
+        str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
+    )
+    theirs = huggingface.Tokenizer(model)
+    theirs.pre_tokenizer = huggingface.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    for text in TEXTS[::9]:
+        assert theirs.encode(text).ids == tokenizer.encode(text)
+
+
+def test_merges_are_those_that_openai_published(tokenizers):
+    """GPT-2's own merges.txt, of which its first and last lines are known."""
+    merges = find_merges(tokenizers["r50k_base"]._contents().tokens)
+    assert len(merges) == 50_000
+    assert merges[:3] == [(b" ", b"t"), (b" ", b"a"), (b"h", b"e")]
+    assert merges[-1] == (b" g", b"azed")
+
+
+def test_merges_are_the_last_step_of_the_reference():
+    ranks = reference.train(["the mill mills the meal, the miller"], reference.GPT2_PATTERN, 275)
+    merges = find_merges({id: token for token, id in ranks.items()})
+    assert [left + right for left, right in merges] == list(ranks)[256:]
+    for left, right in merges:
+        below = {token: id for token, id in ranks.items() if id < ranks[left + right]}
+        assert reference.merge(left + right, below) == [ranks[left], ranks[right]]
+
+
+def test_byte_characters_are_gpt2s():
+    assert set(byte_characters()) == set(huggingface.pre_tokenizers.ByteLevel.alphabet())
+    assert byte_characters()[ord(" ")] == "Ġ"
+    assert byte_characters()[ord("\n")] == "Ċ"
+    assert byte_characters()[ord("a")] == "a"
+
+
+# ── .tokenmill ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_own_file_gives_the_whole_tokenizer_back(small, tokenizers, tmp_path):
+    path = tmp_path / "mine.tokenmill"
+    for tokenizer in (small(r"\w+|\W", {"<s>": 3_500, "</s>": 4_000}), tokenizers["p50k_edit"]):
+        tokenizer.save(path)
+        again = Tokenizer.load(path)
+        assert again == tokenizer
+        assert dict(again.specials) == dict(tokenizer.specials)
+        assert again.pattern == tokenizer.pattern
+        assert again.encode(TEXT, specials=True) == tokenizer.encode(TEXT, specials=True)
+        assert pickle.loads(pickle.dumps(again)) == tokenizer
+        first = path.read_bytes()
+        again.save(path)
+        assert path.read_bytes() == first
+
+
+def test_own_file_takes_more_specials_and_no_pattern(small, tmp_path):
+    path = tmp_path / "mine.tokenmill"
+    small("o200k").save(path)
+    assert Tokenizer.load(path, specials={"<x>": 5_000}).specials == {
+        "<|end|>": 3_000,
+        "<x>": 5_000,
+    }
+    with raises(VocabularyError, path, "its own pattern"):
+        Tokenizer.load(path, pattern="o200k")
+
+
+def test_own_file_that_is_damaged_or_newer_is_named(small, tmp_path):
+    path = tmp_path / "mine.tokenmill"
+    small("o200k").save(path)
+    data = path.read_bytes()
+    assert own.is_own(path)
+    path.write_bytes(data[: len(data) // 2])
+    with raises(VocabularyError, path, "damaged"):
+        Tokenizer.load(path)
+    path.write_bytes(data.replace(b'"version": 1', b'"version": 2', 1))
+    with raises(VocabularyError, path, "version 2", "upgrade"):
+        Tokenizer.load(path)
+    for key in ("pattern", "tokens", "specials"):
+        path.write_bytes(data.replace(f'"{key}"'.encode(), b'"other"', 1))
+        with raises(VocabularyError, path, "damaged", key):
+            Tokenizer.load(path)
+
+
+# ── rank files ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["x.tiktoken", "x", "x.bpe", "x.txt"])
+def test_any_other_name_is_a_rank_file(small, tmp_path, name):
+    tokenizer = small("cl100k")
+    tokenizer.save(tmp_path / name)
+    assert (
+        Tokenizer.load(tmp_path / name, pattern="cl100k", specials={"<|end|>": 3_000}) == tokenizer
+    )
