@@ -68,11 +68,13 @@ def train(
 
 def load(lines: Iterable[str], options: Options) -> list[str]:
     """The lines that are used, normalised."""
-    kept = (
+    kept = [
         line
         for line in lines
         if line and len(line.encode()) <= options.max_sentence_length and UNKNOWN not in line
-    )
+    ]
+    if not kept:
+        raise ValueError("there are no lines to learn from")
     return [sentence for line in kept if (sentence := normalised(line, options))]
 
 

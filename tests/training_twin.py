@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import regex
+
 from tokenmill import reference
 
 TIES = ("huggingface", "rustbpe", "cs336", "minbpe")
@@ -238,7 +240,7 @@ def train(
     if ties == "huggingface":
         # Specials come first. One that is spelled like a token, in GPT-2's letters for bytes, is
         # that token: a byte of the alphabet, or what a merge makes later.
-        taken = {_spelled(name): id for id, name in enumerate(names) if _spelled(name)}
+        taken = {spelled(name): id for id, name in enumerate(names) if spelled(name)}
         seen = {byte for pretoken in counts for byte in pretoken} | set(initial_alphabet)
         alphabet, first_id = {}, len(names)
         for byte in sorted(seen, key=LETTERS.__getitem__):
@@ -275,7 +277,7 @@ LETTERS = letters_of_bytes()
 BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
 
 
-def _spelled(name: str) -> bytes:
+def spelled(name: str) -> bytes:
     """The bytes that GPT-2's letters in `name` stand for; nothing where one stands for none."""
     return bytes(BYTES[c] for c in name) if all(c in BYTES for c in name) else b""
 
@@ -284,10 +286,8 @@ def in_letters(token: bytes) -> str:
     return "".join(LETTERS[byte] for byte in token)
 
 
-def count(documents: Iterable[str | bytes], pattern: str) -> dict[bytes, int]:
+def count(documents: Iterable[str], pattern: str) -> dict[bytes, int]:
     """The pretokens of all documents with their counts, in order of first occurrence."""
-    counts: dict[bytes, int] = {}
-    for document in documents:
-        for pretoken in reference.pretokens(reference.to_bytes(document), pattern):
-            counts[pretoken] = counts.get(pretoken, 0) + 1
-    return counts
+    matches = (m for text in documents for m in regex.finditer(pattern, text, regex.V1))
+    counts = Counter(match.group() for match in matches)
+    return {pretoken.encode(): count for pretoken, count in counts.items() if pretoken}

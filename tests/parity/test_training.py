@@ -1,0 +1,193 @@
+"""What tokenmill learns is what the real library would have learned, in each mode.
+
+Every case runs twice: with the slow twin, which shows that the rules are understood, and with
+`tokenmill.train`, which has to follow them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import sentencepiece_twin
+import training_cases
+import training_peers as peers
+import training_twin
+from compare import read_corpus
+from conftest import SEED, SHARED_DATA
+
+import tokenmill
+from tokenmill import reference
+
+
+def by_twin(case: training_cases.Case, ties: str) -> peers.Vocabulary:
+    trained = training_twin.train(
+        training_twin.count(case.documents, case.pattern),
+        case.vocab_size,
+        ties,
+        case.specials,
+        case.min_frequency,
+        case.max_token_length,
+        range(256) if case.all_bytes else (),
+    )
+    tokens = {id: token for token, id in trained.tokens.items()}
+    tokens |= {id: name.encode() for name, id in trained.specials.items()}
+    return peers.Vocabulary(tokens, trained.merges)
+
+
+def by_tokenmill(case: training_cases.Case, ties: str) -> peers.Vocabulary:
+    tokenizer = tokenmill.train(
+        list(case.documents),
+        vocab_size=case.vocab_size,
+        pattern=case.pattern,
+        ties=ties,
+        specials=case.specials,
+        min_frequency=case.min_frequency,
+        max_token_length=case.max_token_length,
+        initial_alphabet="bytes" if case.all_bytes else "seen",
+    )
+    tokens = {id: tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size)}
+    if ties != "huggingface":
+        return peers.Vocabulary(tokens)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer.json"
+        tokenizer.save(path)
+        written = peers.of_json(path.read_text("utf-8"), case.specials)
+    assert written.tokens == tokens
+    return written
+
+
+TRAINERS = {"twin": by_twin}
+if hasattr(tokenmill, "train"):
+    TRAINERS["tokenmill"] = by_tokenmill
+each_trainer = pytest.mark.parametrize("train", TRAINERS.values(), ids=TRAINERS)
+
+
+def assert_same(got: peers.Vocabulary, want: peers.Vocabulary, case: object, what: str) -> None:
+    if got.tokens != want.tokens:
+        ids = sorted(got.tokens.keys() | want.tokens.keys())
+        id = next(i for i in ids if got.tokens.get(i) != want.tokens.get(i))
+        ours, theirs = got.tokens.get(id), want.tokens.get(id)
+        pytest.fail(f"{what}: id {id} is {ours!r}, not {theirs!r}, TOKENMILL_SEED={SEED}, {case}")
+    if None not in (got.merges, want.merges):
+        assert got.merges == want.merges, f"{what}, TOKENMILL_SEED={SEED}, {case}"
+
+
+@each_trainer
+def test_merges_are_those_of_tokenizers(train):
+    for round, case in enumerate(training_cases.with_options(150)):
+        want = peers.by_tokenizers(case)
+        assert_same(train(case, "huggingface"), want, case, f"round {round}")
+
+
+# Libraries that agree with one mode on text and a size alone.
+PLAIN = {
+    "rustbpe": ("rustbpe", peers.by_rustbpe),
+    "bpeasy": ("rustbpe", peers.by_bpeasy),
+    "ffbpe": ("rustbpe", peers.by_ffbpe),
+    "ffbpe, largest": ("cs336", peers.by_ffbpe_largest),
+    "minbpe": ("minbpe", peers.by_minbpe),
+}
+
+
+@each_trainer
+@pytest.mark.parametrize(("ties", "library"), PLAIN.values(), ids=PLAIN)
+def test_merges_are_those_of_the_library(train, ties, library):
+    for round, case in enumerate(training_cases.plain(100)):
+        assert_same(train(case, ties), library(case), case, f"round {round}")
+
+
+@each_trainer
+def test_greater_strings_win_as_in_subword_nmt(train):
+    for round, case in enumerate(training_cases.words(60)):
+        want = peers.by_subword_nmt(case)
+        assert_same(train(case, "cs336"), want, case, f"round {round}")
+
+
+@each_trainer
+def test_length_limit_is_that_of_bpeasy(train):
+    for case in training_cases.with_options(60):
+        if case.max_token_length in (None, 1):  # which it refuses
+            continue
+        plain = training_cases.Case(
+            case.documents,
+            300,
+            case.pattern,
+            max_token_length=case.max_token_length,
+        )
+        assert_same(train(plain, "rustbpe"), peers.by_bpeasy(plain), plain, "bpeasy")
+
+
+@each_trainer
+def test_specials_spelled_like_merges_keep_their_ids(train):
+    case = training_cases.Case(("abcab abcab ab",), 262, specials=("<s>", "abc", "Ġab", "c"))
+    found = train(case, "huggingface")
+    assert_same(found, peers.by_tokenizers(case), case, "tokenizers")
+    assert [found.tokens[id] for id in range(4)] == [b"<s>", b"abc", "Ġab".encode(), b"c"]
+    assert len(found.tokens) == 262
+    assert found.tokens[260 - 1] == b"ab"  # 255 more bytes, then the first merge
+
+
+# Real text, and a vocabulary whose last merges have many ties.
+REAL = {"fixtures": training_cases.real()}
+if SHARED_DATA and len(TRAINERS) > 1:  # the twin would take minutes
+    mix = read_corpus(SHARED_DATA / "corpus" / "mix.jsonl.xz", 10_000_000)
+    REAL["10 MB"] = training_cases.Case(tuple(mix), 8000)
+PEERS = {"tokenizers": ("huggingface", peers.by_tokenizers), **PLAIN}
+del PEERS["minbpe"]  # it keeps every pretoken, and would take hours
+
+
+@pytest.mark.parametrize("text", REAL)
+@pytest.mark.parametrize(("ties", "library"), PEERS.values(), ids=PEERS)
+def test_real_text_gives_the_vocabulary_of_the_library(ties, library, text):
+    case = REAL[text]
+    want = library(case)
+    for name, train in TRAINERS.items():
+        if name == "tokenmill" or text == "fixtures":
+            assert_same(train(case, ties), want, text, name)
+
+
+def test_minbpe_ties_on_real_text_follow_the_order_of_the_corpus():
+    case = training_cases.Case(training_cases.real(60_000).documents, 256 + 60)
+    want = peers.by_minbpe(case)
+    turned = training_cases.Case(case.documents[::-1], case.vocab_size)
+    for name, train in TRAINERS.items():
+        assert_same(train(case, "minbpe"), want, "fixtures", name)
+        assert_same(train(turned, "minbpe"), peers.by_minbpe(turned), "turned", name)
+
+
+# ── SentencePiece ────────────────────────────────────────────────────────────────────────────
+
+
+def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
+    for round, (lines, size, options) in enumerate(training_cases.lines(300)):
+        try:
+            twin = sentencepiece_twin.train(lines, size, sentencepiece_twin.Options(**options))
+        except ValueError:
+            twin = None  # fewer entries than characters, or no lines
+        want = peers.sentencepiece_pieces(lines, size, **options)
+        assert twin == want, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}, {options}"
+
+
+def pieces_by_tokenmill(lines: list[str], vocab_size: int) -> list[str]:
+    tokenizer = tokenmill.train(lines, vocab_size=vocab_size, ties="sentencepiece")
+    return [tokenizer.id_to_bytes(id).decode() for id in range(tokenizer.vocab_size)]
+
+
+PIECES = {"twin": sentencepiece_twin.train, "tokenmill": pieces_by_tokenmill}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_real_text_gives_the_pieces_of_sentencepiece(trainer):
+    lines = [line for text in training_cases.real().documents for line in text.splitlines()]
+    want = peers.sentencepiece_pieces(lines, 4000)
+    assert PIECES[trainer](lines, 4000) == want
+
+
+@each_trainer
+def test_patterns_other_than_gpt2_split_as_in_tokenizers(train):
+    pattern = r"\p{N}{1,3}|\p{L}+|\s+|[^\s\p{L}\p{N}]+"
+    case = training_cases.Case(training_cases.real(100_000).documents, 1000, pattern)
+    assert pattern != reference.GPT2_PATTERN
+    assert_same(train(case, "huggingface"), peers.by_tokenizers(case), pattern, "tokenizers")
