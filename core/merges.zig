@@ -28,11 +28,8 @@ pub const Ties = queue.Ties;
 
 pub const Error = error{ OutOfMemory, Interrupted };
 
-/// Asked now and then on the caller's thread: true means stop.
-pub const Poll = struct {
-    context: *anyopaque,
-    function: *const fn (*anyopaque) bool,
-};
+/// Ids stay below this, as those of vocabularies do.
+pub const ids_end_max = 1 << 24;
 
 pub const Options = struct {
     ties: Ties = .ids,
@@ -75,6 +72,7 @@ pub const Certificate = struct {
 pub fn Learner(comptime Token: type) type {
     return struct {
         const Self = @This();
+        pub const Id = Token;
         const Shard = shards_.Shard(Token);
         const Failure = enum(u8) { none, out_of_memory, interrupted };
 
@@ -102,7 +100,7 @@ pub fn Learner(comptime Token: type) type {
         phase: enum { survey, enlist, merge, scan, done } = .survey,
         indices: []shards_.Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
-        poll: ?Poll = null,
+        poll: ?pool.Poll = null,
         visits_polled: u64 = 0,
 
         pub fn init(gpa: Allocator, options: Options) Allocator.Error!Self {
@@ -157,11 +155,11 @@ pub fn Learner(comptime Token: type) type {
         }
 
         /// A token that exists before the first merge.
-        pub fn addToken(self: *Self, id: u32, bytes: []const u8) Allocator.Error!void {
-            try self.texts.set(self.gpa, id, bytes);
-            const entry = try self.known.getOrPut(self.gpa, bytes);
+        pub fn addToken(self: *Self, id: u32, text: []const u8) Allocator.Error!void {
+            try self.texts.set(self.gpa, id, text);
+            const entry = try self.known.getOrPut(self.gpa, text);
             if (entry.found_existing) return;
-            entry.key_ptr.* = self.gpa.dupe(u8, bytes) catch |failure| {
+            entry.key_ptr.* = self.gpa.dupe(u8, text) catch |failure| {
                 self.known.removeByPtr(entry.key_ptr);
                 return failure;
             };
@@ -195,6 +193,23 @@ pub fn Learner(comptime Token: type) type {
                 .out_of_memory => return error.OutOfMemory,
                 .interrupted => return error.Interrupted,
             }
+        }
+
+        /// How many merges are known, and the count of the last one. While it runs, the caller's
+        /// thread may ask when it is asked.
+        pub fn doneNow(self: *const Self) usize {
+            return self.learned.items.len;
+        }
+        pub fn lastCount(self: *const Self) u64 {
+            return if (self.learned.getLastOrNull()) |last| last.count else 0;
+        }
+
+        /// What words and pairs take.
+        pub fn bytes(self: *const Self) usize {
+            var sum: usize = 0;
+            for (self.owners) |*owner| sum += owner.bytes();
+            for (self.shards) |*shard| sum += shard.bytes();
+            return sum;
         }
 
         // ── Rounds ───────────────────────────────────────────────────────────────────────────
@@ -317,10 +332,9 @@ pub fn Learner(comptime Token: type) type {
         /// first, they are needed anyway.
         fn listsFit(self: *const Self) bool {
             if (self.options.memory == 0 or self.options.ties == .order) return true;
-            var bytes: usize = 0;
-            for (self.owners) |*owner| bytes += owner.bytes();
-            for (self.shards) |*shard| bytes += shard.bytes() + shard.listBytes();
-            return bytes <= self.options.memory;
+            var sum = self.bytes();
+            for (self.shards) |*shard| sum += shard.listBytes();
+            return sum <= self.options.memory;
         }
 
         /// Counts all pairs, at first or because the floor was too high.

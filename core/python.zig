@@ -8,6 +8,7 @@ const buffer = @import("python/buffer.zig");
 const counts = @import("python/counts.zig");
 const core = @import("python/core.zig");
 const ids = @import("ids.zig");
+const merges = @import("python/merges.zig");
 const pretokens = @import("pretokens.zig");
 const session = @import("python/session.zig");
 const unicode = @import("unicode.zig");
@@ -203,6 +204,7 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "session_type", &session.spec },
         .{ "counter_type", &counts.counter_spec },
         .{ "inventory_type", &counts.inventory_spec },
+        .{ "learner_type", &merges.spec },
     }) |entry| {
         const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
         @field(state, entry[0]) = @ptrCast(made);
@@ -226,10 +228,10 @@ fn free(module: *Object) callconv(.c) void {
     const raw = api.PyModule_GetState(module) orelse return;
     const state: *core.State = @ptrCast(@alignCast(raw));
     inline for (.{
-        "core_type",        "buffer_type",        "session_type",
-        "counter_type",     "inventory_type",     "vocabulary_error",
-        "unknown_id_error", "missing_byte_error", "pattern_error",
-        "counts_error",
+        "core_type",     "buffer_type",      "session_type",
+        "counter_type",  "inventory_type",   "vocabulary_error",
+        "learner_type",  "unknown_id_error", "missing_byte_error",
+        "pattern_error", "counts_error",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;

@@ -19,7 +19,7 @@ CORE_ROOMS = [
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
-    ["schemes", "ragged", "arguments", "stream_decoder"],
+    ["schemes", "ragged", "arguments", "stream_decoder", "merging"],
     ["file_blocks", "cache"],
     ["tokenizer", "session"],
     ["cli", "__init__", "__main__"],

@@ -88,6 +88,7 @@ pub extern fn PyType_GetFlags(*Type) c_ulong;
 pub extern fn PyObject_Free(?*anyopaque) void;
 pub extern fn PyImport_ImportModule([*:0]const u8) ?*Object;
 pub extern fn PyObject_GetAttrString(*Object, [*:0]const u8) ?*Object;
+pub extern fn PyObject_CallObject(*Object, ?*Object) ?*Object;
 pub extern fn PyGC_Disable() c_int;
 pub extern fn PyGC_Enable() c_int;
 pub extern fn PyList_New(Ssize) ?*Object;

@@ -34,6 +34,7 @@ pub const State = struct {
     pattern_error: ?*Object = null,
     counter_type: ?*api.Type = null,
     inventory_type: ?*api.Type = null,
+    learner_type: ?*api.Type = null,
     counts_error: ?*Object = null,
 };
 

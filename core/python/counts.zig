@@ -15,19 +15,23 @@ const gpa = buffer.gpa;
 const Args = core_.Args;
 const Object = api.Object;
 
-fn stateOf(object_type: *api.Type) *core_.State {
+pub fn stateOf(object_type: *api.Type) *core_.State {
     return @ptrCast(@alignCast(api.PyType_GetModuleState(object_type).?));
 }
 
 /// Frees an instance of a heap type, which owns a reference to its type.
-fn free(object: *Object) void {
+pub fn free(object: *Object) void {
     const object_type = object.type;
     api.PyObject_Free(object);
     api.Py_DecRef(@ptrCast(@alignCast(object_type)));
 }
 
 /// The arguments of a constructor, if they are `count`; else an exception is set.
-fn argumentsOf(comptime count: usize, comptime name: []const u8, tuple: *Object) ?[count]*Object {
+pub fn argumentsOf(
+    comptime count: usize,
+    comptime name: []const u8,
+    tuple: *Object,
+) ?[count]*Object {
     const given = api.PyTuple_Size(tuple);
     if (given != count) {
         const message = name ++ " takes {d} arguments, not {d}";

@@ -70,6 +70,30 @@ class Inventory:
     def arrays(self, /) -> tuple[Buffer, Buffer, Buffer]: ...
     def total(self, /) -> int: ...
 
+class Learner:
+    def __new__(
+        cls,
+        alphabet: Any,
+        tokens: bytes,
+        token_lengths: Any,
+        token_ids: Any,
+        ties: str,
+        first_id: int,
+        made_from: int,
+        ids_end: int,
+        count_min: int,
+        len_end: int,
+        threads: int,
+        memory: int,
+        revives: bool,
+        /,
+    ) -> Learner: ...
+    def add(self, inventory: Inventory, /) -> None: ...
+    def add_ids(self, ids: Any, lengths: Any, counts: Any, /) -> None: ...
+    def run(self, progress: Any, /) -> None: ...
+    def merges(self, start: int, /) -> tuple[Buffer, Buffer, Buffer, Buffer]: ...
+    def certificate(self, /) -> tuple[int, int, int, int, int, int]: ...
+
 def from_image(
     image: bytes, seed: int, scheme: str | bytes, names: bytes, lengths: bytes, ids: bytes, /
 ) -> Core: ...

@@ -1,0 +1,377 @@
+//! Learning merges as a Python object: `tokenmill._native.Learner`.
+//!
+//! Tokens and words go in, then it runs once, without the GIL, and merges come out. While it runs
+//! it is busy, and any other call on it is an error.
+
+const std = @import("std");
+const api = @import("api.zig");
+const buffer = @import("buffer.zig");
+const core_ = @import("core.zig");
+const merges = @import("../merges.zig");
+const counts_ = @import("counts.zig");
+const Text = @import("text.zig").Text;
+
+const gpa = buffer.gpa;
+const Args = core_.Args;
+const Object = api.Object;
+
+/// In the alphabet: a byte that is left out of words.
+const no_id = std.math.maxInt(u32);
+
+/// Two bytes a token where that is enough.
+const Learner = union(enum) {
+    narrow: merges.Learner(u16),
+    wide: merges.Learner(u32),
+
+    fn init(options: merges.Options) !Learner {
+        if (options.ids_end <= 1 << 16) return .{ .narrow = try .init(gpa, options) };
+        return .{ .wide = try .init(gpa, options) };
+    }
+
+    fn deinit(self: *Learner) void {
+        switch (self.*) {
+            inline else => |*learner| learner.deinit(),
+        }
+    }
+};
+
+/// An instance of `tokenmill._native.Learner`.
+const Instance = extern struct {
+    head: Object,
+    state: ?*State,
+
+    fn of(object: *Object) *State {
+        const self: *Instance = @ptrCast(@alignCast(object));
+        return self.state.?;
+    }
+};
+
+const State = struct {
+    learner: Learner,
+    alphabet: [256]u32,
+    is_busy: bool = false,
+    has_run: bool = false,
+    /// Words so far, and how many pairs they have: counts of them must stay below 2^63.
+    words: usize = 0,
+    pairs: u64 = 0,
+};
+
+/// Learner(alphabet, tokens, token_lengths, token_ids, ties, first_id, made_from, ids_end,
+///         count_min, len_end, threads, memory, revives)
+fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Object {
+    const args = counts_.argumentsOf(13, "Learner", tuple) orelse return null;
+    var ties = Text.from(args[4]) orelse return null;
+    defer ties.release();
+    var numbers: [8]u64 = undefined;
+    for (&numbers, args[5..13]) |*number, object| {
+        number.* = api.PyLong_AsUnsignedLongLongMask(object);
+    }
+    if (api.PyErr_Occurred() != null) return null;
+    const ids_end = numbers[2];
+    if (ids_end > merges.ids_end_max or numbers[0] > ids_end) {
+        return core_.fail(api.valueError(), "{d} is too large a vocabulary", .{ids_end});
+    }
+    const made = Learner.init(.{
+        .ties = std.meta.stringToEnum(merges.Ties, ties.bytes) orelse
+            return core_.fail(api.valueError(), "ties are ids, bytes or order", .{}),
+        .first_id = @intCast(numbers[0]),
+        .made_from = @intCast(@min(numbers[1], ids_end)),
+        .ids_end = @intCast(ids_end),
+        .count_min = numbers[3],
+        .len_end = @intCast(@min(numbers[4], std.math.maxInt(u32))),
+        .threads = @intCast(std.math.clamp(numbers[5], 1, 256)),
+        .memory = @intCast(numbers[6]),
+        .revives = numbers[7] != 0,
+    }) catch return api.PyErr_NoMemory();
+    const state = gpa.create(State) catch {
+        var moved = made;
+        moved.deinit();
+        return api.PyErr_NoMemory();
+    };
+    state.* = .{ .learner = made, .alphabet = @splat(no_id) };
+    if (!addTokens(state, args[0..4])) return discard(state);
+    const object = api.PyType_GenericAlloc(object_type, 0) orelse return discard(state);
+    const instance: *Instance = @ptrCast(@alignCast(object));
+    instance.state = state;
+    return object;
+}
+
+fn discard(state: *State) ?*Object {
+    state.learner.deinit();
+    gpa.destroy(state);
+    return null;
+}
+
+/// (alphabet, tokens, token_lengths, token_ids) of a constructor; false when an exception is set.
+fn addTokens(state: *State, args: *const [4]*Object) bool {
+    const alphabet = core_.numbersFrom(u32, args[0]) orelse return false;
+    defer gpa.free(alphabet);
+    const tokens = core_.numbersFrom(u8, args[1]) orelse return false;
+    defer gpa.free(tokens);
+    const lengths = core_.numbersFrom(u32, args[2]) orelse return false;
+    defer gpa.free(lengths);
+    const numbers = core_.numbersFrom(u32, args[3]) orelse return false;
+    defer gpa.free(numbers);
+    if (alphabet.len != 256 or lengths.len != numbers.len) {
+        _ = core_.fail(api.valueError(), "an alphabet of 256 ids, and a length for each id", .{});
+        return false;
+    }
+    @memcpy(&state.alphabet, alphabet);
+    var start: usize = 0;
+    switch (state.learner) {
+        inline else => |*learner| {
+            for (alphabet) |id| if (id != no_id and id >= learner.options.ids_end) return large(id);
+            for (lengths, numbers) |length, id| {
+                if (id >= learner.options.ids_end) return large(id);
+                if (length > tokens.len - start) return large(length);
+                learner.addToken(id, tokens[start..][0..length]) catch {
+                    _ = api.PyErr_NoMemory();
+                    return false;
+                };
+                start += length;
+            }
+        },
+    }
+    return true;
+}
+
+fn large(number: u32) bool {
+    _ = core_.fail(api.valueError(), "{d} is too large", .{number});
+    return false;
+}
+
+fn dealloc(object: *Object) callconv(.c) void {
+    const instance: *Instance = @ptrCast(@alignCast(object));
+    if (instance.state) |state| _ = discard(state);
+    counts_.free(object);
+}
+
+/// The state, if it takes words; else an exception is set.
+fn open(object: *Object) ?*State {
+    const state = Instance.of(object);
+    if (!state.is_busy and !state.has_run) return state;
+    api.PyErr_SetString(api.runtimeError(), "this learner is running, or has run");
+    return null;
+}
+
+/// add(inventory): words of bytes, by the alphabet
+fn add(self: *Object, args: Args) ?*Object {
+    const state = open(self) orelse return null;
+    const module = counts_.stateOf(self.type);
+    const inventory = counts_.inventoryOf(module, args[0]) orelse
+        return core_.fail(api.typeError(), "an Inventory is expected", .{});
+    var source = inventory.source();
+    state.is_busy = true;
+    var unlocked: core_.Unlocked = .begin();
+    const outcome = addSource(state, &source);
+    unlocked.end();
+    state.is_busy = false;
+    outcome catch |failure| return failAdding(failure);
+    return api.none();
+}
+
+fn addSource(state: *State, source: anytype) !void {
+    switch (state.learner) {
+        inline else => |*learner| while (try source.next()) |entry| {
+            var len: u32 = 0;
+            var ids_end: u32 = 0;
+            for (entry.bytes) |byte| {
+                const id = state.alphabet[byte];
+                if (id == no_id) continue;
+                len += 1;
+                ids_end = @max(ids_end, id + 1);
+            }
+            if (len < 2) continue;
+            const tokens = try addWord(state, learner, len, entry.count, ids_end);
+            var at: usize = 0;
+            for (entry.bytes) |byte| {
+                const id = state.alphabet[byte];
+                if (id == no_id) continue;
+                tokens[at] = @intCast(id);
+                at += 1;
+            }
+        },
+    }
+}
+
+inline fn addWord(
+    state: *State,
+    learner: anytype,
+    len: u32,
+    count: u64,
+    ids_end: u32,
+) error{ OutOfMemory, CountsTooLarge }![]@TypeOf(learner.*).Id {
+    const most = std.math.mul(u64, len, count) catch return error.CountsTooLarge;
+    state.pairs = std.math.add(u64, state.pairs, most) catch return error.CountsTooLarge;
+    if (state.pairs > std.math.maxInt(i64)) return error.CountsTooLarge;
+    const tokens = try learner.addWord(state.words % learner.shards.len, len, count, ids_end);
+    state.words += 1;
+    return tokens;
+}
+
+fn failAdding(failure: anytype) ?*Object {
+    return switch (@as(anyerror, failure)) {
+        error.CountsTooLarge => core_.fail(
+            api.valueError(),
+            "the counts of all pairs add up to 2^63 or more; use smaller weights",
+            .{},
+        ),
+        else => api.PyErr_NoMemory(),
+    };
+}
+
+/// add_ids(ids, lengths, counts): words of tokens that exist, end to end
+fn addIds(self: *Object, args: Args) ?*Object {
+    const numbers = core_.numbersFrom(u32, args[0]) orelse return null;
+    defer gpa.free(numbers);
+    const lengths = core_.numbersFrom(u32, args[1]) orelse return null;
+    defer gpa.free(lengths);
+    const amounts = core_.numbersFrom(u64, args[2]) orelse return null;
+    defer gpa.free(amounts);
+    const state = open(self) orelse return null;
+    var total: u64 = 0;
+    for (lengths) |length| total += length;
+    if (lengths.len != amounts.len or total != numbers.len) {
+        return core_.fail(api.valueError(), "lengths, counts and ids do not fit together", .{});
+    }
+    var start: usize = 0;
+    switch (state.learner) {
+        inline else => |*learner| for (lengths, amounts) |length, count| {
+            const word = numbers[start..][0..length];
+            start += length;
+            if (length < 2) continue;
+            const ids_end = std.mem.max(u32, word) +| 1;
+            if (ids_end > learner.options.ids_end) {
+                return core_.fail(api.valueError(), "{d} is no token's id", .{ids_end - 1});
+            }
+            const tokens = addWord(state, learner, length, count, ids_end) catch |failure|
+                return failAdding(failure);
+            for (tokens, word) |*token, id| token.* = @intCast(id);
+        },
+    }
+    return api.none();
+}
+
+/// What is asked while it runs: whether there is a signal, and the caller about its progress.
+const Asking = struct {
+    unlocked: core_.Unlocked,
+    state: *State,
+    progress: ?*Object,
+
+    fn ask(context: *anyopaque) bool {
+        const self: *Asking = @ptrCast(@alignCast(context));
+        api.PyEval_RestoreThread(self.unlocked.saved);
+        const stops = api.PyErr_CheckSignals() != 0 or !self.report();
+        self.unlocked.saved = api.PyEval_SaveThread();
+        return stops;
+    }
+
+    /// Calls progress(merges, count); false when an exception is set.
+    fn report(self: *Asking) bool {
+        const progress = self.progress orelse return true;
+        const done, const last = switch (self.state.learner) {
+            inline else => |*learner| .{ learner.doneNow(), learner.lastCount() },
+        };
+        const numbers = core_.pairOf(
+            api.PyLong_FromUnsignedLongLong(done),
+            api.PyLong_FromUnsignedLongLong(last),
+        ) orelse return false;
+        defer api.Py_DecRef(numbers);
+        const answer = api.PyObject_CallObject(progress, numbers) orelse return false;
+        api.Py_DecRef(answer);
+        return true;
+    }
+};
+
+/// run(progress): learns the merges; progress(merges, count) is called now and then
+fn run(self: *Object, args: Args) ?*Object {
+    const state = open(self) orelse return null;
+    state.is_busy = true;
+    state.has_run = true;
+    var asking: Asking = .{
+        .unlocked = .begin(),
+        .state = state,
+        .progress = if (api.isNone(args[0])) null else args[0],
+    };
+    const outcome = switch (state.learner) {
+        inline else => |*learner| blk: {
+            learner.poll = .{ .context = &asking, .function = Asking.ask };
+            break :blk learner.run();
+        },
+    };
+    asking.unlocked.end();
+    state.is_busy = false;
+    outcome catch |failure| return switch (failure) {
+        error.OutOfMemory => api.PyErr_NoMemory(),
+        error.Interrupted => null,
+    };
+    return api.none();
+}
+
+/// merges(start) → (lefts, rights, ids, counts) from merge `start` on, as Buffers of u32 and u64;
+/// while it runs, on the thread that it asks about its progress, those so far
+fn learned(self: *Object, args: Args) ?*Object {
+    const state = Instance.of(self);
+    const start: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
+    const buffer_type = counts_.stateOf(self.type).buffer_type.?;
+    const all = switch (state.learner) {
+        inline else => |*learner| learner.learned.items[0..learner.doneNow()],
+    };
+    const some = all[@min(start, all.len)..];
+    const tuple = api.PyTuple_New(4) orelse return null;
+    inline for (.{ "left", "right", "new", "count" }, 0..) |name, index| {
+        const Number = @FieldType(merges.Learned, name);
+        const column = gpa.alloc(Number, some.len) catch {
+            api.Py_DecRef(tuple);
+            return api.PyErr_NoMemory();
+        };
+        for (column, some) |*number, one| number.* = @field(one, name);
+        const kind = if (Number == u64) .u64 else .u32;
+        const made = buffer.create(buffer_type, kind, column) orelse {
+            api.Py_DecRef(tuple);
+            return null;
+        };
+        _ = api.PyTuple_SetItem(tuple, index, made);
+    }
+    return tuple;
+}
+
+/// certificate() → (floor, rescans, batches, scans, visits, bytes)
+fn certificate(self: *Object, _: Args) ?*Object {
+    const found, const bytes = switch (Instance.of(self).learner) {
+        inline else => |*learner| .{ learner.certificate, learner.bytes() },
+    };
+    const numbers = [_]u64{
+        found.floor, found.rescans, found.batches, found.scans, found.visits, bytes,
+    };
+    const tuple = api.PyTuple_New(numbers.len) orelse return null;
+    for (numbers, 0..) |number, index| {
+        const made = api.PyLong_FromUnsignedLongLong(number) orelse {
+            api.Py_DecRef(tuple);
+            return null;
+        };
+        _ = api.PyTuple_SetItem(tuple, @intCast(index), made);
+    }
+    return tuple;
+}
+
+const methods = [_]api.Method{
+    core_.method("add", 1, add),
+    core_.method("add_ids", 3, addIds),
+    core_.method("run", 1, run),
+    core_.method("merges", 1, learned),
+    core_.method("certificate", 0, certificate),
+    .{},
+};
+const slots = [_]api.TypeSlot{
+    .{ .slot = api.tp_new, .function = @ptrCast(&new) },
+    .{ .slot = api.tp_dealloc, .function = @ptrCast(&dealloc) },
+    .{ .slot = api.tp_methods, .function = @ptrCast(&methods) },
+    .{},
+};
+pub const spec: api.TypeSpec = .{
+    .name = "tokenmill._native.Learner",
+    .basicsize = @sizeOf(Instance),
+    .flags = api.TPFLAGS_DEFAULT | api.TPFLAGS_IMMUTABLETYPE,
+    .slots = &slots,
+};

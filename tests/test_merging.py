@@ -1,0 +1,198 @@
+"""The core learns the merges of the twin, whatever the threads, the memory and the ties."""
+
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+import training_cases
+import training_twin
+from conftest import SEED
+
+from tokenmill.merging import Merging
+from tokenmill.native import _native
+
+each_ties = pytest.mark.parametrize("ties", training_twin.TIES)
+
+
+def inventory(counts):
+    lengths = np.array([len(word) for word in counts], np.uint32)
+    return _native.Inventory(
+        b"".join(counts), lengths, np.array(list(counts.values()), dtype=np.uint64)
+    )
+
+
+def learn(
+    counts,
+    alphabet,
+    first_id,
+    merges_max,
+    ties,
+    min_frequency=0,
+    max_token_length=None,
+    taken=None,
+    **options,
+):
+    """What training_twin.learn returns."""
+    tokens = {id: bytes([byte]) for byte, id in alphabet.items()}
+    tokens |= {id: token for token, id in (taken or {}).items()}
+    merging = Merging(
+        tokens=tokens,
+        alphabet=alphabet,
+        first_id=first_id,
+        ids_end=first_id + merges_max,
+        ties=ties,
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        **options,
+    )
+    merging.add(inventory(counts))
+    merges, certificate = merging.run()
+    assert certificate.floor <= certificate.last_count or len(merges) == 0
+    columns = (merges.lefts, merges.rights, merges.counts)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@each_ties
+def test_merges_are_those_of_the_twin(ties):
+    for round, case in enumerate(training_cases.with_options(200)):
+        rng = random.Random(f"{SEED} {round}")
+        threads, memory = rng.choice([1, 2, 3]), rng.choice([0, 0, 1, 100_000])
+        counts = training_twin.count(case.documents, case.pattern)
+        alphabet = range(256) if case.all_bytes else ()
+        slow, fast = (
+            training_twin.train(
+                counts,
+                case.vocab_size,
+                ties,
+                case.specials,
+                case.min_frequency,
+                case.max_token_length,
+                alphabet,
+                learn=function,
+            )
+            for function in (
+                training_twin.learn_fast,
+                lambda *given, t=threads, m=memory: learn(*given, threads=t, memory=m),
+            )
+        )
+        assert slow == fast, f"round {round}, TOKENMILL_SEED={SEED}"
+
+
+@each_ties
+def test_merges_of_real_text_are_those_of_the_twin(ties):
+    counts = training_twin.count(training_cases.real().documents, training_cases.real().pattern)
+    alphabet = {byte: byte for byte in range(256)}
+    expected = training_twin.learn_fast(counts, alphabet, 256, 3000, ties)
+    for options in ({}, {"threads": 2}, {"threads": 2, "memory": 1}):
+        assert learn(counts, alphabet, 256, 3000, ties, **options) == expected
+
+
+def test_ids_beyond_two_bytes_are_learned_the_same():
+    counts = training_twin.count(training_cases.real().documents, r"\S+")
+    narrow = learn(counts, {byte: byte for byte in range(256)}, 256, 2000, "rustbpe")
+    shift = 70_000
+    wide = learn(counts, {byte: byte + shift for byte in range(256)}, shift + 256, 2000, "rustbpe")
+    assert [(left - shift, right - shift, count) for left, right, count in wide] == narrow
+
+
+def test_counts_beyond_32_bits_are_exact():
+    counts = {b"ab": 2**40, b"abc": 2**33 + 1, b"bc": 2**33, b"aaa": 2**61}
+    merges = learn(counts, {97: 0, 98: 1, 99: 2}, 3, 9, "rustbpe")
+    assert merges[:3] == [(0, 0, 2**62), (3, 0, 2**61), (0, 1, 2**40 + 2**33 + 1)]
+    assert merges == training_twin.learn(counts, {97: 0, 98: 1, 99: 2}, 3, 9, "rustbpe")
+
+
+def test_counts_that_cannot_be_added_are_refused():
+    with pytest.raises(ValueError, match="2\\^63"):
+        learn({b"abc": 2**62}, {97: 0, 98: 1, 99: 2}, 3, 9, "rustbpe")
+
+
+def test_words_of_ids_go_on_where_an_earlier_run_ended():
+    counts = training_twin.count(training_cases.real().documents, r"\S+")
+    alphabet = {byte: byte for byte in range(256)}
+    whole = learn(counts, alphabet, 256, 1500, "rustbpe")
+    tokens = {byte: bytes([byte]) for byte in range(256)}
+    words = [list(word) for word in counts]
+    for id, (left, right, _) in enumerate(whole[:700], 256):
+        tokens[id] = tokens[left] + tokens[right]
+        for word in words:
+            training_twin.reference.replace(word, left, right, id)
+    merging = Merging(
+        tokens=tokens,
+        alphabet=alphabet,
+        first_id=956,
+        made_from=256,
+        ids_end=1756,
+        ties="rustbpe",
+        threads=2,
+    )
+    merging.add_ids(
+        np.array([id for word in words for id in word], np.uint32),
+        np.array(list(map(len, words)), np.uint32),
+        np.array(list(counts.values()), np.uint64),
+    )
+    rest, _ = merging.run()
+    columns = (rest.lefts, rest.rights, rest.counts)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == whole[700:]
+
+
+def test_progress_is_told_and_may_look_at_the_merges_so_far():
+    counts = training_twin.count(training_cases.real().documents, r"\S+")
+    told = []
+    merging = Merging(
+        tokens={byte: bytes([byte]) for byte in range(256)},
+        alphabet={byte: byte for byte in range(256)},
+        first_id=256,
+        ids_end=3000,
+        ties="rustbpe",
+        memory=1,
+    )
+    merging.add(inventory(counts))
+    merges, _ = merging.run(lambda done, count: told.append((done, count, merging.merges())))
+    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
+    for done, count, so_far in told:
+        assert len(so_far) == done
+        assert so_far.ids.tolist() == merges.ids[:done].tolist()
+        assert done == 0 or so_far.counts[-1] == count
+
+
+def test_an_exception_of_progress_ends_the_run():
+    def stop(done, count):
+        raise KeyError("enough")
+
+    merging = Merging(
+        tokens={97: b"a", 98: b"b"},
+        alphabet={97: 97, 98: 98},
+        first_id=99,
+        ids_end=200,
+        ties="rustbpe",
+        threads=2,
+    )
+    merging.add(inventory({b"ab": 1}))
+    with pytest.raises(KeyError, match="enough"):
+        merging.run(stop)
+    with pytest.raises(RuntimeError, match="has run"):
+        merging.run()
+
+
+def test_ctrl_c_ends_a_run():
+    rng = np.random.default_rng(0)
+    words = {bytes(rng.integers(97, 123, 12, np.uint8)): 1 for _ in range(100_000)}
+    merging = Merging(
+        tokens={byte: bytes([byte]) for byte in range(256)},
+        alphabet={byte: byte for byte in range(256)},
+        first_id=256,
+        ids_end=1 << 20,
+        ties="rustbpe",
+        memory=1,
+        threads=2,
+    )
+    merging.add(inventory(words))
+    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        merging.run()
+    assert time.monotonic() - start < 10
