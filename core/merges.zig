@@ -176,7 +176,7 @@ pub fn Learner(comptime Token: type) type {
             ids_end: u32,
         ) Allocator.Error![]Token {
             self.words_ids_end = @max(self.words_ids_end, ids_end);
-            return self.shards[shard].words.add(self.gpa, len, count);
+            return self.shards[shard].words.add(len, count);
         }
 
         /// Learns the merges, which are then in `learned`.
@@ -505,6 +505,7 @@ test {
     _ = @import("merges/words.zig");
     _ = queue;
     _ = @import("merges/postings.zig");
+    _ = @import("merges/spill.zig");
     _ = pairs_;
     _ = shards_;
     _ = @import("merges/reference.zig");

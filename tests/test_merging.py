@@ -37,7 +37,7 @@ def learn(
     """What training_twin.learn returns."""
     tokens = {id: bytes([byte]) for byte, id in alphabet.items()}
     tokens |= {id: token for token, id in (taken or {}).items()}
-    merging = Merging(
+    with Merging(
         tokens=tokens,
         alphabet=alphabet,
         first_id=first_id,
@@ -46,9 +46,9 @@ def learn(
         min_frequency=min_frequency,
         max_token_length=max_token_length,
         **options,
-    )
-    merging.add(inventory(counts))
-    merges, certificate = merging.run()
+    ) as merging:
+        merging.add(inventory(counts))
+        merges, certificate = merging.run()
     assert certificate.floor <= certificate.last_count or len(merges) == 0
     columns = (merges.lefts, merges.rights, merges.counts)
     return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -81,11 +81,18 @@ def test_merges_are_those_of_the_twin(ties):
 
 
 @each_ties
-def test_merges_of_real_text_are_those_of_the_twin(ties):
+def test_merges_of_real_text_are_those_of_the_twin_in_every_tier(ties, tmp_path):
     counts = training_twin.count(training_cases.real().documents, training_cases.real().pattern)
     alphabet = {byte: byte for byte in range(256)}
     expected = training_twin.learn_fast(counts, alphabet, 256, 3000, ties)
-    for options in ({}, {"threads": 2}, {"threads": 2, "memory": 1}):
+    for options in (
+        {},
+        {"threads": 2},
+        {"threads": 2, "memory": 1},
+        {"threads": 2, "memory": 2 << 20},
+        {"threads": 2, "memory": 1, "spill": tmp_path},
+        {"threads": 2, "memory": 2 << 20, "spill": tmp_path},
+    ):
         assert learn(counts, alphabet, 256, 3000, ties, **options) == expected
 
 

@@ -6,6 +6,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const merges = @import("../merges.zig");
 const queue = @import("queue.zig");
+const spill = @import("spill.zig");
 
 const Word = struct { tokens: std.ArrayList(u32), count: u64 };
 const Found = struct { count: u64 = 0, order: u64 = 0 };
@@ -90,6 +91,7 @@ const Case = struct {
     words: [][]const u8,
     counts: []u64,
     special: []const u8,
+    spills: bool,
 
     fn of(arena: Allocator, random: std.Random) Allocator.Error!Case {
         const letters = random.intRangeAtMost(u8, 1, 5);
@@ -105,14 +107,16 @@ const Case = struct {
         }
         const special = try arena.alloc(u8, random.intRangeAtMost(usize, 2, 4));
         for (special) |*byte| byte.* = 'a' + random.uintLessThan(u8, letters);
+        const spills = random.uintLessThan(u8, 8) == 0;
         const merges_max = random.intRangeAtMost(u32, 0, 60);
         return .{
             .letters = letters,
             .words = words,
             .counts = counts,
             .special = special,
+            .spills = spills,
             .options = .{
-                .ties = random.enumValue(merges.Ties),
+                .ties = if (spills) .ids else random.enumValue(merges.Ties),
                 .first_id = @as(u32, letters) + 1,
                 .ids_end = @as(u32, letters) + 1 + merges_max,
                 .threads = random.intRangeAtMost(usize, 1, 4),
@@ -124,7 +128,7 @@ const Case = struct {
                 .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
                 .floor = random.enumValue(merges.Options.Floor),
                 // Lists from the start, never, or when there are fewer words.
-                .memory = switch (random.uintLessThan(u8, 4)) {
+                .memory = if (spills) 1 else switch (random.uintLessThan(u8, 4)) {
                     0 => 1,
                     1 => 30_000 + random.uintLessThan(usize, 30_000),
                     else => 0,
@@ -156,6 +160,9 @@ const Case = struct {
         const gpa = std.testing.allocator;
         var fast: merges.Learner(Token) = try .init(gpa, self.options);
         errdefer fast.deinit();
+        if (self.spills and spill.is_supported) for (fast.shards) |*shard| {
+            try shard.spillTo(try std.posix.memfd_create("words", 0));
+        };
         try fast.addToken(0, self.special);
         for (0..self.letters) |letter| {
             try fast.addToken(@intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
@@ -188,6 +195,9 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
             defer fast.deinit();
             errdefer std.debug.print("seed {}, round {}\n", .{ std.testing.random_seed, round });
             try std.testing.expectEqualSlices(merges.Learned, expected, fast.learned.items);
+            if (case.spills and spill.is_supported) for (fast.shards) |*shard| {
+                _ = std.os.linux.close(shard.spill.?.file);
+            };
             rescans += fast.certificate.rescans;
             const batches = fast.certificate.batches;
             scans += @intFromBool(fast.certificate.scans > 0 and fast.certificate.scans < batches);

@@ -11,6 +11,8 @@ const Pairs = pairs_.Pairs;
 const postings = @import("postings.zig");
 const queue = @import("queue.zig");
 const Texts = queue.Texts;
+const spill_ = @import("spill.zig");
+const Spill = spill_.Spill;
 const words_ = @import("words.zig");
 const Word = words_.Word;
 
@@ -49,7 +51,8 @@ pub fn Shard(comptime Token: type) type {
         const none = std.math.maxInt(u32);
 
         gpa: Allocator,
-        words: Words = .{},
+        words: Words,
+        spill: ?*Spill = null,
         memory: postings.Memory = .{},
         /// By owner and slot.
         lists: []std.ArrayList(postings.List),
@@ -75,6 +78,7 @@ pub fn Shard(comptime Token: type) type {
             @memset(around, .{});
             return .{
                 .gpa = gpa,
+                .words = .{ .gpa = gpa },
                 .lists = lists,
                 .lefts = around[0..ids_end],
                 .rights = around[ids_end..],
@@ -86,10 +90,20 @@ pub fn Shard(comptime Token: type) type {
             for (self.lists) |*some| some.deinit(self.gpa);
             self.gpa.free(self.lists);
             self.memory.deinit(self.gpa);
-            self.words.deinit(self.gpa);
+            self.words.deinit();
+            if (self.spill) |spill| self.gpa.destroy(spill);
             self.changes.deinit(self.gpa);
             self.gathered.deinit(self.gpa);
             self.gpa.free(self.lefts.ptr[0 .. 2 * self.lefts.len]);
+        }
+
+        /// Puts words, of which there are none yet, into a file.
+        pub fn spillTo(self: *Self, file: i32) Allocator.Error!void {
+            if (!spill_.is_supported) return;
+            const spill = try self.gpa.create(Spill);
+            spill.* = .{ .file = file };
+            self.spill = spill;
+            self.words = .{ .gpa = spill.allocator(), .is_spilled = true };
         }
 
         /// Gives up the words of all pairs.
@@ -101,7 +115,7 @@ pub fn Shard(comptime Token: type) type {
         }
 
         pub fn bytes(self: *const Self) usize {
-            return self.words.cells.capacity * 4 + self.memory.bytes;
+            return self.words.bytes() + self.memory.bytes;
         }
 
         // ── A batch of merges ────────────────────────────────────────────────────────────────
@@ -300,7 +314,10 @@ pub fn Shard(comptime Token: type) type {
             self.changes.clearRetainingCapacity();
             self.gathered.clearRetainingCapacity();
             var next = self.words.first();
+            var number: usize = 0;
             while (next) |word| : (next = self.words.after(word)) {
+                number += 1;
+                if (number % segment_words == 0) self.words.release();
                 const tokens = self.words.tokensOf(word);
                 const count = self.words.countOf(word);
                 if (tokens.len < 2) continue;
@@ -413,8 +430,9 @@ pub fn Shard(comptime Token: type) type {
                     list.clearRetainingCapacity();
                 }
                 self.gathered.clearRetainingCapacity();
+                self.words.release();
             }
-            self.words.cut(self.gpa, end, count);
+            self.words.cut(end, count);
         }
 
         /// What the lists of all words would take at most.

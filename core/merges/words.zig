@@ -6,6 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Spill = @import("spill.zig").Spill;
 
 /// A word's first cell.
 pub const Word = u32;
@@ -25,17 +26,29 @@ pub fn Words(comptime Token: type) type {
 
         cells: std.ArrayList(u32) = .empty,
         count: usize = 0,
+        /// Where the cells are.
+        gpa: Allocator,
+        is_spilled: bool = false,
 
-        pub fn deinit(self: *Self, gpa: Allocator) void {
-            self.cells.deinit(gpa);
+        pub fn deinit(self: *Self) void {
+            self.cells.deinit(self.gpa);
+        }
+
+        pub fn bytes(self: *const Self) usize {
+            return self.cells.capacity * @sizeOf(u32);
+        }
+
+        /// Gives up the memory of words that lie in a file.
+        pub fn release(self: *Self) void {
+            if (self.is_spilled) Spill.release(self.cells.allocatedSlice());
         }
 
         /// Adds a word of `len` tokens and returns where they go.
-        pub fn add(self: *Self, gpa: Allocator, len: u32, count: u64) error{OutOfMemory}![]Token {
+        pub fn add(self: *Self, len: u32, count: u64) Allocator.Error![]Token {
             const size = sizeOf(len);
             const start = self.cells.items.len;
             if (start + size + overread > std.math.maxInt(Word)) return error.OutOfMemory;
-            try self.cells.ensureUnusedCapacity(gpa, size + overread);
+            try self.cells.ensureUnusedCapacity(self.gpa, size + overread);
             self.cells.items.len += size;
             const cells = self.cells.items[start..];
             cells[0] = len;
@@ -74,13 +87,13 @@ pub fn Words(comptime Token: type) type {
         }
 
         /// Gives up everything from cell `end` on; `count` words are left.
-        pub fn cut(self: *Self, gpa: Allocator, end: Word, count: usize) void {
+        pub fn cut(self: *Self, end: Word, count: usize) void {
             self.cells.items.len = end;
             self.count = count;
             if (self.cells.capacity - end < self.cells.capacity / 4) return;
             // Where the allocator cannot make it smaller in place, it stays as large as it is.
             const memory = self.cells.allocatedSlice();
-            if (gpa.resize(memory, end + overread)) self.cells.capacity = end + overread;
+            if (self.gpa.resize(memory, end + overread)) self.cells.capacity = end + overread;
         }
 
         /// Cells of a word with `len` tokens.
@@ -122,10 +135,10 @@ test "words: tokens come back, and pairs are found where they are" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     inline for (.{ u16, u32 }) |Token| {
-        var words: Words(Token) = .{};
-        defer words.deinit(gpa);
+        var words: Words(Token) = .{ .gpa = gpa };
+        defer words.deinit();
         for (0..200) |index| {
-            const tokens = try words.add(gpa, random.intRangeAtMost(u32, 1, 60), index << 33);
+            const tokens = try words.add(random.intRangeAtMost(u32, 1, 60), index << 33);
             for (tokens) |*token| token.* = random.uintLessThan(Token, 4);
         }
         var next = words.first();

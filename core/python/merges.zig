@@ -154,6 +154,24 @@ fn open(object: *Object) ?*State {
     return null;
 }
 
+/// spill(files): puts the words that will be added into open files, one for each thread
+fn spill(self: *Object, args: Args) ?*Object {
+    const files = core_.numbersFrom(i32, args[0]) orelse return null;
+    defer gpa.free(files);
+    const state = open(self) orelse return null;
+    switch (state.learner) {
+        inline else => |*learner| {
+            if (state.words > 0 or files.len < learner.shards.len) {
+                return core_.fail(api.valueError(), "a file for each thread, before words", .{});
+            }
+            for (learner.shards, files[0..learner.shards.len]) |*shard, file| {
+                shard.spillTo(file) catch return api.PyErr_NoMemory();
+            }
+        },
+    }
+    return api.none();
+}
+
 /// add(inventory): words of bytes, by the alphabet
 fn add(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
@@ -356,6 +374,7 @@ fn certificate(self: *Object, _: Args) ?*Object {
 }
 
 const methods = [_]api.Method{
+    core_.method("spill", 1, spill),
     core_.method("add", 1, add),
     core_.method("add_ids", 3, addIds),
     core_.method("run", 1, run),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +63,9 @@ class Merging:
     `tokens` are all that exist before the first merge, by id; a merge that spells one of them gets
     its id. `alphabet` gives the token of each byte; a byte without one is left out of its words.
     New ids are `first_id` up to before `ids_end`. Tokens from `made_from` on come from merges of
-    an earlier run; `revives` says that merges may give tokens that words already have.
+    an earlier run; `revives` says that merges may give tokens that words already have. With
+    `memory`, lists of words are made when they fit; with `spill`, a folder, the words themselves
+    lie there in files that nobody sees.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Merging:
         memory: int = 0,
         made_from: int | None = None,
         revives: bool = False,
+        spill: Path | None = None,
     ) -> None:
         ids_of_bytes = np.full(256, _NONE, np.uint32)
         for byte, id in alphabet.items():
@@ -97,6 +102,18 @@ class Merging:
             memory,
             revives,
         )
+        self._files: list[IO[bytes]] = []
+        if spill is not None:
+            for _ in range(threads):
+                self._files.append(tempfile.TemporaryFile(dir=spill))  # noqa: SIM115
+            self._learner.spill(np.array([file.fileno() for file in self._files], np.int32))
+
+    def __enter__(self) -> Merging:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
 
     def add(self, inventory: _native.Inventory) -> None:
         """Adds pretokens by their bytes; for minbpe's ties, in order of first occurrence."""

@@ -1,0 +1,101 @@
+//! A file → memory that need not stay in memory: one mapping, which grows and shrinks.
+//!
+//! Its blocks on the disk are reserved before they are mapped: a full disk is an error here, and
+//! never a signal when the memory is written. Only on Linux; elsewhere nobody asks for it.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const Allocator = std.mem.Allocator;
+const Alignment = std.mem.Alignment;
+const linux = std.os.linux;
+
+pub const is_supported = builtin.os.tag == .linux;
+
+pub const Spill = struct {
+    /// An open file of the caller's that nobody else uses.
+    file: i32,
+
+    pub fn allocator(self: *Spill) Allocator {
+        return .{ .ptr = self, .vtable = &.{
+            .alloc = alloc,
+            .resize = resize,
+            .remap = remap,
+            .free = free,
+        } };
+    }
+
+    fn of(context: *anyopaque) *Spill {
+        return @ptrCast(@alignCast(context));
+    }
+
+    fn alloc(context: *anyopaque, len: usize, _: Alignment, _: usize) ?[*]u8 {
+        const self = of(context);
+        if (!self.reserve(len)) return null;
+        const memory = std.posix.mmap(
+            null,
+            len,
+            .{ .READ = true, .WRITE = true },
+            .{ .TYPE = .SHARED },
+            self.file,
+            0,
+        ) catch return null;
+        return memory.ptr;
+    }
+
+    fn reserve(self: *Spill, len: usize) bool {
+        return linux.errno(linux.fallocate(self.file, 0, 0, @intCast(len))) == .SUCCESS;
+    }
+
+    fn resize(context: *anyopaque, memory: []u8, _: Alignment, new_len: usize, _: usize) bool {
+        if (new_len > memory.len) return false;
+        const rc = linux.mremap(memory.ptr, memory.len, new_len, .{}, null);
+        if (linux.errno(rc) != .SUCCESS) return false;
+        _ = linux.ftruncate(of(context).file, @intCast(new_len));
+        return true;
+    }
+
+    fn remap(
+        context: *anyopaque,
+        memory: []u8,
+        alignment: Alignment,
+        new_len: usize,
+        address: usize,
+    ) ?[*]u8 {
+        if (new_len <= memory.len) {
+            return if (resize(context, memory, alignment, new_len, address)) memory.ptr else null;
+        }
+        if (!of(context).reserve(new_len)) return null;
+        const rc = linux.mremap(memory.ptr, memory.len, new_len, .{ .MAYMOVE = true }, null);
+        return if (linux.errno(rc) == .SUCCESS) @ptrFromInt(rc) else null;
+    }
+
+    fn free(_: *anyopaque, memory: []u8, _: Alignment, _: usize) void {
+        _ = linux.munmap(memory.ptr, memory.len);
+    }
+
+    /// Gives up the pages of a mapping: what was written is in the file, and comes from there.
+    pub fn release(memory: []u32) void {
+        if (memory.len == 0) return;
+        const bytes = std.mem.sliceAsBytes(memory);
+        _ = linux.madvise(bytes.ptr, bytes.len, linux.MADV.DONTNEED);
+    }
+};
+
+test "spill: what is written stays, through growing, shrinking and release" {
+    if (!is_supported) return;
+    const file = try std.posix.memfd_create("spill", 0);
+    defer _ = linux.close(file);
+    var spill: Spill = .{ .file = file };
+    const gpa = spill.allocator();
+    var list: std.ArrayList(u32) = .empty;
+    defer list.deinit(gpa);
+    for (0..100_000) |number| {
+        try list.append(gpa, @intCast(number));
+        if (number % 10_000 == 0) Spill.release(list.allocatedSlice());
+    }
+    try std.testing.expect(gpa.resize(list.allocatedSlice(), 60_000));
+    list.capacity = 60_000;
+    list.items.len = 50_000;
+    Spill.release(list.allocatedSlice());
+    for (list.items, 0..) |item, number| try std.testing.expectEqual(number, item);
+}
