@@ -182,6 +182,13 @@ fn useUnitsAfter(_: *Object, args: Args) ?*Object {
     return api.none();
 }
 
+/// use_job_bytes(bytes): for tests and measurements; results are the same whatever a job is
+fn useJobBytes(_: *Object, args: Args) ?*Object {
+    const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
+    ids.batch.job_bytes_max.store(bytes, .monotonic);
+    return api.none();
+}
+
 /// cache_limit() → how many bytes the caches of all tokenizers may take
 fn cacheLimit(_: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
@@ -249,6 +256,7 @@ const methods = [_]api.Method{
     core.method("simd_levels", 0, simdLevels),
     core.method("use_simd", 1, useSimd),
     core.method("use_units_after", 1, useUnitsAfter),
+    core.method("use_job_bytes", 1, useJobBytes),
     .{},
 };
 var slots: [3]api.ModuleSlot = @splat(.{});

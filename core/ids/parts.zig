@@ -1,10 +1,10 @@
 //! A long document → parts for several threads, and their ids joined to those of the whole.
 //!
 //! A part starts at a place that is probably the start of a pretoken, but nobody knows before all
-//! text to its left is scanned. So each part is encoded from its start on, remembers where its
-//! first pretokens started, and goes on behind its limit to the end of its last pretoken. If that
-//! is a start of the next part too, everything from there on is the same, since what follows a
-//! start depends only on the text from there on. If not, the gap is encoded until they meet.
+//! text to its left is scanned. So each part is encoded from its start on, and goes on behind its
+//! limit to the end of its last pretoken. If that is where the next part starts, everything from
+//! there on is the same, since what follows a start depends only on the text from there on. If not,
+//! the gap is encoded until the two have a start in common.
 //!
 //! A run without an end in sight is left at the limit itself where no token covers the seam there.
 
@@ -13,7 +13,7 @@ const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 
-/// Starts that a part remembers: two scans of the same text meet after a few.
+/// Starts that are compared: two scans of the same text meet after a few.
 const trace_len = 64;
 
 pub const Part = struct {
@@ -23,16 +23,11 @@ pub const Part = struct {
     limit: usize,
     /// Where the last pretoken ends.
     end: usize = 0,
-    /// The first starts, and how many ids come before each.
-    starts: [trace_len]usize = undefined,
-    before: [trace_len]usize = undefined,
-    traced: usize = 0,
-
-    /// How many ids come before a start, if it is one that the part remembers.
-    fn idsBefore(self: *const Part, start: usize) ?usize {
-        const index = std.mem.indexOfScalar(usize, self.starts[0..self.traced], start);
-        return if (index) |found| self.before[found] else null;
-    }
+    /// How much of the document was looked at.
+    text_len: usize = 0,
+    /// It met a byte that no token covers. That may be so only because it starts inside of a
+    /// pretoken, so it has no ids, and who joins it finds out.
+    has_failed: bool = false,
 
     /// Encodes the part; `sink` is a `List` or a `Count` and empty.
     pub fn encode(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!void {
@@ -40,44 +35,74 @@ pub const Part = struct {
         // part before it.
         const is_program = encoder.tokenizer.scheme == .program;
         const far = if (is_program) self.document.len else self.limit + margin;
-        const near = @min(far, self.document.len);
-        if (try self.encodeIn(encoder, self.document[0..near], sink)) return;
-        sink.reset();
-        const done = try self.encodeIn(encoder, self.document, sink);
-        std.debug.assert(done);
+        for ([_]usize{ @min(far, self.document.len), self.document.len }) |text_len| {
+            self.text_len = text_len;
+            const is_whole = text_len == self.document.len;
+            const done = self.encodeIn(encoder, sink) catch |failure| blk: {
+                if (failure != error.MissingByte) return failure;
+                if (is_whole and self.from == 0) return failure;
+                self.has_failed = is_whole;
+                self.end = self.limit;
+                break :blk is_whole;
+            };
+            if (self.has_failed or !done) sink.reset();
+            if (done) return;
+        }
     }
 
-    /// The same with `text`, the document or its beginning; false when what lies behind that would
-    /// make a difference.
-    fn encodeIn(
-        self: *Part,
-        encoder: *ids.Encoder,
-        text: []const u8,
-        sink: anytype,
-    ) ids.Error!bool {
+    /// The same with as much of the document as `text_len` says; false when what lies behind that
+    /// would make a difference.
+    fn encodeIn(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!bool {
+        const text = self.document[0..self.text_len];
+        self.end = self.from;
+        if (self.from > 0 and try self.isInsideRun(encoder)) return true;
+        self.end = try encodeFrom(encoder, text, self.from, self.limit, sink);
+        if (text.len == self.document.len or self.end == self.limit) return true;
+        return pretokens.reachOf(&encoder.tokenizer.scheme, text, self.end, null) <= text.len;
+    }
+
+    /// Whether it is in a run that it neither begins nor ends, and that cannot be left at its
+    /// limit: that belongs to the part that begins it.
+    fn isInsideRun(self: *const Part, encoder: *ids.Encoder) ids.Error!bool {
+        const text = self.document[0..self.text_len];
         var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
         defer pieces.deinit();
         pieces.index = self.from;
-        self.end = self.from;
-        self.traced = 0;
-        while (self.traced < trace_len and self.end < self.limit) {
-            const span = try pieces.next() orelse {
-                self.end = text.len;
-                break;
-            };
-            // A run that this part neither begins nor ends belongs to the one that begins it.
-            if (self.from > 0 and self.traced == 0 and span.end > self.limit and
-                !try canLeaveAt(encoder, text, span, self.limit)) return true;
-            self.starts[self.traced] = span.start;
-            self.before[self.traced] = sink.total();
-            self.traced += 1;
-            self.end = try encodeSpan(encoder, text, span, self.limit, sink);
+        const span = try pieces.next() orelse return false;
+        return span.end > self.limit and !try canLeaveAt(encoder, text, span, self.limit);
+    }
+};
+
+/// The first starts of a part, and how many ids come before each.
+const Trace = struct {
+    starts: [trace_len]usize,
+    before: [trace_len]usize,
+    len: usize,
+
+    /// Found once more, as few parts need it.
+    fn init(self: *Trace, encoder: *ids.Encoder, part: *const Part) ids.Error!void {
+        self.len = 0;
+        if (part.has_failed) return;
+        const text = part.document[0..part.text_len];
+        var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
+        defer pieces.deinit();
+        pieces.index = part.from;
+        var counted: ids.Count = .{};
+        while (self.len < trace_len and pieces.index < part.end) {
+            const span = try pieces.next() orelse break;
+            if (span.start >= part.end) break;
+            self.starts[self.len] = span.start;
+            self.before[self.len] = counted.count;
+            self.len += 1;
+            if (span.end >= part.end) break;
+            try encoder.encodePretoken(text[span.start..span.end], &counted);
         }
-        if (self.end < self.limit) {
-            self.end = try encodeFrom(encoder, text, self.end, self.limit, sink);
-        }
-        if (text.len == self.document.len or self.end == self.limit) return true;
-        return pretokens.reachOf(&encoder.tokenizer.scheme, text, self.end, null) <= text.len;
+    }
+
+    /// How many ids come before a start, if it is one of them.
+    fn idsBefore(self: *const Trace, start: usize) ?usize {
+        const index = std.mem.indexOfScalar(usize, self.starts[0..self.len], start);
+        return if (index) |found| self.before[found] else null;
     }
 };
 
@@ -118,7 +143,7 @@ fn encodeFrom(
             const span: pretokens.Span = .{ .start = batch.start, .end = end };
             end = try encodeSpan(encoder, document, span, limit, sink);
         } else {
-            const taken = before(batch, limit);
+            const taken = if (end > limit) before(batch, limit) else batch;
             end = batch.start + taken.len;
             try encoder.encodeBatch(taken, sink);
         }
@@ -182,18 +207,21 @@ pub fn startNear(encoder: *ids.Encoder, document: []const u8, nominal: usize) id
 pub const Joint = struct { end: usize, skipped: usize };
 
 /// Joins a part to the encoding that ends at `end`; ids that are missing between them go to
-/// `bridge`, a sink like that of the part, which has `total` ids.
+/// `bridge`, a sink like that of the part, which has `total` ids. Null when that takes long, and it
+/// may not.
 pub fn join(
     encoder: *ids.Encoder,
     part: *const Part,
     end: usize,
     total: usize,
     bridge: anytype,
-) ids.Error!Joint {
-    var joint = try meet(encoder, part, end, total, bridge);
+    may_take_long: bool,
+) ids.Error!?Joint {
+    var joint = try meet(encoder, part, end, total, bridge, may_take_long) orelse return null;
     const document = part.document;
     // The last part may have left a run to the one that begins it.
     if (part.limit == document.len and joint.end < document.len) {
+        if (!may_take_long) return null;
         joint.end = try encodeFrom(encoder, document, joint.end, document.len, bridge);
     }
     return joint;
@@ -205,21 +233,29 @@ fn meet(
     end: usize,
     total: usize,
     bridge: anytype,
-) ids.Error!Joint {
+    may_take_long: bool,
+) ids.Error!?Joint {
+    if (end == part.from and !part.has_failed) return .{ .end = part.end, .skipped = 0 };
+    if (end >= part.end) return .{ .end = end, .skipped = total };
+    var trace: Trace = undefined;
+    try trace.init(encoder, part);
     var pieces: pretokens.Pretokens =
         .init(encoder.gpa, &encoder.tokenizer.scheme, part.document);
     defer pieces.deinit();
     pieces.index = end;
-    for (0..2 * trace_len) |_| {
-        // At most once for each start that is remembered, or twice where scans differ.
-        if (part.idsBefore(pieces.index)) |skipped| return .{ .end = part.end, .skipped = skipped };
-        if (pieces.index >= part.end) return .{ .end = pieces.index, .skipped = total };
+    // At most once for each start that is compared, or twice where scans differ.
+    if (!part.has_failed) for (0..2 * trace_len) |_| {
+        const at = pieces.index;
+        if (trace.idsBefore(at)) |skipped| return .{ .end = part.end, .skipped = skipped };
+        if (at >= part.end) return .{ .end = at, .skipped = total };
         const span = try pieces.next() orelse
             return .{ .end = part.document.len, .skipped = total };
-        if (part.idsBefore(span.start)) |skipped| return .{ .end = part.end, .skipped = skipped };
+        const start = span.start;
+        if (trace.idsBefore(start)) |skipped| return .{ .end = part.end, .skipped = skipped };
         try encoder.encodePretoken(part.document[span.start..span.end], bridge);
-    }
+    };
     // They do not meet: the part is encoded again, from where it really starts.
+    if (!may_take_long) return null;
     const again = try encodeFrom(encoder, part.document, pieces.index, part.end, bridge);
     return .{ .end = again, .skipped = total };
 }

@@ -84,9 +84,7 @@ fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Obj
     }
     var sink: ids.List = .{ .gpa = gpa };
     defer sink.ids.deinit(gpa);
-    // About what most texts need; memory that is not touched costs nothing, moving it does.
-    sink.ids.ensureTotalCapacity(gpa, text.len / 3 + 16) catch {};
-    ids.pages.adviseHuge(sink.ids.allocatedSlice());
+    ids.batch.reserve(&sink, text.len);
     if (!core_.encodeInto(core, text, allowed, &sink)) return null;
     return sink.ids.toOwnedSlice(gpa) catch {
         _ = api.PyErr_NoMemory();

@@ -1,0 +1,167 @@
+//! Texts → jobs, each of which one thread does alone.
+//!
+//! Neighbouring texts form jobs of about equal bytes; a long text is several jobs, cut at specials
+//! where it has them and else into parts (parts.zig).
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const parts = @import("parts.zig");
+
+/// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.
+const job_bytes_min = 64 * 1024;
+/// More jobs than threads, so that one slow job does not keep the others waiting at the end.
+const jobs_per_thread = 8;
+/// Where parts meet, a few pretokens may be encoded twice.
+const part_bytes_min = 256 * 1024;
+/// About so many bytes are a job at most: its ids then go out from a near cache.
+pub var job_bytes_max: std.atomic.Value(usize) = .init(512 * 1024);
+
+pub const Work = union(enum) {
+    /// All texts up to this one.
+    texts_end: usize,
+    /// A piece of a text, from one special to another.
+    piece: []const u8,
+    part: parts.Part,
+};
+
+pub const Job = struct {
+    /// The first text, or the only one.
+    text: usize,
+    work: Work,
+    list: ids.List,
+    count: ids.Count = .{},
+    /// Of a part: ids that go before the list, and how many of the list do not count.
+    bridge: ids.List,
+    skipped: usize = 0,
+    /// Whether it was joined to the part before it.
+    is_joined: bool = false,
+    /// Where its ids go.
+    start: usize = 0,
+    failure: ?ids.Error = null,
+    missing_byte: u8 = 0,
+    /// The thread that works on it has ended with it.
+    is_done: std.atomic.Value(bool) = .init(false),
+
+    /// How much text it has.
+    pub fn textBytes(self: *const Job, texts: []const []const u8) usize {
+        return switch (self.work) {
+            .texts_end => |end| bytesOf(texts[self.text..end]),
+            .piece => |piece| piece.len,
+            .part => |part| part.limit - part.from,
+        };
+    }
+
+    /// How many ids it adds to the result; `total` is what it has itself.
+    pub fn added(self: *const Job, total: usize) usize {
+        return self.bridge.total() + total - self.skipped;
+    }
+};
+
+pub fn bytesOf(texts: []const []const u8) usize {
+    var bytes: usize = 0;
+    for (texts) |text| bytes += text.len;
+    return bytes;
+}
+
+pub const Jobs = struct {
+    gpa: Allocator,
+    list: std.ArrayList(Job) = .empty,
+
+    pub fn deinit(self: *Jobs) void {
+        for (self.list.items) |*job| {
+            job.list.ids.deinit(job.list.gpa);
+            job.bridge.ids.deinit(job.bridge.gpa);
+        }
+        self.list.deinit(self.gpa);
+    }
+
+    /// Plans the jobs for texts; `encoder` is only asked where a text can be cut.
+    pub fn plan(
+        self: *Jobs,
+        encoder: *ids.Encoder,
+        texts: []const []const u8,
+        allowed: ?[]const u8,
+        threads: usize,
+    ) ids.Error!void {
+        if (threads == 1 and texts.len > 0) return self.add(0, .{ .texts_end = texts.len });
+        const share = bytesOf(texts) / (threads * jobs_per_thread);
+        const most = @max(1, job_bytes_max.load(.monotonic));
+        const job_bytes = @min(@max(job_bytes_min, share), most);
+        const part_bytes = @min(@max(part_bytes_min, share), most);
+        var start: usize = 0;
+        var bytes: usize = 0;
+        for (texts, 0..) |text, index| {
+            if (text.len >= 2 * part_bytes) {
+                if (start < index) try self.add(start, .{ .texts_end = index });
+                try self.planLong(index, encoder, text, allowed, part_bytes);
+            } else {
+                bytes += text.len;
+                if (bytes < job_bytes and index + 1 < texts.len) continue;
+                try self.add(start, .{ .texts_end = index + 1 });
+            }
+            start = index + 1;
+            bytes = 0;
+        }
+    }
+
+    fn add(self: *Jobs, text: usize, work: Work) Allocator.Error!void {
+        try self.list.append(self.gpa, .{
+            .text = text,
+            .work = work,
+            // Lists of jobs go back to the system when the last of them is copied.
+            .list = .{ .gpa = std.heap.page_allocator },
+            .bridge = .{ .gpa = self.gpa },
+        });
+    }
+
+    /// The jobs of one long text: documents between specials, of which the long ones are cut.
+    fn planLong(
+        self: *Jobs,
+        index: usize,
+        encoder: *ids.Encoder,
+        text: []const u8,
+        allowed: ?[]const u8,
+        part_bytes: usize,
+    ) ids.Error!void {
+        var planned: usize = 0;
+        var start: usize = 0;
+        while (true) {
+            const found = if (allowed) |which|
+                encoder.tokenizer.specials.find(text, start, which)
+            else
+                null;
+            const end = if (found) |special| special.start else text.len;
+            if (end - start >= 2 * part_bytes) {
+                if (planned < start) try self.add(index, .{ .piece = text[planned..start] });
+                try self.planParts(index, encoder, text[start..end], part_bytes);
+                planned = end;
+            } else if (end - planned >= part_bytes or found == null) {
+                try self.add(index, .{ .piece = text[planned..end] });
+                planned = end;
+            }
+            start = if (found) |special| special.end else return;
+        }
+    }
+
+    fn planParts(
+        self: *Jobs,
+        index: usize,
+        encoder: *ids.Encoder,
+        document: []const u8,
+        part_bytes: usize,
+    ) ids.Error!void {
+        var from: usize = 0;
+        while (from < document.len) {
+            const rest = document.len - from;
+            const limit = if (rest < part_bytes + part_bytes / 2)
+                document.len
+            else
+                try parts.startNear(encoder, document, from + part_bytes);
+            try self.add(index, .{
+                .part = .{ .document = document, .from = from, .limit = limit },
+            });
+            from = limit;
+        }
+    }
+};
