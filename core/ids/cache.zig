@@ -39,8 +39,9 @@ pub const Cache = struct {
     bytes: usize,
     lines: []align(pages.page_size) Line,
     shift: u6,
-    /// Slots of the lines that are taken.
+    /// Slots of the lines that are taken, and entries that were lost because there was none.
     taken: usize = 0,
+    lost: usize = 0,
     /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
     /// key of an empty line: it would have to start with 0xFF.
     secret: Key,
@@ -91,6 +92,53 @@ pub const Cache = struct {
         self.records.deinit();
         pages.unmap(self.seen);
         pages.unmap(@as([*]Cache, @ptrCast(self))[0..1]);
+    }
+
+    /// Whether more memory would have been of use: so much was lost that moving to a larger cache
+    /// takes less time than learning it again took.
+    pub fn isTight(self: *const Cache) bool {
+        return self.lost > self.lines.len / 8 or self.records.lapsLost() > 0;
+    }
+
+    /// Puts what fits into a cache that is empty and of the same tokenizer; this one is then only
+    /// good for `destroy`. Both are walked in the order of their lines, and what was read is given
+    /// back to the system, so that there is never more than what the larger one may take.
+    pub fn moveTo(self: *Cache, other: *Cache) void {
+        std.debug.assert(equal(self.secret, other.secret));
+        // So many lines become one. What is in front came first, and comes more often.
+        const group_len = @max(1, self.lines.len / other.lines.len);
+        const step = @min(self.lines.len, (2 << 20) / @sizeOf(Line));
+        var start: usize = 0;
+        while (start < self.lines.len) : (start += group_len) {
+            const group = self.lines[start..][0..group_len];
+            for (group) |*line| other.adopt(self, line, line.front, line.front_value);
+            for (group) |*line| other.adopt(self, line, line.back, line.back_value);
+            const end = start + group_len;
+            if (end % step == 0 and end >= step) pages.forget(self.lines[end - step .. end]);
+        }
+    }
+
+    /// Makes an empty cache equal to another one of its size.
+    pub fn copyFrom(self: *Cache, other: *const Cache) void {
+        @memcpy(self.lines, other.lines);
+        @memcpy(self.seen, other.seen);
+        self.records.copyFrom(&other.records);
+        self.taken = other.taken;
+    }
+
+    /// Takes over an entry of another cache if its own line has room: a table that begins with all
+    /// it can hold would have its words in their other lines.
+    fn adopt(self: *Cache, from: *const Cache, line: *const Line, key: Key, value: Value) void {
+        if (value[3] == 0) return;
+        if (self.lines.len < from.lines.len and from.lineOf(key) != line) return;
+        var own = value;
+        if (value[3] == recorded) {
+            const record = placeIn(value);
+            if (!from.records.holds(record) or !self.records.hasRoomFor(record)) return;
+            const bytes, const ids = .{ from.records.bytesOf(record), from.records.idsOf(record) };
+            own[0..3].* = @bitCast(self.records.write(bytes, ids) orelse return);
+        }
+        _ = self.putIn(self.lineOf(key), key, own);
     }
 
     /// What is laid over 16 bytes of text by the length of the pretoken.
@@ -246,6 +294,7 @@ pub const Cache = struct {
             std.mem.swap(Key, &line.back, &key);
             std.mem.swap(Value, &line.back_value, &value);
         }
+        self.lost += 1;
     }
 
     /// Puts an entry into a free slot of a line; false if it has none.
@@ -315,6 +364,45 @@ test "cache: far too many words are found or forgotten, never mixed up" {
     };
     try std.testing.expect(hits > 0);
     try std.testing.expect(cache.records.isFull());
+}
+
+test "cache: what moves to another cache is what was there" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const seed = random.int(u64);
+    const cache = try Cache.create(1 << 22, seed);
+    var words: [20_000]Word = undefined;
+    for (&words, 0..) |*word, number| {
+        word.* = .of(random, @intCast(number));
+        cache.insert(word.keyIn(cache), word.piece(), word.ids());
+    }
+    const same = try Cache.create(cache.bytes, seed);
+    defer same.destroy();
+    same.copyFrom(cache);
+    const large = try Cache.create(cache.bytes * 4, seed);
+    defer large.destroy();
+    cache.moveTo(large);
+    cache.destroy();
+    const small = try Cache.create(1 << 20, seed);
+    defer small.destroy();
+    var found = [3]usize{ 0, 0, 0 };
+    for (0..2) |round| {
+        for (&words) |*word| for ([_]*Cache{ same, large, small }, &found) |any, *number| {
+            const ids = any.find(word.keyIn(any), word.piece()) orelse continue;
+            try std.testing.expectEqualSlices(u32, word.ids(), ids);
+            number.* += 1;
+        };
+        if (round > 0) break;
+        try std.testing.expect(@min(found[0], found[1]) > words.len * 9 / 10);
+        try std.testing.expectEqual(0, found[2]);
+        found = .{ 0, 0, 0 };
+        const again = try Cache.create(large.bytes, seed);
+        defer again.destroy();
+        again.copyFrom(large);
+        again.moveTo(small);
+    }
+    // 16,384 slots, most of which are used.
+    try std.testing.expect(found[2] > 6_000);
 }
 
 /// A pretoken and ids for the tests: short or long, few ids or many.

@@ -78,14 +78,47 @@ pub const Caches = struct {
         for (&self.idle) |*place| {
             if (place.load(.monotonic) == null) continue;
             const cache = place.swap(null, .acquire) orelse continue;
-            if (cache.bytes <= share) return cache;
-            // From a time with fewer threads: it would leave nothing for the others.
-            destroy(cache);
+            if (cache.bytes > share) return self.divide(cache, share, threads) orelse continue;
+            if (cache.bytes > share / 2 or !cache.isTight()) return cache;
+            // From a time with more threads, and too small.
+            self.freeIdle();
+            return self.moved(cache, share) orelse cache;
         }
         return self.make(share) orelse {
             reclaim();
             return self.make(share);
         };
+    }
+
+    /// Makes a cache from a time with fewer threads into small ones, since it would leave nothing
+    /// for the others; each begins with what it knew. Returns one, the others are idle.
+    fn divide(self: *Caches, cache: *Cache, share: usize, threads: usize) ?*Cache {
+        self.freeIdle();
+        const small = self.moved(cache, share) orelse {
+            destroy(cache);
+            return null;
+        };
+        for (1..threads) |_| {
+            const other = self.make(share) orelse break;
+            if (other.bytes == small.bytes) other.copyFrom(small);
+            self.put(other);
+        }
+        return small;
+    }
+
+    /// A cache of at most `share` bytes with what fits of another one, which it replaces; null if
+    /// there is no memory for it.
+    fn moved(self: *Caches, cache: *Cache, share: usize) ?*Cache {
+        const before = cache.bytes;
+        // It counts as one already: while they are two, they take no more than the larger one.
+        _ = used.fetchSub(before, .monotonic);
+        const other = self.make(share) orelse {
+            _ = used.fetchAdd(before, .monotonic);
+            return null;
+        };
+        cache.moveTo(other);
+        cache.destroy();
+        return other;
     }
 
     pub fn put(self: *Caches, cache: *Cache) void {
@@ -166,6 +199,15 @@ test "caches: the bound holds, and idle caches are used again" {
     const small = one.take(threads).?;
     try std.testing.expectEqual(1 << 20, small.bytes);
     one.put(small);
+    // What is too small grows when one thread comes again.
+    const kept = one.take(1).?;
+    try std.testing.expectEqual(1 << 20, kept.bytes);
+    kept.lost = kept.lines.len;
+    one.put(kept);
+    const grown = one.take(1).?;
+    try std.testing.expectEqual(2 << 20, grown.bytes);
+    try std.testing.expect(used.load(.monotonic) <= getLimit());
+    one.put(grown);
     setLimit(0);
     try std.testing.expectEqual(0, used.load(.monotonic));
     try std.testing.expectEqual(null, one.take(threads));

@@ -36,6 +36,17 @@ pub const Records = struct {
         return self.lap_start != 0;
     }
 
+    /// How often all of them were written over.
+    pub fn lapsLost(self: *const Records) usize {
+        return @intCast((self.lap_start / self.words.len) -| 1);
+    }
+
+    /// Whether a record can be added without writing over another.
+    pub fn hasRoomFor(self: *const Records, place: Place) bool {
+        const size = wordsFor(place.bytes_len) + place.ids_len;
+        return !self.isFull() and self.written + size <= self.words.len;
+    }
+
     pub inline fn holds(self: *const Records, place: Place) bool {
         return self.written - place.start <= self.words.len;
     }
@@ -61,6 +72,14 @@ pub const Records = struct {
         const is_older = start < self.lap_start;
         const lap_start = self.lap_start - if (is_older) self.words.len else 0;
         return self.words.ptr + @as(usize, @intCast(start - lap_start));
+    }
+
+    /// Makes a ring equal to another one of its size.
+    pub fn copyFrom(self: *Records, other: *const Records) void {
+        const used = if (other.isFull()) other.words.len else @as(usize, @intCast(other.written));
+        @memcpy(self.words[0..used], other.words[0..used]);
+        self.written = other.written;
+        self.lap_start = other.lap_start;
     }
 
     /// Writes a record; null if it is too large to be worth it.
