@@ -19,9 +19,12 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Index = @import("merges/index.zig").Index;
+const Merge = @import("merges/search.zig").Merge;
 const pairs_ = @import("merges/pairs.zig");
 const pool = @import("pool.zig");
 const queue = @import("merges/queue.zig");
+const selection = @import("merges/selection.zig");
 const shards_ = @import("merges/shard.zig");
 
 pub const Ties = queue.Ties;
@@ -86,7 +89,7 @@ pub fn Learner(comptime Token: type) type {
         next_id: u32,
         /// One past the largest id in the words.
         words_ids_end: u32 = 0,
-        batch: std.ArrayList(shards_.Merge) = .empty,
+        batch: std.ArrayList(Merge) = .empty,
         learned: std.ArrayList(Learned) = .empty,
         floor: u64 = 0,
         /// Shrinks each time that the floor was too high.
@@ -98,7 +101,7 @@ pub fn Learner(comptime Token: type) type {
         /// By id: whether a merge gave the token.
         is_made: []bool,
         phase: enum { survey, enlist, merge, scan, done } = .survey,
-        indices: []shards_.Index = &.{},
+        indices: []Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?pool.Poll = null,
         visits_polled: u64 = 0,
@@ -181,7 +184,7 @@ pub fn Learner(comptime Token: type) type {
 
         /// Learns the merges, which are then in `learned`.
         pub fn run(self: *Self) Error!void {
-            self.indices = try self.gpa.alloc(shards_.Index, self.shards.len);
+            self.indices = try self.gpa.alloc(Index, self.shards.len);
             defer self.gpa.free(self.indices);
             @memset(self.indices, .{});
             defer self.dropIndices();
@@ -318,12 +321,12 @@ pub fn Learner(comptime Token: type) type {
             if (self.options.ties == .order and self.phase == .merge) {
                 try self.shards[0].keep(self.owners);
             }
-            try self.select();
+            try selection.select(self);
             if (self.phase == .scan) self.certificate.scans += 1;
             if (self.batch.items.len > 0) return;
             const is_short = self.next_id < self.options.ids_end;
             const forgot = self.certificate.floor > self.options.count_min;
-            if (is_short and forgot and self.bestCount() < self.certificate.floor) {
+            if (is_short and forgot and selection.bestCount(self) < self.certificate.floor) {
                 try self.begin();
             } else self.phase = .done;
         }
@@ -373,7 +376,7 @@ pub fn Learner(comptime Token: type) type {
             self.certificate.floor = @max(self.certificate.floor, self.floor);
         }
 
-        fn rulesOf(self: *const Self) shards_.Rules {
+        pub fn rulesOf(self: *const Self) shards_.Rules {
             return .{
                 .texts = &self.texts,
                 .len_end = self.options.len_end,
@@ -382,121 +385,8 @@ pub fn Learner(comptime Token: type) type {
             };
         }
 
-        fn orderOf(self: *const Self) queue.Order {
+        pub fn orderOf(self: *const Self) queue.Order {
             return .{ .ties = self.options.ties, .texts = &self.texts };
-        }
-
-        // ── Selection ────────────────────────────────────────────────────────────────────────
-
-        /// The next merges that one after the other would be done too, in their order.
-        fn select(self: *Self) Error!void {
-            self.batch.clearRetainingCapacity();
-            self.certificate.batches += 1;
-            const number: u32 = @truncate(self.certificate.batches);
-            const floor = @max(self.options.count_min, self.certificate.floor, 1);
-            const batch_max = if (self.options.revives) 1 else self.options.batch_max;
-            const order = self.orderOf();
-            while (self.next_id < self.options.ids_end and self.batch.items.len < batch_max) {
-                const owner = self.bestOwner() orelse return;
-                const best = self.owners[owner].queue.best().?;
-                if (best.count < floor) return;
-                const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
-                if (self.batch.items.len > 0) {
-                    if (left == right) return;
-                    if (self.right_in[left] == number or self.left_in[right] == number) return;
-                }
-                // Of pairs with the same count the order of a new one is not known.
-                const slot = self.owners[owner].find(best.pair).?;
-                self.owners[owner].queue.drop(order);
-                if (self.options.ties != .ids and self.batch.items.len > 0) {
-                    const next = if (self.bestOwner()) |other|
-                        self.owners[other].queue.best().?.count
-                    else
-                        0;
-                    if (next == best.count) {
-                        return self.owners[owner].queue.push(self.gpa, order, best);
-                    }
-                }
-                self.left_in[left] = number;
-                self.right_in[right] = number;
-                const is_new = try self.accept(owner, slot, best);
-                if (left == right or !is_new) return;
-            }
-        }
-
-        /// Makes a token of a pair; false if there was one with its bytes.
-        fn accept(self: *Self, owner: usize, slot: pairs_.Slot, best: queue.Entry) Error!bool {
-            const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
-            const both = self.texts.lens[left] + self.texts.lens[right];
-            try self.texts.bytes.ensureUnusedCapacity(self.gpa, both);
-            const start = self.texts.bytes.items.len;
-            self.texts.bytes.appendSliceAssumeCapacity(self.texts.of(left));
-            self.texts.bytes.appendSliceAssumeCapacity(self.texts.of(right));
-            const found = self.known.get(self.texts.bytes.items[start..]);
-            const new = found orelse self.next_id;
-            if (found == null) {
-                self.texts.starts[new] = @intCast(start);
-                self.texts.lens[new] = both;
-                self.next_id += 1;
-            } else self.texts.bytes.items.len = start;
-            self.is_made[new] = true;
-            try self.batch.append(self.gpa, .{
-                .left = left,
-                .right = right,
-                .new = new,
-                .count = best.count,
-                .owner = @intCast(owner),
-                .slot = slot,
-            });
-            try self.learned.append(self.gpa, .{
-                .left = left,
-                .right = right,
-                .new = new,
-                .count = best.count,
-            });
-            return found == null;
-        }
-
-        fn bestCount(self: *Self) u64 {
-            const owner = self.bestOwner() orelse return 0;
-            return self.owners[owner].queue.best().?.count;
-        }
-
-        /// The owner of the best pair, whose entry is up to date.
-        fn bestOwner(self: *Self) ?usize {
-            const order = self.orderOf();
-            var best: ?usize = null;
-            for (self.owners, 0..) |*owner, at| {
-                self.refresh(owner, at);
-                const entry = owner.queue.best() orelse continue;
-                if (best) |other| {
-                    if (!order.isBefore(entry, self.owners[other].queue.best().?)) continue;
-                }
-                best = at;
-            }
-            return best;
-        }
-
-        /// Makes the best entry of an owner one that holds.
-        fn refresh(self: *Self, owner: *pairs_.Pairs, at: usize) void {
-            const order = self.orderOf();
-            while (owner.queue.best()) |entry| {
-                const slot = owner.find(entry.pair) orelse {
-                    owner.queue.drop(order);
-                    continue;
-                };
-                var now = entry;
-                now.count = owner.records.items[slot].count;
-                if (now.count == 0) {
-                    owner.queue.drop(order);
-                    continue;
-                }
-                if (self.options.ties == .order and now.count == entry.count) {
-                    now.seen = self.shards[0].seenFirst(at, slot, entry.pair, self.rulesOf()).?;
-                }
-                if (now.count == entry.count and now.seen == entry.seen) return;
-                owner.queue.replace(order, now);
-            }
         }
     };
 }

@@ -5,12 +5,15 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Index = @import("index.zig").Index;
 const pairs_ = @import("pairs.zig");
 const Change = pairs_.Change;
 const Pairs = pairs_.Pairs;
 const postings = @import("postings.zig");
 const queue = @import("queue.zig");
+const Merge = @import("search.zig").Merge;
 const Texts = queue.Texts;
+const Search = @import("search.zig").Search;
 const spill_ = @import("spill.zig");
 const Spill = spill_.Spill;
 const words_ = @import("words.zig");
@@ -18,16 +21,6 @@ const Word = words_.Word;
 
 /// Words that are on their way from memory before they are visited.
 const ahead = 8;
-
-/// One merge of a batch.
-pub const Merge = struct {
-    left: u32,
-    right: u32,
-    new: u32,
-    count: u64,
-    owner: u32,
-    slot: pairs_.Slot,
-};
 
 /// What all shards must know.
 pub const Rules = struct {
@@ -441,81 +434,3 @@ pub fn Shard(comptime Token: type) type {
         }
     };
 }
-
-/// The pairs of a batch by their left token, and the words that hold them.
-const Search = struct {
-    /// By token: one past the merge with it on the left that was added last.
-    firsts: []u16,
-    /// By merge: the same for the one before.
-    others: []u16,
-    batch: []const Merge,
-    lists: []std.ArrayList(Word),
-
-    fn init(gpa: Allocator, batch: []const Merge, ids_end: usize) Allocator.Error!Search {
-        const firsts = try gpa.alloc(u16, ids_end + batch.len);
-        errdefer gpa.free(firsts);
-        @memset(firsts, 0);
-        const lists = try gpa.alloc(std.ArrayList(Word), batch.len);
-        @memset(lists, .empty);
-        const others = firsts[ids_end..];
-        for (batch, others, 1..) |one, *other, number| {
-            other.* = firsts[one.left];
-            firsts[one.left] = @intCast(number);
-        }
-        return .{ .firsts = firsts[0..ids_end], .others = others, .batch = batch, .lists = lists };
-    }
-
-    fn deinit(self: *Search, gpa: Allocator) void {
-        for (self.lists) |*list| list.deinit(gpa);
-        gpa.free(self.lists);
-        gpa.free(self.firsts.ptr[0 .. self.firsts.len + self.others.len]);
-    }
-
-    inline fn look(
-        self: *Search,
-        gpa: Allocator,
-        comptime Token: type,
-        tokens: []const Token,
-        word: Word,
-    ) Allocator.Error!void {
-        for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
-            var number = self.firsts[left];
-            while (number != 0) : (number = self.others[number - 1]) {
-                if (self.batch[number - 1].right != right) continue;
-                const list = &self.lists[number - 1];
-                if (list.items.len > 0 and list.getLast() == word) continue;
-                try list.append(gpa, word);
-            }
-        }
-    }
-};
-
-/// Pair → its change, for a survey: an array where few tokens exist.
-pub const Index = struct {
-    dense: []u32 = &.{},
-    dense_width: u32 = 0,
-    sparse: std.AutoHashMapUnmanaged(u64, u32) = .empty,
-
-    const dense_width_max = 512;
-    const none = std.math.maxInt(u32);
-
-    /// `ids_end` is above all ids in the words.
-    pub fn init(gpa: Allocator, ids_end: u32) Allocator.Error!Index {
-        if (ids_end > dense_width_max) return .{};
-        const dense = try gpa.alloc(u32, @as(usize, ids_end) * ids_end);
-        @memset(dense, none);
-        return .{ .dense = dense, .dense_width = ids_end };
-    }
-
-    pub fn deinit(self: *Index, gpa: Allocator) void {
-        gpa.free(self.dense);
-        self.sparse.deinit(gpa);
-    }
-
-    inline fn at(self: *Index, gpa: Allocator, left: u32, right: u32) Allocator.Error!*u32 {
-        if (self.dense.len > 0) return &self.dense[left * self.dense_width + right];
-        const found = try self.sparse.getOrPut(gpa, queue.pairOf(left, right));
-        if (!found.found_existing) found.value_ptr.* = none;
-        return found.value_ptr;
-    }
-};
