@@ -7,19 +7,24 @@ const Allocator = std.mem.Allocator;
 const alignment: std.mem.Alignment = .fromByteUnits(page_size);
 const pages = std.heap.page_allocator;
 pub const page_size = std.heap.page_size_min;
+const huge_page_size = 2 << 20;
+const huge_alignment: std.mem.Alignment = .fromByteUnits(huge_page_size);
 
 /// What the system maps is zero; an `alloc` of it would be filled with something else in safe
 /// builds.
 pub fn map(comptime T: type, count: usize) Allocator.Error![]align(page_size) T {
-    const bytes = pages.rawAlloc(count * @sizeOf(T), alignment, @returnAddress()) orelse
-        return error.OutOfMemory;
+    const len = count * @sizeOf(T);
+    // Where it is as long as a huge page it begins with one.
+    const at = if (len >= huge_page_size) huge_alignment else alignment;
+    const bytes = pages.rawAlloc(len, at, @returnAddress()) orelse return error.OutOfMemory;
     const items: [*]align(page_size) T = @ptrCast(@alignCast(bytes));
     return items[0..count];
 }
 
 pub fn unmap(memory: anytype) void {
     const bytes: []align(page_size) u8 = @alignCast(std.mem.sliceAsBytes(memory));
-    pages.rawFree(bytes, alignment, @returnAddress());
+    const at = if (bytes.len >= huge_page_size) huge_alignment else alignment;
+    pages.rawFree(bytes, at, @returnAddress());
 }
 
 /// Gives memory back to the system that nobody reads any more, where that is possible before all of
@@ -38,7 +43,7 @@ pub fn adviseHuge(memory: anytype) void {
     const bytes = std.mem.sliceAsBytes(memory);
     const start = std.mem.alignForward(usize, @intFromPtr(bytes.ptr), page_size);
     const end = std.mem.alignBackward(usize, @intFromPtr(bytes.ptr) + bytes.len, page_size);
-    if (end < start + (2 << 20)) return;
+    if (end < start + huge_page_size) return;
     const inside: [*]align(page_size) u8 = @ptrFromInt(start);
     std.posix.madvise(inside, end - start, std.posix.MADV.HUGEPAGE) catch {};
 }

@@ -6,6 +6,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const counts = @import("../counts.zig");
+const pages = @import("../pages.zig");
 
 pub const Inventory = struct {
     /// The pretokens, end to end.
@@ -18,7 +19,9 @@ pub const Inventory = struct {
         errdefer gpa.free(bytes);
         const lengths = try gpa.alloc(u32, entries);
         errdefer gpa.free(lengths);
-        return .{ .bytes = bytes, .lengths = lengths, .counts = try gpa.alloc(u64, entries) };
+        const numbers = try gpa.alloc(u64, entries);
+        inline for (.{ bytes, lengths, numbers }) |items| pages.adviseHuge(items);
+        return .{ .bytes = bytes, .lengths = lengths, .counts = numbers };
     }
 
     pub fn deinit(self: *Inventory, gpa: Allocator) void {

@@ -113,6 +113,8 @@ pub const Strings = struct {
     const entries_in_line_max = 3;
     const homes_large = 1 << 14;
     const piece_bytes = 2 << 20;
+    /// Lines whose bytes are fetched while those before them are read.
+    const lines_ahead = 8;
 
     pub fn init() Allocator.Error!Strings {
         return withHomes(homes_min);
@@ -251,6 +253,7 @@ pub const Strings = struct {
         const last: u64 = @intCast(((@as(u128, part + 1) << 64) / parts) - 1);
         return .{
             .lines = self.lines,
+            .arena = &self.arena,
             .first = first,
             .last = last,
             .line = placeOf(first, self.homes),
@@ -260,11 +263,21 @@ pub const Strings = struct {
 
     pub const Range = struct {
         lines: []Line,
+        arena: *const Arena,
         first: u64,
         last: u64,
         line: usize,
         line_last: usize,
         slot: usize = 0,
+
+        /// Fetches bytes that are wanted soon: in the order of the hashes they lie anywhere.
+        inline fn prepare(self: *const Range) void {
+            const line = self.line + lines_ahead;
+            if (line >= self.lines.len) return;
+            for (&self.lines[line].slots) |*slot| {
+                if (slot.entry != 0) @prefetch(self.arena.at(slot.place()), .{});
+            }
+        }
 
         pub inline fn next(self: *Range) ?*Slot {
             while (self.line < self.lines.len) {
@@ -274,6 +287,7 @@ pub const Strings = struct {
                     if (self.line >= self.line_last and self.slot < slots_max) return null;
                     self.line += 1;
                     self.slot = 0;
+                    self.prepare();
                     continue;
                 }
                 const slot = &line.slots[self.slot];

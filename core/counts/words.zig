@@ -140,10 +140,16 @@ pub const Words = struct {
 
     /// Counts a key in its home if it is there.
     pub inline fn hit(line: *Line, key: Key) ?*u32 {
-        inline for (0..slots_max) |slot| {
-            if (equal(line.keys[slot], key)) return &line.counts[slot];
+        // All three before the branch: which of them it is cannot be predicted.
+        const is_second = @intFromBool(equal(line.keys[1], key));
+        const is_third = @intFromBool(equal(line.keys[2], key));
+        const is_first = @intFromBool(equal(line.keys[0], key));
+        const slot: usize = @as(usize, is_second) + 2 * @as(usize, is_third);
+        if (is_first + slot == 0) {
+            @branchHint(.unlikely);
+            return null;
         }
-        return null;
+        return &line.counts[slot];
     }
 
     /// The count of a key that is in the table.
