@@ -13,7 +13,12 @@ const Specials = @import("specials.zig").Specials;
 const cuts = @import("counts/cuts.zig");
 const fold = @import("counts/fold.zig");
 const Tally = @import("counts/tally.zig").Tally;
+const merge = @import("counts/merge.zig");
+const sorted = @import("counts/sorted.zig");
+const Writer = @import("counts/writer.zig").Writer;
 pub const Inventory = @import("counts/inventory.zig").Inventory;
+pub const Reader = @import("counts/reader.zig").Reader;
+pub const mergeFiles = merge.mergeFiles;
 
 /// A pretoken and how often it occurs. A source of entries has `len`, how many there are,
 /// `bytes_total`, the bytes of all of them, and `next() Error!?Entry`, whose result is valid until
@@ -24,8 +29,43 @@ pub const Error = error{
     OutOfMemory,
     /// The poll said so.
     Interrupted,
-    /// A pretoken of 4 GB or more.
+    /// A pretoken of more than `bytes_max`.
     PretokenTooLong,
+    /// A count, or all of them together, is 2^64 or more.
+    CountTooLarge,
+    /// A file has something in it that cannot be; the report says what and where.
+    InvalidFile,
+    /// The system said no; the report says to what and why.
+    FileFailed,
+};
+
+/// Bytes of the longest pretoken that can be given away.
+pub const bytes_max = std.math.maxInt(i32);
+
+/// What went wrong with a file.
+pub const Report = struct {
+    path_bytes: [400]u8 = undefined,
+    path_len: usize = 0,
+    what: []const u8 = "",
+    offset: u64 = 0,
+    system: ?anyerror = null,
+
+    pub fn setPath(self: *Report, new: []const u8) void {
+        self.path_len = @min(new.len, self.path_bytes.len);
+        @memcpy(self.path_bytes[0..self.path_len], new[0..self.path_len]);
+    }
+    pub fn path(self: *const Report) []const u8 {
+        return self.path_bytes[0..self.path_len];
+    }
+    pub fn invalid(self: *Report, what: []const u8, offset: u64) Error {
+        self.what = what;
+        self.offset = offset;
+        return error.InvalidFile;
+    }
+    pub fn failed(self: *Report, failure: anyerror) Error {
+        self.system = failure;
+        return error.FileFailed;
+    }
 };
 
 /// A job is about this many bytes: a few milliseconds of counting.
@@ -146,6 +186,18 @@ pub const Counter = struct {
         return inventory;
     }
 
+    /// Writes all counts to a file; the counter is empty afterwards. What cannot be written stays.
+    pub fn spill(self: *Counter, path: []const u8, report: *Report, poll: ?pool.Poll) Error!void {
+        const tables: *sorted.SortedTables = try .init(self.gpa, self.tallies.items);
+        {
+            defer tables.deinit(self.gpa);
+            var entries = try tables.merged(self.gpa);
+            defer entries.deinit();
+            try writeFile(self.gpa, path, "{}", &entries, report, poll);
+        }
+        self.clear();
+    }
+
     const Jobs = std.ArrayList(Job);
 
     fn plan(self: *Counter, texts: []const []const u8, workers: usize) Error!Jobs {
@@ -191,17 +243,77 @@ pub const Counter = struct {
     }
 };
 
-/// The specials of some names, sorted and each once; ids do not matter here.
-fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Specials {
-    const sorted = try gpa.dupe([]const u8, names);
-    defer gpa.free(sorted);
-    std.mem.sort([]const u8, sorted, {}, isLess);
+/// Writes a sorted source of entries to a file.
+fn writeFile(
+    gpa: Allocator,
+    path: []const u8,
+    metadata: []const u8,
+    source: anytype,
+    report: *Report,
+    poll: ?pool.Poll,
+) Error!void {
+    var writer: Writer = try .create(gpa, path, metadata, report);
+    {
+        errdefer writer.abandon();
+        try merge.writeAll(&writer, source, poll);
+    }
+    try writer.finish();
+}
+
+/// Writes an inventory to a file; entries that are in it twice are added up.
+pub fn writeInventory(
+    gpa: Allocator,
+    inventory: *const Inventory,
+    path: []const u8,
+    metadata: []const u8,
+    report: *Report,
+    poll: ?pool.Poll,
+) Error!void {
+    var refs: sorted.SortedInventory = try .init(gpa, inventory);
+    defer refs.deinit(gpa);
+    var source = refs.sorted();
+    var entries: merge.Merge(@TypeOf(source)) = .{ .gpa = gpa };
+    defer entries.deinit();
+    try entries.add(&source, 1);
+    try writeFile(gpa, path, metadata, &entries, report, poll);
+}
+
+/// All entries of a file from where it stands.
+pub fn readInventory(gpa: Allocator, reader: *Reader) Error!Inventory {
+    // Grown as entries come: what a file says about itself is not to be trusted.
     var bytes: std.ArrayList(u8) = .empty;
     defer bytes.deinit(gpa);
     var lengths: std.ArrayList(u32) = .empty;
     defer lengths.deinit(gpa);
-    for (sorted, 0..) |name, index| {
-        if (name.len == 0 or (index > 0 and std.mem.eql(u8, name, sorted[index - 1]))) continue;
+    var numbers: std.ArrayList(u64) = .empty;
+    defer numbers.deinit(gpa);
+    while (try reader.next()) |entry| {
+        try bytes.appendSlice(gpa, entry.bytes);
+        try lengths.append(gpa, @intCast(entry.bytes.len));
+        try numbers.append(gpa, entry.count);
+    }
+    const bytes_owned = try bytes.toOwnedSlice(gpa);
+    errdefer gpa.free(bytes_owned);
+    const lengths_owned = try lengths.toOwnedSlice(gpa);
+    errdefer gpa.free(lengths_owned);
+    return .{
+        .bytes = bytes_owned,
+        .lengths = lengths_owned,
+        .counts = try numbers.toOwnedSlice(gpa),
+    };
+}
+
+/// The specials of some names, sorted and each once; ids do not matter here.
+fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Specials {
+    const in_order = try gpa.dupe([]const u8, names);
+    defer gpa.free(in_order);
+    std.mem.sort([]const u8, in_order, {}, isLess);
+    var bytes: std.ArrayList(u8) = .empty;
+    defer bytes.deinit(gpa);
+    var lengths: std.ArrayList(u32) = .empty;
+    defer lengths.deinit(gpa);
+    for (in_order, 0..) |name, index| {
+        if (name.len == 0 or (index > 0 and std.mem.eql(u8, name, in_order[index - 1]))) continue;
         try bytes.appendSlice(gpa, name);
         try lengths.append(gpa, @intCast(name.len));
     }
@@ -258,6 +370,7 @@ const Work = struct {
 
 test {
     _ = cuts;
+    _ = merge;
 }
 
 /// The slow twin: one pretoken after the other into a map.
@@ -344,5 +457,46 @@ test "counts: those of the slow twin, for any number of threads" {
         var inventory = try counter.take();
         defer inventory.deinit(gpa);
         try twin.expectEqual(&inventory, ordered);
+    }
+}
+
+test "counts: spilled and merged they are those of the slow twin" {
+    const gpa = std.testing.allocator;
+    const io = std.testing.io;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var folder = std.testing.tmpDir(.{});
+    defer folder.cleanup();
+    const root = try folder.dir.realPathFileAlloc(io, ".", gpa);
+    defer gpa.free(root);
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    const buffer = try gpa.alloc(u8, 40_000);
+    defer gpa.free(buffer);
+    for ([_]usize{ 1, 3, 300 }) |runs| {
+        var counter: Counter = try .init(gpa, .cl100k, &.{}, random.int(u64), false);
+        defer counter.deinit();
+        var twin: Twin = .{ .gpa = gpa };
+        defer twin.deinit();
+        const paths = try arena.allocator().alloc([]const u8, runs);
+        var report: Report = .{};
+        for (paths, 0..) |*path, number| {
+            const limit = 100 + random.uintLessThan(usize, buffer.len / runs);
+            const text = writeText(random, buffer[0..limit]);
+            const texts: [2][]const u8 = .{ text[0 .. text.len / 3], text[text.len / 3 ..] };
+            for (texts) |document| try twin.add(&.cl100k, document);
+            try counter.add(&texts, 2, null);
+            path.* = try std.fmt.allocPrint(arena.allocator(), "{s}/{d}.tmc", .{ root, number });
+            try counter.spill(path.*, &report, null);
+        }
+        const weights = try arena.allocator().alloc(f64, runs);
+        @memset(weights, 1);
+        const whole = try std.fmt.allocPrint(arena.allocator(), "{s}/whole.tmc", .{root});
+        try mergeFiles(gpa, paths, weights, whole, "{}", &report, null);
+        var reader: Reader = try .open(gpa, whole, &report);
+        defer reader.close();
+        var inventory = try readInventory(gpa, &reader);
+        defer inventory.deinit(gpa);
+        try twin.expectEqual(&inventory, false);
     }
 }

@@ -6,6 +6,7 @@ const arrow = @import("python/arrow.zig");
 const batches = @import("python/batches.zig");
 const buffer = @import("python/buffer.zig");
 const counts = @import("python/counts.zig");
+const counts_files = @import("python/counts_files.zig");
 const core = @import("python/core.zig");
 const ids = @import("ids.zig");
 const merges = @import("python/merges.zig");
@@ -175,6 +176,11 @@ fn join(module: *Object, args: Args) ?*Object {
     return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
 }
 
+/// merge_counts(paths, weights, output, metadata)
+fn mergeCounts(module: *Object, args: Args) ?*Object {
+    return counts_files.mergeCounts(stateOf(module), args);
+}
+
 /// use_units_after(bytes): for tests and measurements; results are the same wherever units begin
 fn useUnitsAfter(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
@@ -212,6 +218,7 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "counter_type", &counts.counter_spec },
         .{ "inventory_type", &counts.inventory_spec },
         .{ "learner_type", &merges.spec },
+        .{ "counts_file_type", &counts_files.file_spec },
     }) |entry| {
         const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
         @field(state, entry[0]) = @ptrCast(made);
@@ -225,6 +232,7 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "missing_byte_error", "MissingByteError" },
         .{ "pattern_error", "PatternError" },
         .{ "counts_error", "CountsError" },
+        .{ "counts_file_error", "CountsFileError" },
     }) |entry| {
         @field(state, entry[0]) = api.PyObject_GetAttrString(errors, entry[1]) orelse return -1;
     }
@@ -235,10 +243,11 @@ fn free(module: *Object) callconv(.c) void {
     const raw = api.PyModule_GetState(module) orelse return;
     const state: *core.State = @ptrCast(@alignCast(raw));
     inline for (.{
-        "core_type",     "buffer_type",      "session_type",
-        "counter_type",  "inventory_type",   "vocabulary_error",
-        "learner_type",  "unknown_id_error", "missing_byte_error",
-        "pattern_error", "counts_error",
+        "core_type",         "buffer_type",      "session_type",
+        "counter_type",      "inventory_type",   "counts_file_type",
+        "vocabulary_error",  "unknown_id_error", "missing_byte_error",
+        "learner_type",      "pattern_error",    "counts_error",
+        "counts_file_error",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;
@@ -251,6 +260,7 @@ const methods = [_]api.Method{
     core.method("split", 2, split),
     core.method("arrow_capsules", 2, arrowCapsules),
     core.method("join", 2, join),
+    core.method("merge_counts", 4, mergeCounts),
     core.method("cache_limit", 0, cacheLimit),
     core.method("set_cache_limit", 1, setCacheLimit),
     core.method("simd_levels", 0, simdLevels),

@@ -104,7 +104,7 @@ fn foldRange(fold: *Fold, index: usize) void {
         var strings = tally.strings.range(index, fold.ranges.len);
         while (strings.next()) |slot| if (slot.count() != 0) {
             const len = tally.strings.arena.get(slot.place()).len;
-            if (len > std.math.maxInt(u32)) range.failure = error.PretokenTooLong;
+            if (len > counts.bytes_max) range.failure = error.PretokenTooLong;
             range.entries += 1;
             range.bytes += len;
         };
@@ -204,7 +204,7 @@ pub fn takeOrdered(gpa: Allocator, tally: *Tally) counts.Error!Inventory {
     var range = tally.strings.range(0, 1);
     while (range.next()) |slot| {
         const len = tally.strings.arena.get(slot.place()).len;
-        if (len > std.math.maxInt(u32)) return error.PretokenTooLong;
+        if (len > counts.bytes_max) return error.PretokenTooLong;
         bytes += len;
         try slots.append(gpa, slot);
     }

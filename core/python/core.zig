@@ -35,7 +35,9 @@ pub const State = struct {
     counter_type: ?*api.Type = null,
     inventory_type: ?*api.Type = null,
     learner_type: ?*api.Type = null,
+    counts_file_type: ?*api.Type = null,
     counts_error: ?*Object = null,
+    counts_file_error: ?*Object = null,
 };
 
 /// An instance of `tokenmill._native.Core`: an immutable tokenizer.
@@ -134,11 +136,21 @@ pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
 pub fn numbersFrom(comptime Number: type, object: *Object) ?[]Number {
     const size = @sizeOf(Number);
     var view: api.Buffer = .{};
-    if (api.PyObject_GetBuffer(object, &view, api.BUF_SIMPLE) < 0) return null;
+    // Of one dimension, so that the format says what its items are.
+    if (api.PyObject_GetBuffer(object, &view, api.BUF_FORMAT | api.BUF_ND) < 0) return null;
     defer api.PyBuffer_Release(&view);
     const len: usize = @intCast(view.len);
-    if ((view.itemsize != 1 and view.itemsize != size) or len % size != 0) {
-        _ = fail(api.typeError(), "an array of {d}-byte numbers is expected", .{size});
+    const formats = comptime switch (Number) {
+        u8 => "B",
+        u32 => "IL",
+        u64 => "QL",
+        f64 => "d",
+        else => unreachable,
+    };
+    const format = if (view.format) |some| some[0] else 'B';
+    const is_array = view.itemsize == size and std.mem.indexOfScalar(u8, formats, format) != null;
+    if (!(is_array or format == 'B') or len % size != 0) {
+        _ = fail(api.typeError(), "an array of " ++ @typeName(Number) ++ " is expected", .{});
         return null;
     }
     const numbers = gpa.alloc(Number, len / size) catch {

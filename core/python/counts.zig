@@ -45,7 +45,7 @@ pub fn argumentsOf(
     return arguments;
 }
 
-fn fail(state: *core_.State, failure: counts.Error) ?*Object {
+pub fn fail(state: *core_.State, failure: counts.Error, report: *const counts.Report) ?*Object {
     const exception = state.counts_error.?;
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
@@ -53,10 +53,46 @@ fn fail(state: *core_.State, failure: counts.Error) ?*Object {
         error.Interrupted => null,
         error.PretokenTooLong => core_.fail(
             exception,
-            "a pretoken has 4 GB or more; is there a pattern that cuts this text?",
+            "a pretoken has 2 GB or more; use a pattern that cuts this text",
             .{},
         ),
+        error.CountTooLarge => core_.fail(
+            exception,
+            "the counts add up to 2^64 or more; use smaller weights",
+            .{},
+        ),
+        error.InvalidFile => core_.fail(
+            exception,
+            "{s}: {s}, at byte {d}; count again, or copy the file again",
+            .{ report.path(), report.what, report.offset },
+        ),
+        error.FileFailed => failFile(state, report),
     };
+}
+
+fn failFile(state: *core_.State, report: *const counts.Report) ?*Object {
+    const why = switch (report.system.?) {
+        error.FileNotFound => "no such file or folder",
+        error.NoSpaceLeft => "no space left on the disk",
+        error.DiskQuota => "the disk quota is used up",
+        error.FileTooBig => "the file is too large for this disk",
+        error.AccessDenied, error.PermissionDenied => "permission denied",
+        error.IsDir => "it is a folder",
+        error.NotDir => "a part of the path is no folder",
+        error.ReadOnlyFileSystem => "the disk is read-only",
+        error.ProcessFdQuotaExceeded => "too many open files",
+        else => |other| @errorName(other),
+    };
+    return core_.fail(state.counts_file_error.?, "{s}: {s}", .{ report.path(), why });
+}
+
+/// Bytes of a path, for as long as a file is written or read.
+pub fn pathFrom(object: *Object) ?Text {
+    var text = Text.from(object) orelse return null;
+    if (std.mem.indexOfScalar(u8, text.bytes, 0) == null) return text;
+    text.release();
+    _ = core_.fail(api.valueError(), "a path has no zero byte", .{});
+    return null;
 }
 
 // Counter
@@ -150,7 +186,7 @@ fn add(self: *Object, args: Args) ?*Object {
     outcome catch |failure| {
         instance.is_broken = true;
         counter.clear();
-        return fail(stateOf(self.type), failure);
+        return fail(stateOf(self.type), failure, &.{});
     };
     return api.none();
 }
@@ -169,9 +205,25 @@ fn take(self: *Object, _: Args) ?*Object {
         // It may be added up in part.
         instance.is_broken = true;
         counter.clear();
-        return fail(state, failure);
+        return fail(state, failure, &.{});
     };
     return wrap(state.inventory_type.?, inventory);
+}
+
+/// spill(path): writes all counts to a file; the counter is empty afterwards
+fn spill(self: *Object, args: Args) ?*Object {
+    var path = pathFrom(args[0]) orelse return null;
+    defer path.release();
+    const counter = idle(self) orelse return null;
+    const instance = CounterInstance.of(self);
+    var report: counts.Report = .{};
+    instance.is_busy = true;
+    var unlocked: core_.Unlocked = .begin();
+    const outcome = counter.spill(path.bytes, &report, unlocked.poll());
+    unlocked.end();
+    instance.is_busy = false;
+    outcome catch |failure| return fail(stateOf(self.type), failure, &report);
+    return api.none();
 }
 
 /// memory(), unique(), total() → int
@@ -191,6 +243,7 @@ fn number(comptime what: enum { memory, unique, total }) fn (*Object, Args) ?*Ob
 const counter_methods = [_]api.Method{
     core_.method("add", 2, add),
     core_.method("take", 0, take),
+    core_.method("spill", 1, spill),
     core_.method("memory", 0, number(.memory)),
     core_.method("unique", 0, number(.unique)),
     core_.method("total", 0, number(.total)),
@@ -228,7 +281,7 @@ pub fn inventoryOf(state: *core_.State, object: *Object) ?*const counts.Inventor
 }
 
 /// Takes over `inventory`; it is freed when the call fails.
-fn wrap(inventory_type: *api.Type, inventory: counts.Inventory) ?*Object {
+pub fn wrap(inventory_type: *api.Type, inventory: counts.Inventory) ?*Object {
     var moved = inventory;
     const place = gpa.create(counts.Inventory) catch {
         moved.deinit(gpa);
@@ -314,9 +367,27 @@ fn inventoryTotal(self: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(sum);
 }
 
+/// write(path, metadata): sorted, and equal entries added up
+fn write(self: *Object, args: Args) ?*Object {
+    var path = pathFrom(args[0]) orelse return null;
+    defer path.release();
+    var metadata = Text.from(args[1]) orelse return null;
+    defer metadata.release();
+    const inventory = InventoryInstance.of(self).inventory.?;
+    var report: counts.Report = .{};
+    var unlocked: core_.Unlocked = .begin();
+    const poll = unlocked.poll();
+    const outcome =
+        counts.writeInventory(gpa, inventory, path.bytes, metadata.bytes, &report, poll);
+    unlocked.end();
+    outcome catch |failure| return fail(stateOf(self.type), failure, &report);
+    return api.none();
+}
+
 const inventory_methods = [_]api.Method{
     core_.method("arrays", 0, arrays),
     core_.method("total", 0, inventoryTotal),
+    core_.method("write", 2, write),
     .{},
 };
 const inventory_slots = [_]api.TypeSlot{

@@ -21,6 +21,10 @@ class CountsError(TokenmillError, ValueError):
     """Counts that cannot be read, written or added up as they are."""
 
 
+class CountsFileError(TokenmillError, OSError):
+    """A file of counts that the system does not let us read or write."""
+
+
 class UnknownIdError(TokenmillError, KeyError):
     """An id or token that the vocabulary does not hold."""
 

@@ -1,0 +1,223 @@
+//! Sorted sources of entries → one, with equal entries added up.
+//!
+//! A heap holds the sources by their next entry. Memory is that of the sources, of which there are
+//! at most `runs_max` at a time: more files are merged in passes.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const counts = @import("../counts.zig");
+const pool = @import("../pool.zig");
+const Reader = @import("reader.zig").Reader;
+const Writer = @import("writer.zig").Writer;
+const blocking = @import("writer.zig").blocking;
+
+/// Files that are read at the same time, each with a block of about 256 KB.
+const runs_max = 256;
+
+/// How many entries are written between two times that the poll is asked.
+const entries_between = 1 << 16;
+
+/// Merges sources of one type, which has `next() Error!?Entry` and stays where it is.
+pub fn Merge(comptime Source: type) type {
+    return struct {
+        const Self = @This();
+        const Head = struct { entry: counts.Entry, source: *Source, weight: f64 };
+
+        gpa: Allocator,
+        heap: std.ArrayList(Head) = .empty,
+        bytes: std.ArrayList(u8) = .empty,
+
+        pub fn deinit(self: *Self) void {
+            self.heap.deinit(self.gpa);
+            self.bytes.deinit(self.gpa);
+        }
+
+        /// The counts of a source are multiplied by its weight.
+        pub fn add(self: *Self, source: *Source, weight: f64) counts.Error!void {
+            const entry = try source.next() orelse return;
+            const head: Head = .{ .entry = entry, .source = source, .weight = weight };
+            try self.heap.append(self.gpa, head);
+            var index = self.heap.items.len - 1;
+            const heads = self.heap.items;
+            while (index > 0 and isLess(heads[index], heads[(index - 1) / 2])) {
+                std.mem.swap(Head, &heads[index], &heads[(index - 1) / 2]);
+                index = (index - 1) / 2;
+            }
+        }
+
+        /// The next entry, whose count may be 0 after weighting. Valid until the next call.
+        pub fn next(self: *Self) counts.Error!?counts.Entry {
+            const heads = self.heap.items;
+            if (heads.len == 0) return null;
+            self.bytes.clearRetainingCapacity();
+            try self.bytes.appendSlice(self.gpa, heads[0].entry.bytes);
+            var count: u64 = 0;
+            while (self.heap.items.len > 0) {
+                const head = &self.heap.items[0];
+                if (!std.mem.eql(u8, head.entry.bytes, self.bytes.items)) break;
+                const weighted = scale(head.entry.count, head.weight) orelse
+                    return error.CountTooLarge;
+                count = std.math.add(u64, count, weighted) catch return error.CountTooLarge;
+                if (try head.source.next()) |entry| {
+                    head.entry = entry;
+                } else {
+                    const last = self.heap.pop().?;
+                    if (self.heap.items.len > 0) self.heap.items[0] = last;
+                }
+                self.sink();
+            }
+            return .{ .bytes = self.bytes.items, .count = count };
+        }
+
+        /// Moves the first head to where it belongs.
+        fn sink(self: *Self) void {
+            const heads = self.heap.items;
+            var index: usize = 0;
+            while (true) {
+                var least = index;
+                for ([_]usize{ 2 * index + 1, 2 * index + 2 }) |child| {
+                    if (child < heads.len and isLess(heads[child], heads[least])) least = child;
+                }
+                if (least == index) return;
+                std.mem.swap(Head, &heads[least], &heads[index]);
+                index = least;
+            }
+        }
+
+        fn isLess(a: Head, b: Head) bool {
+            return std.mem.lessThan(u8, a.entry.bytes, b.entry.bytes);
+        }
+    };
+}
+
+/// A count times a weight that is finite and not negative, rounded half up; null if it is 2^64 or
+/// more. Exact: a weight is an integer times a power of two.
+pub fn scale(count: u64, weight: f64) ?u64 {
+    if (weight == 1) return count;
+    if (weight == 0 or count == 0) return 0;
+    const bits: u64 = @bitCast(weight);
+    const exponent_bits: i32 = @intCast(bits >> 52 & 0x7FF);
+    const fraction = bits & ((1 << 52) - 1);
+    const mantissa: u64 = if (exponent_bits == 0) fraction else fraction | 1 << 52;
+    const exponent = (if (exponent_bits == 0) 1 else exponent_bits) - 1075;
+    const product = @as(u128, count) * mantissa;
+    if (exponent >= 0) {
+        if (product >> 64 != 0 or exponent >= 64) return null;
+        return std.math.shlExact(u64, @intCast(product), @intCast(exponent)) catch null;
+    }
+    // Less than 2^117: half of what is taken off can be added.
+    if (exponent <= -120) return 0;
+    const shift: u7 = @intCast(-exponent);
+    return std.math.cast(u64, (product + (@as(u128, 1) << (shift - 1))) >> shift);
+}
+
+/// Merges files of counts into one.
+pub fn mergeFiles(
+    gpa: Allocator,
+    paths: []const []const u8,
+    weights: []const f64,
+    output: []const u8,
+    metadata: []const u8,
+    report: *counts.Report,
+    poll: ?pool.Poll,
+) counts.Error!void {
+    var passes: Passes = .{ .gpa = gpa, .report = report, .poll = poll };
+    defer passes.deinit();
+    for (paths, weights) |path, weight| {
+        try passes.runs.append(gpa, .{ .path = path, .weight = weight });
+    }
+    while (passes.runs.items.len - passes.done > runs_max) {
+        const name = try std.fmt.allocPrint(gpa, "{s}.{d}.part", .{ output, passes.done });
+        {
+            errdefer gpa.free(name);
+            try passes.mergeNext(runs_max, name, "{}");
+        }
+        errdefer passes.discard(name);
+        try passes.runs.append(gpa, .{ .path = name, .weight = 1, .is_ours = true });
+    }
+    try passes.mergeNext(passes.runs.items.len - passes.done, output, metadata);
+}
+
+const Run = struct { path: []const u8, weight: f64, is_ours: bool = false };
+
+const Passes = struct {
+    gpa: Allocator,
+    report: *counts.Report,
+    poll: ?pool.Poll,
+    runs: std.ArrayList(Run) = .empty,
+    /// Runs that are in a later one by now.
+    done: usize = 0,
+
+    fn deinit(self: *Passes) void {
+        for (self.runs.items[self.done..]) |run| if (run.is_ours) self.discard(run.path);
+        self.runs.deinit(self.gpa);
+    }
+
+    fn discard(self: *Passes, path: []const u8) void {
+        std.Io.Dir.cwd().deleteFile(blocking(), path) catch {};
+        self.gpa.free(path);
+    }
+
+    /// Merges the next `count` runs into a file.
+    fn mergeNext(
+        self: *Passes,
+        count: usize,
+        output: []const u8,
+        metadata: []const u8,
+    ) counts.Error!void {
+        const runs = self.runs.items[self.done..][0..count];
+        const readers = try self.gpa.alloc(Reader, count);
+        defer self.gpa.free(readers);
+        var opened: usize = 0;
+        defer for (readers[0..opened]) |*reader| reader.close();
+        var merge: Merge(Reader) = .{ .gpa = self.gpa };
+        defer merge.deinit();
+        for (readers, runs) |*reader, run| {
+            reader.* = try .open(self.gpa, run.path, self.report);
+            opened += 1;
+        }
+        for (readers, runs) |*reader, run| try merge.add(reader, run.weight);
+        var writer: Writer = try .create(self.gpa, output, metadata, self.report);
+        {
+            errdefer writer.abandon();
+            try writeAll(&writer, &merge, self.poll);
+        }
+        try writer.finish();
+        for (runs) |run| if (run.is_ours) self.discard(run.path);
+        self.done += count;
+    }
+};
+
+/// Writes all that a sorted source has.
+pub fn writeAll(writer: *Writer, source: anytype, poll: ?pool.Poll) counts.Error!void {
+    var written: usize = 0;
+    while (try source.next()) |entry| {
+        try writer.add(entry);
+        written += 1;
+        if (written % entries_between != 0) continue;
+        const some = poll orelse continue;
+        if (some.function(some.context)) return error.Interrupted;
+    }
+}
+
+test "merge: weights round half up, exactly" {
+    const cases = [_]struct { u64, f64, ?u64 }{
+        .{ 0, 2.5, 0 },
+        .{ 1, 2.5, 3 },
+        .{ 3, 0.5, 2 },
+        .{ 1, 0.25, 0 },
+        .{ 5, 0.1, 1 },
+        .{ 4, 0.1, 0 },
+        .{ std.math.maxInt(u64), 1, std.math.maxInt(u64) },
+        .{ std.math.maxInt(u64), 1.5, null },
+        .{ std.math.maxInt(u64), 0.5, 1 << 63 },
+        .{ 1 << 62, 2, 1 << 63 },
+        .{ 1 << 62, 4, null },
+        .{ 1, 0x1p63, 1 << 63 },
+        .{ 1, 0x1p64, null },
+        .{ 7, 5e-324, 0 },
+        .{ 3, 1e300, null },
+        .{ (1 << 53) + 1, 3, 3 * ((1 << 53) + 1) },
+    };
+    for (cases) |case| try std.testing.expectEqual(case[2], scale(case[0], case[1]));
+}

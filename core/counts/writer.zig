@@ -1,0 +1,195 @@
+//! Sorted entries → a file of counts, whole or not there.
+//!
+//! docs/formats.md has the layout. Entries are written in blocks of about `block_bytes`, each with
+//! a checksum, under another name, which is flushed to the disk and renamed at the end. The bytes
+//! depend on the entries alone.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const Io = std.Io;
+const counts = @import("../counts.zig");
+
+pub const magic = "TMC1";
+pub const Crc = std.hash.crc.Crc32;
+
+/// A block ends with the entry that reaches this size.
+pub const block_bytes = 1 << 18;
+/// Length of the payload and number of entries, before each block.
+pub const block_head_len = 8;
+/// An end in place of a block's head, three numbers, and a checksum.
+pub const footer_len = block_head_len + 3 * 8 + 4;
+pub const metadata_len_max = 1 << 24;
+/// So many names are tried for the file while it is not whole.
+const names_max = 1000;
+
+/// Blocking calls only, and no signal handlers: the threads of the pool never use it.
+pub fn blocking() Io {
+    return Io.Threaded.global_single_threaded.io();
+}
+
+pub const Writer = struct {
+    gpa: Allocator,
+    file: Io.File,
+    path: []const u8,
+    /// The name until it is whole.
+    temporary: []u8,
+    report: *counts.Report,
+    offset: u64 = 0,
+    /// The head of a block and its payload so far.
+    block: std.ArrayList(u8) = .empty,
+    block_entries: u32 = 0,
+    /// The last entry.
+    last: std.ArrayList(u8) = .empty,
+    entries: u64 = 0,
+    total: u64 = 0,
+    bytes_total: u64 = 0,
+
+    /// `path` stays with the caller until the end.
+    pub fn create(
+        gpa: Allocator,
+        path: []const u8,
+        metadata: []const u8,
+        report: *counts.Report,
+    ) counts.Error!Writer {
+        report.setPath(path);
+        if (metadata.len > metadata_len_max) return report.invalid("metadata is too long", 0);
+        var self: Writer = undefined;
+        for (0..names_max) |number| {
+            const temporary = try temporaryName(gpa, path, number);
+            const options: Io.Dir.CreateFileOptions = .{ .exclusive = true };
+            const file = Io.Dir.cwd().createFile(blocking(), temporary, options) catch |failure| {
+                gpa.free(temporary);
+                if (failure == error.PathAlreadyExists and number + 1 < names_max) continue;
+                return report.failed(failure);
+            };
+            self = .{
+                .gpa = gpa,
+                .file = file,
+                .path = path,
+                .temporary = temporary,
+                .report = report,
+            };
+            break;
+        }
+        errdefer self.abandon();
+        try self.writeHead(metadata);
+        try self.beginBlock();
+        return self;
+    }
+
+    fn temporaryName(gpa: Allocator, path: []const u8, number: usize) Allocator.Error![]u8 {
+        const base_len = std.fs.path.basename(path).len;
+        const folder = path[0 .. path.len - base_len];
+        const base = path[path.len - base_len ..];
+        return std.fmt.allocPrint(gpa, "{s}.{s}.{d}.tmp", .{ folder, base, number });
+    }
+
+    /// Removes what was written.
+    pub fn abandon(self: *Writer) void {
+        self.file.close(blocking());
+        self.discard();
+        self.deinit();
+    }
+
+    fn discard(self: *Writer) void {
+        Io.Dir.cwd().deleteFile(blocking(), self.temporary) catch {};
+    }
+
+    fn deinit(self: *Writer) void {
+        self.gpa.free(self.temporary);
+        self.block.deinit(self.gpa);
+        self.last.deinit(self.gpa);
+    }
+
+    fn writeHead(self: *Writer, metadata: []const u8) counts.Error!void {
+        try self.block.appendSlice(self.gpa, magic);
+        try self.appendInt(u32, @intCast(metadata.len));
+        try self.block.appendSlice(self.gpa, metadata);
+        try self.appendInt(u32, Crc.hash(self.block.items));
+        try self.write(self.block.items);
+    }
+
+    fn appendInt(self: *Writer, comptime Int: type, number: Int) Allocator.Error!void {
+        var bytes: [@sizeOf(Int)]u8 = undefined;
+        std.mem.writeInt(Int, &bytes, number, .little);
+        try self.block.appendSlice(self.gpa, &bytes);
+    }
+
+    fn appendVarint(self: *Writer, number: u64) Allocator.Error!void {
+        var rest = number;
+        while (rest >= 0x80) : (rest >>= 7) {
+            try self.block.append(self.gpa, @as(u8, @truncate(rest)) | 0x80);
+        }
+        try self.block.append(self.gpa, @intCast(rest));
+    }
+
+    fn write(self: *Writer, bytes: []const u8) counts.Error!void {
+        self.file.writePositionalAll(blocking(), bytes, self.offset) catch |failure|
+            return self.report.failed(failure);
+        self.offset += bytes.len;
+    }
+
+    fn beginBlock(self: *Writer) Allocator.Error!void {
+        self.block.clearRetainingCapacity();
+        self.block_entries = 0;
+        try self.block.appendNTimes(self.gpa, 0, block_head_len);
+    }
+
+    fn endBlock(self: *Writer) counts.Error!void {
+        if (self.block_entries == 0) return;
+        const payload_len = self.block.items.len - block_head_len;
+        std.mem.writeInt(u32, self.block.items[0..4], @intCast(payload_len), .little);
+        std.mem.writeInt(u32, self.block.items[4..8], self.block_entries, .little);
+        try self.appendInt(u32, Crc.hash(self.block.items));
+        try self.write(self.block.items);
+        try self.beginBlock();
+    }
+
+    /// Adds an entry that is greater than the last one; one with the count 0 is left out.
+    pub fn add(self: *Writer, entry: counts.Entry) counts.Error!void {
+        if (entry.count == 0) return;
+        if (entry.bytes.len > counts.bytes_max) return error.PretokenTooLong;
+        const is_first = self.block_entries == 0;
+        const shared = if (is_first) 0 else sharedLen(self.last.items, entry.bytes);
+        const suffix = entry.bytes[shared..];
+        try self.appendVarint(shared);
+        try self.appendVarint(suffix.len);
+        try self.appendVarint(entry.count);
+        try self.block.appendSlice(self.gpa, suffix);
+        self.last.shrinkRetainingCapacity(shared);
+        try self.last.appendSlice(self.gpa, suffix);
+        self.block_entries += 1;
+        self.entries += 1;
+        self.bytes_total += entry.bytes.len;
+        self.total = std.math.add(u64, self.total, entry.count) catch return error.CountTooLarge;
+        if (self.block.items.len >= block_bytes) try self.endBlock();
+    }
+
+    /// Ends the file and gives it its name. The writer is gone then, also when that fails.
+    pub fn finish(self: *Writer) counts.Error!void {
+        {
+            errdefer self.abandon();
+            try self.endBlock();
+            inline for (.{ self.entries, self.total, self.bytes_total }) |number| {
+                try self.appendInt(u64, number);
+            }
+            try self.appendInt(u32, Crc.hash(self.block.items));
+            try self.write(self.block.items);
+            self.file.sync(blocking()) catch |failure| return self.report.failed(failure);
+        }
+        defer self.deinit();
+        // Some systems refuse to rename what is open.
+        self.file.close(blocking());
+        const cwd = Io.Dir.cwd();
+        cwd.rename(self.temporary, cwd, self.path, blocking()) catch |failure| {
+            self.discard();
+            return self.report.failed(failure);
+        };
+    }
+};
+
+fn sharedLen(a: []const u8, b: []const u8) usize {
+    const len = @min(a.len, b.len);
+    for (a[0..len], b[0..len], 0..) |left, right, index| if (left != right) return index;
+    return len;
+}
