@@ -52,6 +52,9 @@ bench:
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
 	$(BENCH_VENV)/bin/python bench/sweep.py $(BENCH_ARGS)
 	$(BENCH_VENV)/bin/python bench/render.py
+	$(BENCH_VENV)/bin/python bench/training_memory.py
+	$(BENCH_VENV)/bin/python bench/training.py $(TRAINING_ARGS)
+	$(BENCH_VENV)/bin/python bench/render_training.py
 
 # The stamp is new when the packaging is; the core has a rule of its own.
 $(VENV)/installed: pyproject.toml hatch_build.py

@@ -24,14 +24,18 @@ Result = dict[str, Any]
 def measure(
     system: str, vocabulary: str, job: str, corpus: str, threads: int, megabytes: float
 ) -> Result:
-    command = [sys.executable, str(HERE / "measure.py"), system, vocabulary, job]
-    command += ["--corpus", corpus, "--threads", str(threads), "--megabytes", str(megabytes)]
+    arguments = [system, vocabulary, job, "--corpus", corpus]
+    arguments += ["--threads", str(threads), "--megabytes", str(megabytes)]
+    return run("measure.py", arguments, MEASUREMENT_SECONDS_MAX)
+
+
+def run(script: str, arguments: list[str], seconds_max: float) -> Result:
+    """The last line that a script of this folder prints, as JSON; or what went wrong."""
+    command = [sys.executable, str(HERE / script), *arguments]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=MEASUREMENT_SECONDS_MAX
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds_max)
     except subprocess.TimeoutExpired:
-        return {"status": f"timed out after {MEASUREMENT_SECONDS_MAX} s"}
+        return {"status": f"timed out after {seconds_max:.0f} s"}
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         why = (done.stderr.strip().splitlines() or ["no output"])[-1]

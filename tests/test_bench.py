@@ -1,8 +1,10 @@
 """The benchmarks stay alive: a tiny sweep runs, checks ids before speeds, renders and judges."""
 
+import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +18,13 @@ import documents  # noqa: E402
 import generated  # noqa: E402
 import goal_tables  # noqa: E402
 import goals  # noqa: E402
+import measure_training  # noqa: E402
+import render_training  # noqa: E402
 import soak  # noqa: E402
+import trainers  # noqa: E402
+import training  # noqa: E402
+import training_corpora  # noqa: E402
+import training_goals  # noqa: E402
 from jobs import Cell  # noqa: E402
 
 from tokenmill import Tokenizer  # noqa: E402
@@ -200,3 +208,80 @@ def test_soak_fails_when_memory_grows_or_a_cache_is_too_large():
     failures = list(run.failures(cache_mb=1e6))
     assert failures[0] == "other ids than expected: block 25: count on 2 threads"
     assert "the caches hold 1000000.0 MB; their limit is" in failures[1]
+
+
+TEXT = (
+    "The mill grinds grain, and the miller's flour is ground finely.\nMehl für Brot, 谷物。\n" * 300
+)
+
+
+def test_generated_training_text_is_the_same_each_time_and_has_new_words():
+    data = TEXT.encode()
+    blocks = list(training_corpora.generated(data, 200_000))
+    assert blocks == list(training_corpora.generated(data, 200_000))
+    text = b"".join(blocks).decode()
+    assert len(text.encode()) == pytest.approx(200_000, abs=8)
+    new = Counter(text.split()) - Counter(dict.fromkeys(TEXT.split(), 10**9))
+    assert 100 < len(new) < 0.5 * new.total()  # some of them come again
+    assert set("".join(new)) <= set(TEXT)
+
+
+def test_inventory_has_as_many_words_and_occurrences_as_asked_for():
+    words, lengths, counts = training_corpora.inventory(20_000, 1_000_000)
+    found = words.split(b" ")[1:]
+    assert len(set(found)) == len(found) == len(lengths) == len(counts) == 20_000
+    assert [len(word) + 1 for word in found] == lengths.tolist()
+    assert int(counts.sum()) == 1_000_000
+    assert counts.min() >= 1
+    assert counts[0] > counts[100] > counts[10_000]
+    text = b"".join(training_corpora.zipf_text(20_000, 90_000)).split(b" ")[1:]
+    assert set(text) == set(found)
+    assert len(text) == 90_000
+
+
+def test_trainers_of_one_rule_learn_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_corpora, "FOLDER", tmp_path)
+    (tmp_path / "10MB.txt").write_text(training_corpora.END.join([TEXT, "grain " * 90]), "utf-8")
+    rules = {"rustbpe": "rustbpe", "ffbpe": "rustbpe", "bpeasy": "rustbpe"}
+    rules |= {"tokenizers": "huggingface", "sentencepiece": None}
+    digests: dict[str | None, set[str]] = {}
+    for name, rule in rules.items():
+        result = measure_training.run(trainers.TRAINERS[name](), "10MB", 300, 2, "")
+        assert result["status"] == "ok", name
+        assert result["tokens"] == (300 - 257 if rule else result["tokens"]), name
+        digests.setdefault(rule, set()).add(result["digest"])
+    assert {rule: len(found) for rule, found in digests.items()} == dict.fromkeys(digests, 1)
+
+
+def training_row(system, text, *seconds, **more):
+    row = {"system": system, "text": text, "threads": 2, "status": "ok", "vocab_size": 32_000}
+    row |= {"seconds": seconds, "peak_mb": [150.0], "digest": "a", "version": "1", "how": "train"}
+    return row | more
+
+
+def test_training_goal_compares_medians_and_says_what_is_missing():
+    rows = [training_row("tokenmill, file", "100MB", 9.0, 1.0, 0.9)]
+    rows += [training_row("gigatoken", "100MB", 12.4), training_row("rustbpe", "100MB", 24.9)]
+    found = {o["goal"]: o for o in training_goals.judge(rows, {})}
+    assert found["100MB: times as fast as gigatoken"]["value"] == 12.4
+    assert found["100MB: times as fast as gigatoken"]["met"]
+    assert not found["100MB: times as fast as rustbpe"]["met"]
+    assert found["100MB: MB beside the text"]["met"]
+    assert "value" not in found["100MB: times as fast as tokenizers"]
+    limits = {"limited": {"peak_mb": 590.0, "seconds": 9.0}, "unlimited": {"seconds": 2.0}}
+    bounded = [o for o in training_goals.judge([], {"zipf": limits}) if "value" in o]
+    assert [(o["value"], o["met"]) for o in bounded] == [(590.0, True), (4.5, False)]
+
+
+def test_trainer_that_learned_something_else_has_no_speed(tmp_path):
+    sweep = training.Sweep(argparse.Namespace(out=tmp_path / "x.json"))
+    ours = training_row("tokenmill, file", "100MB", 1.0, digest="b")
+    theirs = training_row("tokenizers", "100MB", 50.0)
+    sweep.rows = {(r["system"], "100MB", 2): r for r in (ours, theirs)}
+    sweep.compare(theirs)  # measured after ours
+    assert ours["status"] == "learned something else than tokenizers"
+    sweep.write()
+    results = json.loads((tmp_path / "x.json").read_text("utf-8"))
+    shown = render_training.full(results)
+    assert "learned something else than tokenizers" in shown
+    assert "0 of 14" in render_training.verdict(results)

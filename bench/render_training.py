@@ -1,0 +1,166 @@
+"""bench/results/training.json → the tables in README.md, docs/performance.md and training.md.
+
+README.md gets, between its two markers, one table of times and memory; docs/performance.md the
+goals; bench/results/training.md everything. A trainer without a figure has the reason instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+# isort: split
+from markdown import number, replace_block, table
+from trainers import TRAINERS
+from training import VOCAB_SIZES
+from training_goals import judge
+
+HERE = Path(__file__).resolve().parent
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Results → Markdown.")
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "training.json")
+    parser.add_argument("--readme", type=Path, default=HERE.parent / "README.md")
+    parser.add_argument("--log", type=Path, default=HERE.parent / "docs" / "performance.md")
+    args = parser.parse_args()
+    if not args.results.exists():
+        sys.exit(f"no {args.results.name}: run bench/training.py first")
+    results = json.loads(args.results.read_text("utf-8"))
+    out = args.results.with_suffix(".md")
+    out.write_text(full(results), "utf-8")
+    print(f"wrote {out.name}", file=sys.stderr)
+    short = "\n\n".join([verdict(results), speed_table(results), provenance(results)])
+    goals = "\n\n".join([verdict(results), goals_table(results), provenance(results)])
+    for document, name, block in (
+        (args.readme, "training", short),
+        (args.log, "training-goals", goals),
+    ):
+        if not replace_block(document, name, block):
+            print(f"{document.name} has no block named {name}: left alone", file=sys.stderr)
+
+
+def full(results: Row) -> str:
+    parts = ["# Training", provenance(results), "## Goals", verdict(results), goals_table(results)]
+    parts += ["## Time and memory", speed_table(results), *one_language(results)]
+    parts += ["## Texts", texts_table(results), "## How each was called", how_table(results)]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict(results: Row) -> str:
+    outcomes = judge(results["rows"], results["texts"])
+    met = sum(outcome["met"] for outcome in outcomes)
+    without = sum("value" not in outcome for outcome in outcomes)
+    tail = f"; {without} have no figure" if without else ""
+    return f"Goals met, of those set before it was written: {met} of {len(outcomes)}{tail}."
+
+
+def goals_table(results: Row) -> str:
+    lines = [["", "figure", "goal"]]
+    for outcome in judge(results["rows"], results["texts"]):
+        value = number(outcome["value"]) if "value" in outcome else "not measured"
+        sign = "≥" if outcome["at_least"] else "≤"
+        mark = "✓" if outcome["met"] else "✗"
+        lines.append([outcome["goal"], f"{value} {mark}", f"{sign} {outcome['bar']:g}"])
+    return table(lines)
+
+
+def speed_table(results: Row) -> str:
+    """A line for each trainer: seconds and MB beside the text, for each size; the best in bold."""
+    rows = {(r["system"], r["text"]): r for r in results["rows"]}
+    texts = [text for text in VOCAB_SIZES if any(t == text for _, t in rows)]
+    heads = [f"{text}, {size_of(rows, text):,} entries" for text in texts]
+    lines = [["", *heads]]
+    notes: list[str] = []
+    for system in TRAINERS:
+        line = [system]
+        for text in texts:
+            row = rows.get((system, text))
+            if row is None:
+                line.append("")
+            elif row["status"] != "ok":
+                note = f"{system}, {text}: {row['status']}"
+                notes += [note] if note not in notes else []
+                line.append("-")
+            else:
+                line.append(cell(rows, row))
+                if row.get("kept"):
+                    line[-1] += "\\*"
+                    notes += [f"\\* {system}, {text}: measured on {row['date'][:10]}"]
+        if any(line[1:]):
+            lines.append(line)
+    caption = "Seconds / MB at the peak beside the text; GPT-2's pattern, both cores."
+    return "\n\n".join([caption, table(lines), *notes])
+
+
+def size_of(rows: dict[tuple[str, str], Row], text: str) -> int:
+    return int(next(row["vocab_size"] for (_, name), row in rows.items() if name == text))
+
+
+def cell(rows: dict[tuple[str, str], Row], row: Row) -> str:
+    shown = []
+    for metric in ("seconds", "peak_mb"):
+        value = statistics.median(row[metric])
+        same = [r for r in rows.values() if r["text"] == row["text"] and r["status"] == "ok"]
+        best = min(statistics.median(r[metric]) for r in same)
+        text = number(value)
+        shown.append(f"**{text}**" if value == best and len(same) > 1 else text)
+    return " / ".join(shown)
+
+
+def one_language(results: Row) -> list[str]:
+    lines = [["", "threads", "seconds", "MB beside the text", "distinct pretokens"]]
+    for row in results["rows"]:
+        if row["text"] in VOCAB_SIZES or row["status"] != "ok":
+            continue
+        unique = results["texts"].get(row["text"], {}).get("unique")
+        lines.append(
+            [
+                row["text"],
+                str(row["threads"]),
+                *(number(statistics.median(row[m])) for m in ("seconds", "peak_mb")),
+                f"{unique:,}" if unique else "",
+            ]
+        )
+    return ["## One language, tokenmill", table(lines)] if len(lines) > 1 else []
+
+
+def texts_table(results: Row) -> str:
+    lines = [["", "source", "documents", "MB"]]
+    for name, text in results["texts"].items():
+        if "source" in text:
+            size = f"{text['bytes'] / 1e6:.1f}"
+            lines.append([name, str(text["source"]), str(text["documents"]), size])
+    return table(lines, "---")
+
+
+def how_table(results: Row) -> str:
+    lines = [["", "call", "version", "ties"]]
+    seen: dict[str, Row] = {r["system"]: r for r in results["rows"] if r["status"] == "ok"}
+    for system, row in seen.items():
+        ties = TRAINERS[system].ties or "its own"
+        lines.append([system, row["how"], row["version"], ties])
+    return table(lines, "---")
+
+
+def provenance(results: Row) -> str:
+    machine = results["machine"]
+    versions = {r["system"]: r["version"] for r in results["rows"] if r["status"] == "ok"}
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    stopped = "" if results["complete"] else " It was stopped early."
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python "
+        f"{results['python']}, {results['date'][:10]}; a fresh process each, the text in memory; "
+        "trainers with one rule for ties learned the same merges, or have no figure. "
+        f"Versions: {named}. `{results['command']}`.{stopped}"
+    )
+
+
+if __name__ == "__main__":
+    main()

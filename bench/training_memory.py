@@ -1,0 +1,122 @@
+"""10 million distinct words → whether training stays within a limit of memory, and what it costs.
+
+    training_memory.py [--unique 10000000] [--total 1000000000] [--memory 512MB] [--text TOKENS]
+
+The words and their counts are those of training_corpora.inventory, a billion occurrences in all:
+too many to hold with the index of their pairs in 512 MB. They are trained from a file of counts, or
+with --text from a text with that many occurrences; once without a limit and once with it, each in a
+fresh process. The merges have to be the same, the peak of the whole process at most 600 MB, and the
+time at most four times as long.
+
+    results/training_memory.json      {"limited": {…}, "unlimited": {…}, "same": true, …}
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# isort: split
+import machine
+from memory import peak_bytes, reset_peak
+from processes import run
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "training_memory.json"
+SECONDS_MAX = 3600
+
+Result = dict[str, Any]
+
+
+def main() -> None:
+    args = arguments()
+    if args.one:
+        print(json.dumps(measure(args)), flush=True)
+        return
+    path = prepare(args)
+    outcome: Result = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        "unique": args.unique,
+        "occurrences": args.text or args.total,
+        "from": "text" if args.text else "counts",
+        "vocab_size": args.vocab_size,
+        "memory": args.memory,
+    }
+    for name, memory in (("unlimited", ""), ("limited", args.memory)):
+        given = ["--one", str(path), "--vocab-size", str(args.vocab_size), "--memory", memory]
+        outcome[name] = run("training_memory.py", given, SECONDS_MAX)
+        print(f"{name}: {outcome[name]}", file=sys.stderr, flush=True)
+    same = {outcome[name].get("digest", name) for name in ("limited", "unlimited")}
+    outcome["same"] = len(same) == 1
+    if not outcome["same"]:  # a wrong result has no figures
+        del outcome["limited"]
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(outcome, indent=1) + "\n", "utf-8")
+    sys.exit(0 if outcome["same"] else "the limit changed what was learned, or a run failed")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Trains with and without a limit of memory.")
+    parser.add_argument("--unique", type=int, default=10_000_000)
+    parser.add_argument("--total", type=int, default=1_000_000_000)
+    parser.add_argument("--text", type=int, default=0, help="occurrences, for text not counts")
+    parser.add_argument("--vocab-size", type=int, default=50_000)
+    parser.add_argument("--memory", default="512MB")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def prepare(args: argparse.Namespace) -> Path:
+    """The file of counts, or the text, made once."""
+    import training_corpora
+
+    folder = training_corpora.FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    kind = f"{args.text}.txt" if args.text else f"{args.total}.tmc"
+    path: Path = folder / f"zipf-{args.unique}-{kind}"
+    if path.exists():
+        return path
+    partial = path.with_suffix(f".part{path.suffix}")
+    if args.text:
+        with partial.open("wb") as out:
+            out.writelines(training_corpora.zipf_text(args.unique, args.text))
+    else:
+        from tokenmill import _native
+
+        words, lengths, counts = training_corpora.inventory(args.unique, args.total)
+        _native.Inventory(words, lengths, counts).write(str(partial), {"pattern": "gpt2"})
+    partial.replace(path)
+    return path
+
+
+def measure(args: argparse.Namespace) -> Result:
+    """One training in this process; the peak is that of all of it, the interpreter too."""
+    import tokenmill
+
+    reset_peak()
+    started = time.perf_counter()
+    tokenizer = tokenmill.train(
+        args.one, vocab_size=args.vocab_size, pattern="gpt2", memory=args.memory or None
+    )
+    seconds = time.perf_counter() - started
+    peak = peak_bytes()
+    tokens = b"\n".join(tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size))
+    return {
+        "status": "ok",
+        "seconds": round(seconds, 2),
+        "peak_mb": round(peak / 1e6, 1),
+        "tokens": tokenizer.vocab_size,
+        "digest": hashlib.blake2b(tokens, digest_size=8).hexdigest(),
+    }
+
+
+if __name__ == "__main__":
+    main()
