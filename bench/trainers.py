@@ -78,7 +78,7 @@ class Gigatoken(Trainer):
     ties = "huggingface"
 
     def train(self, text: Any, vocab_size: int, threads: int) -> Any:
-        return self.lib.train_bpe(text, vocab_size, [END])
+        return self.lib.train_bpe(text, vocab_size, [END], separator=END.encode())
 
     def tokens(self, result: Any) -> Iterable[bytes]:
         return [left + right for left, right in result[1]]

@@ -129,6 +129,15 @@ def test_specials_spelled_like_merges_keep_their_ids(train):
     assert found.tokens[260 - 1] == b"ab"  # 255 more bytes, then the first merge
 
 
+def test_tokenizers_counts_the_names_of_specials_as_text():
+    """It does not cut documents at them; neither rustbpe nor minbpe know specials at all."""
+    text = "one<|end|>two <|end|> three<|end|>"
+    case = training_cases.Case((text,) * 3, 300, specials=("<|end|>",))
+    want = peers.by_tokenizers(case)
+    assert_same(by_twin(case, "huggingface"), want, case, "tokenizers")
+    assert b"<|" in want.tokens.values()
+
+
 # Real text, and a vocabulary whose last merges have many ties.
 REAL = {"fixtures": training_cases.real()}
 if SHARED_DATA and len(TRAINERS) > 1:  # the twin would take minutes
