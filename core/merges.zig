@@ -87,8 +87,8 @@ pub fn Learner(comptime Token: type) type {
         /// Tokens that exist without a merge, by their bytes.
         known: std.StringHashMapUnmanaged(u32) = .empty,
         next_id: u32,
-        /// One past the largest id in the words.
-        words_ids_end: u32 = 0,
+        /// One past the largest id that a token has so far.
+        tokens_end: u32 = 0,
         batch: std.ArrayList(Merge) = .empty,
         learned: std.ArrayList(Learned) = .empty,
         floor: u64 = 0,
@@ -160,6 +160,7 @@ pub fn Learner(comptime Token: type) type {
         /// A token that exists before the first merge.
         pub fn addToken(self: *Self, id: u32, text: []const u8) Allocator.Error!void {
             try self.texts.set(self.gpa, id, text);
+            self.tokens_end = @max(self.tokens_end, id + 1);
             const entry = try self.known.getOrPut(self.gpa, text);
             if (entry.found_existing) return;
             entry.key_ptr.* = self.gpa.dupe(u8, text) catch |failure| {
@@ -170,15 +171,8 @@ pub fn Learner(comptime Token: type) type {
         }
 
         /// Adds a word of `len` tokens to a shard and returns where they go; all are tokens that
-        /// exist, with ids below `ids_end`.
-        pub fn addWord(
-            self: *Self,
-            shard: usize,
-            len: u32,
-            count: u64,
-            ids_end: u32,
-        ) Allocator.Error![]Token {
-            self.words_ids_end = @max(self.words_ids_end, ids_end);
+        /// exist. Threads may add to different shards at the same time.
+        pub fn addWord(self: *Self, shard: usize, len: u32, count: u64) Allocator.Error![]Token {
             return self.shards[shard].words.add(len, count);
         }
 
@@ -260,7 +254,7 @@ pub fn Learner(comptime Token: type) type {
             switch (self.phase) {
                 .survey => {
                     shard.forget();
-                    self.indices[at] = try .init(self.gpa, self.words_ids_end);
+                    self.indices[at] = try .init(self.gpa, self.tokens_end);
                     shard.tokens_left = 0;
                     try shard.survey(&self.indices[at], rules);
                 },
@@ -349,7 +343,7 @@ pub fn Learner(comptime Token: type) type {
             self.certificate.floor = 0;
             self.floor = 0;
             self.raiseFloor();
-            self.words_ids_end = @max(self.words_ids_end, self.next_id);
+            self.tokens_end = @max(self.tokens_end, self.next_id);
             self.phase = .survey;
         }
 

@@ -116,6 +116,27 @@ def test_counts_that_cannot_be_added_are_refused():
         learn({b"abc": 2**62}, {97: 0, 98: 1, 99: 2}, 3, 9, "rustbpe")
 
 
+def test_a_file_of_counts_gives_the_same_merges(tmp_path):
+    counts = training_twin.count(training_cases.real().documents, r"\S+")
+    path = tmp_path / "counts.tmc"
+    inventory(dict(sorted(counts.items()))).write(str(path), b"{}")
+    tokens = {byte: bytes([byte]) for byte in range(256)}
+    found = []
+    for source in (inventory(counts), _native.CountsFile(str(path))):
+        merging = Merging(
+            tokens=tokens,
+            alphabet={byte: byte for byte in range(256)},
+            first_id=256,
+            ids_end=1256,
+            ties="rustbpe",
+            threads=3,
+        )
+        merging.add(source)
+        merges, _ = merging.run()
+        found.append((merges.lefts.tolist(), merges.rights.tolist(), merges.counts.tolist()))
+    assert found[0] == found[1]
+
+
 def test_words_of_ids_go_on_where_an_earlier_run_ended():
     counts = training_twin.count(training_cases.real().documents, r"\S+")
     alphabet = {byte: byte for byte in range(256)}

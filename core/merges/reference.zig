@@ -169,8 +169,7 @@ const Case = struct {
         }
         for (self.words, self.counts, 0..) |text, count, index| {
             const shard = index % fast.shards.len;
-            const ids_end = @as(u32, self.letters) + 1;
-            const tokens = try fast.addWord(shard, @intCast(text.len), count, ids_end);
+            const tokens = try fast.addWord(shard, @intCast(text.len), count);
             for (tokens, text) |*token, byte| token.* = 1 + byte - 'a';
         }
         try fast.run();

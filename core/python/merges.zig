@@ -7,8 +7,11 @@ const std = @import("std");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
+const counts = @import("../counts.zig");
 const merges = @import("../merges.zig");
+const pool = @import("../pool.zig");
 const counts_ = @import("counts.zig");
+const counts_files = @import("counts_files.zig");
 const Text = @import("text.zig").Text;
 
 const gpa = buffer.gpa;
@@ -51,9 +54,14 @@ const State = struct {
     alphabet: [256]u32,
     is_busy: bool = false,
     has_run: bool = false,
-    /// Words so far, and how many pairs they have: counts of them must stay below 2^63.
-    words: usize = 0,
+    /// How many pairs the words have: counts of them must stay below 2^63.
     pairs: u64 = 0,
+
+    fn account(self: *State, pairs: u64) error{CountsTooLarge}!void {
+        const sum = std.math.add(u64, self.pairs, pairs) catch return error.CountsTooLarge;
+        if (sum > std.math.maxInt(i64)) return error.CountsTooLarge;
+        self.pairs = sum;
+    }
 };
 
 /// Learner(alphabet, tokens, token_lengths, token_ids, ties, first_id, made_from, ids_end,
@@ -120,7 +128,10 @@ fn addTokens(state: *State, args: *const [4]*Object) bool {
     var start: usize = 0;
     switch (state.learner) {
         inline else => |*learner| {
-            for (alphabet) |id| if (id != no_id and id >= learner.options.ids_end) return large(id);
+            for (alphabet) |id| if (id != no_id) {
+                if (id >= learner.options.ids_end) return large(id);
+                learner.tokens_end = @max(learner.tokens_end, id + 1);
+            };
             for (lengths, numbers) |length, id| {
                 if (id >= learner.options.ids_end) return large(id);
                 if (length > tokens.len - start) return large(length);
@@ -156,85 +167,133 @@ fn open(object: *Object) ?*State {
 
 /// spill(files): puts the words that will be added into open files, one for each thread
 fn spill(self: *Object, args: Args) ?*Object {
-    const files = core_.numbersFrom(i32, args[0]) orelse return null;
+    const files = core_.numbersFrom(u32, args[0]) orelse return null;
     defer gpa.free(files);
     const state = open(self) orelse return null;
     switch (state.learner) {
         inline else => |*learner| {
-            if (state.words > 0 or files.len < learner.shards.len) {
+            if (state.pairs > 0 or files.len < learner.shards.len) {
                 return core_.fail(api.valueError(), "a file for each thread, before words", .{});
             }
             for (learner.shards, files[0..learner.shards.len]) |*shard, file| {
-                shard.spillTo(file) catch return api.PyErr_NoMemory();
+                shard.spillTo(@intCast(file)) catch return api.PyErr_NoMemory();
             }
         },
     }
     return api.none();
 }
 
-/// add(inventory): words of bytes, by the alphabet
+/// add(counts): words of bytes, by the alphabet, of an Inventory or a CountsFile
 fn add(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     const module = counts_.stateOf(self.type);
-    const inventory = counts_.inventoryOf(module, args[0]) orelse
-        return core_.fail(api.typeError(), "an Inventory is expected", .{});
-    var source = inventory.source();
+    const inventory = counts_.inventoryOf(module, args[0]);
+    const file = counts_files.fileOf(module, args[0]);
+    if (inventory == null and file == null) {
+        return core_.fail(api.typeError(), "an Inventory or a CountsFile is expected", .{});
+    }
     state.is_busy = true;
     var unlocked: core_.Unlocked = .begin();
-    const outcome = addSource(state, &source);
+    const outcome = switch (state.learner) {
+        inline else => |*learner| if (inventory) |some|
+            addInventory(state, learner, some)
+        else
+            addFile(state, learner, &file.?.reader),
+    };
     unlocked.end();
     state.is_busy = false;
-    outcome catch |failure| return failAdding(failure);
+    outcome catch |failure| {
+        // Some of the words are there, and nobody knows which.
+        state.has_run = true;
+        return switch (failure) {
+            error.CountsTooLarge => failAdding(error.CountsTooLarge),
+            else => |other| counts_.fail(module, other, if (file) |some| &some.report else &.{}),
+        };
+    };
     return api.none();
 }
 
-fn addSource(state: *State, source: anytype) !void {
-    switch (state.learner) {
-        inline else => |*learner| while (try source.next()) |entry| {
-            var len: u32 = 0;
-            var ids_end: u32 = 0;
-            for (entry.bytes) |byte| {
-                const id = state.alphabet[byte];
-                if (id == no_id) continue;
-                len += 1;
-                ids_end = @max(ids_end, id + 1);
-            }
-            if (len < 2) continue;
-            const tokens = try addWord(state, learner, len, entry.count, ids_end);
-            var at: usize = 0;
-            for (entry.bytes) |byte| {
-                const id = state.alphabet[byte];
-                if (id == no_id) continue;
-                tokens[at] = @intCast(id);
-                at += 1;
-            }
-        },
+const AddError = counts.Error || error{CountsTooLarge};
+
+/// Adds all entries, neighbours to the same shard, on all threads.
+fn addInventory(state: *State, learner: anytype, inventory: *const counts.Inventory) AddError!void {
+    const Context = struct {
+        state: *State,
+        learner: @TypeOf(learner),
+        inventory: *const counts.Inventory,
+        outcomes: []AddError!u64,
+
+        fn addRange(self: @This(), shard: usize) void {
+            const lengths = self.inventory.lengths;
+            const shards = self.learner.shards.len;
+            var source = self.inventory.source();
+            source.index = lengths.len * shard / shards;
+            source.len = lengths.len * (shard + 1) / shards;
+            for (lengths[0..source.index]) |length| source.start += length;
+            self.outcomes[shard] = addTo(self.state, self.learner, shard, &source);
+        }
+    };
+    const shards = learner.shards.len;
+    const outcomes = try gpa.alloc(AddError!u64, shards);
+    defer gpa.free(outcomes);
+    const context: Context = .{
+        .state = state,
+        .learner = learner,
+        .inventory = inventory,
+        .outcomes = outcomes,
+    };
+    pool.run(shards, shards, context, Context.addRange);
+    for (outcomes) |outcome| try state.account(try outcome);
+}
+
+/// Adds entries to one shard and returns how many pairs they have.
+fn addTo(state: *State, learner: anytype, shard: usize, source: anytype) AddError!u64 {
+    var pairs: u64 = 0;
+    while (try source.next()) |entry| {
+        pairs = std.math.add(u64, pairs, try addEntry(state, learner, shard, entry)) catch
+            return error.CountsTooLarge;
+    }
+    return pairs;
+}
+
+fn addFile(state: *State, learner: anytype, reader: *counts.Reader) AddError!void {
+    reader.rewind();
+    var shard: usize = 0;
+    while (try reader.next()) |entry| {
+        try state.account(try addEntry(state, learner, shard, entry));
+        shard = if (shard + 1 == learner.shards.len) 0 else shard + 1;
     }
 }
 
-inline fn addWord(
+/// Adds one word and returns how many pairs it has, at most.
+inline fn addEntry(
     state: *State,
     learner: anytype,
-    len: u32,
-    count: u64,
-    ids_end: u32,
-) error{ OutOfMemory, CountsTooLarge }![]@TypeOf(learner.*).Id {
-    const most = std.math.mul(u64, len, count) catch return error.CountsTooLarge;
-    state.pairs = std.math.add(u64, state.pairs, most) catch return error.CountsTooLarge;
-    if (state.pairs > std.math.maxInt(i64)) return error.CountsTooLarge;
-    const tokens = try learner.addWord(state.words % learner.shards.len, len, count, ids_end);
-    state.words += 1;
-    return tokens;
+    shard: usize,
+    entry: counts.Entry,
+) AddError!u64 {
+    var len: u32 = 0;
+    for (entry.bytes) |byte| len += @intFromBool(state.alphabet[byte] != no_id);
+    if (len < 2) return 0;
+    const tokens = try learner.addWord(shard, len, entry.count);
+    var at: usize = 0;
+    for (entry.bytes) |byte| {
+        const id = state.alphabet[byte];
+        if (id == no_id) continue;
+        tokens[at] = @intCast(id);
+        at += 1;
+    }
+    return std.math.mul(u64, len, entry.count) catch error.CountsTooLarge;
 }
 
-fn failAdding(failure: anytype) ?*Object {
-    return switch (@as(anyerror, failure)) {
+fn failAdding(failure: error{ CountsTooLarge, OutOfMemory }) ?*Object {
+    return switch (failure) {
         error.CountsTooLarge => core_.fail(
             api.valueError(),
             "the counts of all pairs add up to 2^63 or more; use smaller weights",
             .{},
         ),
-        else => api.PyErr_NoMemory(),
+        error.OutOfMemory => api.PyErr_NoMemory(),
     };
 }
 
@@ -252,22 +311,36 @@ fn addIds(self: *Object, args: Args) ?*Object {
     if (lengths.len != amounts.len or total != numbers.len) {
         return core_.fail(api.valueError(), "lengths, counts and ids do not fit together", .{});
     }
+    addWords(state, numbers, lengths, amounts) catch |failure| {
+        state.has_run = true;
+        return switch (failure) {
+            error.NoSuchId => core_.fail(api.valueError(), "a word has an id of no token", .{}),
+            else => |other| failAdding(other),
+        };
+    };
+    return api.none();
+}
+
+fn addWords(
+    state: *State,
+    numbers: []const u32,
+    lengths: []const u32,
+    amounts: []const u64,
+) error{ NoSuchId, CountsTooLarge, OutOfMemory }!void {
     var start: usize = 0;
     switch (state.learner) {
-        inline else => |*learner| for (lengths, amounts) |length, count| {
+        inline else => |*learner| for (lengths, amounts, 0..) |length, count, index| {
             const word = numbers[start..][0..length];
             start += length;
             if (length < 2) continue;
-            const ids_end = std.mem.max(u32, word) +| 1;
-            if (ids_end > learner.options.ids_end) {
-                return core_.fail(api.valueError(), "{d} is no token's id", .{ids_end - 1});
-            }
-            const tokens = addWord(state, learner, length, count, ids_end) catch |failure|
-                return failAdding(failure);
+            const most = std.mem.max(u32, word);
+            if (most >= learner.options.ids_end) return error.NoSuchId;
+            learner.tokens_end = @max(learner.tokens_end, most + 1);
+            try state.account(std.math.mul(u64, length, count) catch return error.CountsTooLarge);
+            const tokens = try learner.addWord(index % learner.shards.len, length, count);
             for (tokens, word) |*token, id| token.* = @intCast(id);
         },
     }
-    return api.none();
 }
 
 /// What is asked while it runs: whether there is a signal, and the caller about its progress.

@@ -106,7 +106,7 @@ class Merging:
         if spill is not None:
             for _ in range(threads):
                 self._files.append(tempfile.TemporaryFile(dir=spill))  # noqa: SIM115
-            self._learner.spill(np.array([file.fileno() for file in self._files], np.int32))
+            self._learner.spill(np.array([file.fileno() for file in self._files], np.uint32))
 
     def __enter__(self) -> Merging:
         return self
@@ -115,9 +115,9 @@ class Merging:
         for file in self._files:
             file.close()
 
-    def add(self, inventory: _native.Inventory) -> None:
+    def add(self, counts: _native.Inventory | _native.CountsFile) -> None:
         """Adds pretokens by their bytes; for minbpe's ties, in order of first occurrence."""
-        self._learner.add(inventory)
+        self._learner.add(counts)
 
     def add_ids(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.uint32], counts: NDArray[np.uint64]
