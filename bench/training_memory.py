@@ -92,7 +92,8 @@ def prepare(args: argparse.Namespace) -> Path:
         from tokenmill import _native
 
         words, lengths, counts = training_corpora.inventory(args.unique, args.total)
-        _native.Inventory(words, lengths, counts).write(str(partial), {"pattern": "gpt2"})
+        inventory = _native.Inventory(words, lengths, counts)
+        inventory.write(str(partial), json.dumps({"pattern": "gpt2"}))
     partial.replace(path)
     return path
 
