@@ -258,7 +258,7 @@ pub fn Learner(comptime Token: type) type {
                     shard.tokens_left = 0;
                     try shard.survey(&self.indices[at], rules);
                 },
-                .enlist => try shard.enlist(self.owners),
+                .enlist => try shard.enlist(self.owners, self.tokens_end),
                 .scan => try shard.scan(self.batch.items, rules),
                 .merge => {
                     try shard.keep(self.owners);

@@ -32,8 +32,8 @@ pub const Change = struct {
 };
 
 pub fn ownerOf(pair: u64, owners: usize) usize {
-    if (owners == 1) return 0;
-    return @intCast(((hash(pair) >> 32) * owners) >> 32);
+    // By other bits than those of the index: or all pairs of an owner would crowd in a part of it.
+    return @intCast(((hash(pair) & std.math.maxInt(u32)) * owners) >> 32);
 }
 
 inline fn hash(pair: u64) u64 {
@@ -64,6 +64,10 @@ pub const Pairs = struct {
         seen: u64,
 
         const gone = std.math.maxInt(u64);
+
+        pub fn isGone(self: Record) bool {
+            return self.pair == gone;
+        }
     };
 
     pub fn deinit(self: *Pairs, gpa: Allocator) void {
@@ -147,7 +151,7 @@ pub const Pairs = struct {
     pub fn settle(self: *Pairs, gpa: Allocator, order: Order, floor: u64) Allocator.Error!void {
         for (self.born.items) |slot| {
             const record = self.records.items[slot];
-            if (record.pair == Record.gone) continue;
+            if (record.isGone()) continue;
             if (isKept(record, floor)) try self.queue.push(gpa, order, .{
                 .count = record.count,
                 .pair = record.pair,
@@ -156,7 +160,7 @@ pub const Pairs = struct {
         }
         for (self.fallen.items) |slot| {
             const record = self.records.items[slot];
-            if (record.pair != Record.gone and !isKept(record, floor)) try self.remove(gpa, slot);
+            if (!record.isGone() and !isKept(record, floor)) try self.remove(gpa, slot);
         }
     }
 

@@ -6,6 +6,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const Index = @import("index.zig").Index;
+const Places = @import("index.zig").Places;
 const pairs_ = @import("pairs.zig");
 const Change = pairs_.Change;
 const Pairs = pairs_.Pairs;
@@ -335,21 +336,23 @@ pub fn Shard(comptime Token: type) type {
         }
 
         /// Lists the words of all pairs that have owners, from nothing.
-        pub fn enlist(self: *Self, owners: []const Pairs) Allocator.Error!void {
+        pub fn enlist(self: *Self, owners: []const Pairs, ids_end: u32) Allocator.Error!void {
+            var places: Places = try .init(self.gpa, owners, ids_end);
+            defer places.deinit(self.gpa);
             self.changes.clearAndFree(self.gpa);
             self.gathered.clearAndFree(self.gpa);
             for (self.lists, owners) |*lists, *owner| {
                 lists.clearRetainingCapacity();
                 try lists.appendNTimes(self.gpa, .{}, owner.records.items.len);
             }
-            try self.eachPair(owners, measure);
+            try self.eachPair(&places, measure);
             for (self.lists) |lists| for (lists.items) |*list| {
                 if (list.len == 0) continue;
                 list.* = try self.memory.alloc(self.gpa, list.len);
                 // From here on it says how many are written.
                 list.len = 0;
             };
-            try self.eachPair(owners, write);
+            try self.eachPair(&places, write);
         }
 
         fn measure(list: *postings.List, _: Word) void {
@@ -364,10 +367,11 @@ pub fn Shard(comptime Token: type) type {
         /// Calls `function(list, word)` once for each pair of each word.
         fn eachPair(
             self: *Self,
-            owners: []const Pairs,
+            places: *const Places,
             comptime function: fn (*postings.List, Word) void,
         ) Allocator.Error!void {
             // The word that a list had last.
+            const owners = places.owners;
             const lasts = try self.gpa.alloc([]Word, owners.len);
             defer self.gpa.free(lasts);
             @memset(lasts, &.{});
@@ -381,12 +385,11 @@ pub fn Shard(comptime Token: type) type {
                 const tokens = self.words.tokensOf(word);
                 if (tokens.len < 2) continue;
                 for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
-                    const pair = queue.pairOf(left, right);
-                    const owner = pairs_.ownerOf(pair, owners.len);
-                    const slot = owners[owner].find(pair) orelse continue;
-                    if (lasts[owner][slot] == word) continue;
-                    lasts[owner][slot] = word;
-                    function(&self.lists[owner].items[slot], word);
+                    const found = places.at(left, right) orelse continue;
+                    const last = &lasts[found.owner][found.slot];
+                    if (last.* == word) continue;
+                    last.* = word;
+                    function(&self.lists[found.owner].items[found.slot], word);
                 }
             }
         }
