@@ -12,6 +12,7 @@ const pool = @import("pool.zig");
 const Specials = @import("specials.zig").Specials;
 const cuts = @import("counts/cuts.zig");
 const fold = @import("counts/fold.zig");
+const Plan = @import("counts/plan.zig").Plan;
 const Tally = @import("counts/tally.zig").Tally;
 const merge = @import("counts/merge.zig");
 const sorted = @import("counts/sorted.zig");
@@ -67,12 +68,6 @@ pub const Report = struct {
         return error.FileFailed;
     }
 };
-
-/// A job is about this many bytes: a few milliseconds of counting.
-const job_bytes = 1 << 20;
-
-/// Neighbouring texts, or a part of a long one.
-const Job = union(enum) { texts: []const []const u8, part: []const u8 };
 
 pub const Counter = struct {
     gpa: Allocator,
@@ -156,9 +151,13 @@ pub const Counter = struct {
         poll: ?pool.Poll,
     ) Error!void {
         const workers_max = if (self.ordered) 1 else @min(threads, pool.threads_max);
-        var jobs = try self.plan(texts, workers_max);
-        defer jobs.deinit(self.gpa);
-        const workers = @max(1, @min(workers_max, jobs.items.len));
+        var plan: Plan = try .init(self.gpa, .{
+            .scheme = &self.scheme,
+            .specials = &self.specials,
+            .allowed = self.allowed,
+        }, texts, workers_max);
+        defer plan.deinit();
+        const workers = @max(1, @min(workers_max, plan.jobs.items.len));
         while (self.tallies.items.len < workers) {
             const tally = try Tally.create(self.gpa, self.seed, self.ordered);
             errdefer tally.destroy();
@@ -167,12 +166,13 @@ pub const Counter = struct {
         self.threads_max = @max(self.threads_max, workers);
         var work: Work = .{
             .counter = self,
-            .jobs = jobs.items,
+            .plan = &plan,
             .poll = poll,
             .caller = std.Thread.getCurrentId(),
         };
         pool.run(workers, workers, &work, Work.run);
         if (work.failure) |failure| return failure;
+        try work.join();
     }
 
     /// All counts; the counter is empty afterwards.
@@ -196,40 +196,6 @@ pub const Counter = struct {
             try writeFile(self.gpa, path, "{}", &entries, report, poll);
         }
         self.clear();
-    }
-
-    const Jobs = std.ArrayList(Job);
-
-    fn plan(self: *Counter, texts: []const []const u8, workers: usize) Error!Jobs {
-        var jobs: Jobs = .empty;
-        errdefer jobs.deinit(self.gpa);
-        const may_cut = workers > 1 and self.scheme != .program;
-        var start: usize = 0;
-        var bytes: usize = 0;
-        for (texts, 0..) |text, index| {
-            const is_long = may_cut and text.len >= 2 * job_bytes;
-            bytes += text.len;
-            if (!is_long and bytes < job_bytes and index + 1 < texts.len) continue;
-            const end = if (is_long) index else index + 1;
-            if (start < end) try jobs.append(self.gpa, .{ .texts = texts[start..end] });
-            if (is_long) try self.planLong(&jobs, text);
-            start = index + 1;
-            bytes = 0;
-        }
-        return jobs;
-    }
-
-    fn planLong(self: *Counter, jobs: *Jobs, text: []const u8) Error!void {
-        var start: usize = 0;
-        while (start < text.len) {
-            const cut = if (text.len - start < 2 * job_bytes)
-                null
-            else
-                cuts.findBetween(text, start + job_bytes, &self.specials);
-            const end = cut orelse text.len;
-            try jobs.append(self.gpa, .{ .part = text[start..end] });
-            start = end;
-        }
     }
 
     /// Counts one text, cut at specials.
@@ -327,7 +293,7 @@ fn isLess(_: void, a: []const u8, b: []const u8) bool {
 /// What the threads of one call share.
 const Work = struct {
     counter: *Counter,
-    jobs: []const Job,
+    plan: *const Plan,
     poll: ?pool.Poll,
     caller: std.Thread.Id,
     next: std.atomic.Value(usize) = .init(0),
@@ -347,11 +313,31 @@ const Work = struct {
     fn drain(self: *Work, tally: *Tally) Error!void {
         while (!self.stopped.load(.monotonic)) {
             const index = self.next.fetchAdd(1, .monotonic);
-            if (index >= self.jobs.len) break;
-            switch (self.jobs[index]) {
+            if (index >= self.plan.jobs.items.len) break;
+            switch (self.plan.jobs.items[index]) {
                 .texts => |texts| for (texts) |text| try self.counter.count(tally, text),
-                .part => |part| try self.counter.count(tally, part),
+                .piece => |piece| try self.counter.count(tally, piece),
+                .part => |number| {
+                    const part = &self.plan.parts.items[number];
+                    try part.count(tally, &self.counter.scheme);
+                },
             }
+        }
+        try tally.flush();
+    }
+
+    /// Joins the parts that started on a guess.
+    fn join(self: *Work) Error!void {
+        if (self.plan.parts.items.len == 0) return;
+        // Of the first worker; the caller may not have been that.
+        const tally = self.counter.tallies.items[0];
+        for (self.counter.tallies.items) |each| {
+            each.poll = .{ .context = self, .function = askCaller };
+        }
+        var end: usize = 0;
+        for (self.plan.parts.items) |*part| {
+            if (part.from == 0) end = 0;
+            end = try part.join(tally, &self.counter.scheme, end);
         }
         try tally.flush();
     }
@@ -370,6 +356,9 @@ const Work = struct {
 
 test {
     _ = cuts;
+    _ = fold;
+    _ = @import("counts/words.zig");
+    _ = @import("counts/strings.zig");
     _ = merge;
 }
 

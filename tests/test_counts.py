@@ -49,7 +49,7 @@ def expected(texts: Iterable[str | bytes], scheme: str = "r50k") -> Counter[byte
     return counts
 
 
-def split_counts(texts: Iterable[str | bytes], scheme: str) -> Counter[bytes]:
+def split_counts(texts: Iterable[str | bytes], scheme: str | bytes) -> Counter[bytes]:
     """The same by the core's scalar twin, which other tests compare with the reference."""
     counts: Counter[bytes] = Counter()
     for text in texts:
@@ -61,11 +61,12 @@ def split_counts(texts: Iterable[str | bytes], scheme: str) -> Counter[bytes]:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_counts_are_those_of_the_reference(scheme):
     texts = [path.read_bytes() for path in FIXTURES]
+    counts = expected(texts, scheme)
     for threads in (1, 3):
         made = counter(scheme)
         made.add(texts, threads)
-        assert made.total() == sum(expected(texts, scheme).values())
-        assert entries(made.take()) == expected(texts, scheme)
+        assert made.total() == counts.total()
+        assert entries(made.take()) == counts
 
 
 @given(st.lists(st.text(max_size=60) | st.binary(max_size=60), max_size=20), st.integers(1, 4))
@@ -138,6 +139,36 @@ def test_what_a_pattern_leaves_out_is_not_counted():
     made = counter(r"\p{L}+")
     made.add(["one, two; one 3 two 中文 " * 3, "two"], 2)
     assert entries(made.take()) == {b"one": 6, b"two": 7, "中文".encode(): 3}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\p{L}+",
+        r"(?<=a)b+|[^b]+|b",
+        r"\d{1,3}(?=(?:\d{3})*\b)|\D+|\d",
+        r"(?s:.{7})",  # parts that start on a guess never meet, or long after
+        r"(?s:.{1,701})",
+        r"[^x]+|x",  # one pretoken across several parts
+    ],
+)
+def test_a_long_text_and_any_pattern(pattern):
+    rng = random.Random(SEED)
+    text = "".join(rng.choices("ab 12.\n中", k=3_000_000)).encode()
+    special = text[:2_900_000] + b"<|s|>" + text[2_900_000:] + b"<|s|>x"
+    for data, names in ((text, []), (special, ["<|s|>"])):
+        one = counter(pattern, names)
+        one.add([data], 1)
+        total, counts = one.total(), entries(one.take())
+        pieces = data.split(b"<|s|>") if names else [data]
+        assert counts == split_counts(pieces, scheme_of(pattern))
+        for threads in (2, 3):
+            made = counter(pattern, names)
+            made.add([b"a few words", data, b"ab"], threads)
+            few = counter(pattern, names)
+            few.add([b"a few words", b"ab"], 1)
+            assert made.total() == total + few.total()
+            assert entries(made.take()) == Counter(counts) + Counter(entries(few.take()))
 
 
 def test_ordered_entries_come_as_they_were_first_seen():

@@ -224,3 +224,32 @@ pub fn takeOrdered(gpa: Allocator, tally: *Tally) counts.Error!Inventory {
 fn isBefore(_: void, a: *const strings_.Slot, b: *const strings_.Slot) bool {
     return a.place() < b.place();
 }
+
+test "fold: sums beyond a slot are exact" {
+    const gpa = std.testing.allocator;
+    var tallies: [3]*Tally = undefined;
+    var made: usize = 0;
+    defer for (tallies[0..made]) |tally| tally.destroy();
+    const long = "a pretoken of more than sixteen bytes";
+    for (&tallies) |*tally| {
+        tally.* = try .create(gpa, 99, false);
+        made += 1;
+        for ([_][]const u8{ "word", long }) |piece| try tally.*.addAlone(piece);
+        var words = tally.*.words.range(0, 1);
+        words.next().?.count.* = words_.count_max;
+        var strings = tally.*.strings.range(0, 1);
+        strings.next().?.setCount(strings_.count_max);
+        for ([_][]const u8{ "word", long }) |piece| try tally.*.addAlone(piece);
+    }
+    var inventory = try take(gpa, &tallies, 2);
+    defer inventory.deinit(gpa);
+    try std.testing.expectEqual(2, inventory.counts.len);
+    var source = inventory.source();
+    while (try source.next()) |entry| {
+        const expected: u64 = if (std.mem.eql(u8, entry.bytes, "word"))
+            3 << 32
+        else
+            3 * (strings_.count_max + 1);
+        try std.testing.expectEqual(expected, entry.count);
+    }
+}

@@ -11,9 +11,49 @@ const Allocator = std.mem.Allocator;
 const pages = @import("../pages.zig");
 const words = @import("words.zig");
 const placeOf = words.placeOf;
-pub const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 
 const slots_max = 4;
+
+/// What hashes depend on. Both factors of each product have a secret in them: with a known one a
+/// text could make a factor 0, and so any number of pretokens of one hash.
+pub const Secret = struct {
+    first: u64,
+    second: u64,
+
+    pub fn init(seed: u64) Secret {
+        var random: std.Random.SplitMix64 = .init(~seed);
+        return .{ .first = random.next(), .second = random.next() };
+    }
+
+    pub inline fn hashOf(self: Secret, piece: []const u8) u64 {
+        var state = self.second ^ (piece.len *% 0x9e37_79b9_7f4a_7c15);
+        var rest = piece;
+        while (rest.len > 16) : (rest = rest[16..]) {
+            state = product(read(u64, rest) ^ self.first, read(u64, rest[8..]) ^ state);
+        }
+        var a: u64 = 0;
+        var b: u64 = 0;
+        if (rest.len >= 8) {
+            a = read(u64, rest);
+            b = read(u64, rest[rest.len - 8 ..]);
+        } else if (rest.len >= 4) {
+            a = read(u32, rest);
+            b = read(u32, rest[rest.len - 4 ..]);
+        } else if (rest.len > 0) {
+            a = @as(u64, rest[0]) << 16 | @as(u64, rest[rest.len / 2]) << 8 | rest[rest.len - 1];
+        }
+        return product(a ^ self.first, b ^ state);
+    }
+
+    inline fn product(a: u64, b: u64) u64 {
+        const wide = @as(u128, a) * b;
+        return @as(u64, @truncate(wide)) ^ @as(u64, @truncate(wide >> 64));
+    }
+
+    inline fn read(comptime T: type, bytes: []const u8) u64 {
+        return std.mem.readInt(T, bytes[0..@sizeOf(T)], .little);
+    }
+};
 
 pub const Slot = extern struct {
     hash: u64,
@@ -299,3 +339,75 @@ pub const Strings = struct {
         }
     };
 };
+
+test "strings: any bytes are counted, however the table grows" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const secret: Secret = .init(prng.random().int(u64));
+    var strings: Strings = try .init();
+    defer strings.deinit(gpa);
+    const buffer = try gpa.alloc(u8, 5 << 20);
+    defer gpa.free(buffer);
+    prng.random().bytes(buffer);
+    // Some are longer than a segment of the arena.
+    const lengths = [_]usize{ 1, 0, 16, 17, 254, 255, 256, 5000, 70_000, (2 << 20) - 1, 5 << 20 };
+    for (0..3) |_| {
+        for (lengths) |len| try strings.add(gpa, secret.hashOf(buffer[0..len]), buffer[0..len]);
+        for (0..5000) |number| {
+            const piece = std.mem.asBytes(&[3]u64{ number, 1, 2 });
+            try strings.add(gpa, secret.hashOf(piece), piece);
+        }
+    }
+    try std.testing.expectEqual(lengths.len + 5000, strings.entries);
+    for (lengths) |len| {
+        const slot = strings.find(secret.hashOf(buffer[0..len]), buffer[0..len]).?;
+        try std.testing.expectEqual(3, slot.count());
+    }
+    for ([_]usize{ 1, 3, 100 }) |parts| {
+        var seen: usize = 0;
+        for (0..parts) |part| {
+            var range = strings.range(part, parts);
+            while (range.next()) |slot| seen += slot.count();
+        }
+        try std.testing.expectEqual(3 * strings.entries, seen);
+    }
+}
+
+test "strings: of one hash they are told apart, and go behind the last line" {
+    const gpa = std.testing.allocator;
+    var strings: Strings = try .init();
+    defer strings.deinit(gpa);
+    const hash = std.math.maxInt(u64);
+    for (0..2) |_| for (0..Strings.lines_behind * slots_max) |number| {
+        try strings.add(gpa, hash, std.mem.asBytes(&number));
+    };
+    for (0..Strings.lines_behind * slots_max) |number| {
+        const slot = strings.find(hash, std.mem.asBytes(&number)).?;
+        try std.testing.expectEqual(2, slot.count());
+    }
+}
+
+test "strings: counts go on beyond their slot, and back" {
+    const gpa = std.testing.allocator;
+    var strings: Strings = try .init();
+    defer strings.deinit(gpa);
+    try strings.add(gpa, 7, "a long pretoken of blanks");
+    const slot = strings.find(7, "a long pretoken of blanks").?;
+    slot.setCount(count_max);
+    try strings.add(gpa, 7, "a long pretoken of blanks");
+    try std.testing.expectEqual(count_max + 1, slot.count() + strings.moreOf(slot.place()));
+    for (0..2) |_| strings.takeOff(7, "a long pretoken of blanks");
+    try std.testing.expectEqual(count_max - 1, slot.count() + strings.moreOf(slot.place()));
+}
+
+test "strings: no text makes a hash that does not depend on the seed" {
+    const piece = "\x15\x7c\x4a\x7f\xb9\x79\x37\x9e" ** 4;
+    var seen: std.AutoHashMapUnmanaged(u64, void) = .empty;
+    defer seen.deinit(std.testing.allocator);
+    for (0..1000) |seed| {
+        for ([_][]const u8{ piece, piece[0..16], piece[0..31], piece[0..3], "" }) |text| {
+            const hash = Secret.init(seed).hashOf(text);
+            try seen.putNoClobber(std.testing.allocator, hash, {});
+        }
+    }
+}

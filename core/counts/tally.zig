@@ -22,7 +22,7 @@ const ahead = 128;
 pub const Tally = struct {
     gpa: Allocator,
     secret: words_.Secret,
-    seed: u64,
+    hasher: strings_.Secret,
     words: Words,
     strings: Strings,
     /// Whether the order of first occurrence is kept: then all are strings, whose places in their
@@ -48,7 +48,7 @@ pub const Tally = struct {
         self.* = .{
             .gpa = gpa,
             .secret = .init(seed),
-            .seed = seed,
+            .hasher = .init(seed),
             .words = words,
             .strings = try .init(),
             .ordered = ordered,
@@ -135,7 +135,7 @@ pub const Tally = struct {
     }
 
     inline fn hashOf(self: *const Tally, piece: []const u8) u64 {
-        return strings_.hashBytes(self.seed, piece);
+        return self.hasher.hashOf(piece);
     }
 
     /// Fetches the lines of pretokens, of which those of up to `key_len_max` bytes are words.

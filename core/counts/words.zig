@@ -282,3 +282,67 @@ pub const Words = struct {
         }
     };
 };
+
+test "words: what is counted is found, however the table grows" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const secret: Secret = .init(random.int(u64));
+    var words: Words = try .init();
+    defer words.deinit(gpa);
+    for (0..3) |round| for (0..20_000) |number| {
+        const bytes: [16]u8 = @bitCast([2]u64{ number + 1, number * 7 });
+        try words.reserve(1);
+        const count = try words.findOrInsert(secret.keyOf(&bytes, 16));
+        try std.testing.expectEqual(round, count.*);
+        count.* += 1;
+    };
+    try std.testing.expectEqual(20_000, words.entries);
+    // Ranges of hashes have each entry once, whatever their number.
+    for ([_]usize{ 1, 2, 7, 64, 1000 }) |parts| {
+        var seen: usize = 0;
+        for (0..parts) |part| {
+            var range = words.range(part, parts);
+            while (range.next()) |found| {
+                try std.testing.expectEqual(3, found.count.*);
+                try std.testing.expectEqual(part, placeOf(hashOf(found.key), parts));
+                seen += 1;
+            }
+        }
+        try std.testing.expectEqual(words.entries, seen);
+    }
+}
+
+test "words: many of one home go behind the last line, and then the table grows" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var words: Words = try .init();
+    defer words.deinit(gpa);
+    var keys: [120]Key = undefined;
+    for (&keys) |*key| while (true) {
+        key.* = @bitCast([2]u64{ random.int(u64) | 1, random.int(u64) | 1 });
+        // The last home of a table of any size up to this.
+        if (placeOf(hashOf(key.*), 1024) == 1023) break;
+    };
+    for (keys, 1..) |key, number| (try words.findOrInsert(key)).* = @intCast(number);
+    for (keys, 1..) |key, number| try std.testing.expectEqual(number, words.find(key).?.*);
+    try std.testing.expect(words.homes > Words.homes_min);
+    try std.testing.expectEqual(keys.len, words.entries);
+}
+
+test "words: counts go on beyond their slot, and back" {
+    const gpa = std.testing.allocator;
+    var words: Words = try .init();
+    defer words.deinit(gpa);
+    const key = Secret.init(3).keyOf("word            ", 4);
+    const count = try words.findOrInsert(key);
+    count.* = count_max;
+    count.* +%= 1;
+    try words.carry(gpa, key, count);
+    try std.testing.expectEqual(1 << 32, count.* + words.moreOf(key));
+    words.takeOff(key);
+    try std.testing.expectEqual(count_max, count.* + words.moreOf(key));
+    words.takeOff(key);
+    try std.testing.expectEqual(count_max - 1, count.* + words.moreOf(key));
+}

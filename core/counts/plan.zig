@@ -1,0 +1,128 @@
+//! Texts → jobs for several threads.
+//!
+//! Neighbouring texts form jobs of about a megabyte. A long text is cut where a pretoken starts for
+//! certain (cuts.zig); with a pattern that has no scanner of its own it is cut at specials, and what
+//! lies between them on a guess (parts.zig).
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pretokens = @import("../pretokens.zig");
+const Specials = @import("../specials.zig").Specials;
+const cuts = @import("cuts.zig");
+const parts = @import("parts.zig");
+
+/// A job is about this many bytes: a few milliseconds of counting.
+const job_bytes = 1 << 20;
+
+/// Documents that are cut on a guess have so many parts a thread: each may scan a long run again.
+const parts_per_thread = 8;
+
+pub const Job = union(enum) {
+    /// Neighbouring texts.
+    texts: []const []const u8,
+    /// What lies between two cuts of a long text.
+    piece: []const u8,
+    /// The number of a part that starts on a guess.
+    part: usize,
+};
+
+/// How texts become pretokens; all specials are allowed.
+pub const Rules = struct {
+    scheme: *const pretokens.Scheme,
+    specials: *const Specials,
+    allowed: []const u8,
+};
+
+pub const Plan = struct {
+    gpa: Allocator,
+    rules: Rules,
+    jobs: std.ArrayList(Job) = .empty,
+    parts: std.ArrayList(parts.Part) = .empty,
+
+    pub fn init(
+        gpa: Allocator,
+        rules: Rules,
+        texts: []const []const u8,
+        workers: usize,
+    ) Allocator.Error!Plan {
+        var self: Plan = .{ .gpa = gpa, .rules = rules };
+        errdefer self.deinit();
+        var start: usize = 0;
+        var bytes: usize = 0;
+        for (texts, 0..) |text, index| {
+            const is_long = workers > 1 and text.len >= 2 * job_bytes;
+            bytes += text.len;
+            if (!is_long and bytes < job_bytes and index + 1 < texts.len) continue;
+            const end = if (is_long) index else index + 1;
+            if (start < end) try self.jobs.append(gpa, .{ .texts = texts[start..end] });
+            if (is_long and rules.scheme.* == .program) {
+                try self.addGuesses(text, workers);
+            } else if (is_long) try self.addCuts(text);
+            start = index + 1;
+            bytes = 0;
+        }
+        return self;
+    }
+
+    pub fn deinit(self: *Plan) void {
+        self.jobs.deinit(self.gpa);
+        self.parts.deinit(self.gpa);
+    }
+
+    /// The jobs of a long text that can be cut for certain.
+    fn addCuts(self: *Plan, text: []const u8) Allocator.Error!void {
+        var start: usize = 0;
+        while (start < text.len) {
+            const cut = if (text.len - start < 2 * job_bytes)
+                null
+            else
+                cuts.findBetween(text, start + job_bytes, self.rules.specials);
+            const end = cut orelse text.len;
+            try self.jobs.append(self.gpa, .{ .piece = text[start..end] });
+            start = end;
+        }
+    }
+
+    /// The jobs of a long text that cannot: documents between specials, of which the long ones are
+    /// cut on a guess.
+    fn addGuesses(self: *Plan, text: []const u8, workers: usize) Allocator.Error!void {
+        const part_bytes = @max(job_bytes, text.len / (workers * parts_per_thread));
+        var planned: usize = 0;
+        var start: usize = 0;
+        while (true) {
+            const found = if (self.rules.allowed.len > 0)
+                self.rules.specials.find(text, start, self.rules.allowed)
+            else
+                null;
+            const end = if (found) |special| special.start else text.len;
+            if (end - start >= 2 * part_bytes) {
+                if (planned < start) {
+                    try self.jobs.append(self.gpa, .{ .piece = text[planned..start] });
+                }
+                try self.addParts(text[start..end], part_bytes);
+                planned = end;
+            } else if (end - planned >= job_bytes or found == null) {
+                try self.jobs.append(self.gpa, .{ .piece = text[planned..end] });
+                planned = end;
+            }
+            start = if (found) |special| special.end else return;
+        }
+    }
+
+    fn addParts(self: *Plan, document: []const u8, part_bytes: usize) Allocator.Error!void {
+        var from: usize = 0;
+        while (from < document.len) {
+            const is_last = document.len - from < part_bytes + part_bytes / 2;
+            const limit = if (is_last)
+                document.len
+            else
+                parts.startNear(document, from + part_bytes);
+            try self.jobs.append(self.gpa, .{ .part = self.parts.items.len });
+            try self.parts.append(
+                self.gpa,
+                .{ .document = document, .from = from, .limit = limit },
+            );
+            from = limit;
+        }
+    }
+};
