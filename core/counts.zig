@@ -244,8 +244,8 @@ pub fn writeInventory(
     try writeFile(gpa, path, metadata, &entries, report, poll);
 }
 
-/// All entries of a file from where it stands.
-pub fn readInventory(gpa: Allocator, reader: *Reader) Error!Inventory {
+/// The next entries of a file, at most as many as asked for.
+pub fn readInventory(gpa: Allocator, reader: *Reader, entries_max: usize) Error!Inventory {
     // Grown as entries come: what a file says about itself is not to be trusted.
     var bytes: std.ArrayList(u8) = .empty;
     defer bytes.deinit(gpa);
@@ -253,7 +253,8 @@ pub fn readInventory(gpa: Allocator, reader: *Reader) Error!Inventory {
     defer lengths.deinit(gpa);
     var numbers: std.ArrayList(u64) = .empty;
     defer numbers.deinit(gpa);
-    while (try reader.next()) |entry| {
+    while (numbers.items.len < entries_max) {
+        const entry = try reader.next() orelse break;
         try bytes.appendSlice(gpa, entry.bytes);
         try lengths.append(gpa, @intCast(entry.bytes.len));
         try numbers.append(gpa, entry.count);
@@ -484,7 +485,7 @@ test "counts: spilled and merged they are those of the slow twin" {
         try mergeFiles(gpa, paths, weights, whole, "{}", &report, null);
         var reader: Reader = try .open(gpa, whole, &report);
         defer reader.close();
-        var inventory = try readInventory(gpa, &reader);
+        var inventory = try readInventory(gpa, &reader, std.math.maxInt(usize));
         defer inventory.deinit(gpa);
         try twin.expectEqual(&inventory, false);
     }

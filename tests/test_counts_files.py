@@ -42,6 +42,23 @@ def merge(paths: list[Path], weights: list[float], output: Path) -> dict[bytes, 
     return read(output)
 
 
+def test_file_is_read_in_parts_from_any_number_of_entries(tmp_path):
+    counts = {b"%05d" % i: i + 1 for i in range(3_000)}
+    path = write(tmp_path / "c.tmc", counts)
+    for entries_max in (1, 7, 2_999, 3_000, 10_000):
+        file = _native.CountsFile(str(path))
+        for _ in range(2):
+            found: dict[bytes, int] = {}
+            while (part := file.read(entries_max)) is not None:
+                assert 1 <= len(part) <= entries_max
+                found |= entries(part)
+            assert found == counts
+            assert file.read(entries_max) is None
+            file.rewind()
+    with pytest.raises(ValueError, match="1 or more"):
+        file.read(0)
+
+
 def decode(data: bytes) -> tuple[dict[bytes, int], bytes]:
     """The entries and the metadata of a file, by docs/formats.md alone."""
     assert data[:4] == b"TMC1"

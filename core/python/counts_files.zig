@@ -107,14 +107,48 @@ fn load(self: *Object, _: Args) ?*Object {
     instance.is_busy = true;
     var unlocked: core_.Unlocked = .begin();
     file.reader.rewind();
-    const outcome = counts.readInventory(gpa, &file.reader);
+    const outcome = counts.readInventory(gpa, &file.reader, std.math.maxInt(usize));
     unlocked.end();
     instance.is_busy = false;
     const inventory = outcome catch |failure| return fail(state, failure, &file.report);
     return wrap(state.inventory_type.?, inventory);
 }
 
+/// read(entries_max) → Inventory of the next entries, or None behind the last; rewind() goes back
+fn readSome(self: *Object, args: Args) ?*Object {
+    const instance = FileInstance.of(self);
+    const state = stateOf(self.type);
+    const most = api.PyLong_AsLongLong(args[0]);
+    if (most < 1) return core_.fail(api.valueError(), "entries_max is 1 or more", .{});
+    if (instance.is_busy) {
+        return core_.fail(api.runtimeError(), "another thread is reading this file", .{});
+    }
+    const file = instance.file.?;
+    instance.is_busy = true;
+    var unlocked: core_.Unlocked = .begin();
+    const outcome = counts.readInventory(gpa, &file.reader, @intCast(most));
+    unlocked.end();
+    instance.is_busy = false;
+    var inventory = outcome catch |failure| return fail(state, failure, &file.report);
+    if (inventory.counts.len == 0) {
+        inventory.deinit(gpa);
+        return api.none();
+    }
+    return wrap(state.inventory_type.?, inventory);
+}
+
+fn rewind(self: *Object, _: Args) ?*Object {
+    const instance = FileInstance.of(self);
+    if (instance.is_busy) {
+        return core_.fail(api.runtimeError(), "another thread is reading this file", .{});
+    }
+    instance.file.?.reader.rewind();
+    return api.none();
+}
+
 const file_methods = [_]api.Method{
+    core_.method("read", 1, readSome),
+    core_.method("rewind", 0, rewind),
     core_.method("total", 0, fileTotal),
     core_.method("metadata", 0, fileMetadata),
     core_.method("load", 0, load),
