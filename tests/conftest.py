@@ -48,6 +48,8 @@ hypothesis.settings.load_profile("tokenmill")
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = SEED
+    # Notes to the user, such as that a small text has too few merges; warnings else are errors.
+    config.addinivalue_line("filterwarnings", "ignore::tokenmill.TrainingWarning")
 
 
 _SEED_LINE = f"seed of this run: {SEED}; to repeat it, set TOKENMILL_SEED={SEED}"

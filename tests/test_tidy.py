@@ -20,8 +20,11 @@ PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
     ["schemes", "ragged", "arguments", "stream_decoder", "merging"],
-    ["file_blocks", "cache"],
-    ["tokenizer", "session"],
+    ["file_blocks", "cache", "progress", "journal"],
+    ["tokenizer", "session", "counting", "layout"],
+    ["encoding", "options"],
+    ["report"],
+    ["training"],
     ["cli", "__init__", "__main__"],
 ]
 GENERATED = {"core/unicode/tables.zig"}

@@ -7,15 +7,20 @@
 
 from tokenmill.cache import cache_limit, set_cache_limit
 from tokenmill.errors import TokenmillError
+from tokenmill.options import TrainingWarning
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training import count, train
 
 __all__ = [
     "Ragged",
     "Tokenizer",
     "TokenmillError",
+    "TrainingWarning",
     "__version__",
     "cache_limit",
+    "count",
     "set_cache_limit",
+    "train",
 ]
 __version__ = "0.1.0"

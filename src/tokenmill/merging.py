@@ -40,6 +40,20 @@ class Merges:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __add__(self, other: Merges) -> Merges:
+        return Merges(
+            np.concatenate([self.lefts, other.lefts]),
+            np.concatenate([self.rights, other.rights]),
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.counts, other.counts]),
+        )
+
+
+def no_merges() -> Merges:
+    """What is known at the beginning."""
+    none = np.array([], np.uint32)
+    return Merges(none, none, none, np.array([], np.uint64))
+
 
 @dataclass(frozen=True)
 class Certificate:

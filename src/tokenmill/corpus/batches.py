@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # Large enough that starting threads costs nothing, small enough that three of them are no memory.
@@ -44,6 +44,10 @@ class ReadOptions:
     seed: int = 0
     batch_bytes: int = BATCH_BYTES
     note: Callable[[str], None] = _silent
+
+    def with_batch_bytes(self, batch_bytes: int) -> ReadOptions:
+        """The same with batches of another size."""
+        return replace(self, batch_bytes=batch_bytes)
 
     def keep(self, texts: list[Any]) -> list[Any]:
         """The documents that the sample takes: those whose hash is low.

@@ -28,6 +28,7 @@ _SUFFIXES = {
 }
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst"}
 _NAMES_SHOWN = 3
+_NAME_CHARS_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +92,25 @@ def _items(given: Any) -> list[Any]:
 
 
 def _names_file(text: str) -> bool:
-    return len(text) < 4096 and "\n" not in text and "\0" not in text and Path(text).is_file()
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long, or with a zero byte
+        return False
 
 
 def _expand(name: str) -> list[str]:
     if name == STDIN:
         return [name]
     path = Path(name)
-    if "\0" in name or "\n" in name or len(name) > 4000:
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # too long, or with a zero byte
+        exists = False
+    if not exists and ("\n" in name or len(name) > _NAME_CHARS_MAX):
         raise MissingInputError(f"{name[:60]!r}… is not the name of a file; give a text as [text]")
-    if path.is_dir():
+    if exists and path.is_dir():
         raise InputError(f"{name!r} is a folder; give the files in it, such as '{name}/**/*.txt'")
-    if path.exists():
+    if exists:
         return [name]
     if not glob.has_magic(name):
         raise MissingInputError(

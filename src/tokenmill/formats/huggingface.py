@@ -38,6 +38,18 @@ def shown(token: bytes) -> str:
     return "".join([characters[byte] for byte in token])
 
 
+def bytes_of(text: str) -> bytes | None:
+    """The token that is written like this; None if a character stands for no byte."""
+    bytes_of_characters = _bytes_of_characters()
+    found = [bytes_of_characters.get(character) for character in text]
+    return None if None in found else bytes(byte for byte in found if byte is not None)
+
+
+@cache
+def _bytes_of_characters() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(byte_characters())}
+
+
 def write_tokenizer(contents: Contents) -> bytes:
     """The file tokenizer.json."""
     document = {

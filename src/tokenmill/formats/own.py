@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats import huggingface
 from tokenmill.formats.contents import Contents
 
 SUFFIX = ".tokenmill"
@@ -21,7 +22,8 @@ _VERSION = 1
 
 def write(contents: Contents) -> bytes:
     """The file of a tokenizer."""
-    ids = {token: id_ for id_, token in contents.tokens.items()}
+    ids = {huggingface.bytes_of(name): id_ for name, id_ in contents.specials.items()}
+    ids |= {token: id_ for id_, token in contents.tokens.items()}
     merges = None
     if contents.learned is not None:
         merges = [[ids[left], ids[right]] for left, right in contents.learned]
@@ -70,10 +72,12 @@ def _contents(document: dict[str, Any]) -> Contents:
         for id_, token in enumerate(document["tokens"])
         if token is not None
     }
+    specials = {str(name): int(id_) for name, id_ in document["specials"].items()}
     learned = None
     if document["merges"] is not None:
-        learned = [(tokens[left], tokens[right]) for left, right in document["merges"]]
-    specials = {str(name): int(id_) for name, id_ in document["specials"].items()}
+        # A special that is written like a learned token has its id, and may be no token here.
+        parts = {id_: huggingface.bytes_of(name) or b"" for name, id_ in specials.items()} | tokens
+        learned = [(parts[left], parts[right]) for left, right in document["merges"]]
     pattern = document["pattern"]
     if not isinstance(pattern, str):
         raise TypeError(f"pattern {pattern!r}")

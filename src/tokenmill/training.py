@@ -1,0 +1,366 @@
+"""Sources → a tokenizer: documents are counted, merges learned, ids given. `train` and `count`."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from tokenmill import arguments, options
+from tokenmill.corpus import ReadOptions, Source, find_sources
+from tokenmill.counting import Counted, Plan, bytes_seen, count_documents, metadata, parts
+from tokenmill.encoding import Encoder
+from tokenmill.errors import InputError
+from tokenmill.files import write_whole
+from tokenmill.journal import Journal
+from tokenmill.layout import (
+    Layout,
+    Learned,
+    assign,
+    extended_layout,
+    new_layout,
+)
+from tokenmill.merging import Merges, Merging, no_merges
+from tokenmill.native import _native
+from tokenmill.progress import Progress, Report, silent
+from tokenmill.report import write_report
+from tokenmill.schemes import scheme_of
+from tokenmill.tokenizer import Tokenizer
+
+Path_: TypeAlias = "str | os.PathLike[str]"
+
+# Whose trainer cuts documents at the names of specials; to the others they are text.
+_CUT_AT_SPECIALS = ("cs336",)
+
+# About what a word takes while it is merged; and of the memory, what words may take: the rest is
+# for their pairs. Where that is not enough, they lie in files.
+_WORD_BYTES = 56
+_WORDS_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `count` has counted: pretokens, and how many of them differ."""
+
+    total: int
+    unique: int
+
+
+def count(
+    source: Any,
+    output: Path_,
+    *,
+    pattern: str | None = None,
+    specials: Sequence[str] = (),
+    field: str = "text",
+    format: str | None = None,
+    weights: Mapping[Any, float] | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | None = None,
+    progress: Report | None = None,
+) -> Summary:
+    """Counts the pretokens of a source into a file, from which `train` learns at any size.
+
+    Files of several machines are added up by giving them together to `train` or `count`.
+    """
+    sources = find_sources(source, weights, format)
+    with ExitStack() as stack:
+        job = _Job(
+            stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
+            seed=seed, threads=threads, memory=memory, progress=progress,
+        )  # fmt: skip
+        counted = job.count()
+        counts = counted.counts
+        _refuse_empty(counts)
+        path = os.path.realpath(output)
+        if isinstance(counts, _native.Inventory):
+            counts.write(path, job.metadata)
+        else:
+            _native.merge_counts([counted.path], np.ones(1), path, job.metadata)
+        return Summary(counts.total(), len(counts))
+
+
+@overload
+def train(
+    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: str = ...,
+    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
+    initial_alphabet: str = ..., weights: Mapping[Any, float] | None = ...,
+    sample: float | None = ..., seed: int = ..., threads: int | None = ...,
+    memory: int | None = ..., resume: Path_ | None = ..., extend: Tokenizer | Path_ | None = ...,
+    field: str = ..., format: str | None = ..., trace: Path_ | None = ...,
+    report: Path_ | None = ..., progress: Report | None = ...,
+) -> Tokenizer: ...  # fmt: skip
+@overload
+def train(
+    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: str = ...,
+    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
+    initial_alphabet: str = ..., weights: Mapping[Any, float] | None = ...,
+    sample: float | None = ..., seed: int = ..., threads: int | None = ...,
+    memory: int | None = ..., resume: Path_ | None = ..., extend: Tokenizer | Path_ | None = ...,
+    field: str = ..., format: str | None = ..., trace: Path_ | None = ...,
+    report: Path_ | None = ..., progress: Report | None = ...,
+) -> list[Tokenizer]: ...  # fmt: skip
+def train(
+    source: Any,
+    *,
+    vocab_size: int | Iterable[int],
+    pattern: str | None = None,
+    ties: str = "huggingface",
+    specials: Sequence[str] = (),
+    min_frequency: int = 0,
+    max_token_length: int | None = None,
+    initial_alphabet: str = "bytes",
+    weights: Mapping[Any, float] | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | None = None,
+    resume: Path_ | None = None,
+    extend: Tokenizer | Path_ | None = None,
+    field: str = "text",
+    format: str | None = None,
+    trace: Path_ | None = None,
+    report: Path_ | None = None,
+    progress: Report | None = None,
+) -> Tokenizer | list[Tokenizer]:
+    """Learns a vocabulary from a path, a glob, texts, an Arrow column or counts.
+
+    `vocab_size` counts bytes, merges and specials; several sizes give a list of tokenizers from one
+    run. `pattern` is o200k's unless counts or `extend` have another. `ties` decides between pairs
+    of one count and gives ids as that library does. docs/training.md says more.
+    """
+    sizes = options.vocab_sizes(vocab_size)
+    frequency = arguments.whole_number(min_frequency, "min_frequency", 0)
+    length = None
+    if max_token_length is not None:
+        length = arguments.whole_number(max_token_length, "max_token_length", 1)
+    chosen = {
+        "ties": ties, "min_frequency": frequency, "max_token_length": length,
+        "initial_alphabet": initial_alphabet,
+    }  # fmt: skip
+    base = options.tokenizer_to_extend(extend, pattern)
+    sources = find_sources(source, weights, format)
+    options.check_choices(ties, initial_alphabet, sources, resume, report)
+    with ExitStack() as stack:
+        job = _Job(
+            stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
+            seed=seed, threads=threads, memory=memory, progress=progress, base=base,
+            cuts=ties in _CUT_AT_SPECIALS, ordered=ties == "minbpe",
+            apart=report is not None, resume=resume,
+            fixed={"vocab_size": sizes, **chosen},
+        )  # fmt: skip
+        if initial_alphabet == "bytes":
+            job.layout(ties, range(256)).merges_max(min(sizes))  # an error before hours of work
+        counted = job.count()
+        _refuse_empty(counted.counts)
+        seen = range(256) if initial_alphabet == "bytes" else bytes_seen(counted.counts)
+        layout = job.layout(ties, seen)
+        most = max(map(layout.merges_max, sizes))
+        merges, certificate = job.learn(counted.counts, layout, most, ties, frequency, length)
+        provenance = {**job.provenance(), **chosen}
+        trained = [job.tokenizer(layout, merges, size, provenance) for size in sizes]
+        largest = max(trained, key=lambda one: one.vocab_size)
+        learned = assign(layout, merges, max(sizes))
+        if trace is not None:
+            _write_trace(Path(trace), learned, merges, {**provenance, **certificate})
+        if report is not None:
+            write_report(Path(report), largest, learned, counted.runs, job.progress)
+    return trained[0] if hasattr(vocab_size, "__index__") else trained
+
+
+class _Job:
+    """What `train` and `count` share: checked options, a folder for spilled work, a plan."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        sources: list[Source],
+        *,
+        pattern: str | None,
+        specials: Sequence[str],
+        field: str,
+        sample: float | None,
+        seed: int,
+        threads: int | None,
+        memory: int | None,
+        progress: Report | None,
+        base: Tokenizer | None = None,
+        cuts: bool = True,
+        ordered: bool = False,
+        apart: bool = False,
+        resume: Path_ | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._base = base
+        self._extended: Layout | None = None
+        self.progress = progress or silent
+        self.pattern = options.choose_pattern(pattern, base, sources)
+        self.specials = options.special_names(specials, base)
+        cut_at = self.specials if cuts else ()
+        self.metadata = metadata(self.pattern, cut_at)
+        self._memory = options.memory_bytes(memory)
+        self._threads = arguments.thread_count(threads)
+        self._sample = options.sample_share(sample, sources)
+        self._seed = arguments.whole_number(seed, "seed", 0) % (1 << 64)
+        scheme = scheme_of(self.pattern)
+        reading = ReadOptions(
+            field=field,
+            whole=not isinstance(scheme, str),
+            specials=tuple(name.encode() for name in cut_at),
+            sample=self._sample,
+            seed=self._seed,
+            note=options.note,
+        )
+        options.refuse_other_counts(sources, self.pattern, self.specials, cut_at)
+        self._journal = None
+        if resume is not None:
+            self._journal = Journal(Path(resume), self._fixed(sources, field, apart, fixed or {}))
+            folder = Path(resume)
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokenmill-")))
+        self._plan = Plan(
+            sources, reading, scheme, cut_at, self.metadata, folder, self._threads,
+            self._memory, ordered, apart, self.progress, self._journal,
+        )  # fmt: skip
+
+    def _fixed(
+        self, sources: list[Source], field: str, apart: bool, more: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The options that decide the result, as the journal compares them."""
+        inputs = [[s.name, s.kind, s.size, s.modified, s.weight] for s in sources]
+        base = None if self._base is None else self._base._digest().hex()
+        return {
+            "pattern": self.pattern, "specials": list(self.specials), "field": field,
+            "sample": self._sample, "seed": self._seed, "report": apart, "extend": base, **more,
+            "inputs": inputs,
+        }  # fmt: skip
+
+    def count(self) -> Counted:
+        return count_documents(self._plan)
+
+    def provenance(self) -> dict[str, Any]:
+        """What was learned from, as far as the result depends on it."""
+        known: dict[str, Any] = {"sample": self._sample, "seed": self._seed}
+        return {k: v for k, v in known.items() if self._sample is not None}
+
+    def layout(self, ties: str, alphabet: Iterable[int]) -> Layout:
+        if self._base is None:
+            return new_layout(ties, self.specials, alphabet)
+        if self._extended is None:  # finding the merges of a large vocabulary takes a second
+            contents, ids_end = self._base._contents(), self._base.vocab_size
+            self._extended = extended_layout(contents, ids_end, self.specials, ties)
+        return self._extended
+
+    def learn(
+        self,
+        counts: _native.Inventory | _native.CountsFile,
+        layout: Layout,
+        merges_max: int,
+        ties: str,
+        min_frequency: int,
+        length_max: int | None,
+    ) -> tuple[Merges, dict[str, Any]]:
+        """The merges, and the certificate that they are exact."""
+        journal = self._journal
+        before = journal.merges if journal is not None else no_merges()
+        if journal is not None and journal.is_finished:
+            return before, {}
+        done = assign(layout, before, layout.first_id + len(layout.back) + merges_max)
+        merging = Merging(
+            tokens={**layout.taken, **done.tokens},
+            alphabet=layout.alphabet(),
+            first_id=done.next_id,
+            ids_end=layout.first_id + merges_max,
+            ties=ties,
+            min_frequency=min_frequency,
+            max_token_length=length_max,
+            threads=self._threads,
+            memory=self._memory or 0,
+            made_from=layout.made_from(),
+            revives=bool(layout.base),
+            spill=self._plan.folder if self._is_large(len(counts)) else None,
+        )
+
+        def tell(count: int, best_count: int) -> None:
+            self.progress(Progress("merging", len(before) + count, merges_max, 0, best_count))
+            if journal is not None and journal.is_due():
+                journal.record_merges(before + merging.merges())
+
+        with merging:
+            self._add_words(merging, counts, done)
+            merges, certificate = merging.run(tell)
+            merges = before + merges
+        last = (certificate.last_count, certificate.floor)
+        self.progress(Progress("merging", len(merges), len(merges), 0, *last))
+        if journal is not None:
+            journal.record_merges(merges, is_finished=True)
+        return merges, {"certificate": asdict(certificate)}
+
+    def _is_large(self, entries: int) -> bool:
+        """Whether the words would take more than their share of the memory."""
+        return self._memory is not None and entries * _WORD_BYTES > self._memory * _WORDS_SHARE
+
+    def _add_words(
+        self, merging: Merging, counts: _native.Inventory | _native.CountsFile, done: Learned
+    ) -> None:
+        """Gives the pretokens to be merged, as what earlier merges leave of them."""
+        if not done.merges:
+            merging.add(counts)
+            return
+        encoder = Encoder(done)
+        for part in parts(counts):
+            merging.add_ids(*encoder.encode(part, self._threads))
+
+    def tokenizer(
+        self, layout: Layout, merges: Merges, size: int, provenance: Mapping[str, Any]
+    ) -> Tokenizer:
+        learned = assign(layout, merges, size)
+        names = {id_: name.encode() for name, id_ in learned.specials.items()}
+        for id_ in names.keys() & learned.tokens.keys():
+            options.note(
+                f"special {names[id_].decode()!r} is written like a learned token and has its id "
+                f"{id_}, as in tokenizers; text is encoded as there with tokenizer.json, and here "
+                "merged as that id says"
+            )
+        tokens = {
+            token: id_ for id_, token in learned.tokens.items() if names.get(id_, token) == token
+        }
+        arrays = arguments.token_arrays(tokens, "the trained vocabulary")
+        tokenizer = Tokenizer._from_arrays(
+            arrays, self.pattern, learned.specials, "trained", learned.merges,
+            {**provenance, "vocab_size": size},
+        )  # fmt: skip
+        if tokenizer.vocab_size < size:
+            options.note(
+                f"the text has only {len(learned.merges) - learned.base:_} merges to learn, so "
+                f"the vocabulary has {tokenizer.vocab_size:_} entries, not {size:_}; more text, or "
+                "a lower min_frequency, gives more"
+            )
+        return tokenizer
+
+
+def _refuse_empty(counts: _native.Inventory | _native.CountsFile) -> None:
+    if len(counts) == 0:
+        raise InputError("the inputs hold no text; give others, or another field, format or sample")
+
+
+def _write_trace(path: Path, learned: Learned, merges: Merges, head: Mapping[str, Any]) -> None:
+    """A line of JSON about the run, then one for each merge: ids, count and the token's bytes."""
+    count = len(learned.merges) - learned.base
+    columns = (merges.ids, merges.lefts, merges.rights, merges.counts)
+    rows = zip(*(column[:count].tolist() for column in columns), strict=True)
+    lines = [json.dumps({"merges": count, **head}, ensure_ascii=False)]
+    for id_, left, right, occurrences in rows:
+        token = learned.tokens[id_]
+        row = {"id": id_, "left": left, "right": right, "count": occurrences, "hex": token.hex()}
+        lines.append(json.dumps({**row, "text": token.decode(errors="replace")}))
+    write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -1,0 +1,463 @@
+"""Sources → tokenizers: the same vocabulary from every kind of source, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import training_twin
+from conftest import FIXTURES, SEED
+
+import tokenmill
+from tokenmill import Tokenizer, TrainingWarning, _native, journal, reference
+from tokenmill.errors import InputError, TrainingError
+from tokenmill.schemes import pattern_of, scheme_of
+
+GPT2 = reference.GPT2_PATTERN
+TEXTS = [path.read_text(encoding="utf-8")[:6_000] for path in FIXTURES[::4]]
+
+
+def raises(error: type[Exception], *parts: object):
+    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(str(part)) for part in parts))
+
+
+def tokens(tokenizer: Tokenizer) -> dict[int, bytes]:
+    return {id: tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size)}
+
+
+def expected(texts=TEXTS, size=500, pattern="r50k", ties="rustbpe") -> dict[int, bytes]:
+    """The vocabulary of the twin."""
+    counts: Counter[bytes] = Counter()
+    for text in texts:
+        raw = text.encode() if isinstance(text, str) else text
+        split = _native.split(scheme_of(pattern_of(pattern)), raw)
+        counts.update(raw[start:end] for start, end in split)
+    trained = training_twin.train(counts, size, ties)
+    return {id: token for token, id in trained.tokens.items()}
+
+
+@pytest.fixture(scope="module")
+def want() -> dict[int, bytes]:
+    return expected()
+
+
+def train(source, **options):
+    return tokenmill.train(
+        source, **{"vocab_size": 500, "pattern": "r50k", "ties": "rustbpe", **options}
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The texts as files of text."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for index, text in enumerate(TEXTS):
+        (folder / f"{index:02}.txt").write_text(text)
+    return folder
+
+
+# ── every source gives the same vocabulary ───────────────────────────────────────────────────
+
+
+def test_texts_paths_columns_and_counts_give_the_same_vocabulary(files, tmp_path, want):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "rows.parquet")
+    tokenmill.count(TEXTS, tmp_path / "counts.tmc", pattern="r50k")
+    halves = [tmp_path / "one.tmc", tmp_path / "two.tmc"]
+    for path, texts in zip(halves, (TEXTS[:3], TEXTS[3:]), strict=True):
+        tokenmill.count(texts, path, pattern="r50k")
+    sources = {
+        "list": TEXTS,
+        "iterator": iter(TEXTS),
+        "bytes": [text.encode() for text in TEXTS],
+        "column": pa.array(TEXTS),
+        "glob": str(files / "*.txt"),
+        "paths": sorted(files.iterdir()),
+        "rows": rows,
+        "parquet": tmp_path / "rows.parquet",
+        "counts": tmp_path / "counts.tmc",
+        "two counts": halves,
+        "counts and text": [halves[0], *sorted(files.iterdir())[3:]],
+    }
+    for name, source in sources.items():
+        assert tokens(train(source)) == want, name
+
+
+def test_mapping_of_counts_is_a_source():
+    counts = {" the": 5, b" mill": 3, "mills": 4, "x": 2**40}
+    trained = training_twin.train(
+        {k.encode() if isinstance(k, str) else k: v for k, v in counts.items()}, 262, "rustbpe"
+    )
+    got = tokens(train(counts, vocab_size=262))
+    assert got == {id: token for token, id in trained.tokens.items()}
+
+
+@pytest.mark.parametrize("ties", training_twin.TIES)
+def test_result_does_not_depend_on_threads_or_batches(ties, monkeypatch):
+    want = expected(ties=ties) if ties != "huggingface" else None
+    for threads in (1, 2, 5):
+        got = tokens(train(iter(TEXTS), ties=ties, threads=threads))
+        want = want or got
+        assert got == want
+
+
+def test_result_does_not_depend_on_order_or_memory(files, want, monkeypatch):
+    shuffled = random.Random(SEED).sample(TEXTS, len(TEXTS))
+    assert tokens(train(shuffled)) == want
+    monkeypatch.setattr("tokenmill.counting._TABLES_SHARE", 0)  # every batch is spilled
+    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
+    for memory in (48_000, 1 << 27):
+        assert tokens(train(str(files / "*.txt"), memory=memory)) == want
+
+
+def test_text_file_in_many_blocks_counts_as_the_whole(tmp_path, monkeypatch):
+    path = tmp_path / "all.txt"
+    path.write_text("\n".join(TEXTS))
+    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
+    for pattern in ("r50k", "cl100k", "o200k", "qwen2", "tekken", r"\w+\s?|\W"):
+        want = expected([path.read_bytes()], pattern=pattern)
+        assert tokens(train(path, pattern=pattern, memory=96_000)) == want, pattern
+
+
+def test_weights_multiply_counts(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text(TEXTS[0])
+    two.write_text(TEXTS[1])
+    got = tokens(train([one, two], weights={two: 3}))
+    assert got == expected([TEXTS[0], *[TEXTS[1]] * 3])
+    tokenmill.count([one, two], tmp_path / "c.tmc", pattern="r50k", weights={two: 3})
+    assert tokens(train(tmp_path / "c.tmc")) == got
+    # A share is rounded, half of one up: 0.5 leaves what occurs once, and 0.25 does not.
+    text = tmp_path / "text.txt"
+    text.write_text("once twice twice thrice thrice thrice")
+    for weight, total in ((0.5, 1 + 1 + 2), (0.25, 0 + 1 + 1)):
+        summary = tokenmill.count(text, tmp_path / "w.tmc", weights={text: weight})
+        assert summary.total == total
+    assert tokenmill.count(text, tmp_path / "w.tmc", weights={text: 2}).total == 12
+
+
+def test_sample_trains_on_the_documents_that_it_takes():
+    texts = [f"{text} {i}" for i, text in enumerate(TEXTS * 20)]
+    kept = tokens(train(texts, sample=0.5, seed=3))
+    assert kept == tokens(train(texts[::-1], sample=0.5, seed=3, threads=2))
+    assert kept != tokens(train(texts, sample=0.5, seed=4))
+
+
+# ── sizes, ids, specials ─────────────────────────────────────────────────────────────────────
+
+
+def test_several_sizes_come_from_one_run(want):
+    small, large, middle = train(TEXTS, vocab_size=[300, 500, 400], specials=["<s>"])
+    assert [t.vocab_size for t in (small, large, middle)] == [300, 500, 400]
+    for tokenizer in (small, middle, large):
+        one = train(TEXTS, vocab_size=tokenizer.vocab_size, specials=["<s>"])
+        assert one == tokenizer
+        assert tokenizer.specials == {"<s>": tokenizer.vocab_size - 1}
+
+
+def test_ids_are_those_of_the_library():
+    hugging = train(TEXTS, ties="huggingface", specials=["<s>", "</s>"], vocab_size=300)
+    assert hugging.specials == {"<s>": 0, "</s>": 1}
+    assert hugging.id_to_bytes(2) == b"!"
+    assert hugging.vocab_size == 300
+    for ties in ("rustbpe", "cs336", "minbpe"):
+        other = train(TEXTS, ties=ties, specials=["<s>", "</s>"], vocab_size=300)
+        assert [other.id_to_bytes(byte) for byte in (0, 33, 255)] == [b"\0", b"!", b"\xff"]
+        assert other.specials == {"<s>": 298, "</s>": 299}
+
+
+def test_specials_cut_documents_for_cs336_and_are_text_for_the_others():
+    texts = ["ab<|x|>ab" * 50]
+    assert (
+        b"<|" in tokens(train(texts, ties="rustbpe", specials=["<|x|>"], vocab_size=262)).values()
+    )
+    got = tokens(train(texts, ties="cs336", specials=["<|x|>"], vocab_size=258))
+    assert list(got.values())[256:] == [b"ab", b"<|x|>"]
+
+
+def test_vocabulary_that_is_too_small_is_refused():
+    with raises(TrainingError, "vocab_size=256", "256 bytes and 2 specials", "258 or more"):
+        train(TEXTS, vocab_size=256, specials=["a", "b"])
+    with raises(TrainingError, "vocab_size=100"):
+        train(TEXTS, vocab_size=[1_000, 100])
+    assert train(TEXTS, vocab_size=256).vocab_size == 256
+    assert train(["ab ab"], vocab_size=4, initial_alphabet="seen").vocab_size == 4
+
+
+def test_too_few_merges_are_noted():
+    with pytest.warns(TrainingWarning, match=r"only 2 merges.* has 258 entries, not 1_000"):
+        tokenizer = train(["aaa aaa"], vocab_size=1_000, pattern=r"\w+")
+    assert tokenizer.vocab_size == 258
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(TEXTS)
+
+
+def test_extended_vocabulary_keeps_its_ids(tmp_path, want):
+    base = train(TEXTS, vocab_size=300, specials=["<s>"])
+    for extend in (base, tmp_path / "base.tokenmill"):
+        base.save(tmp_path / "base.tokenmill")
+        grown = tokenmill.train(
+            TEXTS, vocab_size=400, extend=extend, ties="rustbpe", specials=["<x>"]
+        )
+        assert grown.vocab_size == 400
+        assert grown.specials == {"<s>": 299, "<x>": 399}
+        assert [grown.id_to_bytes(id) for id in range(300)] == [
+            base.id_to_bytes(id) for id in range(300)
+        ]
+        # What follows is what would have been learned anyway.
+        assert [grown.id_to_bytes(id) for id in range(300, 399)] == [
+            want[id] for id in range(299, 398)
+        ]
+    with raises(TrainingError, "another pattern"):
+        train(TEXTS, extend=base, pattern="cl100k", vocab_size=400)
+    with raises(TrainingError, "vocab_size=200", "300 ids"):
+        train(TEXTS, extend=base, vocab_size=200)
+
+
+def test_embedded_vocabulary_can_be_extended():
+    base = Tokenizer.load("r50k_base")
+    text = "tokenmillery tokenmillery zyxwvut zyxwvut " * 20
+    grown = tokenmill.train([text], vocab_size=50_262, extend="gpt2")
+    assert grown.vocab_size == 50_262
+    assert grown.count(text) < base.count(text)
+    assert grown.encode("hello world") == base.encode("hello world")
+    assert grown.decode(grown.encode(text)) == text
+
+
+def test_trained_tokenizer_survives_every_file(tmp_path, want):
+    tokenizer = train(TEXTS, specials=["<s>"])
+    tokenizer.save(tmp_path / "a.tokenmill")
+    again = Tokenizer.load(tmp_path / "a.tokenmill")
+    assert again == tokenizer == pickle.loads(pickle.dumps(tokenizer))
+    for name in ("tokenizer.json", "vocab.json", "merges.txt", "x.tiktoken"):
+        tokenizer.save(tmp_path / name)
+        first = (tmp_path / name).read_bytes()
+        again.save(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+
+
+def test_limits_of_frequency_and_length():
+    assert max(map(len, tokens(train(TEXTS, max_token_length=4)).values())) == 3
+    few = train(TEXTS, vocab_size=5_000, min_frequency=200)
+    assert 256 < few.vocab_size < 1_000
+
+
+# ── trace and report ─────────────────────────────────────────────────────────────────────────
+
+
+def test_trace_has_a_line_for_each_merge(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    tokenizer = train(TEXTS, trace=path)
+    head, *merges = [json.loads(line) for line in path.read_text().splitlines()]
+    assert head["merges"] == len(merges) == 244
+    assert head["certificate"]["floor"] <= merges[-1]["count"]
+    for merge in merges:
+        token = bytes.fromhex(merge["hex"])
+        assert tokenizer.id_to_bytes(merge["id"]) == token
+        assert tokenizer.id_to_bytes(merge["left"]) + tokenizer.id_to_bytes(merge["right"]) == token
+    counts = [merge["count"] for merge in merges]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_report_says_what_each_source_uses(files, tmp_path, want):
+    path = tmp_path / "report.json"
+    tokenizer = train(str(files / "*.txt"), report=path)
+    assert tokens(tokenizer) == want
+    report = json.loads(path.read_text())
+    assert report["vocab_size"] == 500
+    assert sum(report["token_lengths"].values()) == 500
+    for file in sorted(files.iterdir()):
+        figures = report["sources"][str(file)]
+        assert figures["bytes"] == file.stat().st_size
+        assert figures["tokens"] == tokenizer.count(file.read_bytes())
+    used = Counter(id for file in files.iterdir() for id in tokenizer.encode(file.read_bytes()))
+    for token in report["tokens"]:
+        assert sum(token["used"].values()) == used[token["id"]]
+
+
+# ── resume ───────────────────────────────────────────────────────────────────────────────────
+
+KILLED = """
+import sys, os, signal
+import tokenmill.counting, tokenmill.journal, tokenmill.corpus.batches
+tokenmill.journal.INTERVAL = 0
+tokenmill.counting._BATCH_BYTES_MIN = 1000
+tokenmill.options._MEMORY_MIN = 1
+calls = 0
+def progress(_):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+t = tokenmill.train(sys.argv[1] + "/files/*.txt", vocab_size=500, pattern="r50k", ties="rustbpe",
+    memory=48_000, resume=sys.argv[1] + "/journal", progress=progress)
+t.save(sys.argv[1] + "/out.tokenmill")
+"""
+
+
+def test_killed_run_goes_on_to_the_same_bytes(files, tmp_path, want):
+    train(str(files / "*.txt")).save(tmp_path / "want.tokenmill")
+    ends = []
+    for call in (1, 2, 3, 5, 8, 13, 10**9):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), str(call)]
+        ends.append(subprocess.run(command, timeout=120, check=False).returncode)
+    assert ends.count(-signal.SIGKILL) >= 4
+    assert ends[-1] == 0
+    assert (tmp_path / "out.tokenmill").read_bytes() == (tmp_path / "want.tokenmill").read_bytes()
+
+
+def test_finished_run_is_not_done_again(files, tmp_path, monkeypatch, want):
+    first = train(str(files / "*.txt"), resume=tmp_path / "journal")
+    seen = []
+    again = train(str(files / "*.txt"), resume=tmp_path / "journal", progress=seen.append)
+    assert again == first
+    assert tokens(again) == want
+    assert not [p for p in seen if p.phase in ("counting", "merging")]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_merging_goes_on_from_any_merge(files, tmp_path, share, want):
+    folder = tmp_path / "journal"
+    train(str(files / "*.txt"), resume=folder)
+    state = journal.Journal.__new__(journal.Journal)
+    state.folder = folder
+    state._read_merges((folder / "merges.bin").read_bytes())
+    keep = int(len(state.merges) * share)
+    columns = (state.merges.lefts, state.merges.rights, state.merges.ids, state.merges.counts)
+    state.record_merges(type(state.merges)(*(column[:keep] for column in columns)))
+    assert tokens(train(str(files / "*.txt"), resume=folder, threads=2)) == want
+
+
+def test_resumed_run_must_have_the_same_options(files, tmp_path):
+    folder = tmp_path / "journal"
+    every = str(files / "*.txt")
+    train(every, resume=folder)
+    for name, value in (
+        ("vocab_size", 400), ("ties", "cs336"), ("pattern", "cl100k"), ("specials", ["<s>"]),
+        ("min_frequency", 3), ("sample", 0.5), ("field", "body"), ("max_token_length", 9),
+    ):  # fmt: skip
+        with raises(TrainingError, "journal", f"{name}=", "another folder"):
+            train(every, resume=folder, **{name: value})
+    (files / "00.txt").write_text("changed")
+    with raises(TrainingError, "inputs="):
+        train(every, resume=folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("x")
+    with raises(TrainingError, "other", "not empty"):
+        train(every, resume=tmp_path / "other")
+    with raises(TrainingError, "texts", "leave out resume"):
+        train(TEXTS, resume=tmp_path / "third")
+
+
+# ── mistakes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_inputs_without_text_are_refused(tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    for source in ([], [""], tmp_path / "empty.txt", {}, iter(())):
+        with raises(InputError, "no text"):
+            train(source)
+    with raises(InputError, "no text"):
+        tokenmill.count([], tmp_path / "c.tmc")
+    assert not (tmp_path / "c.tmc").exists()
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path, files):
+    every = str(files / "*.txt")
+    tokenmill.count(TEXTS, tmp_path / "c.tmc", pattern="r50k")
+    for options, *parts in (
+        ({"ties": "nobody"}, "ties", "huggingface", "'nobody'"),
+        ({"initial_alphabet": "x"}, "initial_alphabet", "seen", "'x'"),
+        ({"ties": "minbpe", "weights": {every: 2}}, "minbpe", "weights"),
+        ({"ties": "minbpe", "resume": tmp_path / "r"}, "minbpe", "resume"),
+        ({"ties": "minbpe", "report": tmp_path / "r"}, "minbpe", "report"),
+        ({"sample": 0}, "sample", "0"),
+        ({"sample": 1.5}, "sample", "1.5"),
+        ({"format": "csv"}, "format", "jsonl", "'csv'"),
+        ({"vocab_size": []}, "vocab_size"),
+        ({"vocab_size": 2**31}, "vocab_size", "2^31"),
+    ):
+        with raises(TrainingError, *parts):
+            train(every, **options)
+    with raises(TrainingError, "minbpe", "counts"):
+        train(tmp_path / "c.tmc", ties="minbpe")
+    with raises(TrainingError, "sample", "counts"):
+        train(tmp_path / "c.tmc", sample=0.5)
+    with raises(TrainingError, "c.tmc", "counted with pattern"):
+        train(tmp_path / "c.tmc", pattern="cl100k")
+    assert tokenmill.train(tmp_path / "c.tmc", vocab_size=300).pattern == pattern_of("r50k")
+
+
+def test_arguments_of_another_type_are_named():
+    for options, *parts in (
+        ({"vocab_size": "500"}, "vocab_size", "'500'"),
+        ({"vocab_size": 1.5}, "vocab_size", "1.5"),
+        ({"pattern": 5}, "pattern", "5"),
+        ({"specials": "<s>"}, "specials", "<s>"),
+        ({"min_frequency": "2"}, "min_frequency", "'2'"),
+        ({"max_token_length": 2.5}, "max_token_length", "2.5"),
+        ({"threads": "2"}, "threads", "'2'"),
+        ({"memory": "2GB"}, "memory", "'2GB'"),
+        ({"seed": None}, "seed"),
+    ):
+        with raises(TypeError, *parts):
+            train(TEXTS, **options)
+    for counts in ({5: 1}, {"a": "b"}, {"a": 1.5}):
+        with pytest.raises(TypeError):
+            train(counts)
+    for value in (-1, 2**64):
+        with pytest.raises(ValueError, match="count of 'a'"):
+            train({"a": value})
+
+
+def test_file_that_is_no_counts_file_is_named(tmp_path):
+    path = tmp_path / "c.tmc"
+    path.write_text("not counts")
+    with raises(ValueError, "c.tmc"):
+        train(path)
+
+
+def test_nothing_is_left_when_a_source_fails(tmp_path):
+    def texts():
+        yield "some text"
+        raise RuntimeError("the source is broken")
+
+    before = set(tmp_path.iterdir())
+    with pytest.raises(RuntimeError, match="broken"):
+        train(texts())
+    with pytest.raises(RuntimeError, match="broken"):
+        tokenmill.count(texts(), tmp_path / "c.tmc")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_interrupt_ends_counting_and_merging(tmp_path):
+    code = (
+        "import tokenmill, sys\n"
+        "def texts():\n"
+        "    print('begun', flush=True)\n"
+        "    while True: yield 'grain and tokens ' * 1000\n"
+        "tokenmill.train(texts(), vocab_size=300)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout.readline() == b"begun\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in child.communicate(timeout=30)[1]
