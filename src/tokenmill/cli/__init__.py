@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import tokenmill
-from tokenmill.cli import demo
+from tokenmill.cli import count, demo, train
 from tokenmill.errors import TokenmillError
 
 
@@ -17,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tokenmill", description="Byte-pair encoding.")
     parser.add_argument("--version", action="version", version=f"tokenmill {tokenmill.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    train.add_parser(commands)
+    count.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
     if sys.stdout is None:  # closed by the caller: there is nobody to show anything to

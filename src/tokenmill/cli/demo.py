@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import tokenmill
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training import train
 from tokenmill.vocabularies import EMBEDDED
 
 _TEXT = """\
@@ -23,11 +26,13 @@ def mill(grain: str) -> list[int]:
 
 _STYLES = tuple(f"black on {colour}" for colour in ("#a6d8ff", "#ffd8a6", "#b9e8b0", "#e6c6f5"))
 _TIMED_BYTES = 4 << 20
+_PACKAGE = Path(tokenmill.__file__).parent
+_TRAINED_SIZE = 1_500
 
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "demo", help="encode, count and decode a small text, and show its pieces"
+        "demo", help="encode, count and decode a small text, and train on another"
     )
     names = ", ".join(EMBEDDED)
     parser.add_argument(
@@ -46,6 +51,25 @@ def run(options: argparse.Namespace) -> None:
     for line in _pieces(tokenizer, ids, console.width):
         console.print(line, soft_wrap=True)
     console.print(_figures(tokenizer, ids))
+    console.print(_training())
+
+
+def _training() -> Text:
+    """A small vocabulary, learned from the source of this package, and what it makes of a line."""
+    source = [path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))]
+    started = time.perf_counter()
+    tokenizer = train(source, vocab_size=_TRAINED_SIZE)
+    seconds = time.perf_counter() - started
+    size = sum(map(len, source))
+    line = "tokenizer = tokenizer.train(documents)"
+    pieces = [_shown(tokenizer.id_to_bytes(id_)) for id_ in tokenizer.encode(line)]
+    shown = Text(
+        f"\n{_TRAINED_SIZE:,} entries learned from {size / 1e3:.0f} KB of Python, this package's "
+        f"own, in {seconds * 1e3:.0f} ms:\n"
+    )
+    for index, piece in enumerate(pieces):
+        shown.append(piece, _STYLES[index % len(_STYLES)])
+    return shown
 
 
 def _pieces(tokenizer: Tokenizer, ids: list[int], width: int) -> list[Text]:

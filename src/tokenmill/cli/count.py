@@ -1,0 +1,36 @@
+"""Inputs → a file of counts: `tokenmill count`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tokenmill.cli import inputs
+from tokenmill.cli.progress import display
+from tokenmill.errors import TrainingError
+from tokenmill.training import count
+
+
+def add_parser(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "count", help="count the pretokens of inputs into a file that train takes"
+    )
+    inputs.add_options(parser)
+    parser.add_argument("--output", required=True, type=Path, metavar="counts.tmc")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.output.suffix != ".tmc":
+        raise TrainingError(
+            f"counts are written to a .tmc file, by which train knows them, not to "
+            f"{str(options.output)!r}"
+        )
+    inputs.check_output(options.output)
+    with display(options.quiet) as shown:
+        summary = count(output=options.output, progress=shown, **inputs.arguments_of(options))
+    sys.stdout.write(
+        f"{options.output}: {summary.unique:,} different pretokens, {summary.total:,} in all\n"
+    )

@@ -1,0 +1,78 @@
+"""The options that `train` and `count` share → arguments of the functions."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tokenmill.cli import values
+from tokenmill.corpus.sources import FORMATS
+from tokenmill.errors import TrainingError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="text, .jsonl, .parquet, each also .gz or .zst; .tmc counts; a glob; - for stdin",
+    )
+    parser.add_argument(
+        "--pattern", help="what cuts text into pretokens: o200k, r50k, … or a regular expression"
+    )
+    parser.add_argument(
+        "--special", action="append", default=[], metavar="NAME", help="a special token; repeat it"
+    )
+    parser.add_argument(
+        "--field", default="text", help="where records have their text; a.b leads into a (text)"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="what the inputs are, whatever their names"
+    )
+    parser.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        type=values.weight,
+        metavar="FILE=2.5",
+        help="counts of this input are multiplied; a glob is fine; repeat it",
+    )
+    parser.add_argument(
+        "--sample", type=values.share, metavar="0.1", help="only this share of the documents"
+    )
+    parser.add_argument("--seed", type=values.whole_number(0), default=0, help="another sample (0)")
+    parser.add_argument("--threads", type=values.whole_number(1), help="all processors otherwise")
+    parser.add_argument(
+        "--memory", type=values.memory, metavar="2GB", help="a bound; what is over it goes to disk"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of `train` and `count` alike."""
+    weights: dict[str, float] = {}
+    for name, value in options.weight:
+        if name in weights:
+            raise TrainingError(f"the weight of {name!r} is given twice")
+        weights[name] = value
+    return {
+        "source": [Path(name) for name in options.inputs],
+        "pattern": options.pattern,
+        "specials": options.special,
+        "field": options.field,
+        "format": options.format,
+        "weights": weights,
+        "sample": options.sample,
+        "seed": options.seed,
+        "threads": options.threads,
+        "memory": options.memory,
+    }
+
+
+def check_output(path: Path) -> None:
+    """Refuses what could not be written, before hours of work."""
+    if path.is_dir():
+        raise TrainingError(f"{str(path)!r} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise TrainingError(f"the folder of {str(path)!r} is not there; make it first")

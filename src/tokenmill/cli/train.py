@@ -1,0 +1,132 @@
+"""Inputs → a vocabulary in files: `tokenmill train`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tokenmill.cli import inputs, values
+from tokenmill.cli.progress import display, peak_bytes
+from tokenmill.errors import TrainingError
+from tokenmill.merging import TIES
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.training import train
+
+_SIZE = "{size}"
+_SOURCES_SHOWN = 10
+
+
+def add_parser(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "train", help="learn a vocabulary from text, JSON lines, Parquet or counts"
+    )
+    inputs.add_options(parser)
+    parser.add_argument(
+        "--vocab-size",
+        required=True,
+        type=values.sizes,
+        metavar="50000",
+        help="bytes, merges and specials together; several from one run with commas",
+    )
+    parser.add_argument(
+        "--output",
+        required=True,
+        action="append",
+        metavar="tokenizer.json",
+        help="also vocab.json, .tokenmill or .tiktoken; repeat it; {size} stands for the size",
+    )
+    parser.add_argument(
+        "--ties", choices=tuple(TIES), default="huggingface", help="whose rules to follow"
+    )
+    parser.add_argument(
+        "--min-frequency", type=values.whole_number(0), default=0, help="the least count of a merge"
+    )
+    parser.add_argument(
+        "--max-token-length", type=values.whole_number(1), help="tokens have fewer bytes than this"
+    )
+    parser.add_argument(
+        "--initial-alphabet",
+        choices=("bytes", "seen"),
+        default="bytes",
+        help="all 256 bytes, or only those in the inputs",
+    )
+    parser.add_argument("--resume", metavar="DIR", help="keeps work in DIR, and goes on from there")
+    parser.add_argument(
+        "--extend", metavar="TOKENIZER", help="grow this vocabulary, whose ids stay"
+    )
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="every merge, as JSON lines")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="compression and tokens by source, as JSON"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    outputs = [_outputs(name, options.vocab_size) for name in options.output]
+    for path in [*(path for paths in outputs for path in paths), options.trace, options.report]:
+        if path is not None:
+            inputs.check_output(path)
+    started = time.monotonic()
+    with display(options.quiet) as shown:
+        trained = train(
+            vocab_size=options.vocab_size,
+            ties=options.ties,
+            min_frequency=options.min_frequency,
+            max_token_length=options.max_token_length,
+            initial_alphabet=options.initial_alphabet,
+            resume=options.resume,
+            extend=options.extend,
+            trace=options.trace,
+            report=options.report,
+            progress=shown,
+            **inputs.arguments_of(options),
+        )
+    for paths in outputs:
+        for path, tokenizer in zip(paths, trained, strict=True):
+            tokenizer.save(path)
+            _say(f"{path}: {_described(tokenizer)}")
+    seconds = time.monotonic() - started
+    peak = f", {peak_bytes() / 1e6:,.0f} MB at most" if peak_bytes() else ""
+    _say(f"{seconds:.1f} s{peak}")
+    if options.report is not None:
+        _show_report(options.report)
+
+
+def _outputs(name: str, sizes: list[int]) -> list[Path]:
+    """Where each size goes: {size} is replaced, or the size is put before the suffix."""
+    if _SIZE in name:
+        return [Path(name.replace(_SIZE, str(size))) for size in sizes]
+    path = Path(name)
+    if len(sizes) == 1:
+        return [path]
+    if path.name in ("vocab.json", "merges.txt"):
+        raise TrainingError(
+            f"{name!r} is one name for {len(sizes)} sizes; write '{{size}}/{path.name}', with a "
+            "folder for each"
+        )
+    return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
+
+
+def _described(tokenizer: Tokenizer) -> str:
+    specials = len(tokenizer.specials)
+    return f"{tokenizer.vocab_size:,} entries, {specials} special{'s'[: specials != 1]}"
+
+
+def _show_report(path: Path) -> None:
+    report = json.loads(path.read_text(encoding="utf-8"))
+    sources = list(report["sources"].items())
+    for name, figures in sources[:_SOURCES_SHOWN]:
+        _say(
+            f"{name}: {figures['bytes']:,} bytes, {figures['tokens']:,} tokens, "
+            f"{figures['bytes_per_token']:.2f} bytes a token"
+        )
+    if len(sources) > _SOURCES_SHOWN:
+        _say(f"and {len(sources) - _SOURCES_SHOWN} more sources in {path}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")

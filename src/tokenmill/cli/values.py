@@ -1,0 +1,68 @@
+"""Words of the command line → values, with errors that argparse shows."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+_UNITS = {
+    "": 1, "b": 1,
+    "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9,
+    "t": 10**12, "tb": 10**12,
+    "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+}  # fmt: skip
+_MEMORY_MIN = 64 << 20
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A type for argparse: an int that is not too small."""
+
+    def number(text: str) -> int:
+        digits = text.replace("_", "").replace(",", "")
+        if not digits.isascii() or not digits.isdigit() or int(digits) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        return int(digits)
+
+    return number
+
+
+def sizes(text: str) -> list[int]:
+    """One vocabulary size, or several with commas between them."""
+    number = whole_number(1)
+    return [number(part) for part in text.split(",")]
+
+
+def memory(text: str) -> int:
+    """An amount such as 512MB, 2GB or 1.5GiB."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", text.strip())
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount such as 512MB or 2GB")
+    amount = int(float(match[1]) * unit)
+    if amount < _MEMORY_MIN:
+        raise argparse.ArgumentTypeError(f"{text} is too little; 64MiB or more are needed")
+    return amount
+
+
+def weight(text: str) -> tuple[str, float]:
+    """FILE=2.5"""
+    name, equals, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = 0.0
+    if not equals or not name or not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not FILE=NUMBER, such as wiki.txt=2.5")
+    return name, value
+
+
+def share(text: str) -> float:
+    """A number above 0 and at most 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 0.1")
+    return value
