@@ -40,6 +40,10 @@ pub const Error = error{
     FileFailed,
 };
 
+/// About so many entries are sorted at a time when counts are spilled: 24 MB. The file is the same
+/// for any number.
+pub var spill_entries: std.atomic.Value(usize) = .init(1 << 20);
+
 /// Bytes of the longest pretoken that can be given away.
 pub const bytes_max = std.math.maxInt(i32);
 
@@ -188,13 +192,22 @@ pub const Counter = struct {
 
     /// Writes all counts to a file; the counter is empty afterwards. What cannot be written stays.
     pub fn spill(self: *Counter, path: []const u8, report: *Report, poll: ?pool.Poll) Error!void {
-        const tables: *sorted.SortedTables = try .init(self.gpa, self.tallies.items);
+        const tallies = self.tallies.items;
+        const entries_max = spill_entries.load(.monotonic);
+        const slices = try sorted.slicesOf(self.gpa, tallies, entries_max);
+        defer self.gpa.free(slices);
+        var writer: Writer = try .create(self.gpa, path, "{}", report);
         {
-            defer tables.deinit(self.gpa);
-            var entries = try tables.merged(self.gpa);
-            defer entries.deinit();
-            try writeFile(self.gpa, path, "{}", &entries, report, poll);
+            errdefer writer.abandon();
+            for (slices) |slice| {
+                const tables: *sorted.SortedTables = try .init(self.gpa, tallies, slice);
+                defer tables.deinit();
+                var entries = try tables.merged();
+                defer entries.deinit();
+                try merge.writeAll(&writer, &entries, poll);
+            }
         }
+        try writer.finish();
         self.clear();
     }
 
@@ -463,6 +476,7 @@ test "counts: spilled and merged they are those of the slow twin" {
     defer arena.deinit();
     const buffer = try gpa.alloc(u8, 40_000);
     defer gpa.free(buffer);
+    defer spill_entries.store(1 << 20, .monotonic);
     for ([_]usize{ 1, 3, 300 }) |runs| {
         var counter: Counter = try .init(gpa, .cl100k, &.{}, random.int(u64), false);
         defer counter.deinit();
@@ -477,6 +491,7 @@ test "counts: spilled and merged they are those of the slow twin" {
             for (texts) |document| try twin.add(&.cl100k, document);
             try counter.add(&texts, 2, null);
             path.* = try std.fmt.allocPrint(arena.allocator(), "{s}/{d}.tmc", .{ root, number });
+            spill_entries.store(1 + random.uintLessThan(usize, 2000), .monotonic);
             try counter.spill(path.*, &report, null);
         }
         const weights = try arena.allocator().alloc(f64, runs);

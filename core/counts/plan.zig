@@ -1,8 +1,8 @@
 //! Texts → jobs for several threads.
 //!
 //! Neighbouring texts form jobs of about a megabyte. A long text is cut where a pretoken starts for
-//! certain (cuts.zig); with a pattern that has no scanner of its own it is cut at specials, and
-//! what lies between them on a guess (parts.zig).
+//! certain (cuts.zig); with a pattern that has no scanner of its own it is cut at specials, and on
+//! a guess what lies between them (parts.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;

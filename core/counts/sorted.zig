@@ -1,8 +1,9 @@
 //! Tallies, or an inventory → entries in the order of their bytes.
 //!
-//! What is sorted is where an entry lies, beside its first eight bytes, which decide nearly every
-//! comparison: 16 bytes an entry, and no copies. Each thread sorts a part of them, and the parts
-//! are merged as they are read (merge.zig).
+//! What is sorted is where an entry lies, beside its first 16 bytes, which decide nearly every
+//! comparison: 24 bytes an entry, and no copies. Tallies are sorted slice by slice of all byte
+//! strings, so that this stays small beside the tables; in each slice a thread sorts what one tally
+//! has, and what they have is merged as it is read (merge.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,18 +15,29 @@ const Inventory = @import("inventory.zig").Inventory;
 const Tally = @import("tally.zig").Tally;
 const Merge = @import("merge.zig").Merge;
 
-/// An entry: its first bytes, as a number, and where it is.
-pub const Ref = struct { prefix: u64, place: u64 };
+/// An entry: its first bytes, as numbers, and where it is.
+pub const Ref = struct {
+    first: u64,
+    second: u64,
+    place: u64,
 
-/// What entries are read from: `bytesOf` may use the room for them.
+    fn of(bytes: []const u8, place: u64) Ref {
+        var room: [16]u8 = @splat(0);
+        const len = @min(bytes.len, room.len);
+        @memcpy(room[0..len], bytes[0..len]);
+        return .{
+            .first = std.mem.readInt(u64, room[0..8], .big),
+            .second = std.mem.readInt(u64, room[8..16], .big),
+            .place = place,
+        };
+    }
+};
+
+/// What `bytesOf` may use.
 const Room = [16]u8;
 
-pub fn prefixOf(bytes: []const u8) u64 {
-    var first: [8]u8 = @splat(0);
-    const len = @min(bytes.len, first.len);
-    @memcpy(first[0..len], bytes[0..len]);
-    return std.mem.readInt(u64, &first, .big);
-}
+/// Entries that are fetched while those before them are read.
+const refs_ahead = 16;
 
 /// Entries of a store in their order; it is a source of entries.
 pub fn Sorted(comptime Store: type) type {
@@ -43,7 +55,8 @@ pub fn Sorted(comptime Store: type) type {
         }
 
         fn isLess(store: *const Store, a: Ref, b: Ref) bool {
-            if (a.prefix != b.prefix) return a.prefix < b.prefix;
+            if (a.first != b.first) return a.first < b.first;
+            if (a.second != b.second) return a.second < b.second;
             var rooms: [2]Room = undefined;
             const left = store.bytesOf(a.place, &rooms[0]);
             return std.mem.lessThan(u8, left, store.bytesOf(b.place, &rooms[1]));
@@ -52,6 +65,8 @@ pub fn Sorted(comptime Store: type) type {
         pub fn next(self: *Self) counts.Error!?counts.Entry {
             if (self.index == self.refs.len) return null;
             const place = self.refs[self.index].place;
+            const ahead = self.index + refs_ahead;
+            if (ahead < self.refs.len) self.store.prepare(self.refs[ahead].place);
             self.index += 1;
             return .{
                 .bytes = self.store.bytesOf(place, &self.room),
@@ -62,13 +77,13 @@ pub fn Sorted(comptime Store: type) type {
 }
 
 /// The entries of all tallies; equal ones may be in several of them.
-pub const Tables = struct {
+const Tables = struct {
     tallies: []const *Tally,
 
     /// Of a place: the number of its tally, whether it is a string, and its slot.
     const Place = packed struct(u64) { slot: u2, line: u45, is_string: bool, tally: u16 };
 
-    pub fn bytesOf(self: *const Tables, number: u64, room: *Room) []const u8 {
+    fn bytesOf(self: *const Tables, number: u64, room: *Room) []const u8 {
         const place: Place = @bitCast(number);
         const tally = self.tallies[place.tally];
         if (place.is_string) {
@@ -79,7 +94,7 @@ pub const Tables = struct {
         return room[0..words_.lengthOf(room.*)];
     }
 
-    pub fn countOf(self: *const Tables, number: u64) u64 {
+    fn countOf(self: *const Tables, number: u64) u64 {
         const place: Place = @bitCast(number);
         const tally = self.tallies[place.tally];
         if (place.is_string) {
@@ -90,84 +105,171 @@ pub const Tables = struct {
         return line.counts[place.slot] + tally.words.moreOf(line.keys[place.slot]);
     }
 
-    /// The entries of one tally, of which `refs` has room for all. Returns how many there are.
-    fn collect(self: *const Tables, number: usize, refs: []Ref) usize {
-        const tally = self.tallies[number];
-        var len: usize = 0;
-        var words = tally.words.range(0, 1);
-        while (words.next()) |found| {
-            if (found.count.* == 0) continue;
-            const filled = tally.secret.bytesOf(found.key);
-            const bytes = filled[0..words_.lengthOf(filled)];
-            const place: Place = .{
-                .slot = @intCast(words.slot - 1),
-                .line = @intCast(words.line),
-                .is_string = false,
-                .tally = @intCast(number),
-            };
-            refs[len] = .{ .prefix = prefixOf(bytes), .place = @bitCast(place) };
-            len += 1;
-        }
-        var strings = tally.strings.range(0, 1);
-        while (strings.next()) |slot| {
-            if (slot.count() == 0) continue;
-            const place: Place = .{
-                .slot = @intCast(strings.slot - 1),
-                .line = @intCast(strings.line),
-                .is_string = true,
-                .tally = @intCast(number),
-            };
-            const prefix = prefixOf(tally.strings.arena.get(slot.place()));
-            refs[len] = .{ .prefix = prefix, .place = @bitCast(place) };
-            len += 1;
-        }
-        return len;
+    fn prepare(self: *const Tables, number: u64) void {
+        const place: Place = @bitCast(number);
+        const tally = self.tallies[place.tally];
+        if (place.is_string) {
+            @prefetch(&tally.strings.lines[place.line], .{});
+        } else @prefetch(&tally.words.lines[place.line], .{});
     }
 };
 
-/// All entries of some tallies, sorted: each tally on its own, on threads. What is equal in
-/// several of them is added up by whoever merges.
-pub const SortedTables = struct {
-    tables: Tables,
-    refs: []align(pages.page_size) Ref,
-    runs: []Sorted(Tables),
+/// The entries of one tally, in no order.
+const Entries = struct {
+    tally: *Tally,
+    number: usize,
+    words: words_.Words.Range,
+    strings: @import("strings.zig").Strings.Range,
 
-    pub fn init(gpa: Allocator, tallies: []const *Tally) Allocator.Error!*SortedTables {
+    fn init(tally: *Tally, number: usize) Entries {
+        return .{
+            .tally = tally,
+            .number = number,
+            .words = tally.words.range(0, 1),
+            .strings = tally.strings.range(0, 1),
+        };
+    }
+
+    fn next(self: *Entries) ?Ref {
+        while (self.words.next()) |found| {
+            if (found.count.* == 0) continue;
+            const filled = self.tally.secret.bytesOf(found.key);
+            const place: Tables.Place = .{
+                .slot = @intCast(self.words.slot - 1),
+                .line = @intCast(self.words.line),
+                .is_string = false,
+                .tally = @intCast(self.number),
+            };
+            return .of(filled[0..words_.lengthOf(filled)], @bitCast(place));
+        }
+        while (self.strings.next()) |slot| {
+            if (slot.count() == 0) continue;
+            const place: Tables.Place = .{
+                .slot = @intCast(self.strings.slot - 1),
+                .line = @intCast(self.strings.line),
+                .is_string = true,
+                .tally = @intCast(self.number),
+            };
+            return .of(self.tally.strings.arena.get(slot.place()), @bitCast(place));
+        }
+        return null;
+    }
+};
+
+/// Entries whose first eight bytes are in this range, both ends included.
+pub const Slice = struct { low: u64, high: u64 };
+
+/// Entries of which the slices are estimated.
+const samples_max = 1 << 12;
+
+/// Slices of the entries of some tallies, in order, each of about `entries_max` at most; owned by
+/// the caller. Entries that are equal in their first eight bytes are in one slice.
+pub fn slicesOf(
+    gpa: Allocator,
+    tallies: []const *Tally,
+    entries_max: usize,
+) Allocator.Error![]Slice {
+    var entries: usize = 0;
+    for (tallies) |tally| entries += tally.words.entries + tally.strings.entries;
+    var slices: std.ArrayList(Slice) = .empty;
+    errdefer slices.deinit(gpa);
+    var samples: std.ArrayList(u64) = .empty;
+    defer samples.deinit(gpa);
+    const stride = 1 + entries / samples_max;
+    if (entries > entries_max) for (tallies, 0..) |tally, number| {
+        var all: Entries = .init(tally, number);
+        var index: usize = 0;
+        while (all.next()) |ref| : (index += 1) {
+            if (index % stride == 0) try samples.append(gpa, ref.first);
+        }
+    };
+    std.mem.sortUnstable(u64, samples.items, {}, std.sort.asc(u64));
+    const wanted = 1 + entries / entries_max;
+    var low: u64 = 0;
+    for (1..wanted) |number| {
+        if (samples.items.len == 0) break;
+        const bound = samples.items[samples.items.len * number / wanted];
+        if (bound <= low) continue;
+        try slices.append(gpa, .{ .low = low, .high = bound - 1 });
+        low = bound;
+    }
+    try slices.append(gpa, .{ .low = low, .high = std.math.maxInt(u64) });
+    return slices.toOwnedSlice(gpa);
+}
+
+/// The entries of some tallies in a slice, sorted: those of each tally on its own, on threads.
+/// What is equal in several of them is added up by whoever merges.
+pub const SortedTables = struct {
+    gpa: Allocator,
+    tables: Tables,
+    slice: Slice,
+    runs: []Run,
+
+    const Run = struct {
+        refs: []align(pages.page_size) Ref = &.{},
+        sorted: Sorted(Tables) = undefined,
+        failure: ?Allocator.Error = null,
+    };
+
+    pub fn init(
+        gpa: Allocator,
+        tallies: []const *Tally,
+        slice: Slice,
+    ) Allocator.Error!*SortedTables {
         const self = try gpa.create(SortedTables);
         errdefer gpa.destroy(self);
-        var entries: usize = 0;
-        for (tallies) |tally| entries += tally.words.entries + tally.strings.entries;
-        const runs = try gpa.alloc(Sorted(Tables), tallies.len);
-        errdefer gpa.free(runs);
         self.* = .{
+            .gpa = gpa,
             .tables = .{ .tallies = tallies },
-            .refs = try pages.map(Ref, @max(1, entries)),
-            .runs = runs,
+            .slice = slice,
+            .runs = try gpa.alloc(Run, tallies.len),
         };
+        @memset(self.runs, .{});
+        errdefer self.freeRuns();
         pool.run(tallies.len, tallies.len, self, sortRun);
+        for (self.runs) |run| if (run.failure) |failure| return failure;
         return self;
     }
 
-    pub fn deinit(self: *SortedTables, gpa: Allocator) void {
-        pages.unmap(self.refs);
-        gpa.free(self.runs);
-        gpa.destroy(self);
+    pub fn deinit(self: *SortedTables) void {
+        self.freeRuns();
+        self.gpa.destroy(self);
+    }
+
+    fn freeRuns(self: *SortedTables) void {
+        for (self.runs) |run| if (run.refs.len > 0) pages.unmap(run.refs);
+        self.gpa.free(self.runs);
     }
 
     fn sortRun(self: *SortedTables, number: usize) void {
-        var start: usize = 0;
-        for (self.tables.tallies[0..number]) |tally| {
-            start += tally.words.entries + tally.strings.entries;
-        }
-        const len = self.tables.collect(number, self.refs[start..]);
-        self.runs[number] = .init(&self.tables, self.refs[start..][0..len]);
+        const run = &self.runs[number];
+        const tally = self.tables.tallies[number];
+        var count: usize = 0;
+        var all: Entries = .init(tally, number);
+        while (all.next()) |ref| count += @intFromBool(self.has(ref));
+        if (count > 0) run.refs = pages.map(Ref, count) catch |failure| {
+            run.failure = failure;
+            return;
+        };
+        pages.adviseHuge(run.refs);
+        var len: usize = 0;
+        all = .init(tally, number);
+        while (all.next()) |ref| if (self.has(ref)) {
+            run.refs[len] = ref;
+            len += 1;
+        };
+        run.sorted = .init(&self.tables, run.refs);
+    }
+
+    fn has(self: *const SortedTables, ref: Ref) bool {
+        return self.slice.low <= ref.first and ref.first <= self.slice.high;
     }
 
     /// One after the other, equal ones added up.
-    pub fn merged(self: *SortedTables, gpa: Allocator) counts.Error!Merge(Sorted(Tables)) {
-        var merge: Merge(Sorted(Tables)) = .{ .gpa = gpa };
+    pub fn merged(self: *SortedTables) counts.Error!Merge(Sorted(Tables)) {
+        var merge: Merge(Sorted(Tables)) = .{ .gpa = self.gpa };
         errdefer merge.deinit();
-        for (self.runs) |*run| try merge.add(run, 1);
+        for (self.runs) |*run| try merge.add(&run.sorted, 1);
         return merge;
     }
 };
@@ -185,10 +287,7 @@ pub const SortedInventory = struct {
         var start: u64 = 0;
         for (starts, refs, inventory.lengths, 0..) |*place, *ref, length, index| {
             place.* = start;
-            ref.* = .{
-                .prefix = prefixOf(inventory.bytes[@intCast(start)..][0..length]),
-                .place = index,
-            };
+            ref.* = .of(inventory.bytes[@intCast(start)..][0..length], index);
             start += length;
         }
         return .{ .inventory = inventory, .starts = starts, .refs = refs };
@@ -207,6 +306,11 @@ pub const SortedInventory = struct {
 
     pub fn countOf(self: *const SortedInventory, index: u64) u64 {
         return self.inventory.counts[@intCast(index)];
+    }
+
+    pub fn prepare(self: *const SortedInventory, index: u64) void {
+        const start: usize = @intCast(self.starts[@intCast(index)]);
+        @prefetch(self.inventory.bytes.ptr + start, .{});
     }
 
     /// One after the other; entries that are there twice are so here.

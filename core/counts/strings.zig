@@ -157,7 +157,9 @@ pub const Strings = struct {
     const lines_ahead = 8;
 
     pub fn init() Allocator.Error!Strings {
-        return withHomes(homes_min);
+        const self = try withHomes(homes_min);
+        pages.touch(self.lines);
+        return self;
     }
 
     fn withHomes(homes: usize) Allocator.Error!Strings {
@@ -257,7 +259,11 @@ pub const Strings = struct {
         var larger = try withHomes(if (homes < homes_large) 2 * homes else homes + homes / 2);
         errdefer pages.unmap(larger.lines);
         const lines_in_piece = piece_bytes / @sizeOf(Line);
+        var touched: usize = 0;
         for (self.lines, 1..) |*line, moved| {
+            if (touched < larger.lines.len and (moved - 1) % lines_in_piece == 0) {
+                touched = larger.touchFor(touched, moved - 1 + lines_in_piece, self.homes);
+            }
             for (line.slots) |slot| {
                 if (slot.entry == 0) break;
                 try larger.insert(slot);
@@ -285,6 +291,14 @@ pub const Strings = struct {
             }
             try self.grow();
         }
+    }
+
+    /// As in words.zig.
+    fn touchFor(self: *Strings, touched: usize, line: usize, homes: usize) usize {
+        const end = if (line >= homes) self.lines.len else line * self.homes / homes;
+        const with_others = @min(self.lines.len, @max(touched, end + lines_behind));
+        pages.touch(self.lines[touched..with_others]);
+        return with_others;
     }
 
     /// The entries whose hashes lie in one of `parts` equal ranges, in no certain order.

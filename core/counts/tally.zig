@@ -20,7 +20,8 @@ pub const Error = error{ OutOfMemory, Interrupted };
 const ahead = 128;
 
 pub const Tally = struct {
-    gpa: Allocator,
+    /// On lines of its own: another thread writes to what lies beside it.
+    gpa: Allocator align(128),
     secret: words_.Secret,
     hasher: strings_.Secret,
     words: Words,

@@ -104,7 +104,9 @@ pub const Words = struct {
     const piece_bytes = 2 << 20;
 
     pub fn init() Allocator.Error!Words {
-        return withHomes(homes_min);
+        const self = try withHomes(homes_min);
+        pages.touch(self.lines);
+        return self;
     }
 
     fn withHomes(homes: usize) Allocator.Error!Words {
@@ -224,7 +226,11 @@ pub const Words = struct {
         var larger = try withHomes(if (homes < homes_large) 2 * homes else homes + homes / 2);
         errdefer pages.unmap(larger.lines);
         const lines_in_piece = piece_bytes / @sizeOf(Line);
+        var touched: usize = 0;
         for (self.lines, 1..) |*line, moved| {
+            if (touched < larger.lines.len and (moved - 1) % lines_in_piece == 0) {
+                touched = larger.touchFor(touched, moved - 1 + lines_in_piece, self.homes);
+            }
             for (line.keys, line.counts) |key, count| {
                 if (isFree(key)) break;
                 // In the order of the hashes: the new lines are filled from front to back.
@@ -237,6 +243,15 @@ pub const Words = struct {
         larger.more = self.more;
         pages.unmap(self.lines);
         self.* = larger;
+    }
+
+    /// Touches the lines to which those before `line` of a table with `homes` go, from `touched`
+    /// on. Returns the end of what is touched.
+    fn touchFor(self: *Words, touched: usize, line: usize, homes: usize) usize {
+        const end = if (line >= homes) self.lines.len else line * self.homes / homes;
+        const with_others = @min(self.lines.len, @max(touched, end + lines_behind));
+        pages.touch(self.lines[touched..with_others]);
+        return with_others;
     }
 
     /// The entries whose hashes lie in one of `parts` equal ranges, in no certain order.

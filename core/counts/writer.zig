@@ -19,6 +19,7 @@ pub const block_head_len = 8;
 /// An end in place of a block's head, three numbers, and a checksum.
 pub const footer_len = block_head_len + 3 * 8 + 4;
 pub const metadata_len_max = 1 << 24;
+const varint_len_max = 10;
 /// So many names are tried for the file while it is not whole.
 const names_max = 1000;
 
@@ -115,12 +116,13 @@ pub const Writer = struct {
         try self.block.appendSlice(self.gpa, &bytes);
     }
 
-    fn appendVarint(self: *Writer, number: u64) Allocator.Error!void {
+    /// There is room for `varint_len_max` bytes.
+    fn appendVarint(self: *Writer, number: u64) void {
         var rest = number;
         while (rest >= 0x80) : (rest >>= 7) {
-            try self.block.append(self.gpa, @as(u8, @truncate(rest)) | 0x80);
+            self.block.appendAssumeCapacity(@as(u8, @truncate(rest)) | 0x80);
         }
-        try self.block.append(self.gpa, @intCast(rest));
+        self.block.appendAssumeCapacity(@intCast(rest));
     }
 
     fn write(self: *Writer, bytes: []const u8) counts.Error!void {
@@ -152,10 +154,9 @@ pub const Writer = struct {
         const is_first = self.block_entries == 0;
         const shared = if (is_first) 0 else sharedLen(self.last.items, entry.bytes);
         const suffix = entry.bytes[shared..];
-        try self.appendVarint(shared);
-        try self.appendVarint(suffix.len);
-        try self.appendVarint(entry.count);
-        try self.block.appendSlice(self.gpa, suffix);
+        try self.block.ensureUnusedCapacity(self.gpa, 3 * varint_len_max + suffix.len);
+        for ([_]u64{ shared, suffix.len, entry.count }) |number| self.appendVarint(number);
+        self.block.appendSliceAssumeCapacity(suffix);
         self.last.shrinkRetainingCapacity(shared);
         try self.last.appendSlice(self.gpa, suffix);
         self.block_entries += 1;
