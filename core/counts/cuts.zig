@@ -19,6 +19,9 @@ pub fn find(text: []const u8, from: usize) ?usize {
 }
 
 inline fn isCut(text: []const u8, index: usize) bool {
+    const before_kind = kinds[text[index - 1]];
+    // Between two of a kind there is no cut; a run of one may be all of a text.
+    if (before_kind == kinds[text[index]] and before_kind != .multibyte) return false;
     // A byte that continues no character is one of its own only by what is before it.
     if (text[index] & 0xC0 == 0x80) return false;
     const before = classOf(unicode.decodeBefore(text, index)) orelse return false;
@@ -31,6 +34,18 @@ inline fn isCut(text: []const u8, index: usize) bool {
     if (behind.mark or text[index] == '\'') return false;
     return before.letter or before.number;
 }
+
+const Kind = enum(u8) { other, letter, number, space, multibyte };
+
+const kinds: [256]Kind = blk: {
+    var all: [256]Kind = @splat(.multibyte);
+    for (all[0..128], 0..) |*kind, byte| {
+        const class = unicode.class(byte);
+        kind.* = if (class.letter) .letter else if (class.number) .number else .other;
+        if (class.space) kind.* = .space;
+    }
+    break :blk all;
+};
 
 /// The class of a character; null for bytes that are none.
 inline fn classOf(char: unicode.Char) ?unicode.Class {
