@@ -1,12 +1,17 @@
 """The command line: what it prints, and how it ends."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from conftest import FIXTURES
 
 import tokenmill
+from tokenmill import Tokenizer
 from tokenmill.cli import main
 
 
@@ -44,3 +49,148 @@ def test_closed_pipe_ends_quietly():
     command = f"{sys.executable} -m tokenmill demo | head -c 1 >/dev/null"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
+
+
+# ── train and count ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """A folder with some text files, which is the current one."""
+    for index, path in enumerate(FIXTURES[:3]):
+        (tmp_path / f"{index}.txt").write_text(path.read_text(encoding="utf-8")[:20_000])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_demo_trains_a_vocabulary(capsys):
+    assert main(["demo"]) == 0
+    assert "1,500 entries learned from" in capsys.readouterr().out
+
+
+def test_train_writes_every_format(corpus, capsys):
+    outputs = ["tokenizer.json", "vocab.json", "mine.tokenmill", "mine.tiktoken"]
+    command = ["train", "[012].txt", "--vocab-size", "600", "--special", "<s>", "--quiet"]
+    assert main([*command, *(f"--output={name}" for name in outputs)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    for name in [*outputs, "merges.txt"]:
+        assert (corpus / name).stat().st_size > 1_000
+    assert "tokenizer.json: 600 entries, 1 special\n" in shown.out
+    mine = Tokenizer.load("mine.tokenmill")
+    assert mine == tokenmill.train("[012].txt", vocab_size=600, specials=["<s>"])
+
+
+def test_train_takes_all_options(corpus, capsys):
+    command = (
+        "train 0.txt 1.txt --vocab-size 400,500 --output t-{size}.tokenmill --ties rustbpe "
+        "--pattern cl100k --special <a> --special <b> --min-frequency 2 --max-token-length 9 "
+        "--initial-alphabet seen --weight 1.txt=2.5 --sample 0.9 --seed 7 --threads 2 "
+        "--memory 200MB --resume work --trace trace.jsonl --report report.json --quiet"
+    )
+    assert main(command.split()) == 0
+    want = tokenmill.train(
+        [Path("0.txt"), Path("1.txt")], vocab_size=[400, 500], ties="rustbpe", pattern="cl100k",
+        specials=["<a>", "<b>"], min_frequency=2, max_token_length=9, initial_alphabet="seen",
+        weights={"1.txt": 2.5}, sample=0.9, seed=7,
+    )  # fmt: skip
+    assert [Tokenizer.load("t-400.tokenmill"), Tokenizer.load("t-500.tokenmill")] == want
+    assert "bytes a token" in capsys.readouterr().out
+    assert len(Path("trace.jsonl").read_text().splitlines()) > 100
+    again = "train 2.txt --vocab-size 550 --output big.tokenmill --extend t-500.tokenmill --quiet"
+    assert main(again.split()) == 0
+    assert Tokenizer.load("big.tokenmill").vocab_size == 550
+
+
+def test_count_and_train_from_counts_equal_training(corpus, capsys):
+    for name in ("0.txt", "1.txt"):
+        assert main(["count", name, "--output", f"{name}.tmc", "--pattern", "r50k"]) == 0
+    assert "different pretokens" in capsys.readouterr().out
+    command = ["--vocab-size", "500", "--quiet", "--output"]
+    assert main(["train", "0.txt.tmc", "1.txt.tmc", *command, "counted.json"]) == 0
+    assert main(["train", "0.txt", "1.txt", "--pattern=r50k", *command, "direct.json"]) == 0
+    assert Path("counted.json").read_bytes() == Path("direct.json").read_bytes()
+
+
+def test_standard_input_is_an_input(corpus):
+    command = [sys.executable, "-m", "tokenmill", "train", "-", "--vocab-size=300"]
+    with Path("0.txt").open("rb") as file:
+        done = subprocess.run(
+            [*command, "--output=a.tokenmill"], stdin=file, capture_output=True, check=True
+        )
+    lines = done.stderr.decode().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["counting", "merging"]
+    assert "exact since" in lines[1]
+    assert Tokenizer.load("a.tokenmill") == tokenmill.train("0.txt", vocab_size=300)
+
+
+def test_progress_in_a_terminal_is_a_bar(corpus):
+    environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "160"}
+    command = [sys.executable, "-m", "tokenmill", "train", "*.txt", "--vocab-size=400"]
+    done = subprocess.run(
+        [*command, "--output=a.json"], env=environment, capture_output=True, check=True
+    )
+    for part in ("counting", "merging", "━", "memory"):
+        assert part in done.stderr.decode()
+
+
+def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
+    (corpus / "image.txt").write_bytes(b"\x89PNG\0\0")
+    (corpus / "rows.jsonl").write_text('{"body": "x"}\n')
+    (corpus / "empty.txt").write_text("")
+    good = ["--vocab-size", "300", "--output", "out.json", "--quiet"]
+    for command, *parts in (
+        (["nowhere.txt", *good], "'nowhere.txt' is not there"),
+        (["image.txt", *good], "image.txt is not text"),
+        (["rows.jsonl", *good], "rows.jsonl, line 1 has no field 'text'", "'body'", "--field"),
+        (["empty.txt", *good], "no text"),
+        (["0.txt", *good, "--pattern", "nonsense"], "'nonsense' is not the name of a scheme"),
+        (["0.txt", *good, "--weight", "1.txt=2"], "weight of '1.txt' fits no input"),
+        (["0.txt", *good, "--vocab-size", "200"], "vocab_size=200 is too small"),
+        (["0.txt", *good, "--output", "no/where.json"], "no/where.json", "make it first"),
+        (["0.txt", *good, "--output", "."], "is a folder"),
+        (["0.txt", *good, "--vocab-size=300,400", "--output=vocab.json"], "{size}/vocab.json"),
+    ):
+        assert main(["train", *command]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("tokenmill: ")
+        for part in parts:
+            assert part in error
+    assert not list(corpus.glob("out*"))
+    assert main(["count", "0.txt", "--output", "counts.json"]) == 2
+    assert ".tmc" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", ["--memory=2XB", "--memory=1MB", "--vocab-size=0", "--vocab-size=1,x", "--sample=2",
+               "--weight=a.txt", "--weight=a.txt=0", "--threads=0", "--ties=nobody", "--seed=-1"],
+)  # fmt: skip
+def test_option_with_a_wrong_value_is_named(corpus, capsys, option):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "0.txt", "--vocab-size=300", "--output=a.json", option])
+    assert ended.value.code == 2
+    name, _, value = option.partition("=")
+    error = capsys.readouterr().err
+    assert name in error
+    assert value.split(",")[-1] in error
+
+
+def test_notes_are_shown_even_when_quiet(corpus, capsys):
+    Path("small.txt").write_text("aaa aaa")
+    command = ["train", "small.txt", "--vocab-size", "1000", "--output", "a.json", "--quiet"]
+    assert main(command) == 0
+    assert "tokenmill: note: the text has only" in capsys.readouterr().err
+
+
+def test_interrupt_leaves_nothing_half_written(corpus):
+    command = [sys.executable, "-m", "tokenmill", "train", "-", "--vocab-size=300"]
+    environment = {**os.environ, "TMPDIR": str(corpus)}
+    with subprocess.Popen(
+        [*command, "--output=out.json"], stdin=subprocess.PIPE, env=environment
+    ) as child:
+        child.stdin.write(b"some text " * 4_000_000)  # it has read some, and wants more
+        child.send_signal(signal.SIGINT)
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        assert child.wait(30) == 130
+    assert {path.name for path in corpus.iterdir()} == {"0.txt", "1.txt", "2.txt"}

@@ -59,9 +59,15 @@ class Plan:
 class Counted:
     """The counts of all sources, in memory or in the file `path`; with `apart`, runs by source."""
 
-    counts: Counts
+    counts: Counts | None
     path: str | None = None
     runs: dict[str, list[Run]] = field(default_factory=dict)
+
+    def take(self) -> Counts:
+        """The counts, which are then the caller's alone: words need their memory."""
+        assert self.counts is not None
+        counts, self.counts = self.counts, None
+        return counts
 
 
 def count_documents(plan: Plan) -> Counted:
@@ -103,8 +109,9 @@ def parts(counts: Counts) -> Iterator[_native.Inventory]:
         yield part
 
 
-def bytes_seen(counts: Counts) -> set[int]:
+def bytes_seen(counts: Counts | None) -> set[int]:
     """The bytes that occur."""
+    assert counts is not None
     seen = np.zeros(256, bool)
     for part in parts(counts):
         seen[np.unique(np.asarray(part.arrays()[0]))] = True

@@ -79,8 +79,7 @@ def count(
             seed=seed, threads=threads, memory=memory, progress=progress,
         )  # fmt: skip
         counted = job.count()
-        counts = counted.counts
-        _refuse_empty(counts)
+        counts = counted.take()
         path = os.path.realpath(output)
         if isinstance(counts, _native.Inventory):
             counts.write(path, job.metadata)
@@ -161,11 +160,10 @@ def train(
         if initial_alphabet == "bytes":
             job.layout(ties, range(256)).merges_max(min(sizes))  # an error before hours of work
         counted = job.count()
-        _refuse_empty(counted.counts)
         seen = range(256) if initial_alphabet == "bytes" else bytes_seen(counted.counts)
         layout = job.layout(ties, seen)
         most = max(map(layout.merges_max, sizes))
-        merges, certificate = job.learn(counted.counts, layout, most, ties, frequency, length)
+        merges, certificate = job.learn(counted, layout, most, ties, frequency, length)
         provenance = {**job.provenance(), **chosen}
         trained = [job.tokenizer(layout, merges, size, provenance) for size in sizes]
         largest = max(trained, key=lambda one: one.vocab_size)
@@ -245,7 +243,12 @@ class _Job:
         }  # fmt: skip
 
     def count(self) -> Counted:
-        return count_documents(self._plan)
+        counted = count_documents(self._plan)
+        if not counted.counts:
+            raise InputError(
+                "the inputs hold no text; give others, or another field, format or sample"
+            )
+        return counted
 
     def provenance(self) -> dict[str, Any]:
         """What was learned from, as far as the result depends on it."""
@@ -262,7 +265,7 @@ class _Job:
 
     def learn(
         self,
-        counts: _native.Inventory | _native.CountsFile,
+        counted: Counted,
         layout: Layout,
         merges_max: int,
         ties: str,
@@ -274,6 +277,7 @@ class _Job:
         before = journal.merges if journal is not None else no_merges()
         if journal is not None and journal.is_finished:
             return before, {}
+        counts = counted.take()
         done = assign(layout, before, layout.first_id + len(layout.back) + merges_max)
         merging = Merging(
             tokens={**layout.taken, **done.tokens},
@@ -297,6 +301,7 @@ class _Job:
 
         with merging:
             self._add_words(merging, counts, done)
+            del counts
             merges, certificate = merging.run(tell)
             merges = before + merges
         last = (certificate.last_count, certificate.floor)
@@ -346,11 +351,6 @@ class _Job:
                 "a lower min_frequency, gives more"
             )
         return tokenizer
-
-
-def _refuse_empty(counts: _native.Inventory | _native.CountsFile) -> None:
-    if len(counts) == 0:
-        raise InputError("the inputs hold no text; give others, or another field, format or sample")
 
 
 def _write_trace(path: Path, learned: Learned, merges: Merges, head: Mapping[str, Any]) -> None:
