@@ -1,0 +1,11 @@
+"""Texts → a vocabulary of one's own, in the file that Hugging Face's libraries load."""
+
+from pathlib import Path
+
+import tokenmill
+
+texts = [path.read_text(encoding="utf-8") for path in Path(tokenmill.__file__).parent.glob("*.py")]
+tokenizer = tokenmill.train(texts, vocab_size=1_000, pattern="gpt2", specials=["<|endoftext|>"])
+tokenizer.save("tokenizer.json")
+ids = tokenizer.encode("tokenizer.train(texts)<|endoftext|>", specials=True)
+print(tokenizer, [tokenizer.decode([id]) for id in ids])
