@@ -8,6 +8,7 @@ import json
 import random
 import re
 import sys
+from pathlib import Path
 
 import hard_inputs
 import pyarrow as pa
@@ -305,6 +306,14 @@ def test_sample_of_a_text_file_takes_lines(tmp_path):
     assert all(re.fullmatch(rb"line \d+\n", line) for line in kept)
 
 
+def test_lines_are_documents_if_asked_for(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"one\r\n\n two \x0b\x85\nlast")
+    for batch_bytes in (4, 1 << 20):
+        found = documents(path, format="lines", batch_bytes=batch_bytes)
+        assert found == [b"one\r\n", b"\n", b" two \x0b\x85\n", b"last"]
+
+
 # ── mistakes ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -421,6 +430,8 @@ def test_wrong_types_are_named():
         documents(b"text")
     with raises(TypeError, "document 2", "int 5"):
         documents(["a", "b", 5])
+    with raises(TypeError, "document 0", "PosixPath", "as a list"):
+        documents(iter([Path("a.txt")]))
     with raises(TypeError, "document 0, item 1", "NoneType"):
         documents([["a", None]])
     with raises(InputError, "column", "int64"):

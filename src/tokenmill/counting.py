@@ -282,6 +282,8 @@ class _Counting:
         if len(runs) == 1 and runs[0].weight == 1:
             return Counted(_native.CountsFile(runs[0].path), runs[0].path, apart)
         output = str(self._plan.folder / "counts.tmc")
+        if self._plan.journal is not None and Path(output).exists():
+            return Counted(_native.CountsFile(output), output, apart)  # under its name it is whole
         # Sums are weighed, not parts of them: runs of one weight and group are added up first.
         merged = self._add_up_groups(runs)
         paths, weights = [run.path for run in merged], [run.weight for run in merged]

@@ -6,17 +6,19 @@ Every case runs twice: with the slow twin, which shows that the rules are unders
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from pathlib import Path
 
 import pytest
 import sentencepiece_twin
+import tokenizers as huggingface
 import training_cases
 import training_peers as peers
 import training_twin
 from compare import read_corpus
-from conftest import SEED, SHARED_DATA
+from conftest import DATA, SEED, SHARED_DATA
 
 import tokenmill
 from tokenmill import reference
@@ -175,6 +177,24 @@ def test_minbpe_ties_on_real_text_follow_the_order_of_the_corpus():
     for name, train in TRAINERS.items():
         assert_same(train(case, "minbpe"), want, "fixtures", name)
         assert_same(train(turned, "minbpe"), peers.by_minbpe(turned), "turned", name)
+
+
+@pytest.mark.parametrize("name", ["eng", "tha"])
+def test_file_of_lines_is_read_as_tokenizers_reads_it(tmp_path, name):
+    path = tmp_path / "lines.txt"
+    text = (DATA / "udhr" / f"{name}.txt").read_text(encoding="utf-8")
+    path.write_text(text.replace(". ", ".\n\n  "))
+    theirs = huggingface.Tokenizer(huggingface.models.BPE())
+    theirs.pre_tokenizer = huggingface.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = huggingface.pre_tokenizers.ByteLevel.alphabet()
+    trainer = huggingface.trainers.BpeTrainer(
+        vocab_size=700, initial_alphabet=alphabet, show_progress=False
+    )
+    theirs.train([str(path)], trainer)
+    ours = tokenmill.train(path, vocab_size=700, pattern="gpt2", format="lines")
+    ours.save(tmp_path / "tokenizer.json")
+    written = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    assert written == theirs.get_vocab()
 
 
 # ── SentencePiece ────────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from io import FileIO
@@ -19,6 +21,7 @@ from tokenmill.errors import InputError
 _LOOK_BYTES = 1 << 16
 _KEYS_SHOWN = 12
 _MISSING = object()
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 def read(source: Source, options: ReadOptions, start: int = 0) -> Iterator[Batch]:
@@ -34,8 +37,8 @@ def read(source: Source, options: ReadOptions, start: int = 0) -> Iterator[Batch
             stream = Stream(file, source.name, source.compression)
             if source.kind == "jsonl":
                 yield from _json_lines(stream, options, start)
-            elif options.sample is not None:
-                yield from _lines_of_text(stream, options, start)
+            elif source.kind == "lines" or options.sample is not None:
+                yield from _lines(stream, options, start)
             else:
                 yield from _text(stream, options, start)
 
@@ -84,8 +87,9 @@ def _checked(text: Any, name: str) -> Any:
         view = memoryview(text)
     except TypeError:
         shown = repr(text) if len(repr(text)) <= 60 else repr(text)[:57] + "…"
+        hint = "; give paths as a list" if isinstance(text, os.PathLike) else ""
         raise TypeError(
-            f"{name} must be a str or bytes, not {type(text).__name__} {shown}"
+            f"{name} must be a str or bytes, not {type(text).__name__} {shown}{hint}"
         ) from None
     return view if view.c_contiguous and view.itemsize == 1 else view.tobytes()
 
@@ -99,10 +103,10 @@ def _text(stream: Stream, options: ReadOptions, start: int) -> Iterator[Batch]:
         yield Batch([block], len(block), position, read_bytes)
 
 
-def _lines_of_text(stream: Stream, options: ReadOptions, start: int) -> Iterator[Batch]:
-    """A sample of a text file takes some of its lines, each with its newline."""
+def _lines(stream: Stream, options: ReadOptions, start: int) -> Iterator[Batch]:
+    """Each line with its newline is a document; and of a text file a sample takes some lines."""
     for block, position, read_bytes in _blocks(stream, options, start, at_lines=True):
-        lines = bytes(block).splitlines(keepends=True)
+        lines = _LINE.findall(block)
         yield Batch(options.keep(lines), len(block), position, read_bytes)
 
 
@@ -113,7 +117,10 @@ def _blocks(
     if start:
         stream.skip(start)
     position = start
-    memory = bytearray(options.batch_bytes)
+    size = options.batch_bytes
+    if options.whole and not at_lines:
+        size = max(size, stream.size_hint() + 1)
+    memory = bytearray(size)
     kept = 0
     is_first = start == 0
     while True:

@@ -18,7 +18,7 @@ from typing import Any
 from tokenmill.errors import InputError, MissingInputError, TrainingError
 
 STDIN = "-"
-FORMATS = ("text", "jsonl", "parquet", "counts")
+FORMATS = ("text", "lines", "jsonl", "parquet", "counts")
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",

@@ -8,6 +8,7 @@ must end, and behind the last one the file must.
 from __future__ import annotations
 
 import importlib
+import os
 import zlib
 from collections.abc import Callable
 from io import BufferedIOBase, RawIOBase
@@ -71,6 +72,12 @@ class Stream:
             filled += count
         self.bytes_out += filled
         return filled
+
+    def size_hint(self) -> int:
+        """How many bytes there are, if the file says so; else 0."""
+        if self._make is not None or not self._file.seekable():
+            return 0
+        return os.fstat(self._file.fileno()).st_size
 
     def skip(self, count: int) -> None:
         """Goes on `count` bytes of text behind the beginning."""
