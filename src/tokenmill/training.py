@@ -42,6 +42,7 @@ _CUT_AT_SPECIALS = ("cs336",)
 # About what a word takes while it is merged; and of the memory, what words may take: the rest is
 # for their pairs. Where that is not enough, they lie in files.
 _WORD_BYTES = 56
+_PYTHON_BYTES = 64 << 20  # the interpreter, numpy and what else was imported
 _WORDS_SHARE = 0.5
 
 
@@ -288,7 +289,7 @@ class _Job:
             min_frequency=min_frequency,
             max_token_length=length_max,
             threads=self._threads,
-            memory=self._memory or 0,
+            memory=self._words_memory(),
             made_from=layout.made_from(),
             revives=bool(layout.base),
             spill=self._plan.folder if self._is_large(len(counts)) else None,
@@ -312,7 +313,14 @@ class _Job:
 
     def _is_large(self, entries: int) -> bool:
         """Whether the words would take more than their share of the memory."""
-        return self._memory is not None and entries * _WORD_BYTES > self._memory * _WORDS_SHARE
+        memory = self._words_memory()
+        return memory > 0 and entries * _WORD_BYTES > memory * _WORDS_SHARE
+
+    def _words_memory(self) -> int:
+        """What is left for words and pairs; 0 is as much as they take."""
+        if self._memory is None:
+            return 0
+        return max(self._memory - _PYTHON_BYTES, self._memory // 4)
 
     def _add_words(
         self, merging: Merging, counts: _native.Inventory | _native.CountsFile, done: Learned
