@@ -357,6 +357,9 @@ def test_resumed_run_must_have_the_same_options(files, tmp_path):
     (files / "00.txt").write_text("changed")
     with raises(TrainingError, "inputs="):
         train(every, resume=folder)
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / ".manifest.json.x1y2").write_text("{")  # before it had its name
+    assert train(every, resume=tmp_path / "killed").vocab_size == 500
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
     with raises(TrainingError, "other", "not empty"):

@@ -55,7 +55,7 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / _MANIFEST).exists():
             self._read()
-        elif any(folder.iterdir()):
+        elif not all(path.name.startswith(f".{_MANIFEST}.") for path in folder.iterdir()):
             raise TrainingError(
                 f"{str(folder)!r} is not empty and no run was begun in it; give another folder"
             )
