@@ -34,7 +34,7 @@ _TABLES_SHARE = 0.4
 _KEPT_SHARE = 0.2
 _BATCHES_IN_MEMORY = 16
 _BATCH_BYTES_MIN = 1 << 16
-_PART_ENTRIES = 1 << 18
+_PART_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
