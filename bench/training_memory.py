@@ -90,10 +90,12 @@ def prepare(args: argparse.Namespace) -> Path:
             out.writelines(training_corpora.zipf_text(args.unique, args.text))
     else:
         from tokenmill import _native
+        from tokenmill.schemes import pattern_of
 
         words, lengths, counts = training_corpora.inventory(args.unique, args.total)
         inventory = _native.Inventory(words, lengths, counts)
-        inventory.write(str(partial), json.dumps({"pattern": "gpt2"}))
+        known = {"pattern": pattern_of("gpt2"), "specials": []}
+        inventory.write(str(partial), json.dumps(known))
     partial.replace(path)
     return path
 
@@ -101,11 +103,15 @@ def prepare(args: argparse.Namespace) -> Path:
 def measure(args: argparse.Namespace) -> Result:
     """One training in this process; the peak is that of all of it, the interpreter too."""
     import tokenmill
+    from tokenmill.cli import values
 
     reset_peak()
     started = time.perf_counter()
     tokenizer = tokenmill.train(
-        args.one, vocab_size=args.vocab_size, pattern="gpt2", memory=args.memory or None
+        args.one,
+        vocab_size=args.vocab_size,
+        pattern="gpt2",
+        memory=values.memory(args.memory) if args.memory else None,
     )
     seconds = time.perf_counter() - started
     peak = peak_bytes()
