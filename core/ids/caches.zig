@@ -5,7 +5,9 @@
 //! it gets it from them. Without memory there is no cache, and the ids are the same.
 
 const std = @import("std");
+const builtin = @import("builtin");
 const Cache = @import("cache.zig").Cache;
+const pool = @import("../pool.zig");
 
 /// A cache is at most this large: more would not be near any processor.
 const cache_bytes_max = 1 << 30;
@@ -28,19 +30,36 @@ pub fn getLimit() usize {
     return limit.load(.monotonic);
 }
 
-/// A lock that a fork cannot block for ever: in the child its owner may not exist.
+/// A lock that a fork cannot block for ever: in the child its owner does not exist, and it is
+/// taken from there. Who has it does little, but may lose its processor meanwhile.
 const Lock = struct {
-    taken: std.atomic.Value(bool) = .init(false),
+    /// The process that has it; 0: nobody.
+    owner: std.atomic.Value(u32) = .init(0),
 
-    fn tryTake(self: *Lock) bool {
-        for (0..1 << 16) |_| {
-            if (!self.taken.swap(true, .acquire)) return true;
-            std.atomic.spinLoopHint();
+    fn take(self: *Lock) void {
+        const own = process();
+        while (true) {
+            for (0..1 << 10) |_| {
+                const there = self.owner.load(.monotonic);
+                if (there != own and
+                    self.owner.cmpxchgStrong(there, own, .acquire, .monotonic) == null) return;
+                std.atomic.spinLoopHint();
+            }
+            std.Thread.yield() catch {};
         }
-        return false;
     }
     fn give(self: *Lock) void {
-        self.taken.store(false, .release);
+        self.owner.store(0, .release);
+    }
+
+    /// A number that a child does not share.
+    fn process() u32 {
+        return switch (builtin.os.tag) {
+            .linux => @intCast(std.os.linux.getpid()),
+            // No forks there.
+            .windows => 1,
+            else => @intCast(std.c.getpid()),
+        };
     }
 };
 
@@ -52,7 +71,7 @@ pub const Caches = struct {
     registered: bool = false,
 
     pub fn register(self: *Caches) void {
-        if (!registry.tryTake()) return;
+        registry.take();
         defer registry.give();
         self.next = first;
         first = self;
@@ -60,9 +79,8 @@ pub const Caches = struct {
     }
 
     pub fn deinit(self: *Caches) void {
-        // Only after a fork the lock may stay closed, and then nobody else is in there.
-        const locked = registry.tryTake();
-        defer if (locked) registry.give();
+        registry.take();
+        defer registry.give();
         var place = &first;
         while (place.*) |other| : (place = &other.next) {
             if (other != self) continue;
@@ -153,7 +171,7 @@ pub const Caches = struct {
 
 /// Frees the idle caches of all tokenizers.
 fn reclaim() void {
-    if (!registry.tryTake()) return;
+    registry.take();
     defer registry.give();
     var caches = first;
     while (caches) |some| : (caches = some.next) some.freeIdle();
@@ -211,4 +229,33 @@ test "caches: the bound holds, and idle caches are used again" {
     setLimit(0);
     try std.testing.expectEqual(0, used.load(.monotonic));
     try std.testing.expectEqual(null, one.take(threads));
+}
+
+test "caches: who leaves waits for who is in the registry" {
+    const Context = struct {
+        caches: Caches = .{},
+        is_in: std.atomic.Value(bool) = .init(false),
+        is_out: std.atomic.Value(bool) = .init(false),
+        was_out: bool = false,
+
+        fn work(self: *@This(), job: usize) void {
+            if (job == 0) {
+                registry.take();
+                self.is_in.store(true, .release);
+                // As long as a thread may be without a processor.
+                for (0..20_000) |_| std.Thread.yield() catch {};
+                for (0..4_000_000) |_| std.atomic.spinLoopHint();
+                self.is_out.store(true, .release);
+                registry.give();
+            } else {
+                while (!self.is_in.load(.acquire)) std.atomic.spinLoopHint();
+                self.caches.deinit();
+                self.was_out = self.is_out.load(.acquire);
+            }
+        }
+    };
+    var context: Context = .{};
+    context.caches.register();
+    pool.run(2, 2, &context, Context.work);
+    try std.testing.expect(context.was_out);
 }
