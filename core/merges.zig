@@ -237,6 +237,10 @@ pub fn Learner(comptime Token: type) type {
             }, .monotonic);
         }
 
+        fn hasFailed(self: *const Self) bool {
+            return self.failure.load(.monotonic) != .none;
+        }
+
         /// So many visits of one shard are some ten milliseconds.
         const visits_between = 1 << 18;
 
@@ -249,6 +253,7 @@ pub fn Learner(comptime Token: type) type {
         }
 
         fn shardRound(self: *Self, at: usize) Error!void {
+            if (self.hasFailed()) return;
             const shard = &self.shards[at];
             const rules = self.rulesOf();
             switch (self.phase) {
@@ -270,6 +275,8 @@ pub fn Learner(comptime Token: type) type {
         }
 
         fn ownerRound(self: *Self, at: usize) Error!void {
+            // A shard that failed may say half of what changed, or the same as before.
+            if (self.hasFailed()) return;
             const owner = &self.owners[at];
             switch (self.phase) {
                 .survey => owner.clear(),

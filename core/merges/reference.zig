@@ -156,8 +156,7 @@ const Case = struct {
         return slow.learn();
     }
 
-    fn learner(self: Case, comptime Token: type) !merges.Learner(Token) {
-        const gpa = std.testing.allocator;
+    fn learner(self: Case, comptime Token: type, gpa: Allocator) !merges.Learner(Token) {
         var fast: merges.Learner(Token) = try .init(gpa, self.options);
         errdefer fast.deinit();
         if (self.spills and spill.is_supported) for (fast.shards) |*shard| {
@@ -177,6 +176,38 @@ const Case = struct {
     }
 };
 
+test "merges: without memory nothing is lost or freed twice, wherever that is" {
+    var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena_state.deinit();
+    const arena = arena_state.allocator();
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    for (0..8) |round| {
+        var case: Case = try .of(arena, prng.random());
+        case.spills = false;
+        case.options.threads = 1 + round % 2;
+        case.options.memory = if (round % 4 < 2) 0 else 30_000;
+        if (round >= 6) {
+            // So many words that their list is in no block.
+            case.words = try arena.alloc([]const u8, 40_000);
+            @memset(case.words, "aa");
+            case.counts = try arena.alloc(u64, case.words.len);
+            @memset(case.counts, 1);
+        }
+        var fails_at: usize = 0;
+        while (true) : (fails_at += 1 + fails_at / 16) {
+            var failing: std.testing.FailingAllocator =
+                .init(std.testing.allocator, .{ .fail_index = fails_at });
+            var fast = case.learner(u16, failing.allocator()) catch |failure| {
+                try std.testing.expectEqual(error.OutOfMemory, failure);
+                continue;
+            };
+            fast.deinit();
+            if (!failing.has_induced_failure) break;
+        }
+        _ = arena_state.reset(.retain_capacity);
+    }
+}
+
 test "merges: they are those of the twin, whatever threads, batches, ties and floor" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -190,7 +221,7 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
         const case: Case = try .of(arena, random);
         const expected = try case.twin(arena);
         inline for (.{ u16, u32 }) |Token| {
-            var fast = try case.learner(Token);
+            var fast = try case.learner(Token, std.testing.allocator);
             defer fast.deinit();
             errdefer std.debug.print("seed {}, round {}\n", .{ std.testing.random_seed, round });
             try std.testing.expectEqualSlices(merges.Learned, expected, fast.learned.items);

@@ -345,23 +345,24 @@ pub fn Shard(comptime Token: type) type {
                 lists.clearRetainingCapacity();
                 try lists.appendNTimes(self.gpa, .{}, owner.records.items.len);
             }
+            // Its length says what a list owns, at any time; `skipped` counts for as long.
             try self.eachPair(&places, measure);
-            for (self.lists) |lists| for (lists.items) |*list| {
-                if (list.len == 0) continue;
-                list.* = try self.memory.alloc(self.gpa, list.len);
-                // From here on it says how many are written.
-                list.len = 0;
+            for (self.lists) |lists| for (lists.items) |*list| if (list.skipped > 0) {
+                list.* = try self.memory.alloc(self.gpa, list.skipped);
             };
             try self.eachPair(&places, write);
+            for (self.lists) |lists| for (lists.items) |*list| {
+                list.skipped = 0;
+            };
         }
 
         fn measure(list: *postings.List, _: Word) void {
-            list.len += 1;
+            list.skipped += 1;
         }
 
         fn write(list: *postings.List, word: Word) void {
-            list.words[list.len] = word;
-            list.len += 1;
+            list.words[list.skipped] = word;
+            list.skipped += 1;
         }
 
         /// Calls `function(list, word)` once for each pair of each word.
