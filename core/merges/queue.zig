@@ -46,9 +46,16 @@ pub const Texts = struct {
     }
 
     pub fn set(self: *Texts, gpa: Allocator, id: u32, bytes: []const u8) Allocator.Error!void {
+        try self.reserve(gpa, bytes.len);
         self.starts[id] = @intCast(self.bytes.items.len);
         self.lens[id] = @intCast(bytes.len);
-        try self.bytes.appendSlice(gpa, bytes);
+        self.bytes.appendSliceAssumeCapacity(bytes);
+    }
+
+    /// Room for a token of `len` bytes: 4 GB have room for all of them.
+    pub fn reserve(self: *Texts, gpa: Allocator, len: u64) Allocator.Error!void {
+        if (self.bytes.items.len + len > std.math.maxInt(u32)) return error.OutOfMemory;
+        try self.bytes.ensureUnusedCapacity(gpa, @intCast(len));
     }
 
     pub fn of(self: *const Texts, id: u32) []const u8 {

@@ -49,8 +49,8 @@ fn accept(
     best: queue.Entry,
 ) Allocator.Error!bool {
     const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
-    const both = learner.texts.lens[left] + learner.texts.lens[right];
-    try learner.texts.bytes.ensureUnusedCapacity(learner.gpa, both);
+    const both = @as(u64, learner.texts.lens[left]) + learner.texts.lens[right];
+    try learner.texts.reserve(learner.gpa, both);
     const start = learner.texts.bytes.items.len;
     learner.texts.bytes.appendSliceAssumeCapacity(learner.texts.of(left));
     learner.texts.bytes.appendSliceAssumeCapacity(learner.texts.of(right));
@@ -58,7 +58,7 @@ fn accept(
     const new = found orelse learner.next_id;
     if (found == null) {
         learner.texts.starts[new] = @intCast(start);
-        learner.texts.lens[new] = both;
+        learner.texts.lens[new] = @intCast(both);
         learner.next_id += 1;
     } else learner.texts.bytes.items.len = start;
     learner.is_made[new] = true;

@@ -33,7 +33,8 @@ pub const Rules = struct {
     keeps_order: bool,
 
     fn bars(self: Rules, left: u32, right: u32) bool {
-        if (self.texts.lens[left] + self.texts.lens[right] < self.len_end) return false;
+        const both = @as(u64, self.texts.lens[left]) + self.texts.lens[right];
+        if (both < self.len_end) return false;
         return self.is_made[left] or self.is_made[right];
     }
 };
@@ -437,4 +438,17 @@ pub fn Shard(comptime Token: type) type {
             return (self.tokens_left - @min(self.tokens_left, self.words.count)) * 5;
         }
     };
+}
+
+test "merges: two long tokens are longer than any limit" {
+    var texts: Texts = try .init(std.testing.allocator, 2);
+    defer texts.deinit(std.testing.allocator);
+    @memset(texts.lens, 3 << 30);
+    const rules: Rules = .{
+        .texts = &texts,
+        .len_end = std.math.maxInt(u32),
+        .is_made = &.{ true, true },
+        .keeps_order = false,
+    };
+    try std.testing.expect(rules.bars(0, 1));
 }

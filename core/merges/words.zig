@@ -48,11 +48,11 @@ pub fn Words(comptime Token: type) type {
             const size = sizeOf(len);
             const start = self.cells.items.len;
             if (start + size + overread > std.math.maxInt(Word)) return error.OutOfMemory;
-            try self.cells.ensureUnusedCapacity(self.gpa, size + overread);
-            self.cells.items.len += size;
+            try self.cells.ensureUnusedCapacity(self.gpa, @intCast(size + overread));
+            self.cells.items.len += @intCast(size);
             const cells = self.cells.items[start..];
             cells[0] = len;
-            cells[1] = size;
+            cells[1] = @intCast(size);
             cells[2..4].* = @bitCast(count);
             self.count += 1;
             return self.tokensOf(@intCast(start));
@@ -79,7 +79,7 @@ pub fn Words(comptime Token: type) type {
         /// returns the first cell behind it. Nobody may know it by its old place.
         pub fn move(self: *Self, word: Word, to: Word) Word {
             const cells = self.cells.items;
-            const size = sizeOf(cells[word]);
+            const size: Word = @intCast(sizeOf(cells[word]));
             std.debug.assert(to + size <= word + cells[word + 1]);
             std.mem.copyForwards(u32, cells[to..][0..size], cells[word..][0..size]);
             cells[to + 1] = size;
@@ -97,8 +97,8 @@ pub fn Words(comptime Token: type) type {
         }
 
         /// Cells of a word with `len` tokens.
-        fn sizeOf(len: u32) u32 {
-            return header_len + (len + per_cell - 1) / per_cell;
+        fn sizeOf(len: u32) u64 {
+            return header_len + (@as(u64, len) + per_cell - 1) / per_cell;
         }
 
         /// The word behind this one; null behind the last.
@@ -157,4 +157,14 @@ test "words: tokens come back, and pairs are found where they are" {
         }
         try std.testing.expectEqual(200, index);
     }
+}
+
+test "words: the longest are refused, not cut" {
+    inline for (.{ u16, u32 }) |Token| {
+        const longest = Words(Token).sizeOf(std.math.maxInt(u32));
+        try std.testing.expect(longest * @sizeOf(u32) >= (1 << 32) * @sizeOf(Token));
+    }
+    var words: Words(u32) = .{ .gpa = std.testing.allocator };
+    defer words.deinit();
+    try std.testing.expectError(error.OutOfMemory, words.add(std.math.maxInt(u32), 1));
 }
