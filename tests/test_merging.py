@@ -3,6 +3,8 @@
 import random
 import signal
 import time
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -224,3 +226,66 @@ def test_ctrl_c_ends_a_run():
     with pytest.raises(KeyboardInterrupt):
         merging.run()
     assert time.monotonic() - start < 10
+
+
+def learn_again(words, counts, tokens, first_id, ids_end, ties):
+    """The twin for words of any tokens: a merge that spells one of those gives it again."""
+    words, tokens = [list(word) for word in words], dict(tokens)
+    known = {token: id for id, token in reversed(tokens.items())}
+    merges, new = [], first_id
+    while new < ids_end:
+        found = Counter()  # in order of first occurrence
+        for word, count in zip(words, counts, strict=True):
+            for pair in pairwise(word):
+                found[pair] += count
+        if not found:
+            break
+        equals = [pair for pair in found if found[pair] == max(found.values())]
+        if ties == "rustbpe":
+            equals.sort()
+        if ties == "cs336":
+            equals = sorted(sorted(equals), key=lambda p: [tokens[id] for id in p], reverse=True)
+        left, right = equals[0]
+        id = known.get(tokens[left] + tokens[right], new)
+        new += id == new
+        tokens[id] = tokens[left] + tokens[right]
+        merges.append((left, right, id, found[left, right]))
+        for word in words:
+            training_twin.reference.replace(word, left, right, id)
+    return merges
+
+
+@pytest.mark.parametrize("ties", ["rustbpe", "cs336", "minbpe"])
+def test_tokens_that_words_have_are_given_again(ties):
+    for round in range(300):
+        rng = random.Random(f"{SEED} {round}")
+        texts = [b"a", b"b", b"c"][: rng.choice([2, 3])]
+        for _ in range(rng.choice([0, 1, 3, 6])):
+            texts.append(rng.choice(texts) + rng.choice(texts))
+        tokens = dict(enumerate(dict.fromkeys(texts)))
+        first_id, ids_end = len(tokens), len(tokens) + rng.choice([5, 30])
+        words = [
+            [rng.randrange(first_id) for _ in range(rng.choice([1, 2, 5, 9, 30]))]
+            for _ in range(rng.choice([1, 3, 10, 40]))
+        ]
+        counts = [rng.choice([1, 1, 2, 3, 5]) for _ in words]
+        merging = Merging(
+            tokens=tokens,
+            alphabet={},
+            first_id=first_id,
+            ids_end=ids_end,
+            ties=ties,
+            threads=rng.choice([1, 2, 3]),
+            memory=rng.choice([0, 0, 1, 5000]),
+            revives=True,
+        )
+        merging.add_ids(
+            np.array([id for word in words for id in word], np.uint32),
+            np.array([len(word) for word in words], np.uint32),
+            np.array(counts, np.uint64),
+        )
+        merges, _ = merging.run()
+        columns = (merges.lefts, merges.rights, merges.ids, merges.counts)
+        got = list(zip(*(column.tolist() for column in columns), strict=True))
+        expected = learn_again(words, counts, tokens, first_id, ids_end, ties)
+        assert got == expected, f"round {round}, TOKENMILL_SEED={SEED}"

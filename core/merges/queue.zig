@@ -10,7 +10,7 @@ const Allocator = std.mem.Allocator;
 pub const Ties = enum {
     /// The smaller (left id, right id).
     ids,
-    /// The greater (left bytes, right bytes).
+    /// The greater (left bytes, right bytes); of tokens with the same bytes, the smaller ids.
     bytes,
     /// The one that is seen first: in the order of the words, then of their bytes.
     order,
@@ -91,7 +91,11 @@ pub const Order = struct {
         return switch (std.mem.order(u8, texts.of(leftOf(a)), texts.of(leftOf(b)))) {
             .gt => true,
             .lt => false,
-            .eq => std.mem.order(u8, texts.of(rightOf(a)), texts.of(rightOf(b))) == .gt,
+            .eq => switch (std.mem.order(u8, texts.of(rightOf(a)), texts.of(rightOf(b)))) {
+                .gt => true,
+                .lt => false,
+                .eq => a < b,
+            },
         };
     }
 };
@@ -183,4 +187,25 @@ test "queue: entries come in order, whatever the ties" {
         }
         try std.testing.expectEqual(null, queue.best());
     }
+}
+
+test "queue: of tokens with the same bytes the smaller ids are first" {
+    const gpa = std.testing.allocator;
+    var texts: Texts = try .init(gpa, 3);
+    defer texts.deinit(gpa);
+    for (0..3) |id| try texts.set(gpa, @intCast(id), "a");
+    const order: Order = .{ .ties = .bytes, .texts = &texts };
+    const first: Entry = .{ .count = 1, .pair = pairOf(0, 2) };
+    const second: Entry = .{ .count = 1, .pair = pairOf(1, 0) };
+    try std.testing.expect(order.isBefore(first, second));
+    try std.testing.expect(!order.isBefore(second, first));
+}
+
+test "queue: tokens of more than 4 GB have no room" {
+    const gpa = std.testing.allocator;
+    var texts: Texts = try .init(gpa, 1);
+    defer texts.deinit(gpa);
+    texts.bytes.items.len = std.math.maxInt(u32) - 1;
+    defer texts.bytes.items.len = 0;
+    try std.testing.expectError(error.OutOfMemory, texts.set(gpa, 0, "ab"));
 }

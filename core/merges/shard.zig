@@ -196,7 +196,9 @@ pub fn Shard(comptime Token: type) type {
             rules: Rules,
             count: u64,
         ) Allocator.Error!void {
-            const around = &(if (side == .left) self.lefts else self.rights)[neighbour];
+            // Two of the new token side by side are one pair, also where one was there before.
+            const is_left = side == .left or neighbour == one.new;
+            const around = &(if (is_left) self.lefts else self.rights)[neighbour];
             if (around.gain == none) {
                 around.gain = @intCast(self.changes.items.len);
                 try self.changes.append(self.gpa, .{
@@ -257,6 +259,7 @@ pub fn Shard(comptime Token: type) type {
 
         /// Keeps the words of the pairs that their owners keep.
         pub fn keep(self: *Self, owners: []const Pairs) Allocator.Error!void {
+            var revived = false;
             for (self.changes.items) |*change| if (change.kind == .gain) {
                 const list = try self.listFor(owners, change) orelse {
                     change.slot = pairs_.no_slot;
@@ -264,6 +267,7 @@ pub fn Shard(comptime Token: type) type {
                 };
                 var new = try self.memory.alloc(self.gpa, list.len + change.words);
                 // Only a token that was there before has pairs that were.
+                revived = revived or list.len > 0;
                 @memcpy(new.words[0..list.len], list.words[0..list.len]);
                 change.cursor = new.words + list.len;
                 self.memory.release(self.gpa, list);
@@ -275,8 +279,18 @@ pub fn Shard(comptime Token: type) type {
                 change.cursor[0] = one.word;
                 change.cursor += 1;
             }
+            if (revived) self.sortLists(owners.len);
             self.changes.clearRetainingCapacity();
             self.gathered.clearRetainingCapacity();
+        }
+
+        /// Where words came to others, those that are seen first are in front again.
+        fn sortLists(self: *Self, owners: usize) void {
+            for (self.changes.items) |change| if (change.slot != pairs_.no_slot) {
+                const list = self.lists[pairs_.ownerOf(change.pair, owners)].items[change.slot];
+                if (list.len == change.words) continue;
+                std.mem.sortUnstable(Word, list.words[0..list.len], {}, std.sort.asc(Word));
+            };
         }
 
         /// The list that a gain belongs to, if its owner keeps the pair.
