@@ -104,7 +104,9 @@ pub fn Learner(comptime Token: type) type {
         indices: []Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?pool.Poll = null,
-        visits_polled: u64 = 0,
+        /// Steps of an average shard, as of the last round and when somebody was asked last.
+        steps: usize = 0,
+        steps_polled: usize = 0,
 
         pub fn init(gpa: Allocator, options: Options) Allocator.Error!Self {
             // Where a pair is seen first is a matter of all words.
@@ -241,14 +243,15 @@ pub fn Learner(comptime Token: type) type {
             return self.failure.load(.monotonic) != .none;
         }
 
-        /// So many visits of one shard are some ten milliseconds.
-        const visits_between = 1 << 18;
+        /// So many steps of one shard are some ten milliseconds.
+        const steps_between = 1 << 18;
 
+        /// Asked by the caller's thread, whose shard is the first one; it may have no words.
         fn ask(self: *Self) void {
             const poll = self.poll orelse return;
-            const visits = self.shards[0].visits;
-            if (visits < self.visits_polled + visits_between and self.phase == .merge) return;
-            self.visits_polled = visits;
+            const steps = @max(self.steps, self.shards[0].steps);
+            if (steps < self.steps_polled + steps_between and self.phase == .merge) return;
+            self.steps_polled = steps;
             if (poll.function(poll.context)) self.fail(error.Interrupted);
         }
 
@@ -267,7 +270,11 @@ pub fn Learner(comptime Token: type) type {
                 .scan => try shard.scan(self.batch.items, rules),
                 .merge => {
                     try shard.keep(self.owners);
-                    try shard.merge(self.batch.items, rules);
+                    for (self.batch.items) |one| {
+                        if (at == 0) self.ask();
+                        if (self.hasFailed()) return;
+                        try shard.merge(one, rules);
+                    }
                     shard.free(self.owners);
                 },
                 .done => unreachable,
@@ -297,7 +304,10 @@ pub fn Learner(comptime Token: type) type {
 
         /// One thread alone: what the next round is.
         fn endRound(self: *Self) void {
-            if (self.failure.load(.monotonic) != .none) {
+            var steps: usize = 0;
+            for (self.shards) |*shard| steps += shard.steps;
+            self.steps = steps / self.shards.len;
+            if (self.hasFailed()) {
                 self.phase = .done;
                 return;
             }

@@ -228,6 +228,34 @@ def test_ctrl_c_ends_a_run():
     assert time.monotonic() - start < 10
 
 
+def test_ctrl_c_ends_a_run_with_one_long_word_or_none_for_the_first_thread():
+    word = bytes(np.random.default_rng(0).integers(97, 123, 4_000_000, np.uint8))
+    for words in ({word: 1}, {bytes([a, b]) * 200_000: 1 for a in range(20) for b in range(9)}):
+        merging = of_bytes(ids_end=1 << 18, threads=2)
+        for entry in words.items():
+            merging.add(inventory(dict([entry])))
+        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            merging.run()
+            time.sleep(1)
+        assert time.monotonic() - start < 5
+
+
+def of_bytes(**options):
+    return Merging(
+        **{
+            "tokens": {byte: bytes([byte]) for byte in range(256)},
+            "alphabet": {byte: byte for byte in range(256)},
+            "first_id": 256,
+            "ids_end": 1000,
+            "ties": "rustbpe",
+        }
+        | options
+    )
+
+
 def learn_again(words, counts, tokens, first_id, ids_end, ties):
     """The twin for words of any tokens: a merge that spells one of those gives it again."""
     words, tokens = [list(word) for word in words], dict(tokens)

@@ -57,6 +57,8 @@ pub fn Shard(comptime Token: type) type {
         lefts: []Around,
         rights: []Around,
         visits: usize = 0,
+        /// What the visits took: a long word is more than one step.
+        steps: usize = 0,
         /// Tokens of all words that can still change, as of the last scan.
         tokens_left: usize = 0,
 
@@ -115,11 +117,9 @@ pub fn Shard(comptime Token: type) type {
 
         // ── A batch of merges ────────────────────────────────────────────────────────────────
 
-        /// Does the merges of a batch and leaves behind what changes.
-        pub fn merge(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
-            self.changes.clearRetainingCapacity();
-            self.gathered.clearRetainingCapacity();
-            for (batch) |one| try self.mergeIn(self.listOf(one.owner, one.slot), one, rules);
+        /// Does a merge of a batch and leaves behind what changes, beside what others changed.
+        pub fn merge(self: *Self, one: Merge, rules: Rules) Allocator.Error!void {
+            try self.mergeIn(self.listOf(one.owner, one.slot), one, rules);
         }
 
         fn mergeIn(self: *Self, list: []const Word, one: Merge, rules: Rules) Allocator.Error!void {
@@ -140,6 +140,7 @@ pub fn Shard(comptime Token: type) type {
         /// Merges all places in a word.
         fn visit(self: *Self, word: Word, one: Merge, rules: Rules) Allocator.Error!void {
             const tokens = self.words.tokensOf(word);
+            self.steps += 1 + tokens.len / 32;
             const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
             // Stale: another merge took a part of it.
             var at = Words.find(tokens, 0, left, right) orelse return;
