@@ -317,3 +317,22 @@ def test_tokens_that_words_have_are_given_again(ties):
         got = list(zip(*(column.tolist() for column in columns), strict=True))
         expected = learn_again(words, counts, tokens, first_id, ids_end, ties)
         assert got == expected, f"round {round}, TOKENMILL_SEED={SEED}"
+
+
+def test_files_for_words_are_open_and_nobody_elses(tmp_path):
+    with of_bytes(memory=1, spill=tmp_path) as merging:
+        merging.add(inventory({b"abc" * 50_000: 1, b"xyz": 2}))
+    others = [(tmp_path / str(number)).open("w+b") for number in range(9)]
+    for other in others:
+        other.write(b"mine")
+        other.flush()
+    merges, _ = merging.run()
+    assert len(merges) > 2
+    assert [(tmp_path / str(number)).read_bytes() for number in range(9)] == [b"mine"] * 9
+    for files in ([999_999], [2**32 - 1], [others[0].fileno()] * 2):
+        with pytest.raises(ValueError, match=r"not open|a file for each thread"):
+            of_bytes(threads=len(files))._learner.spill(np.array(files, np.uint32))
+    for other in others:
+        other.close()
+    with of_bytes(spill=tmp_path) as merging, pytest.raises(ValueError, match="before words"):
+        merging._learner.spill(np.array([1], np.uint32))

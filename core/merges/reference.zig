@@ -160,7 +160,9 @@ const Case = struct {
         var fast: merges.Learner(Token) = try .init(gpa, self.options);
         errdefer fast.deinit();
         if (self.spills and spill.is_supported) for (fast.shards) |*shard| {
-            try shard.spillTo(try std.posix.memfd_create("words", 0));
+            const file = try std.posix.memfd_create("words", 0);
+            defer _ = std.os.linux.close(file);
+            try shard.spillTo(file);
         };
         try fast.addToken(0, self.special);
         for (0..self.letters) |letter| {
@@ -225,9 +227,6 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
             defer fast.deinit();
             errdefer std.debug.print("seed {}, round {}\n", .{ std.testing.random_seed, round });
             try std.testing.expectEqualSlices(merges.Learned, expected, fast.learned.items);
-            if (case.spills and spill.is_supported) for (fast.shards) |*shard| {
-                _ = std.os.linux.close(shard.spill.?.file);
-            };
             rescans += fast.certificate.rescans;
             const batches = fast.certificate.batches;
             scans += @intFromBool(fast.certificate.scans > 0 and fast.certificate.scans < batches);

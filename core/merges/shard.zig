@@ -88,17 +88,22 @@ pub fn Shard(comptime Token: type) type {
             self.gpa.free(self.lists);
             self.memory.deinit(self.gpa);
             self.words.deinit();
-            if (self.spill) |spill| self.gpa.destroy(spill);
+            if (spill_.is_supported) if (self.spill) |spill| {
+                spill.deinit();
+                self.gpa.destroy(spill);
+            };
             self.changes.deinit(self.gpa);
             self.gathered.deinit(self.gpa);
             self.gpa.free(self.lefts.ptr[0 .. 2 * self.lefts.len]);
         }
 
-        /// Puts words, of which there are none yet, into a file.
-        pub fn spillTo(self: *Self, file: i32) Allocator.Error!void {
+        /// Puts words, of which there are none yet, into an open file, once.
+        pub fn spillTo(self: *Self, file: i32) spill_.Error!void {
             if (!spill_.is_supported) return;
+            std.debug.assert(self.spill == null and self.words.count == 0);
             const spill = try self.gpa.create(Spill);
-            spill.* = .{ .file = file };
+            errdefer self.gpa.destroy(spill);
+            spill.* = try .init(file);
             self.spill = spill;
             self.words = .{ .gpa = spill.allocator(), .is_spilled = true };
         }

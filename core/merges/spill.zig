@@ -11,9 +11,22 @@ const linux = std.os.linux;
 
 pub const is_supported = builtin.os.tag == .linux;
 
+pub const Error = error{ OutOfMemory, FileNotOpen };
+
 pub const Spill = struct {
-    /// An open file of the caller's that nobody else uses.
     file: i32,
+
+    /// Opens a file of the caller's once more, who may close it; nobody else uses it.
+    pub fn init(file: i32) Error!Spill {
+        const rc = linux.fcntl(file, linux.F.DUPFD_CLOEXEC, 0);
+        if (linux.errno(rc) != .SUCCESS) return error.FileNotOpen;
+        return .{ .file = @intCast(rc) };
+    }
+
+    /// When nothing is mapped any more.
+    pub fn deinit(self: *Spill) void {
+        _ = linux.close(self.file);
+    }
 
     pub fn allocator(self: *Spill) Allocator {
         return .{ .ptr = self, .vtable = &.{
@@ -43,7 +56,12 @@ pub const Spill = struct {
     }
 
     fn reserve(self: *Spill, len: usize) bool {
-        return linux.errno(linux.fallocate(self.file, 0, 0, @intCast(len))) == .SUCCESS;
+        while (true) switch (linux.errno(linux.fallocate(self.file, 0, 0, @intCast(len)))) {
+            .SUCCESS => return true,
+            // A signal, which others see: there may be room.
+            .INTR => continue,
+            else => return false,
+        };
     }
 
     fn resize(context: *anyopaque, memory: []u8, _: Alignment, new_len: usize, _: usize) bool {
@@ -85,7 +103,8 @@ test "spill: what is written stays, through growing, shrinking and release" {
     if (!is_supported) return;
     const file = try std.posix.memfd_create("spill", 0);
     defer _ = linux.close(file);
-    var spill: Spill = .{ .file = file };
+    var spill: Spill = try .init(file);
+    defer spill.deinit();
     const gpa = spill.allocator();
     var list: std.ArrayList(u32) = .empty;
     defer list.deinit(gpa);

@@ -172,15 +172,32 @@ fn spill(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     switch (state.learner) {
         inline else => |*learner| {
-            if (state.pairs > 0 or files.len < learner.shards.len) {
+            if (!takesFiles(learner.shards, files)) {
                 return core_.fail(api.valueError(), "a file for each thread, before words", .{});
             }
             for (learner.shards, files[0..learner.shards.len]) |*shard, file| {
-                shard.spillTo(@intCast(file)) catch return api.PyErr_NoMemory();
+                shard.spillTo(@bitCast(file)) catch |failure| return switch (failure) {
+                    error.OutOfMemory => api.PyErr_NoMemory(),
+                    error.FileNotOpen => {
+                        // Some of the words would lie there, and some not.
+                        state.has_run = true;
+                        return core_.fail(api.valueError(), "file {d} is not open", .{file});
+                    },
+                };
             }
         },
     }
     return api.none();
+}
+
+/// Whether shards have no words and no files, and there is one for each.
+fn takesFiles(shards: anytype, files: []const u32) bool {
+    if (files.len < shards.len) return false;
+    for (shards, 0..) |*shard, index| {
+        if (shard.words.count > 0 or shard.spill != null) return false;
+        if (std.mem.indexOfScalar(u32, files[0..index], files[index]) != null) return false;
+    }
+    return true;
 }
 
 /// add(counts): words of bytes, by the alphabet, of an Inventory or a CountsFile
