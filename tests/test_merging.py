@@ -2,6 +2,7 @@
 
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from itertools import pairwise
@@ -317,6 +318,50 @@ def test_tokens_that_words_have_are_given_again(ties):
         got = list(zip(*(column.tolist() for column in columns), strict=True))
         expected = learn_again(words, counts, tokens, first_id, ids_end, ties)
         assert got == expected, f"round {round}, TOKENMILL_SEED={SEED}"
+
+
+def test_nobody_reads_the_merges_of_a_run_on_another_thread():
+    merging = of_bytes(ids_end=30_000, memory=1)
+    rng = np.random.default_rng(0)
+    merging.add(inventory({bytes(rng.integers(97, 123, 12, np.uint8)): 1 for _ in range(20_000)}))
+    refused, stopped = Counter(), threading.Event()
+
+    def look():
+        while not stopped.is_set():
+            for ask in (merging.merges, merging._learner.certificate):
+                try:
+                    ask()
+                except RuntimeError as error:
+                    refused[str(error)] += 1
+
+    other = threading.Thread(target=look)
+
+    def progress(done, count):
+        if not other.is_alive():
+            other.start()
+        if done > 300:
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        merging.run(progress)
+    stopped.set()
+    other.join()
+    assert list(refused) == ["another thread is using this learner"]
+
+
+def test_a_file_of_counts_is_read_by_one_at_a_time(tmp_path):
+    path = tmp_path / "counts.tmc"
+    counts = {number.to_bytes(4, "big"): 1 + number for number in range(200_000)}
+    inventory(counts).write(str(path), b"{}")
+    file = _native.CountsFile(str(path))
+    others = [threading.Thread(target=of_bytes().add, args=(file,)) for _ in range(3)]
+    for other in others:
+        other.start()
+        try:
+            assert file.load().total() == sum(counts.values())
+        except RuntimeError as error:
+            assert "another thread is reading" in str(error)
+        other.join()
 
 
 def test_files_for_words_are_open_and_nobody_elses(tmp_path):

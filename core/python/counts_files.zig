@@ -37,10 +37,23 @@ const FileInstance = extern struct {
     }
 };
 
-/// The file of an object, or null if it is something else.
-pub fn fileOf(state: *core_.State, object: *Object) ?*File {
-    if (object.type != state.counts_file_type.?) return null;
-    return FileInstance.of(object).file.?;
+pub fn isFile(state: *core_.State, object: *Object) bool {
+    return object.type == state.counts_file_type.?;
+}
+
+/// The file of a CountsFile, which is busy until it is given back; null when an exception is set.
+pub fn borrow(object: *Object) ?*File {
+    const instance = FileInstance.of(object);
+    if (instance.is_busy) {
+        _ = core_.fail(api.runtimeError(), "another thread is reading this file", .{});
+        return null;
+    }
+    instance.is_busy = true;
+    return instance.file.?;
+}
+
+pub fn giveBack(object: *Object) void {
+    FileInstance.of(object).is_busy = false;
 }
 
 /// CountsFile(path)
@@ -98,18 +111,13 @@ fn fileMetadata(self: *Object, _: Args) ?*Object {
 
 /// load() → Inventory of all entries, each of them checked
 fn load(self: *Object, _: Args) ?*Object {
-    const instance = FileInstance.of(self);
     const state = stateOf(self.type);
-    if (instance.is_busy) {
-        return core_.fail(api.runtimeError(), "another thread is reading this file", .{});
-    }
-    const file = instance.file.?;
-    instance.is_busy = true;
+    const file = borrow(self) orelse return null;
+    defer giveBack(self);
     var unlocked: core_.Unlocked = .begin();
     file.reader.rewind();
     const outcome = counts.readInventory(gpa, &file.reader, std.math.maxInt(usize));
     unlocked.end();
-    instance.is_busy = false;
     const inventory = outcome catch |failure| return fail(state, failure, &file.report);
     return wrap(state.inventory_type.?, inventory);
 }

@@ -53,6 +53,8 @@ const State = struct {
     learner: Learner,
     alphabet: [256]u32,
     is_busy: bool = false,
+    /// The thread that runs it and asks about its progress, if one does.
+    runner: ?std.Thread.Id = null,
     has_run: bool = false,
     /// How many pairs the words have: counts of them must stay below 2^63.
     pairs: u64 = 0,
@@ -165,6 +167,10 @@ fn open(object: *Object) ?*State {
     return null;
 }
 
+fn busy() ?*Object {
+    return core_.fail(api.runtimeError(), "another thread is using this learner", .{});
+}
+
 /// spill(files): puts the words that will be added into open files, one for each thread
 fn spill(self: *Object, args: Args) ?*Object {
     const files = core_.numbersFrom(u32, args[0]) orelse return null;
@@ -205,10 +211,11 @@ fn add(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     const module = counts_.stateOf(self.type);
     const inventory = counts_.inventoryOf(module, args[0]);
-    const file = counts_files.fileOf(module, args[0]);
-    if (inventory == null and file == null) {
+    if (inventory == null and !counts_files.isFile(module, args[0])) {
         return core_.fail(api.typeError(), "an Inventory or a CountsFile is expected", .{});
     }
+    const file = if (inventory == null) counts_files.borrow(args[0]) orelse return null else null;
+    defer if (file != null) counts_files.giveBack(args[0]);
     state.is_busy = true;
     var unlocked: core_.Unlocked = .begin();
     const outcome = switch (state.learner) {
@@ -396,6 +403,7 @@ fn run(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     state.is_busy = true;
     state.has_run = true;
+    state.runner = std.Thread.getCurrentId();
     var asking: Asking = .{
         .unlocked = .begin(),
         .state = state,
@@ -409,6 +417,7 @@ fn run(self: *Object, args: Args) ?*Object {
     };
     asking.unlocked.end();
     state.is_busy = false;
+    state.runner = null;
     outcome catch |failure| return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
         error.Interrupted => null,
@@ -420,6 +429,7 @@ fn run(self: *Object, args: Args) ?*Object {
 /// while it runs, on the thread that it asks about its progress, those so far
 fn learned(self: *Object, args: Args) ?*Object {
     const state = Instance.of(self);
+    if (state.is_busy and state.runner != std.Thread.getCurrentId()) return busy();
     const start: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
     const buffer_type = counts_.stateOf(self.type).buffer_type.?;
     const all = switch (state.learner) {
@@ -446,7 +456,9 @@ fn learned(self: *Object, args: Args) ?*Object {
 
 /// certificate() → (floor, rescans, batches, scans, visits, bytes)
 fn certificate(self: *Object, _: Args) ?*Object {
-    const found, const bytes = switch (Instance.of(self).learner) {
+    const state = Instance.of(self);
+    if (state.is_busy) return busy();
+    const found, const bytes = switch (state.learner) {
         inline else => |*learner| .{ learner.certificate, learner.bytes() },
     };
     const numbers = [_]u64{
