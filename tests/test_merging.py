@@ -364,6 +364,27 @@ def test_a_file_of_counts_is_read_by_one_at_a_time(tmp_path):
         other.join()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokens": {256: b"ab"}},
+        {"alphabet": {97: 256}},
+        {"min_frequency": -1},
+        {"threads": -1},
+        {"first_id": 2**24 + 1},
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(options):
+    with pytest.raises(ValueError):
+        of_bytes(**options)
+
+
+def test_words_of_ids_that_merges_will_give_are_refused():
+    merging, ones = of_bytes(), np.array([1], np.uint64)
+    with pytest.raises(ValueError, match="id of no token"):
+        merging.add_ids(np.array([1, 256], np.uint32), np.array([2], np.uint32), ones)
+
+
 def test_files_for_words_are_open_and_nobody_elses(tmp_path):
     with of_bytes(memory=1, spill=tmp_path) as merging:
         merging.add(inventory({b"abc" * 50_000: 1, b"xyz": 2}))

@@ -74,9 +74,11 @@ fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Objec
     defer ties.release();
     var numbers: [8]u64 = undefined;
     for (&numbers, args[5..13]) |*number, object| {
-        number.* = api.PyLong_AsUnsignedLongLongMask(object);
+        const given = api.PyLong_AsLongLong(object);
+        if (api.PyErr_Occurred() != null) return null;
+        number.* = std.math.cast(u64, given) orelse
+            return core_.fail(api.valueError(), "{d} is negative", .{given});
     }
-    if (api.PyErr_Occurred() != null) return null;
     const ids_end = numbers[2];
     if (ids_end > merges.ids_end_max or numbers[0] > ids_end) {
         return core_.fail(api.valueError(), "{d} is too large a vocabulary", .{ids_end});
@@ -131,11 +133,11 @@ fn addTokens(state: *State, args: *const [4]*Object) bool {
     switch (state.learner) {
         inline else => |*learner| {
             for (alphabet) |id| if (id != no_id) {
-                if (id >= learner.options.ids_end) return large(id);
+                if (id >= learner.options.first_id) return large(id);
                 learner.tokens_end = @max(learner.tokens_end, id + 1);
             };
             for (lengths, numbers) |length, id| {
-                if (id >= learner.options.ids_end) return large(id);
+                if (id >= learner.options.first_id) return large(id);
                 if (length > tokens.len - start) return large(length);
                 learner.addToken(id, tokens[start..][0..length]) catch {
                     _ = api.PyErr_NoMemory();
@@ -358,7 +360,7 @@ fn addWords(
             start += length;
             if (length < 2) continue;
             const most = std.mem.max(u32, word);
-            if (most >= learner.options.ids_end) return error.NoSuchId;
+            if (most >= learner.options.first_id) return error.NoSuchId;
             learner.tokens_end = @max(learner.tokens_end, most + 1);
             try state.account(std.math.mul(u64, length, count) catch return error.CountsTooLarge);
             const tokens = try learner.addWord(index % learner.shards.len, length, count);
