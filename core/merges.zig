@@ -54,6 +54,8 @@ pub const Options = struct {
     /// less than lists of words need, all words are looked through for each batch, until there
     /// are few enough of them.
     memory: usize = 0,
+    /// Batches for which that is done whatever the memory, for tests.
+    scans_min: u64 = 0,
     /// Whether a merge may give a token that words already have.
     revives: bool = false,
 
@@ -266,7 +268,10 @@ pub fn Learner(comptime Token: type) type {
                     shard.tokens_left = 0;
                     try shard.survey(&self.indices[at], rules);
                 },
-                .enlist => try shard.enlist(self.owners, self.tokens_end),
+                .enlist => {
+                    const ids_end = @max(self.tokens_end, self.next_id);
+                    try shard.enlist(self.owners, ids_end);
+                },
                 .scan => try shard.scan(self.batch.items, rules),
                 .merge => {
                     try shard.keep(self.owners);
@@ -345,7 +350,9 @@ pub fn Learner(comptime Token: type) type {
         /// Whether there is memory for the words of each pair. Where it matters which pair is seen
         /// first, they are needed anyway.
         fn listsFit(self: *const Self) bool {
-            if (self.options.memory == 0 or self.options.ties == .order) return true;
+            if (self.options.ties == .order) return true;
+            if (self.certificate.scans < self.options.scans_min) return false;
+            if (self.options.memory == 0) return true;
             var sum = self.bytes();
             for (self.shards) |*shard| sum += shard.listBytes();
             return sum <= self.options.memory;

@@ -127,12 +127,9 @@ const Case = struct {
                 .count_min = random.uintLessThan(u64, 4),
                 .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
                 .floor = random.enumValue(merges.Options.Floor),
-                // Lists from the start, never, or when there are fewer words.
-                .memory = if (spills) 1 else switch (random.uintLessThan(u8, 4)) {
-                    0 => 1,
-                    1 => 30_000 + random.uintLessThan(usize, 30_000),
-                    else => 0,
-                },
+                // Lists from the start, never, or after some merges.
+                .memory = if (spills or random.uintLessThan(u8, 4) == 0) 1 else 0,
+                .scans_min = if (random.boolean()) 0 else random.uintLessThan(u64, 6),
             },
         };
     }
