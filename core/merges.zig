@@ -102,7 +102,8 @@ pub fn Learner(comptime Token: type) type {
         right_in: []u32,
         /// By id: whether a merge gave the token.
         is_made: []bool,
-        phase: enum { survey, enlist, merge, scan, done } = .survey,
+        phase: enum { sketch, survey, enlist, merge, scan, done } = .survey,
+        sketch: pairs_.Sketch = .{},
         indices: []Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?pool.Poll = null,
@@ -156,6 +157,7 @@ pub fn Learner(comptime Token: type) type {
             while (names.next()) |name| gpa.free(name.*);
             self.known.deinit(gpa);
             gpa.free(self.is_made);
+            self.sketch.deinit(gpa);
             self.batch.deinit(gpa);
             self.learned.deinit(gpa);
             gpa.free(self.left_in.ptr[0 .. 2 * self.left_in.len]);
@@ -262,11 +264,15 @@ pub fn Learner(comptime Token: type) type {
             const shard = &self.shards[at];
             const rules = self.rulesOf();
             switch (self.phase) {
+                .sketch => {
+                    shard.forget();
+                    shard.sketch(self.sketch);
+                },
                 .survey => {
                     shard.forget();
                     self.indices[at] = try .init(self.gpa, self.tokens_end);
                     shard.tokens_left = 0;
-                    try shard.survey(&self.indices[at], rules);
+                    try shard.survey(&self.indices[at], self.sketch, self.floor, rules);
                 },
                 .enlist => {
                     const ids_end = @max(self.tokens_end, self.next_id);
@@ -292,7 +298,7 @@ pub fn Learner(comptime Token: type) type {
             const owner = &self.owners[at];
             switch (self.phase) {
                 .survey => owner.clear(),
-                .enlist, .done => return,
+                .sketch, .enlist, .done => return,
                 .merge, .scan => {
                     try owner.begin(self.gpa);
                     for (self.batch.items) |one| {
@@ -324,7 +330,14 @@ pub fn Learner(comptime Token: type) type {
 
         fn nextRound(self: *Self) Error!void {
             switch (self.phase) {
-                .survey => self.dropIndices(),
+                .sketch => {
+                    self.phase = .survey;
+                    return;
+                },
+                .survey => {
+                    self.dropIndices();
+                    self.sketch.deinit(self.gpa);
+                },
                 .enlist => self.phase = .merge,
                 .merge, .scan => self.raiseFloor(),
                 .done => return,
@@ -368,7 +381,13 @@ pub fn Learner(comptime Token: type) type {
             self.floor = 0;
             self.raiseFloor();
             self.tokens_end = @max(self.tokens_end, self.next_id);
-            self.phase = .survey;
+            // What is below the floor is not worth the memory of counting it.
+            if (self.floor > 0) {
+                var words: usize = 0;
+                for (self.shards) |*shard| words += shard.words.count;
+                self.sketch = try .init(self.gpa, words);
+            }
+            self.phase = if (self.floor > 0) .sketch else .survey;
         }
 
         fn dropIndices(self: *Self) void {
@@ -378,19 +397,21 @@ pub fn Learner(comptime Token: type) type {
             }
         }
 
-        /// What the count of the last merge will be at least, as counts go in natural text; the
-        /// exponent and the share were never too high on any of it.
+        /// What the count of the last merge will be at least, as counts go in natural text: they
+        /// fall by less than a power of 1.6. That is reckoned from half as many merges as there
+        /// are, since counts may stay the same for long and then fall at once.
         fn raiseFloor(self: *Self) void {
             if (self.options.floor == .none or self.options.revives) return;
-            const done: f64 = @floatFromInt(self.next_id - self.options.first_id);
+            const counts = self.learned.items;
+            if (counts.len < 2) return;
+            const half = counts.len / 2;
             const wanted: f64 = @floatFromInt(self.options.ids_end - self.options.first_id);
-            const last = self.learned.getLastOrNull() orelse return;
-            const count: f64 = @floatFromInt(last.count);
-            const estimate = if (self.options.floor == .too_high)
-                count * self.floor_share
-            else
-                count * self.floor_share * std.math.pow(f64, done / wanted, 1.6);
-            self.floor = @intFromFloat(estimate);
+            const share = @min(1, @as(f64, @floatFromInt(half)) / wanted);
+            const is_high = self.options.floor == .too_high;
+            const from = if (is_high) counts.len - 1 else half - 1;
+            const count: f64 = @floatFromInt(counts[from].count);
+            const fall = if (is_high) 1 else std.math.pow(f64, share, 1.6);
+            self.floor = @intFromFloat(count * self.floor_share * fall);
             self.certificate.floor = @max(self.certificate.floor, self.floor);
         }
 

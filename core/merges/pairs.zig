@@ -36,6 +36,41 @@ pub fn ownerOf(pair: u64, owners: usize) usize {
     return @intCast(((hash(pair) & std.math.maxInt(u32)) * owners) >> 32);
 }
 
+/// Upper bounds of the counts of all pairs: each adds to one of the sums, which it shares with
+/// others.
+pub const Sketch = struct {
+    sums: []u64 = &.{},
+
+    const len_max = 1 << 22;
+
+    /// For about so many pairs.
+    pub fn init(gpa: Allocator, pairs: usize) Allocator.Error!Sketch {
+        const wanted = std.math.clamp(pairs, 2, len_max);
+        const sums = try gpa.alloc(u64, std.math.floorPowerOfTwo(usize, wanted));
+        @memset(sums, 0);
+        return .{ .sums = sums };
+    }
+
+    pub fn deinit(self: *Sketch, gpa: Allocator) void {
+        gpa.free(self.sums);
+        self.* = .{};
+    }
+
+    inline fn placeOf(self: Sketch, pair: u64) usize {
+        return @intCast(hash(pair) & (self.sums.len - 1));
+    }
+
+    /// From any thread.
+    pub inline fn add(self: Sketch, pair: u64, count: u64) void {
+        _ = @atomicRmw(u64, &self.sums[self.placeOf(pair)], .Add, count, .monotonic);
+    }
+
+    /// Whether a pair may have such a count; without sums it may.
+    pub inline fn mayReach(self: Sketch, pair: u64, count: u64) bool {
+        return self.sums.len == 0 or self.sums[self.placeOf(pair)] >= count;
+    }
+};
+
 inline fn hash(pair: u64) u64 {
     const product = (pair ^ 0x9E37_79B9_7F4A_7C15) *% 0xD6E8_FEB8_6659_FD93;
     return (product ^ product >> 32) *% 0xD6E8_FEB8_6659_FD93;

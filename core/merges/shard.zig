@@ -324,8 +324,30 @@ pub fn Shard(comptime Token: type) type {
 
         // ── All pairs of all words ───────────────────────────────────────────────────────────
 
-        /// Leaves a gain behind for each pair that the words have.
-        pub fn survey(self: *Self, index: *Index, rules: Rules) Allocator.Error!void {
+        /// Adds all pairs of all words to a sketch.
+        pub fn sketch(self: *Self, sums: pairs_.Sketch) void {
+            var next = self.words.first();
+            var number: usize = 0;
+            while (next) |word| : (next = self.words.after(word)) {
+                number += 1;
+                if (number % segment_words == 0) self.words.release();
+                const tokens = self.words.tokensOf(word);
+                const count = self.words.countOf(word);
+                if (tokens.len < 2) continue;
+                for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
+                    sums.add(queue.pairOf(left, right), count);
+                }
+            }
+        }
+
+        /// Leaves a gain behind for each pair that the words have and that may reach the floor.
+        pub fn survey(
+            self: *Self,
+            index: *Index,
+            sums: pairs_.Sketch,
+            floor: u64,
+            rules: Rules,
+        ) Allocator.Error!void {
             self.changes.clearRetainingCapacity();
             self.gathered.clearRetainingCapacity();
             var next = self.words.first();
@@ -338,11 +360,13 @@ pub fn Shard(comptime Token: type) type {
                 if (tokens.len < 2) continue;
                 self.tokens_left += tokens.len;
                 for (tokens[0 .. tokens.len - 1], tokens[1..], 0..) |left, right, at| {
+                    const pair = queue.pairOf(left, right);
+                    if (!sums.mayReach(pair, floor)) continue;
                     const place_of = try index.at(self.gpa, left, right);
                     if (place_of.* == none) {
                         place_of.* = @intCast(self.changes.items.len);
                         try self.changes.append(self.gpa, .{
-                            .pair = queue.pairOf(left, right),
+                            .pair = pair,
                             .seen = if (rules.keeps_order) self.place(word, at, rules) else 0,
                             .kind = if (rules.bars(left, right)) .barred else .gain,
                         });
