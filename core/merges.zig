@@ -94,6 +94,10 @@ pub fn Learner(comptime Token: type) type {
         batch: std.ArrayList(Merge) = .empty,
         learned: std.ArrayList(Learned) = .empty,
         floor: u64 = 0,
+        /// What it was when all pairs below it were last forgotten, and whether that is due.
+        floor_swept: u64 = 0,
+        sweeps: bool = false,
+        has_begun: bool = false,
         /// Shrinks each time that the floor was too high.
         floor_share: f64 = 0.7,
         certificate: Certificate = .{},
@@ -174,6 +178,11 @@ pub fn Learner(comptime Token: type) type {
                 return failure;
             };
             entry.value_ptr.* = id;
+        }
+
+        /// Makes room for so many words, with so many tokens in all, in a shard.
+        pub fn reserve(self: *Self, shard: usize, words: usize, tokens: usize) !void {
+            try self.shards[shard].words.reserve(words, tokens);
         }
 
         /// Adds a word of `len` tokens to a shard and returns where they go; all are tokens that
@@ -311,6 +320,7 @@ pub fn Learner(comptime Token: type) type {
                 try owner.apply(self.gpa, change, self.floor);
             };
             try owner.settle(self.gpa, self.orderOf(), self.floor);
+            if (self.sweeps) try owner.sweep(self.gpa, self.floor);
         }
 
         /// One thread alone: what the next round is.
@@ -373,21 +383,23 @@ pub fn Learner(comptime Token: type) type {
 
         /// Counts all pairs, at first or because the floor was too high.
         fn begin(self: *Self) Error!void {
-            if (self.learned.items.len > 0) {
+            if (self.has_begun) {
                 self.certificate.rescans += 1;
                 self.floor_share /= 4;
             }
             self.certificate.floor = 0;
             self.floor = 0;
+            self.floor_swept = 0;
             self.raiseFloor();
             self.tokens_end = @max(self.tokens_end, self.next_id);
             // What is below the floor is not worth the memory of counting it.
-            if (self.floor > 0) {
+            const is_dense = self.tokens_end <= Index.dense_width_max;
+            self.phase = if (self.floor > 0 and !is_dense) .sketch else .survey;
+            if (self.phase == .sketch) {
                 var words: usize = 0;
                 for (self.shards) |*shard| words += shard.words.count;
                 self.sketch = try .init(self.gpa, words);
             }
-            self.phase = if (self.floor > 0) .sketch else .survey;
         }
 
         fn dropIndices(self: *Self) void {
@@ -403,16 +415,30 @@ pub fn Learner(comptime Token: type) type {
         fn raiseFloor(self: *Self) void {
             if (self.options.floor == .none or self.options.revives) return;
             const counts = self.learned.items;
+            const wanted: f64 = @floatFromInt(self.options.ids_end - self.options.first_id);
+            if (!self.has_begun) self.floor = self.firstFloor(wanted);
+            self.has_begun = true;
+            defer self.certificate.floor = @max(self.certificate.floor, self.floor);
+            defer self.sweeps = self.floor > self.floor_swept + self.floor_swept / 2;
+            if (self.sweeps) self.floor_swept = self.floor;
             if (counts.len < 2) return;
             const half = counts.len / 2;
-            const wanted: f64 = @floatFromInt(self.options.ids_end - self.options.first_id);
             const share = @min(1, @as(f64, @floatFromInt(half)) / wanted);
             const is_high = self.options.floor == .too_high;
             const from = if (is_high) counts.len - 1 else half - 1;
             const count: f64 = @floatFromInt(counts[from].count);
             const fall = if (is_high) 1 else std.math.pow(f64, share, 1.6);
-            self.floor = @intFromFloat(count * self.floor_share * fall);
-            self.certificate.floor = @max(self.certificate.floor, self.floor);
+            const estimate: u64 = @intFromFloat(count * self.floor_share * fall);
+            self.floor = @max(self.floor, estimate);
+        }
+
+        /// The floor before there are merges. In natural text the last one has a tenth of what each
+        /// would have if pretokens were dealt out to them evenly; this is a quarter of that.
+        fn firstFloor(self: *const Self, wanted: f64) u64 {
+            if (self.options.floor == .too_high) return 0;
+            var occurrences: u64 = 0;
+            for (self.shards) |*shard| occurrences +|= shard.words.occurrences;
+            return @intFromFloat(@as(f64, @floatFromInt(occurrences)) / @max(wanted, 1) / 40);
         }
 
         pub fn rulesOf(self: *const Self) shards_.Rules {

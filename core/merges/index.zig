@@ -6,10 +6,10 @@ const pairs_ = @import("pairs.zig");
 const Pairs = pairs_.Pairs;
 const queue = @import("queue.zig");
 
-const dense_width_max = 512;
-
 /// A number for each pair, while pairs are counted.
 pub const Index = struct {
+    pub const dense_width_max = 512;
+
     dense: []u32 = &.{},
     dense_width: u32 = 0,
     sparse: std.AutoHashMapUnmanaged(u64, u32) = .empty,
@@ -48,7 +48,7 @@ pub const Places = struct {
     const nowhere: Place = .{ .owner = 0, .slot = pairs_.no_slot };
 
     pub fn init(gpa: Allocator, owners: []const Pairs, ids_end: u32) Allocator.Error!Places {
-        if (ids_end > dense_width_max) return .{ .owners = owners };
+        if (ids_end > Index.dense_width_max) return .{ .owners = owners };
         const dense = try gpa.alloc(Place, @as(usize, ids_end) * ids_end);
         @memset(dense, nowhere);
         for (owners, 0..) |*owner, number| for (owner.records.items, 0..) |record, slot| {

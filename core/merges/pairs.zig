@@ -199,6 +199,13 @@ pub const Pairs = struct {
         }
     }
 
+    /// Forgets all pairs below the floor, also those that nothing happened to.
+    pub fn sweep(self: *Pairs, gpa: Allocator, floor: u64) Allocator.Error!void {
+        for (self.records.items, 0..) |record, slot| {
+            if (!record.isGone() and !isKept(record, floor)) try self.remove(gpa, @intCast(slot));
+        }
+    }
+
     fn isKept(record: Record, floor: u64) bool {
         return record.count >= @max(1, floor);
     }

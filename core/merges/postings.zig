@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const pages = @import("../pages.zig");
 const Word = @import("words.zig").Word;
 
 pub const List = struct {
@@ -26,7 +27,9 @@ pub const Memory = struct {
     /// All that blocks and lists of their own take.
     bytes: usize = 0,
 
-    const block_len = 1 << 18;
+    /// Two large pages; the first blocks are smaller.
+    const block_len = 1 << 20;
+    const block_len_first = 1 << 14;
     /// Larger lists come from the allocator itself.
     const len_max = 1 << 14;
     /// Sizes up to here have a class each, then four classes share a power of two.
@@ -69,9 +72,11 @@ pub const Memory = struct {
         const size = lenOf(class);
         if (self.room.len < size) {
             try self.blocks.ensureUnusedCapacity(gpa, 1);
-            const block = try gpa.alloc(Word, block_len);
+            const is_first = self.blocks.items.len < 8;
+            const block = try gpa.alloc(Word, if (is_first) block_len_first else block_len);
+            pages.adviseHuge(block);
             self.blocks.appendAssumeCapacity(block);
-            self.bytes += block_len * @sizeOf(Word);
+            self.bytes += block.len * @sizeOf(Word);
             self.room = block;
         }
         defer self.room = self.room[size..];

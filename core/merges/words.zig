@@ -6,6 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const pages = @import("../pages.zig");
 const Spill = @import("spill.zig").Spill;
 
 /// A word's first cell.
@@ -26,6 +27,8 @@ pub fn Words(comptime Token: type) type {
 
         cells: std.ArrayList(u32) = .empty,
         count: usize = 0,
+        /// How often all of them occur together, up to what fits.
+        occurrences: u64 = 0,
         /// Where the cells are.
         gpa: Allocator,
         is_spilled: bool = false,
@@ -36,6 +39,16 @@ pub fn Words(comptime Token: type) type {
 
         pub fn bytes(self: *const Self) usize {
             return self.cells.capacity * @sizeOf(u32);
+        }
+
+        /// Makes room for words with so many tokens: on large pages, since words are visited in no
+        /// order that a processor knows.
+        pub fn reserve(self: *Self, words: usize, tokens: usize) Allocator.Error!void {
+            const more = words * (header_len + 1) + tokens / per_cell + overread;
+            const before = self.cells.capacity;
+            try self.cells.ensureUnusedCapacity(self.gpa, more);
+            if (self.cells.capacity == before or self.is_spilled) return;
+            pages.adviseHuge(self.cells.allocatedSlice()[self.cells.items.len..]);
         }
 
         /// Gives up the memory of words that lie in a file.
@@ -55,6 +68,7 @@ pub fn Words(comptime Token: type) type {
             cells[1] = @intCast(size);
             cells[2..4].* = @bitCast(count);
             self.count += 1;
+            self.occurrences +|= count;
             return self.tokensOf(@intCast(start));
         }
 

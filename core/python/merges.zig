@@ -256,6 +256,13 @@ fn addInventory(state: *State, learner: anytype, inventory: *const counts.Invent
             source.index = lengths.len * shard / shards;
             source.len = lengths.len * (shard + 1) / shards;
             for (lengths[0..source.index]) |length| source.start += length;
+            var tokens: usize = 0;
+            for (lengths[source.index..source.len]) |length| tokens += length;
+            const words = source.len - source.index;
+            self.learner.reserve(shard, words, tokens) catch |failure| {
+                self.outcomes[shard] = failure;
+                return;
+            };
             self.outcomes[shard] = addTo(self.state, self.learner, shard, &source);
         }
     };
