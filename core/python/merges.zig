@@ -9,17 +9,16 @@ const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
 const counts = @import("../counts.zig");
 const merges = @import("../merges.zig");
-const pool = @import("../pool.zig");
 const counts_ = @import("counts.zig");
 const counts_files = @import("counts_files.zig");
 const Text = @import("text.zig").Text;
+const words = @import("words.zig");
 
 const gpa = buffer.gpa;
 const Args = core_.Args;
 const Object = api.Object;
 
-/// In the alphabet: a byte that is left out of words.
-const no_id = std.math.maxInt(u32);
+const no_id = words.no_id;
 
 /// Two bytes a token where that is enough.
 const Learner = union(enum) {
@@ -59,7 +58,7 @@ const State = struct {
     /// How many pairs the words have: counts of them must stay below 2^63.
     pairs: u64 = 0,
 
-    fn account(self: *State, pairs: u64) error{CountsTooLarge}!void {
+    pub fn account(self: *State, pairs: u64) error{CountsTooLarge}!void {
         const sum = std.math.add(u64, self.pairs, pairs) catch return error.CountsTooLarge;
         if (sum > std.math.maxInt(i64)) return error.CountsTooLarge;
         self.pairs = sum;
@@ -222,9 +221,9 @@ fn add(self: *Object, args: Args) ?*Object {
     var unlocked: core_.Unlocked = .begin();
     const outcome = switch (state.learner) {
         inline else => |*learner| if (inventory) |some|
-            addInventory(state, learner, some)
+            words.addInventory(state, learner, some)
         else
-            addFile(state, learner, &file.?.reader),
+            words.addFile(state, learner, &file.?.reader),
     };
     unlocked.end();
     state.is_busy = false;
@@ -237,86 +236,6 @@ fn add(self: *Object, args: Args) ?*Object {
         };
     };
     return api.none();
-}
-
-const AddError = counts.Error || error{CountsTooLarge};
-
-/// Adds all entries, neighbours to the same shard, on all threads.
-fn addInventory(state: *State, learner: anytype, inventory: *const counts.Inventory) AddError!void {
-    const Context = struct {
-        state: *State,
-        learner: @TypeOf(learner),
-        inventory: *const counts.Inventory,
-        outcomes: []AddError!u64,
-
-        fn addRange(self: @This(), shard: usize) void {
-            const lengths = self.inventory.lengths;
-            const shards = self.learner.shards.len;
-            var source = self.inventory.source();
-            source.index = lengths.len * shard / shards;
-            source.len = lengths.len * (shard + 1) / shards;
-            for (lengths[0..source.index]) |length| source.start += length;
-            var tokens: usize = 0;
-            for (lengths[source.index..source.len]) |length| tokens += length;
-            const words = source.len - source.index;
-            self.learner.reserve(shard, words, tokens) catch |failure| {
-                self.outcomes[shard] = failure;
-                return;
-            };
-            self.outcomes[shard] = addTo(self.state, self.learner, shard, &source);
-        }
-    };
-    const shards = learner.shards.len;
-    const outcomes = try gpa.alloc(AddError!u64, shards);
-    defer gpa.free(outcomes);
-    const context: Context = .{
-        .state = state,
-        .learner = learner,
-        .inventory = inventory,
-        .outcomes = outcomes,
-    };
-    pool.run(shards, shards, context, Context.addRange);
-    for (outcomes) |outcome| try state.account(try outcome);
-}
-
-/// Adds entries to one shard and returns how many pairs they have.
-fn addTo(state: *State, learner: anytype, shard: usize, source: anytype) AddError!u64 {
-    var pairs: u64 = 0;
-    while (try source.next()) |entry| {
-        pairs = std.math.add(u64, pairs, try addEntry(state, learner, shard, entry)) catch
-            return error.CountsTooLarge;
-    }
-    return pairs;
-}
-
-fn addFile(state: *State, learner: anytype, reader: *counts.Reader) AddError!void {
-    reader.rewind();
-    var shard: usize = 0;
-    while (try reader.next()) |entry| {
-        try state.account(try addEntry(state, learner, shard, entry));
-        shard = if (shard + 1 == learner.shards.len) 0 else shard + 1;
-    }
-}
-
-/// Adds one word and returns how many pairs it has, at most.
-inline fn addEntry(
-    state: *State,
-    learner: anytype,
-    shard: usize,
-    entry: counts.Entry,
-) AddError!u64 {
-    var len: u32 = 0;
-    for (entry.bytes) |byte| len += @intFromBool(state.alphabet[byte] != no_id);
-    if (len < 2) return 0;
-    const tokens = try learner.addWord(shard, len, entry.count);
-    var at: usize = 0;
-    for (entry.bytes) |byte| {
-        const id = state.alphabet[byte];
-        if (id == no_id) continue;
-        tokens[at] = @intCast(id);
-        at += 1;
-    }
-    return std.math.mul(u64, len, entry.count) catch error.CountsTooLarge;
 }
 
 fn failAdding(failure: error{ CountsTooLarge, OutOfMemory }) ?*Object {
