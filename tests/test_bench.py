@@ -273,7 +273,8 @@ def test_training_goal_compares_medians_and_says_what_is_missing():
     assert [(o["value"], o["met"]) for o in bounded] == [(590.0, True), (4.5, False)]
 
 
-def test_trainer_that_learned_something_else_has_no_speed(tmp_path):
+def test_trainer_that_learned_something_else_has_no_speed(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "MEMORY_RESULTS", tmp_path / "none.json")
     sweep = training.Sweep(argparse.Namespace(out=tmp_path / "x.json"))
     ours = training_row("tokenmill, file", "100MB", 1.0, digest="b")
     theirs = training_row("tokenizers", "100MB", 50.0)
