@@ -371,11 +371,7 @@ pub fn Shard(comptime Token: type) type {
                             .kind = if (rules.bars(left, right)) .barred else .gain,
                         });
                     }
-                    const change = &self.changes.items[place_of.*];
-                    change.amount += count;
-                    if (change.last_word == word or change.kind == .barred) continue;
-                    change.last_word = word;
-                    change.words += 1;
+                    self.changes.items[place_of.*].amount += count;
                 }
             }
         }
