@@ -19,13 +19,14 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const Index = @import("merges/index.zig").Index;
+const changes = @import("merges/changes.zig");
 const Merge = @import("merges/search.zig").Merge;
 const pairs_ = @import("merges/pairs.zig");
 const pool = @import("pool.zig");
 const queue = @import("merges/queue.zig");
 const selection = @import("merges/selection.zig");
 const shards_ = @import("merges/shard.zig");
+const survey = @import("merges/survey.zig");
 
 pub const Ties = queue.Ties;
 
@@ -108,7 +109,6 @@ pub fn Learner(comptime Token: type) type {
         is_made: []bool,
         phase: enum { sketch, survey, enlist, merge, scan, done } = .survey,
         sketch: pairs_.Sketch = .{},
-        indices: []Index = &.{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?pool.Poll = null,
         /// Steps of an average shard, as of the last round and when somebody was asked last.
@@ -193,10 +193,6 @@ pub fn Learner(comptime Token: type) type {
 
         /// Learns the merges, which are then in `learned`.
         pub fn run(self: *Self) Error!void {
-            self.indices = try self.gpa.alloc(Index, self.shards.len);
-            defer self.gpa.free(self.indices);
-            @memset(self.indices, .{});
-            defer self.dropIndices();
             self.begin() catch |failure| self.fail(failure);
             pool.team(self.shards.len, self, work);
             for (self.shards) |*shard| self.certificate.visits += shard.visits;
@@ -275,18 +271,13 @@ pub fn Learner(comptime Token: type) type {
             switch (self.phase) {
                 .sketch => {
                     shard.forget();
-                    shard.sketch(self.sketch);
+                    survey.sketch(shard, self.sketch);
                 },
                 .survey => {
                     shard.forget();
-                    self.indices[at] = try .init(self.gpa, self.tokens_end);
-                    shard.tokens_left = 0;
-                    try shard.survey(&self.indices[at], self.sketch, self.floor, rules);
+                    try survey.count(shard, self.tokens_end, self.sketch, self.floor, rules);
                 },
-                .enlist => {
-                    const ids_end = @max(self.tokens_end, self.next_id);
-                    try shard.enlist(self.owners, ids_end);
-                },
+                .enlist => try survey.enlist(shard, self.owners),
                 .scan => try shard.scan(self.batch.items, rules),
                 .merge => {
                     try shard.keep(self.owners);
@@ -315,10 +306,7 @@ pub fn Learner(comptime Token: type) type {
                     }
                 },
             }
-            for (self.shards) |*shard| for (shard.changes.items) |*change| {
-                if (pairs_.ownerOf(change.pair, self.owners.len) != at) continue;
-                try owner.apply(self.gpa, change, self.floor);
-            };
+            try changes.apply(self.shards, owner, at, self.floor);
             try owner.settle(self.gpa, self.orderOf(), self.floor);
             if (self.sweeps) try owner.sweep(self.gpa, self.floor);
         }
@@ -344,12 +332,9 @@ pub fn Learner(comptime Token: type) type {
                     self.phase = .survey;
                     return;
                 },
-                .survey => {
-                    self.dropIndices();
-                    self.sketch.deinit(self.gpa);
-                },
+                .survey => self.sketch.deinit(self.gpa),
                 .enlist => self.phase = .merge,
-                .merge, .scan => self.raiseFloor(),
+                .merge, .scan => if (self.next_id < self.options.ids_end) self.raiseFloor(),
                 .done => return,
             }
             if (self.phase == .survey or self.phase == .scan) {
@@ -393,19 +378,12 @@ pub fn Learner(comptime Token: type) type {
             self.raiseFloor();
             self.tokens_end = @max(self.tokens_end, self.next_id);
             // What is below the floor is not worth the memory of counting it.
-            const is_dense = self.tokens_end <= Index.dense_width_max;
+            const is_dense = self.tokens_end <= survey.dense_width_max;
             self.phase = if (self.floor > 0 and !is_dense) .sketch else .survey;
             if (self.phase == .sketch) {
                 var words: usize = 0;
                 for (self.shards) |*shard| words += shard.words.count;
                 self.sketch = try .init(self.gpa, words);
-            }
-        }
-
-        fn dropIndices(self: *Self) void {
-            for (self.indices) |*index| {
-                index.deinit(self.gpa);
-                index.* = .{};
             }
         }
 
@@ -447,6 +425,7 @@ pub fn Learner(comptime Token: type) type {
                 .len_end = self.options.len_end,
                 .is_made = self.is_made,
                 .keeps_order = self.options.ties == .order,
+                .revives = self.options.revives,
             };
         }
 

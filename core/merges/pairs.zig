@@ -12,24 +12,20 @@ const Order = queue_.Order;
 pub const Slot = u32;
 pub const no_slot: Slot = std.math.maxInt(Slot);
 
-/// What one shard says about one pair.
-pub const Change = struct {
+/// What one shard says about a pair that comes.
+pub const Gain = struct {
     pair: u64,
-    amount: u64 = 0,
-    /// Where a pair that is gained is seen first, if the ties need it.
+    amount: u64,
+    /// Where it is seen first, if the ties need it.
     seen: u64 = 0,
-    /// Words of the shard that hold it from now on.
-    words: u32 = 0,
-    /// The newest of them.
-    last_word: u32 = std.math.maxInt(u32),
-    /// The answer to a gain: where it is kept, and where its next word goes.
-    slot: Slot = no_slot,
-    cursor: [*]u32 = undefined,
-    kind: Kind,
+    /// Its number in the shard, if that has words for it.
+    number: u32 = no_number,
 
-    /// A gain of a pair that is too long to be merged is `barred`.
-    pub const Kind = enum(u8) { gain, loss, barred };
+    pub const no_number = std.math.maxInt(u32);
 };
+
+/// And about one that goes.
+pub const Loss = struct { pair: u64, amount: u64 };
 
 pub fn ownerOf(pair: u64, owners: usize) usize {
     // By other bits than those of the index: or all pairs of an owner would crowd in a part of it.
@@ -78,6 +74,7 @@ inline fn hash(pair: u64) u64 {
 
 pub const Pairs = struct {
     records: std.ArrayList(Record) = .empty,
+    births: Births = .{},
     /// Slots by hash, without gaps between an entry and where its hash would have it.
     index: []Slot = &.{},
     shift: u6 = 0,
@@ -107,6 +104,7 @@ pub const Pairs = struct {
 
     pub fn deinit(self: *Pairs, gpa: Allocator) void {
         self.records.deinit(gpa);
+        self.births.deinit(gpa);
         gpa.free(self.index);
         self.queue.deinit(gpa);
         self.born.deinit(gpa);
@@ -129,7 +127,9 @@ pub const Pairs = struct {
 
     pub fn bytes(self: *const Pairs) usize {
         return self.records.capacity * @sizeOf(Record) + self.index.len * @sizeOf(Slot) +
-            self.queue.entries.capacity * @sizeOf(queue_.Entry);
+            self.queue.entries.capacity * @sizeOf(queue_.Entry) +
+            self.births.entries.capacity * @sizeOf(Births.Birth) +
+            self.births.index.len * @sizeOf(u32);
     }
 
     pub fn countOf(self: *const Pairs, pair: u64) ?u64 {
@@ -163,22 +163,35 @@ pub const Pairs = struct {
         self.fallen.clearRetainingCapacity();
     }
 
-    pub fn apply(self: *Pairs, gpa: Allocator, change: *Change, floor: u64) Allocator.Error!void {
-        if (change.kind == .barred) return;
-        if (change.kind == .gain) {
-            const found = self.find(change.pair);
-            const slot = found orelse try self.add(gpa, change.pair);
-            if (self.revives and found != null) try self.born.append(gpa, slot);
-            const record = &self.records.items[slot];
-            record.count += change.amount;
-            record.seen = @min(record.seen, change.seen);
-            change.slot = slot;
-            return;
+    /// Keeps new pairs that reach the floor, with what all shards say about them; the others are
+    /// gone before they were here. Tells each its slot.
+    pub fn bear(self: *Pairs, gpa: Allocator, births: *Births, floor: u64) Allocator.Error!void {
+        for (births.entries.items) |*birth| {
+            const found = if (self.revives) self.find(birth.pair) else null;
+            if (found) |slot| {
+                const record = &self.records.items[slot];
+                record.count += birth.count;
+                record.seen = @min(record.seen, birth.seen);
+                try self.born.append(gpa, slot);
+                birth.slot = slot;
+            } else if (birth.count >= @max(1, floor)) birth.slot = try self.add(gpa, .{
+                .pair = birth.pair,
+                .count = birth.count,
+                .seen = birth.seen,
+            });
         }
-        const slot = self.find(change.pair) orelse return;
+    }
+
+    /// Fetches what `lose` looks at first.
+    pub inline fn prepare(self: *const Pairs, pair: u64) void {
+        if (self.index.len > 0) @prefetch(&self.index[self.home(pair)], .{});
+    }
+
+    pub fn lose(self: *Pairs, gpa: Allocator, loss: Loss, floor: u64) Allocator.Error!void {
+        const slot = self.find(loss.pair) orelse return;
         const record = &self.records.items[slot];
         // What is lost was there: counts are exact.
-        record.count -= change.amount;
+        record.count -= loss.amount;
         if (record.count < floor) try self.fallen.append(gpa, slot);
     }
 
@@ -210,10 +223,9 @@ pub const Pairs = struct {
         return record.count >= @max(1, floor);
     }
 
-    fn add(self: *Pairs, gpa: Allocator, pair: u64) Allocator.Error!Slot {
+    fn add(self: *Pairs, gpa: Allocator, record: Record) Allocator.Error!Slot {
         if ((self.taken + 1) * 2 > self.index.len) try self.grow(gpa);
         try self.born.ensureUnusedCapacity(gpa, 1);
-        const record: Record = .{ .pair = pair, .count = 0, .seen = std.math.maxInt(u64) };
         const slot = self.free.pop() orelse blk: {
             try self.records.append(gpa, record);
             break :blk @as(Slot, @intCast(self.records.items.len - 1));
@@ -264,6 +276,56 @@ pub const Pairs = struct {
     }
 };
 
+/// New pairs of a batch, before it is known which of them are kept.
+pub const Births = struct {
+    entries: std.ArrayList(Birth) = .empty,
+    /// By hash: one past the place of an entry.
+    index: []u32 = &.{},
+    shift: u6 = 0,
+
+    pub const Birth = struct { pair: u64, count: u64, seen: u64, slot: Slot = no_slot };
+
+    pub fn deinit(self: *Births, gpa: Allocator) void {
+        self.entries.deinit(gpa);
+        gpa.free(self.index);
+    }
+
+    /// Begins anew, with room for so many pairs.
+    pub fn begin(self: *Births, gpa: Allocator, pairs: usize) Allocator.Error!void {
+        const len = std.math.ceilPowerOfTwoAssert(usize, @max(1024, 2 * pairs));
+        // Much more than is needed would have to be cleared each time.
+        if (self.index.len < len or self.index.len > 16 * len) {
+            gpa.free(self.index);
+            self.index = &.{};
+            self.entries.clearAndFree(gpa);
+            self.index = try gpa.alloc(u32, len);
+            self.shift = @intCast(64 - @as(u7, std.math.log2_int(usize, len)));
+        }
+        @memset(self.index, 0);
+        self.entries.clearRetainingCapacity();
+        try self.entries.ensureTotalCapacity(gpa, pairs);
+    }
+
+    /// Adds a gain and returns the place of its pair.
+    pub fn add(self: *Births, gain: Gain) u32 {
+        var at: usize = @intCast(hash(gain.pair) >> self.shift);
+        while (self.index[at] != 0) : (at = (at + 1) & (self.index.len - 1)) {
+            const birth = &self.entries.items[self.index[at] - 1];
+            if (birth.pair != gain.pair) continue;
+            birth.count += gain.amount;
+            birth.seen = @min(birth.seen, gain.seen);
+            return self.index[at] - 1;
+        }
+        self.entries.appendAssumeCapacity(.{
+            .pair = gain.pair,
+            .count = gain.amount,
+            .seen = gain.seen,
+        });
+        self.index[at] = @intCast(self.entries.items.len);
+        return self.index[at] - 1;
+    }
+};
+
 test "pairs: counts add up, what falls below the floor is gone" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
@@ -271,8 +333,10 @@ test "pairs: counts add up, what falls below the floor is gone" {
     var texts: queue_.Texts = try .init(gpa, 0);
     defer texts.deinit(gpa);
     const order: Order = .{ .ties = .ids, .texts = &texts };
-    var pairs: Pairs = .{};
+    var pairs: Pairs = .{ .revives = true };
     defer pairs.deinit(gpa);
+    var births: Births = .{};
+    defer births.deinit(gpa);
     var expected: [4000]u64 = @splat(0);
     const floor = 5;
     for (0..200) |round| {
@@ -283,12 +347,14 @@ test "pairs: counts add up, what falls below the floor is gone" {
             if (round > 0 and expected[pair] < floor) continue;
             const gains = round == 0 or random.uintLessThan(u8, 3) == 0;
             const amount = if (gains) random.uintLessThan(u64, 30) else expected[pair] / 2;
-            var change: Change = .{
-                .pair = pair,
-                .amount = amount,
-                .kind = if (gains) .gain else .loss,
-            };
-            try pairs.apply(gpa, &change, floor);
+            if (gains) {
+                try births.begin(gpa, 2);
+                // Two shards have a part of it each.
+                _ = births.add(.{ .pair = pair, .amount = amount / 3 });
+                _ = births.add(.{ .pair = pair, .amount = amount - amount / 3 });
+                try std.testing.expectEqual(1, births.entries.items.len);
+                try pairs.bear(gpa, &births, floor);
+            } else try pairs.lose(gpa, .{ .pair = pair, .amount = amount }, floor);
             expected[pair] = if (gains) expected[pair] + amount else expected[pair] - amount;
         }
         try pairs.settle(gpa, order, floor);

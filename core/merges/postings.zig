@@ -31,7 +31,9 @@ pub const Memory = struct {
     const block_len = 1 << 20;
     const block_len_first = 1 << 14;
     /// Larger lists come from the allocator itself.
-    const len_max = 1 << 14;
+    const len_max = 1 << 22;
+    /// A free place of so many words or more is divided for smaller lists.
+    const divided_min = 1 << 10;
     /// Sizes up to here have a class each, then four classes share a power of two.
     const exact_max = 16;
     const classes = classOf(len_max) + 1;
@@ -70,17 +72,56 @@ pub const Memory = struct {
             return .{ .words = @ptrCast(place), .len = len };
         }
         const size = lenOf(class);
-        if (self.room.len < size) {
-            try self.blocks.ensureUnusedCapacity(gpa, 1);
-            const is_first = self.blocks.items.len < 8;
-            const block = try gpa.alloc(Word, if (is_first) block_len_first else block_len);
-            pages.adviseHuge(block);
-            self.blocks.appendAssumeCapacity(block);
-            self.bytes += block.len * @sizeOf(Word);
-            self.room = block;
-        }
+        if (self.room.len < size) try self.makeRoom(gpa, class);
         defer self.room = self.room[size..];
         return .{ .words = self.room.ptr, .len = len };
+    }
+
+    /// Makes room for lists of so many words in all, so that they lie in one piece.
+    pub fn reserve(self: *Memory, gpa: Allocator, lens: anytype) Allocator.Error!void {
+        var sum: usize = 0;
+        for (lens) |line| if (line.words <= len_max) {
+            sum += lenOf(classOf(line.words));
+        };
+        if (sum > self.room.len and sum > block_len) try self.addBlock(gpa, sum);
+    }
+
+    /// Room for a list of a class: a large place that is free, or else a new block.
+    fn makeRoom(self: *Memory, gpa: Allocator, wanted: usize) Allocator.Error!void {
+        var class = classes;
+        while (class > @max(wanted, classOf(divided_min))) {
+            class -= 1;
+            const place = self.free[class] orelse continue;
+            self.free[class] = place.next;
+            self.keepRest();
+            const words: [*]Word = @ptrCast(place);
+            self.room = words[0..lenOf(class)];
+            return;
+        }
+        const is_first = self.blocks.items.len < 8;
+        const len: usize = if (is_first) block_len_first else block_len;
+        try self.addBlock(gpa, @max(len, lenOf(wanted)));
+    }
+
+    fn addBlock(self: *Memory, gpa: Allocator, len: usize) Allocator.Error!void {
+        try self.blocks.ensureUnusedCapacity(gpa, 1);
+        const block = try gpa.alloc(Word, len);
+        pages.adviseHuge(block);
+        self.blocks.appendAssumeCapacity(block);
+        self.bytes += block.len * @sizeOf(Word);
+        self.keepRest();
+        self.room = block;
+    }
+
+    /// Makes what is left of the room a free place.
+    fn keepRest(self: *Memory) void {
+        if (self.room.len < len_min) return;
+        var class = classOf(@intCast(@min(self.room.len, len_max)));
+        if (lenOf(class) > self.room.len) class -= 1;
+        const place: *align(@alignOf(Word)) Free = @ptrCast(self.room.ptr);
+        place.* = .{ .next = self.free[class] };
+        self.free[class] = place;
+        self.room = &.{};
     }
 
     pub fn release(self: *Memory, gpa: Allocator, list: *List) void {

@@ -1,14 +1,10 @@
 //! Merges → rewritten words and changes of counts, for one thread's share of the words.
-//!
-//! All pairs that a merge makes hold its new token, so a change is found by the neighbour alone,
-//! in an array, and a pair is looked up once for a merge and not once for each place.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const Index = @import("index.zig").Index;
-const Places = @import("index.zig").Places;
+const changes_ = @import("changes.zig");
+const Changes = changes_.Changes;
 const pairs_ = @import("pairs.zig");
-const Change = pairs_.Change;
 const Pairs = pairs_.Pairs;
 const postings = @import("postings.zig");
 const queue = @import("queue.zig");
@@ -21,7 +17,9 @@ const words_ = @import("words.zig");
 const Word = words_.Word;
 
 /// Words that are on their way from memory before they are visited.
-const ahead = 8;
+const ahead = 20;
+/// Words for which room is made at once.
+const block_len = 512;
 
 /// What all shards must know.
 pub const Rules = struct {
@@ -31,8 +29,10 @@ pub const Rules = struct {
     is_made: []const bool,
     /// Whether ties need to know where a pair is seen first.
     keeps_order: bool,
+    /// Whether words may hold the token that a merge gives before it does.
+    revives: bool,
 
-    fn bars(self: Rules, left: u32, right: u32) bool {
+    pub fn bars(self: Rules, left: u32, right: u32) bool {
         const both = @as(u64, self.texts.lens[left]) + self.texts.lens[right];
         if (both < self.len_end) return false;
         return self.is_made[left] or self.is_made[right];
@@ -43,7 +43,6 @@ pub fn Shard(comptime Token: type) type {
     return struct {
         const Self = @This();
         const Words = words_.Words(Token);
-        const none = std.math.maxInt(u32);
 
         gpa: Allocator,
         words: Words,
@@ -51,35 +50,19 @@ pub fn Shard(comptime Token: type) type {
         memory: postings.Memory = .{},
         /// By owner and slot.
         lists: []std.ArrayList(postings.List),
-        changes: std.ArrayList(Change) = .empty,
-        gathered: std.ArrayList(Gathered) = .empty,
-        /// By neighbour, the changes of the merge at hand.
-        lefts: []Around,
-        rights: []Around,
+        changes: Changes,
         visits: usize = 0,
         /// What the visits took: a long word is more than one step.
         steps: usize = 0,
         /// Tokens of all words that can still change, as of the last scan.
         tokens_left: usize = 0,
 
-        /// A word that holds a pair from now on.
-        const Gathered = struct { change: u32, word: Word };
-        /// Changes of the pairs with the new token and with the old one.
-        const Around = struct { gain: u32 = none, loss: u32 = none };
-
         pub fn init(gpa: Allocator, owners: usize, ids_end: usize) Allocator.Error!Self {
             const lists = try gpa.alloc(std.ArrayList(postings.List), owners);
             errdefer gpa.free(lists);
             @memset(lists, .empty);
-            const around = try gpa.alloc(Around, 2 * ids_end);
-            @memset(around, .{});
-            return .{
-                .gpa = gpa,
-                .words = .{ .gpa = gpa },
-                .lists = lists,
-                .lefts = around[0..ids_end],
-                .rights = around[ids_end..],
-            };
+            const changes: Changes = try .init(gpa, owners, ids_end);
+            return .{ .gpa = gpa, .words = .{ .gpa = gpa }, .lists = lists, .changes = changes };
         }
 
         pub fn deinit(self: *Self) void {
@@ -92,9 +75,7 @@ pub fn Shard(comptime Token: type) type {
                 spill.deinit();
                 self.gpa.destroy(spill);
             };
-            self.changes.deinit(self.gpa);
-            self.gathered.deinit(self.gpa);
-            self.gpa.free(self.lefts.ptr[0 .. 2 * self.lefts.len]);
+            self.changes.deinit();
         }
 
         /// Puts words, of which there are none yet, into an open file, once.
@@ -127,14 +108,21 @@ pub fn Shard(comptime Token: type) type {
             try self.mergeIn(self.listOf(one.owner, one.slot), one, rules);
         }
 
-        fn mergeIn(self: *Self, list: []const Word, one: Merge, rules: Rules) Allocator.Error!void {
-            const begun = self.changes.items.len;
-            for (list, 0..) |word, at| {
-                if (at + ahead < list.len) self.words.prefetch(list[at + ahead]);
-                try self.visit(word, one, rules);
+        pub fn mergeIn(self: *Self, list: []const Word, one: Merge, rules: Rules) !void {
+            const begun = self.changes.gains.items.len;
+            var start: usize = 0;
+            while (start < list.len) {
+                const end = @min(start + block_len, list.len);
+                try self.changes.gathered.ensureUnusedCapacity(self.gpa, 2 * block_len);
+                for (list[start..end], start..) |word, at| {
+                    if (at + ahead < list.len) self.words.prefetch(list[at + ahead]);
+                    try self.visit(word, one, rules);
+                }
+                start = end;
             }
             self.visits += list.len;
-            self.reset(begun, one);
+            self.steps += list.len;
+            try self.changes.end(begun, one);
         }
 
         pub fn listOf(self: *Self, owner: u32, slot: pairs_.Slot) []const Word {
@@ -142,40 +130,59 @@ pub fn Shard(comptime Token: type) type {
             return if (slot < lists.len) lists[slot].items() else &.{};
         }
 
-        /// Merges all places in a word.
-        fn visit(self: *Self, word: Word, one: Merge, rules: Rules) Allocator.Error!void {
+        /// Merges all places in a word: nearly always one.
+        inline fn visit(self: *Self, word: Word, one: Merge, rules: Rules) Allocator.Error!void {
             const tokens = self.words.tokensOf(word);
-            self.steps += 1 + tokens.len / 32;
             const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
+            if (tokens.len > Words.mask_len_max or rules.revives) {
+                return self.visitAny(word, one, rules);
+            }
+            const places = Words.placesOf(tokens, left, right);
             // Stale: another merge took a part of it.
+            if (places == 0) return;
+            if (places & (places - 1) != 0) return self.visitAny(word, one, rules);
+            const at = @ctz(places);
+            const count = self.words.countOf(word);
+            tokens[at] = @intCast(one.new);
+            if (at > 0) try self.note(.left, tokens[at - 1], word, at - 1, one, rules, count, true);
+            if (at + 2 < tokens.len) {
+                try self.note(.right, tokens[at + 2], word, at, one, rules, count, true);
+                Words.closeGap(tokens[at + 1 ..]);
+            }
+            self.words.shorten(word, tokens.len - 1);
+        }
+
+        /// `visit` for any number of places.
+        noinline fn visitAny(self: *Self, word: Word, one: Merge, rules: Rules) !void {
+            const tokens = self.words.tokensOf(word);
+            const changes = &self.changes;
+            self.steps += tokens.len / 32;
+            const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
             var at = Words.find(tokens, 0, left, right) orelse return;
+            // Beside each place two, and the others of the block.
+            try changes.gathered.ensureUnusedCapacity(self.gpa, tokens.len + 2 * block_len);
+            const begun = changes.gathered.items.len;
             const count = self.words.countOf(word);
             var read: usize = 0;
             var written: usize = 0;
-            var touches = false;
             while (true) {
-                if (written != read) {
-                    for (tokens[read..at], written..) |token, to| tokens[to] = token;
-                }
+                for (tokens[read..at], written..) |token, to| tokens[to] = token;
                 written += at - read;
-                if (touches and at == read) {
+                if (read > 0 and at == read) {
                     // Two places side by side: what was between them is lost once.
-                    try self.lose(&self.lefts[one.right], queue.pairOf(one.right, one.left), count);
-                    try self.gain(.left, one.new, word, written, one, rules, count);
+                    changes.between += count;
+                    try self.noteIn(.both, one.new, word, written - 1, one, rules, count, begun);
                 } else if (written > 0) {
                     const before = tokens[written - 1];
-                    try self.lose(&self.lefts[before], queue.pairOf(before, one.left), count);
-                    try self.gain(.left, before, word, written, one, rules, count);
+                    try self.noteIn(.left, before, word, written - 1, one, rules, count, begun);
                 }
                 tokens[written] = @intCast(one.new);
                 written += 1;
                 read = at + 2;
-                touches = true;
                 const next = Words.find(tokens, read, left, right);
                 if (read < tokens.len and next != read) {
                     const behind = tokens[read];
-                    try self.lose(&self.rights[behind], queue.pairOf(one.right, behind), count);
-                    try self.gain(.right, behind, word, written, one, rules, count);
+                    try self.noteIn(.right, behind, word, written - 1, one, rules, count, begun);
                 }
                 at = next orelse break;
             }
@@ -183,49 +190,62 @@ pub fn Shard(comptime Token: type) type {
             self.words.shorten(word, written + (tokens.len - read));
         }
 
-        inline fn lose(self: *Self, around: *Around, pair: u64, count: u64) Allocator.Error!void {
-            if (around.loss == none) {
-                around.loss = @intCast(self.changes.items.len);
-                try self.changes.append(self.gpa, .{ .pair = pair, .kind = .loss });
-            }
-            self.changes.items[around.loss].amount += count;
-        }
-
-        /// `written` tokens stand before the place in the word, without gaps.
-        inline fn gain(
+        /// Notes one place of several in a word, which is gathered for a pair only once.
+        fn noteIn(
             self: *Self,
-            comptime side: enum { left, right },
+            comptime side: changes_.Side,
             neighbour: u32,
             word: Word,
-            written: usize,
+            at: usize,
             one: Merge,
             rules: Rules,
             count: u64,
+            begun: usize,
         ) Allocator.Error!void {
-            // Two of the new token side by side are one pair, also where one was there before.
-            const is_left = side == .left or neighbour == one.new;
-            const around = &(if (is_left) self.lefts else self.rights)[neighbour];
-            if (around.gain == none) {
-                around.gain = @intCast(self.changes.items.len);
-                try self.changes.append(self.gpa, .{
-                    .pair = if (side == .left)
-                        queue.pairOf(neighbour, one.new)
-                    else
-                        queue.pairOf(one.new, neighbour),
-                    .seen = if (rules.keeps_order) self.place(word, written - 1, rules) else 0,
-                    .kind = if (rules.bars(neighbour, one.new)) .barred else .gain,
+            if (side != .both and neighbour == one.new) {
+                // A token that was there before: two of them are one pair, wherever they are from.
+                const lost = if (side == .left)
+                    queue.pairOf(neighbour, one.left)
+                else
+                    queue.pairOf(one.right, neighbour);
+                try self.changes.lose(lost, count);
+                return self.noteIn(.both, neighbour, word, at, one, rules, count, begun);
+            }
+            const around = self.changes.around(side, neighbour);
+            const gathers = !self.changes.hasGathered(around, begun);
+            try self.note(side, neighbour, word, at, one, rules, count, gathers);
+        }
+
+        /// Notes what a place changes on one side of it: the new pair begins with token `at`, and
+        /// the tokens before that are in place.
+        inline fn note(
+            self: *Self,
+            comptime side: changes_.Side,
+            neighbour: u32,
+            word: Word,
+            at: usize,
+            one: Merge,
+            rules: Rules,
+            count: u64,
+            gathers: bool,
+        ) Allocator.Error!void {
+            const around = self.changes.around(side, neighbour);
+            if (Changes.isNew(around)) {
+                @branchHint(.unlikely);
+                const left = if (side == .right) one.new else neighbour;
+                const right = if (side == .right) neighbour else one.new;
+                try self.changes.begin(around, .{
+                    .pair = queue.pairOf(left, right),
+                    .seen = if (rules.keeps_order) self.place(word, at, rules) else 0,
+                    .side = side,
+                    .is_barred = rules.bars(left, right),
                 });
             }
-            const change = &self.changes.items[around.gain];
-            change.amount += count;
-            if (change.last_word == word or change.kind == .barred) return;
-            change.last_word = word;
-            change.words += 1;
-            try self.gathered.append(self.gpa, .{ .change = around.gain, .word = word });
+            self.changes.add(around, word, count, gathers);
         }
 
         /// Where a pair that begins with token `at` of a word is, for the order of ties.
-        fn place(self: *const Self, word: Word, at: usize, rules: Rules) u64 {
+        pub fn place(self: *const Self, word: Word, at: usize, rules: Rules) u64 {
             var offset: u64 = 0;
             for (self.words.tokensOf(word)[0..at]) |token| offset += rules.texts.lens[token];
             return @as(u64, word) << 32 | offset;
@@ -250,51 +270,40 @@ pub fn Shard(comptime Token: type) type {
             return null;
         }
 
-        /// Forgets by whom the changes from `begun` on are found.
-        fn reset(self: *Self, begun: usize, one: Merge) void {
-            for (self.changes.items[begun..]) |*change| {
-                const left = queue.leftOf(change.pair);
-                const right = queue.rightOf(change.pair);
-                const other = if (change.kind == .loss) one.left else one.new;
-                if (right == other) self.lefts[left] = .{};
-                self.rights[right] = .{};
-            }
-        }
-
         // ── What becomes of the changes ──────────────────────────────────────────────────────
 
         /// Keeps the words of the pairs that their owners keep.
         pub fn keep(self: *Self, owners: []const Pairs) Allocator.Error!void {
+            const gains = self.changes.gains.items;
             var revived = false;
-            for (self.changes.items) |*change| if (change.kind == .gain) {
-                const list = try self.listFor(owners, change) orelse {
-                    change.slot = pairs_.no_slot;
+            for (gains) |*gain| {
+                const list = try self.listFor(owners, gain) orelse {
+                    gain.slot = pairs_.no_slot;
                     continue;
                 };
-                var new = try self.memory.alloc(self.gpa, list.len + change.words);
+                var new = try self.memory.alloc(self.gpa, list.len + gain.words);
                 // Only a token that was there before has pairs that were.
                 revived = revived or list.len > 0;
                 @memcpy(new.words[0..list.len], list.words[0..list.len]);
-                change.cursor = new.words + list.len;
+                gain.cursor = new.words + list.len;
                 self.memory.release(self.gpa, list);
                 list.* = new;
-            };
-            for (self.gathered.items) |one| {
-                const change = &self.changes.items[one.change];
-                if (change.slot == pairs_.no_slot) continue;
-                change.cursor[0] = one.word;
-                change.cursor += 1;
+            }
+            for (self.changes.gathered.items) |one| {
+                const gain = &gains[one.gain];
+                if (gain.slot == pairs_.no_slot) continue;
+                gain.cursor[0] = one.word;
+                gain.cursor += 1;
             }
             if (revived) self.sortLists(owners.len);
-            self.changes.clearRetainingCapacity();
-            self.gathered.clearRetainingCapacity();
+            self.changes.clear();
         }
 
         /// Where words came to others, those that are seen first are in front again.
         fn sortLists(self: *Self, owners: usize) void {
-            for (self.changes.items) |change| if (change.slot != pairs_.no_slot) {
-                const list = self.lists[pairs_.ownerOf(change.pair, owners)].items[change.slot];
-                if (list.len == change.words) continue;
+            for (self.changes.gains.items) |gain| if (gain.slot != pairs_.no_slot) {
+                const list = self.lists[pairs_.ownerOf(gain.pair, owners)].items[gain.slot];
+                if (list.len == gain.words) continue;
                 std.mem.sortUnstable(Word, list.words[0..list.len], {}, std.sort.asc(Word));
             };
         }
@@ -303,16 +312,16 @@ pub fn Shard(comptime Token: type) type {
         fn listFor(
             self: *Self,
             owners: []const Pairs,
-            change: *const Change,
+            gain: *const changes_.Gain,
         ) Allocator.Error!?*postings.List {
-            if (change.words == 0) return null;
-            const owner = pairs_.ownerOf(change.pair, owners.len);
-            if (!owners[owner].holds(change.slot, change.pair)) return null;
+            if (gain.words == 0 or gain.slot == pairs_.no_slot) return null;
+            const owner = pairs_.ownerOf(gain.pair, owners.len);
+            if (!owners[owner].holds(gain.slot, gain.pair)) return null;
             const lists = &self.lists[owner];
-            if (lists.items.len <= change.slot) {
-                try lists.appendNTimes(self.gpa, .{}, change.slot + 1 - lists.items.len);
+            if (lists.items.len <= gain.slot) {
+                try lists.appendNTimes(self.gpa, .{}, gain.slot + 1 - lists.items.len);
             }
-            return &lists.items[change.slot];
+            return &lists.items[gain.slot];
         }
 
         /// Gives up the words of pairs that are gone.
@@ -322,130 +331,16 @@ pub fn Shard(comptime Token: type) type {
             };
         }
 
-        // ── All pairs of all words ───────────────────────────────────────────────────────────
-
-        /// Adds all pairs of all words to a sketch.
-        pub fn sketch(self: *Self, sums: pairs_.Sketch) void {
-            var next = self.words.first();
-            var number: usize = 0;
-            while (next) |word| : (next = self.words.after(word)) {
-                number += 1;
-                if (number % segment_words == 0) self.words.release();
-                const tokens = self.words.tokensOf(word);
-                const count = self.words.countOf(word);
-                if (tokens.len < 2) continue;
-                for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
-                    sums.add(queue.pairOf(left, right), count);
-                }
-            }
-        }
-
-        /// Leaves a gain behind for each pair that the words have and that may reach the floor.
-        pub fn survey(
-            self: *Self,
-            index: *Index,
-            sums: pairs_.Sketch,
-            floor: u64,
-            rules: Rules,
-        ) Allocator.Error!void {
-            self.changes.clearRetainingCapacity();
-            self.gathered.clearRetainingCapacity();
-            var next = self.words.first();
-            var number: usize = 0;
-            while (next) |word| : (next = self.words.after(word)) {
-                number += 1;
-                if (number % segment_words == 0) self.words.release();
-                const tokens = self.words.tokensOf(word);
-                const count = self.words.countOf(word);
-                if (tokens.len < 2) continue;
-                self.tokens_left += tokens.len;
-                for (tokens[0 .. tokens.len - 1], tokens[1..], 0..) |left, right, at| {
-                    const pair = queue.pairOf(left, right);
-                    if (!sums.mayReach(pair, floor)) continue;
-                    const place_of = try index.at(self.gpa, left, right);
-                    if (place_of.* == none) {
-                        place_of.* = @intCast(self.changes.items.len);
-                        try self.changes.append(self.gpa, .{
-                            .pair = pair,
-                            .seen = if (rules.keeps_order) self.place(word, at, rules) else 0,
-                            .kind = if (rules.bars(left, right)) .barred else .gain,
-                        });
-                    }
-                    self.changes.items[place_of.*].amount += count;
-                }
-            }
-        }
-
-        /// Lists the words of all pairs that have owners, from nothing.
-        pub fn enlist(self: *Self, owners: []const Pairs, ids_end: u32) Allocator.Error!void {
-            var places: Places = try .init(self.gpa, owners, ids_end);
-            defer places.deinit(self.gpa);
-            self.changes.clearAndFree(self.gpa);
-            self.gathered.clearAndFree(self.gpa);
-            for (self.lists, owners) |*lists, *owner| {
-                lists.clearRetainingCapacity();
-                try lists.appendNTimes(self.gpa, .{}, owner.records.items.len);
-            }
-            // Its length says what a list owns, at any time; `skipped` counts for as long.
-            try self.eachPair(&places, measure);
-            for (self.lists) |lists| for (lists.items) |*list| if (list.skipped > 0) {
-                list.* = try self.memory.alloc(self.gpa, list.skipped);
-            };
-            try self.eachPair(&places, write);
-            for (self.lists) |lists| for (lists.items) |*list| {
-                list.skipped = 0;
-            };
-        }
-
-        fn measure(list: *postings.List, _: Word) void {
-            list.skipped += 1;
-        }
-
-        fn write(list: *postings.List, word: Word) void {
-            list.words[list.skipped] = word;
-            list.skipped += 1;
-        }
-
-        /// Calls `function(list, word)` once for each pair of each word.
-        fn eachPair(
-            self: *Self,
-            places: *const Places,
-            comptime function: fn (*postings.List, Word) void,
-        ) Allocator.Error!void {
-            // The word that a list had last.
-            const owners = places.owners;
-            const lasts = try self.gpa.alloc([]Word, owners.len);
-            defer self.gpa.free(lasts);
-            @memset(lasts, &.{});
-            defer for (lasts) |some| self.gpa.free(some);
-            for (lasts, owners) |*some, *owner| {
-                some.* = try self.gpa.alloc(Word, owner.records.items.len);
-                @memset(some.*, none);
-            }
-            var next = self.words.first();
-            while (next) |word| : (next = self.words.after(word)) {
-                const tokens = self.words.tokensOf(word);
-                if (tokens.len < 2) continue;
-                for (tokens[0 .. tokens.len - 1], tokens[1..]) |left, right| {
-                    const found = places.at(left, right) orelse continue;
-                    const last = &lasts[found.owner][found.slot];
-                    if (last.* == word) continue;
-                    last.* = word;
-                    function(&self.lists[found.owner].items[found.slot], word);
-                }
-            }
-        }
-
         // ── Without lists ────────────────────────────────────────────────────────────────────
 
         /// Words that are looked through before their merges are done: their lists are short.
-        const segment_words = 1 << 18;
+        pub const segment_words = 1 << 18;
 
         /// Does the merges of a batch in words that nobody has listed, and leaves behind what
         /// changes. Words become as short as they are, and those of one token are given up.
         pub fn scan(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
-            self.changes.clearRetainingCapacity();
-            var search: Search = try .init(self.gpa, batch, self.lefts.len);
+            self.changes.clear();
+            var search: Search = try .init(self.gpa, batch, self.changes.lefts.len);
             defer search.deinit(self.gpa);
             var next = self.words.first();
             var end: Word = 0;
@@ -467,7 +362,7 @@ pub fn Shard(comptime Token: type) type {
                     try self.mergeIn(list.items, one, rules);
                     list.clearRetainingCapacity();
                 }
-                self.gathered.clearRetainingCapacity();
+                self.changes.gathered.clearRetainingCapacity();
                 self.words.release();
             }
             self.words.cut(end, count);
@@ -489,6 +384,7 @@ test "merges: two long tokens are longer than any limit" {
         .len_end = std.math.maxInt(u32),
         .is_made = &.{ true, true },
         .keeps_order = false,
+        .revives = false,
     };
     try std.testing.expect(rules.bars(0, 1));
 }

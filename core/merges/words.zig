@@ -1,8 +1,9 @@
 //! Entries of an inventory → words: the tokens of each distinct pretoken, and its count.
 //!
-//! A word is a few cells of 32 bits in one array: how many tokens it has, how many cells, its
-//! count, and its tokens behind that, so that a visit reads one cache line. It is known by its
-//! first cell. Merging makes a word shorter in place; its cells stay its own.
+//! A word is a few cells of 32 bits in one array: how many tokens it has and how many cells, its
+//! count, and its tokens behind that, so that a visit reads one cache line or two. It is known by
+//! its first cell. Merging makes a word shorter in place; its cells stay its own. What is too
+//! large for these few bits has them in cells of their own.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,7 +13,12 @@ const Spill = @import("spill.zig").Spill;
 /// A word's first cell.
 pub const Word = u32;
 
-const header_len = 4;
+/// The first cell has the number of tokens, and of cells above it; the second one has the count.
+const header_len = 2;
+/// In place of the number of cells: the third cell and those behind it have the number of tokens,
+/// of cells, and the count.
+const is_large = 0xFFFF;
+const header_len_large = 6;
 /// Cells behind the last word, so that tokens can be read many at once.
 const overread = 16;
 
@@ -58,45 +64,64 @@ pub fn Words(comptime Token: type) type {
 
         /// Adds a word of `len` tokens and returns where they go.
         pub fn add(self: *Self, len: u32, count: u64) Allocator.Error![]Token {
-            const size = sizeOf(len);
+            const fits = len <= 0xFFFF and header_len + cellsFor(len) < is_large and
+                count <= std.math.maxInt(u32);
+            const size = cellsFor(len) + @as(u64, if (fits) header_len else header_len_large);
             const start = self.cells.items.len;
             if (start + size + overread > std.math.maxInt(Word)) return error.OutOfMemory;
             try self.cells.ensureUnusedCapacity(self.gpa, @intCast(size + overread));
             self.cells.items.len += @intCast(size);
             const cells = self.cells.items[start..];
-            cells[0] = len;
-            cells[1] = @intCast(size);
-            cells[2..4].* = @bitCast(count);
+            if (fits) cells[0..2].* = .{ @intCast(size << 16 | len), @intCast(count) } else {
+                cells[0..4].* = .{ is_large << 16, 0, len, @intCast(size) };
+                cells[4..6].* = @bitCast(count);
+            }
             self.count += 1;
             self.occurrences +|= count;
             return self.tokensOf(@intCast(start));
         }
 
+        inline fn isLarge(self: *const Self, word: Word) bool {
+            return self.cells.items.ptr[word] >> 16 == is_large;
+        }
+
         pub inline fn countOf(self: *const Self, word: Word) u64 {
-            return @bitCast(self.cells.items[word + 2 ..][0..2].*);
+            if (!self.isLarge(word)) return self.cells.items.ptr[word + 1];
+            return @bitCast(self.cells.items.ptr[word + 4 ..][0..2].*);
         }
 
         pub inline fn tokensOf(self: *const Self, word: Word) []Token {
-            const tokens: [*]Token = @ptrCast(&self.cells.items.ptr[word + header_len]);
-            return tokens[0..self.cells.items[word]];
+            const cells = self.cells.items.ptr + word;
+            if (!self.isLarge(word)) {
+                const tokens: [*]Token = @ptrCast(cells + header_len);
+                return tokens[0 .. cells[0] & 0xFFFF];
+            }
+            const tokens: [*]Token = @ptrCast(cells + header_len_large);
+            return tokens[0..cells[2]];
         }
 
         pub inline fn shorten(self: *Self, word: Word, len: usize) void {
-            self.cells.items[word] = @intCast(len);
+            const cells = self.cells.items.ptr + word;
+            if (!self.isLarge(word)) {
+                cells[0] = cells[0] & 0xFFFF_0000 | @as(u32, @intCast(len));
+            } else cells[2] = @intCast(len);
         }
 
         pub inline fn prefetch(self: *const Self, word: Word) void {
-            @prefetch(&self.cells.items.ptr[word], .{ .rw = .write });
+            @prefetch(&self.cells.items.ptr[word], .{});
+            @prefetch(&self.cells.items.ptr[word + 16], .{});
         }
 
         /// Moves a word down to cell `to` without the cells that it does not need any more, and
         /// returns the first cell behind it. Nobody may know it by its old place.
         pub fn move(self: *Self, word: Word, to: Word) Word {
             const cells = self.cells.items;
-            const size: Word = @intCast(sizeOf(cells[word]));
-            std.debug.assert(to + size <= word + cells[word + 1]);
+            const header: u32 = if (self.isLarge(word)) header_len_large else header_len;
+            const len: u32 = @intCast(self.tokensOf(word).len);
+            const size: Word = @intCast(header + cellsFor(len));
+            std.debug.assert(to + size <= word + self.sizeOf(word));
             std.mem.copyForwards(u32, cells[to..][0..size], cells[word..][0..size]);
-            cells[to + 1] = size;
+            if (header == header_len) cells[to] = size << 16 | len else cells[to + 3] = size;
             return to + size;
         }
 
@@ -110,14 +135,19 @@ pub fn Words(comptime Token: type) type {
             if (self.gpa.resize(memory, end + overread)) self.cells.capacity = end + overread;
         }
 
-        /// Cells of a word with `len` tokens.
-        fn sizeOf(len: u32) u64 {
-            return header_len + (@as(u64, len) + per_cell - 1) / per_cell;
+        fn cellsFor(len: u32) u64 {
+            return (@as(u64, len) + per_cell - 1) / per_cell;
+        }
+
+        /// The cells of a word.
+        inline fn sizeOf(self: *const Self, word: Word) u32 {
+            const cells = self.cells.items.ptr + word;
+            return if (self.isLarge(word)) cells[3] else cells[0] >> 16;
         }
 
         /// The word behind this one; null behind the last.
         pub inline fn after(self: *const Self, word: Word) ?Word {
-            const next = word + self.cells.items[word + 1];
+            const next = word + self.sizeOf(word);
             return if (next < self.cells.items.len) next else null;
         }
 
@@ -125,16 +155,44 @@ pub fn Words(comptime Token: type) type {
             return if (self.count == 0) null else 0;
         }
 
+        /// Words with at most so many tokens have a mask of places.
+        pub const mask_len_max = 64;
+
+        /// Which tokens of a word, of at most `mask_len_max`, are `left` with `right` behind them.
+        pub inline fn placesOf(tokens: []const Token, left: Token, right: Token) u64 {
+            if (tokens.len < 2) return 0;
+            var places: u64 = flagsAt(tokens, 0, left, right);
+            var at: usize = lanes;
+            while (at + 1 < tokens.len) : (at += lanes) {
+                places |= @as(u64, flagsAt(tokens, at, left, right)) << @intCast(at);
+            }
+            // What lies behind the word was read; it does not count.
+            return places & (@as(u64, std.math.maxInt(u64)) >> @intCast(65 - tokens.len));
+        }
+
+        inline fn flagsAt(tokens: []const Token, at: usize, left: Token, right: Token) Flags {
+            const lefts: Lanes = tokens.ptr[at..][0..lanes].*;
+            const rights: Lanes = tokens.ptr[at + 1 ..][0..lanes].*;
+            return @bitCast((lefts == @as(Lanes, @splat(left))) &
+                (rights == @as(Lanes, @splat(right))));
+        }
+
+        /// Moves all tokens but the first one down by one.
+        pub inline fn closeGap(tokens: []Token) void {
+            const chunk = 16 / @sizeOf(Token);
+            var at: usize = 0;
+            while (at + 1 + chunk <= tokens.len) : (at += chunk) {
+                const moved: @Vector(chunk, Token) = tokens[at + 1 ..][0..chunk].*;
+                tokens[at..][0..chunk].* = moved;
+            }
+            while (at + 1 < tokens.len) : (at += 1) tokens[at] = tokens[at + 1];
+        }
+
         /// Where `left` and `right` first stand side by side from `start` on, or null.
         pub inline fn find(tokens: []const Token, start: usize, left: Token, right: Token) ?usize {
             var at = start;
             while (at + 1 < tokens.len) : (at += lanes) {
-                // What lies behind the word is read, not counted.
-                const lefts: Lanes = tokens.ptr[at..][0..lanes].*;
-                const rights: Lanes = tokens.ptr[at + 1 ..][0..lanes].*;
-                const both = (lefts == @as(Lanes, @splat(left))) &
-                    (rights == @as(Lanes, @splat(right)));
-                const flags: Flags = @bitCast(both);
+                const flags = flagsAt(tokens, at, left, right);
                 if (flags == 0) continue;
                 const found = at + @ctz(flags);
                 return if (found + 1 < tokens.len) found else null;
@@ -148,35 +206,61 @@ test "words: tokens come back, and pairs are found where they are" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
+    // Some are as long, or come as often, as needs a large header.
+    const count_of = [_]u64{ 1, std.math.maxInt(u32), 1 << 32, 3 << 60 };
     inline for (.{ u16, u32 }) |Token| {
         var words: Words(Token) = .{ .gpa = gpa };
         defer words.deinit();
         for (0..200) |index| {
-            const tokens = try words.add(random.intRangeAtMost(u32, 1, 60), index << 33);
+            const len = if (index % 50 == 7) 0xFFF0 + index else random.intRangeAtMost(u32, 1, 80);
+            const tokens = try words.add(@intCast(len), count_of[index % 4]);
             for (tokens) |*token| token.* = random.uintLessThan(Token, 4);
         }
         var next = words.first();
-        var index: u64 = 0;
-        while (next) |word| : (next = words.after(word)) {
-            try std.testing.expectEqual(index << 33, words.countOf(word));
-            const tokens = words.tokensOf(word);
-            const left = random.uintLessThan(Token, 4);
-            const right = random.uintLessThan(Token, 4);
-            const start = random.uintLessThan(usize, tokens.len);
-            const expected = for (start..tokens.len - 1) |at| {
-                if (tokens[at] == left and tokens[at + 1] == right) break at;
-            } else null;
-            try std.testing.expectEqual(expected, Words(Token).find(tokens, start, left, right));
-            index += 1;
+        var index: usize = 0;
+        var end: Word = 0;
+        while (next) |word| : (index += 1) {
+            next = words.after(word);
+            try std.testing.expectEqual(count_of[index % 4], words.countOf(word));
+            try checkPlaces(Token, random, words.tokensOf(word));
+            // Shorter, and moved down.
+            const len = random.uintAtMost(usize, words.tokensOf(word).len - 1);
+            const kept = try gpa.dupe(Token, words.tokensOf(word)[0..len]);
+            defer gpa.free(kept);
+            words.shorten(word, len);
+            const moved = end;
+            end = words.move(word, moved);
+            try std.testing.expectEqual(count_of[index % 4], words.countOf(moved));
+            try std.testing.expectEqualSlices(Token, kept, words.tokensOf(moved));
         }
         try std.testing.expectEqual(200, index);
     }
 }
 
+fn checkPlaces(comptime Token: type, random: std.Random, tokens: []Token) !void {
+    const left = random.uintLessThan(Token, 4);
+    const right = random.uintLessThan(Token, 4);
+    const start = random.uintLessThan(usize, tokens.len);
+    var places: u64 = 0;
+    var expected: ?usize = null;
+    for (0..tokens.len - 1) |at| if (tokens[at] == left and tokens[at + 1] == right) {
+        if (at < 64) places |= @as(u64, 1) << @intCast(at);
+        if (at >= start and expected == null) expected = at;
+    };
+    try std.testing.expectEqual(expected, Words(Token).find(tokens, start, left, right));
+    if (tokens.len > Words(Token).mask_len_max) return;
+    try std.testing.expectEqual(places, Words(Token).placesOf(tokens, left, right));
+    var copy: [64]Token = undefined;
+    @memcpy(copy[0..tokens.len], tokens);
+    Words(Token).closeGap(copy[0..tokens.len]);
+    try std.testing.expectEqualSlices(Token, tokens[1..], copy[0 .. tokens.len - 1]);
+    try std.testing.expectEqual(tokens[tokens.len - 1], copy[tokens.len - 1]);
+}
+
 test "words: the longest are refused, not cut" {
     inline for (.{ u16, u32 }) |Token| {
-        const longest = Words(Token).sizeOf(std.math.maxInt(u32));
-        try std.testing.expect(longest * @sizeOf(u32) >= (1 << 32) * @sizeOf(Token));
+        const longest = Words(Token).cellsFor(std.math.maxInt(u32));
+        try std.testing.expect(longest * @sizeOf(u32) >= std.math.maxInt(u32) * @sizeOf(Token));
     }
     var words: Words(u32) = .{ .gpa = std.testing.allocator };
     defer words.deinit();
