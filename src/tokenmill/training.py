@@ -167,11 +167,12 @@ def train(
         merges, certificate = job.learn(counted, layout, most, ties, frequency, length)
         provenance = {**job.provenance(), **chosen}
         trained = [job.tokenizer(layout, merges, size, provenance) for size in sizes]
-        largest = max(trained, key=lambda one: one.vocab_size)
-        learned = assign(layout, merges, max(sizes))
+        if trace is not None or report is not None:
+            learned = assign(layout, merges, max(sizes))
         if trace is not None:
             _write_trace(Path(trace), learned, merges, {**provenance, **certificate})
         if report is not None:
+            largest = max(trained, key=lambda one: one.vocab_size)
             write_report(Path(report), largest, learned, counted.runs, job.progress)
     return trained[0] if hasattr(vocab_size, "__index__") else trained
 
