@@ -43,7 +43,8 @@ pub const Options = struct {
     first_id: u32,
     made_from: u32 = std.math.maxInt(u32),
     threads: usize = 1,
-    /// A pair of so many bytes or more is never merged, but for two tokens of the beginning.
+    /// A pair of so many bytes or more is never merged, but for two tokens of the beginning. With
+    /// `Ties.pieces` it is characters, and there is no exception.
     len_end: u32 = std.math.maxInt(u32),
     /// The least count of a merge.
     count_min: u64 = 1,
@@ -127,6 +128,7 @@ pub fn Learner(comptime Token: type) type {
             @memset(marks, 0);
             var texts: queue.Texts = try .init(gpa, options.ids_end);
             errdefer texts.deinit(gpa);
+            if (options.ties == .pieces) try texts.initKinds(gpa);
             const owners = try gpa.alloc(pairs_.Pairs, threads);
             errdefer gpa.free(owners);
             @memset(owners, .{ .revives = options.revives });
@@ -170,6 +172,7 @@ pub fn Learner(comptime Token: type) type {
         /// A token that exists before the first merge.
         pub fn addToken(self: *Self, id: u32, text: []const u8) Allocator.Error!void {
             try self.texts.set(self.gpa, id, text);
+            if (self.options.ties == .pieces) self.texts.kinds[id] = .of(text, 0);
             self.tokens_end = @max(self.tokens_end, id + 1);
             const entry = try self.known.getOrPut(self.gpa, text);
             if (entry.found_existing) return;
@@ -178,6 +181,11 @@ pub fn Learner(comptime Token: type) type {
                 return failure;
             };
             entry.value_ptr.* = id;
+        }
+
+        /// Says that the characters of a token have this script; with `Ties.pieces` alone.
+        pub fn setScript(self: *Self, id: u32, script: u32) void {
+            self.texts.kinds[id].script = script;
         }
 
         /// Makes room for so many words, with so many tokens in all, in a shard.
@@ -437,6 +445,7 @@ pub fn Learner(comptime Token: type) type {
 
 test {
     _ = @import("merges/words.zig");
+    _ = @import("merges/pieces.zig");
     _ = queue;
     _ = @import("merges/postings.zig");
     _ = @import("merges/spill.zig");

@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Kind = @import("pieces.zig").Kind;
 
 /// Which of two pairs with the same count is merged first.
 pub const Ties = enum {
@@ -14,6 +15,8 @@ pub const Ties = enum {
     bytes,
     /// The one that is seen first: in the order of the words, then of their bytes.
     order,
+    /// The one whose joined string has fewer characters; of those the smaller string.
+    pieces,
 };
 
 pub const Entry = struct {
@@ -29,6 +32,8 @@ pub const Texts = struct {
     bytes: std.ArrayList(u8) = .empty,
     starts: []u32,
     lens: []u32,
+    /// With `Ties.pieces`.
+    kinds: []Kind = &.{},
 
     pub fn init(gpa: Allocator, ids_end: usize) Allocator.Error!Texts {
         const starts = try gpa.alloc(u32, ids_end);
@@ -43,6 +48,17 @@ pub const Texts = struct {
         self.bytes.deinit(gpa);
         gpa.free(self.starts);
         gpa.free(self.lens);
+        gpa.free(self.kinds);
+    }
+
+    pub fn initKinds(self: *Texts, gpa: Allocator) Allocator.Error!void {
+        self.kinds = try gpa.alloc(Kind, self.lens.len);
+        @memset(self.kinds, .{});
+    }
+
+    /// How many characters a pair has, with `Ties.pieces`.
+    pub fn charsOf(self: *const Texts, pair: u64) u64 {
+        return @as(u64, self.kinds[leftOf(pair)].len) + self.kinds[rightOf(pair)].len;
     }
 
     pub fn set(self: *Texts, gpa: Allocator, id: u32, bytes: []const u8) Allocator.Error!void {
@@ -83,8 +99,44 @@ pub const Order = struct {
             .ids => a.pair < b.pair,
             .order => a.seen < b.seen,
             .bytes => self.isGreater(a.pair, b.pair),
+            .pieces => self.isLess(a.pair, b.pair),
         };
     }
+
+    /// Whether a joined string is before another; two pairs have the same one only if no word
+    /// holds one of them.
+    fn isLess(self: Order, a: u64, b: u64) bool {
+        const texts = self.texts;
+        const chars, const other_chars = .{ texts.charsOf(a), texts.charsOf(b) };
+        if (chars != other_chars) return chars < other_chars;
+        var some: Joined = .of(texts, a);
+        var others: Joined = .of(texts, b);
+        while (some.next()) |byte| {
+            const other = others.next() orelse return false;
+            if (byte != other) return byte < other;
+        }
+        return others.next() != null or a < b;
+    }
+
+    /// The bytes of a pair, one after the other.
+    const Joined = struct {
+        now: []const u8,
+        then: []const u8,
+
+        fn of(texts: *const Texts, pair: u64) Joined {
+            return .{ .now = texts.of(leftOf(pair)), .then = texts.of(rightOf(pair)) };
+        }
+
+        fn next(self: *Joined) ?u8 {
+            if (self.now.len == 0) {
+                self.now = self.then;
+                self.then = &.{};
+                if (self.now.len == 0) return null;
+            }
+            defer self.now = self.now[1..];
+            return self.now[0];
+        }
+    };
 
     fn isGreater(self: Order, a: u64, b: u64) bool {
         const texts = self.texts;
@@ -163,6 +215,8 @@ test "queue: entries come in order, whatever the ties" {
         for (&bytes) |*byte| byte.* = random.uintLessThan(u8, 3);
         try texts.set(gpa, @intCast(id), bytes[0..random.uintAtMost(usize, 3)]);
     }
+    try texts.initKinds(gpa);
+    for (texts.kinds, 0..) |*kind, id| kind.* = .of(texts.of(@intCast(id)), 0);
     for (std.enums.values(Ties)) |ties| {
         const order: Order = .{ .ties = ties, .texts = &texts };
         var queue: Queue = .{};
@@ -199,6 +253,46 @@ test "queue: of tokens with the same bytes the smaller ids are first" {
     const second: Entry = .{ .count = 1, .pair = pairOf(1, 0) };
     try std.testing.expect(order.isBefore(first, second));
     try std.testing.expect(!order.isBefore(second, first));
+}
+
+test "queue: shorter pieces are first, then smaller ones" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    var texts: Texts = try .init(gpa, 64);
+    defer texts.deinit(gpa);
+    try texts.initKinds(gpa);
+    for (texts.kinds, 0..) |*kind, id| {
+        var bytes: [8]u8 = undefined;
+        for (&bytes) |*byte| byte.* = 'a' + random.uintLessThan(u8, 2);
+        try texts.set(gpa, @intCast(id), bytes[0..random.uintAtMost(usize, 8)]);
+        kind.* = .of(texts.of(@intCast(id)), 0);
+    }
+    const order: Order = .{ .ties = .pieces, .texts = &texts };
+    for (0..5000) |_| {
+        var entries: [2]Entry = undefined;
+        var strings: [2][16]u8 = undefined;
+        var lens: [2]usize = undefined;
+        for (&entries, &strings, &lens) |*entry, *string, *len| {
+            const pair = pairOf(random.uintLessThan(u32, 64), random.uintLessThan(u32, 64));
+            entry.* = .{ .count = 1, .pair = pair };
+            const left, const right = .{ texts.of(leftOf(pair)), texts.of(rightOf(pair)) };
+            @memcpy(string[0..left.len], left);
+            @memcpy(string[left.len..][0..right.len], right);
+            len.* = left.len + right.len;
+        }
+        const chars = [_]u64{ texts.charsOf(entries[0].pair), texts.charsOf(entries[1].pair) };
+        const expected = switch (std.math.order(chars[0], chars[1])) {
+            .lt => true,
+            .gt => false,
+            .eq => switch (std.mem.order(u8, strings[0][0..lens[0]], strings[1][0..lens[1]])) {
+                .lt => true,
+                .gt => false,
+                .eq => entries[0].pair < entries[1].pair,
+            },
+        };
+        try std.testing.expectEqual(expected, order.isBefore(entries[0], entries[1]));
+    }
 }
 
 test "queue: tokens of more than 4 GB have no room" {

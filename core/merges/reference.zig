@@ -33,6 +33,8 @@ pub const Twin = struct {
             const new = self.specials.get(text) orelse next_id;
             if (new == next_id) next_id += 1;
             try self.texts.set(self.arena, new, text);
+            const kinds = self.texts.kinds;
+            if (kinds.len > 0) kinds[new] = kinds[left].join(kinds[right]);
             for (self.words.items) |*word| replace(&word.tokens, left, right, new);
             try learned.append(self.arena, .{
                 .left = left,
@@ -71,6 +73,8 @@ pub const Twin = struct {
     }
 
     fn bars(self: *const Twin, left: u32, right: u32) bool {
+        const kinds = self.texts.kinds;
+        if (kinds.len > 0) return kinds[left].bars(kinds[right], self.options.len_end);
         if (self.texts.lens[left] + self.texts.lens[right] < self.options.len_end) return false;
         return self.texts.lens[left] > 1 or self.texts.lens[right] > 1;
     }
@@ -91,6 +95,7 @@ const Case = struct {
     words: [][]const u8,
     counts: []u64,
     special: []const u8,
+    scripts: [5]u32,
     spills: bool,
 
     fn of(arena: Allocator, random: std.Random) Allocator.Error!Case {
@@ -107,6 +112,10 @@ const Case = struct {
         }
         const special = try arena.alloc(u8, random.intRangeAtMost(usize, 2, 4));
         for (special) |*byte| byte.* = 'a' + random.uintLessThan(u8, letters);
+        var scripts: [5]u32 = @splat(0);
+        for (&scripts) |*script| {
+            script.* = if (random.boolean()) 1 else random.uintLessThan(u32, 3);
+        }
         const spills = random.uintLessThan(u8, 8) == 0;
         const merges_max = random.intRangeAtMost(u32, 0, 60);
         return .{
@@ -114,6 +123,7 @@ const Case = struct {
             .words = words,
             .counts = counts,
             .special = special,
+            .scripts = scripts,
             .spills = spills,
             .options = .{
                 .ties = if (spills) .ids else random.enumValue(merges.Ties),
@@ -145,6 +155,12 @@ const Case = struct {
         for (0..self.letters) |letter| {
             try slow.texts.set(arena, @intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
         }
+        if (self.options.ties == .pieces) {
+            try slow.texts.initKinds(arena);
+            for (0..self.letters) |letter| {
+                slow.texts.kinds[1 + letter] = .{ .len = 1, .script = self.scripts[letter] };
+            }
+        }
         for (self.words, self.counts) |text, count| {
             var word: Word = .{ .tokens = .empty, .count = count };
             for (text) |byte| try word.tokens.append(arena, 1 + byte - 'a');
@@ -163,7 +179,9 @@ const Case = struct {
         };
         try fast.addToken(0, self.special);
         for (0..self.letters) |letter| {
-            try fast.addToken(@intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
+            const id: u32 = @intCast(1 + letter);
+            try fast.addToken(id, &.{'a' + @as(u8, @intCast(letter))});
+            if (self.options.ties == .pieces) fast.setScript(id, self.scripts[letter]);
         }
         for (self.words, self.counts, 0..) |text, count, index| {
             const shard = index % fast.shards.len;

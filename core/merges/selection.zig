@@ -22,10 +22,15 @@ pub fn select(learner: anytype) Allocator.Error!void {
             if (left == right) return;
             if (learner.right_in[left] == number or learner.left_in[right] == number) return;
         }
-        // Of pairs with the same count the order of a new one is not known.
+        // Of pairs with the same count the order of a new one is not known. But by ids it is behind
+        // all others, and as a piece it is behind the shorter pair that it came out of.
+        const is_ordered = switch (learner.options.ties) {
+            .ids, .pieces => true,
+            .bytes, .order => false,
+        };
         const slot = learner.owners[owner].find(best.pair).?;
         learner.owners[owner].queue.drop(order);
-        if (learner.options.ties != .ids and learner.batch.items.len > 0) {
+        if (!is_ordered and learner.batch.items.len > 0) {
             const next = if (bestOwner(learner)) |other|
                 learner.owners[other].queue.best().?.count
             else
@@ -61,6 +66,8 @@ fn accept(
         learner.texts.lens[new] = @intCast(both);
         learner.next_id += 1;
     } else learner.texts.bytes.items.len = start;
+    const kinds = learner.texts.kinds;
+    if (kinds.len > 0) kinds[new] = kinds[left].join(kinds[right]);
     learner.is_made[new] = true;
     try learner.batch.append(learner.gpa, .{
         .left = left,

@@ -33,6 +33,8 @@ pub const Rules = struct {
     revives: bool,
 
     pub fn bars(self: Rules, left: u32, right: u32) bool {
+        const kinds = self.texts.kinds;
+        if (kinds.len > 0) return kinds[left].bars(kinds[right], self.len_end);
         const both = @as(u64, self.texts.lens[left]) + self.texts.lens[right];
         if (both < self.len_end) return false;
         return self.is_made[left] or self.is_made[right];

@@ -66,9 +66,9 @@ const State = struct {
 };
 
 /// Learner(alphabet, tokens, token_lengths, token_ids, ties, first_id, made_from, ids_end,
-///         count_min, len_end, threads, memory, revives)
+///         count_min, len_end, threads, memory, revives, scripts)
 fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Object {
-    const args = counts_.argumentsOf(13, "Learner", tuple) orelse return null;
+    const args = counts_.argumentsOf(14, "Learner", tuple) orelse return null;
     var ties = Text.from(args[4]) orelse return null;
     defer ties.release();
     var numbers: [8]u64 = undefined;
@@ -84,7 +84,7 @@ fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Objec
     }
     const made = Learner.init(.{
         .ties = std.meta.stringToEnum(merges.Ties, ties.bytes) orelse
-            return core_.fail(api.valueError(), "ties are ids, bytes or order", .{}),
+            return core_.fail(api.valueError(), "ties are ids, bytes, order or pieces", .{}),
         .first_id = @intCast(numbers[0]),
         .made_from = @intCast(@min(numbers[1], ids_end)),
         .ids_end = @intCast(ids_end),
@@ -100,7 +100,9 @@ fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Objec
         return api.PyErr_NoMemory();
     };
     state.* = .{ .learner = made, .alphabet = @splat(no_id) };
-    if (!addTokens(state, args[0..4])) return discard(state);
+    if (!addTokens(state, args[0..4]) or !setScripts(state, args[3], args[13])) {
+        return discard(state);
+    }
     const object = api.PyType_GenericAlloc(object_type, 0) orelse return discard(state);
     const instance: *Instance = @ptrCast(@alignCast(object));
     instance.state = state;
@@ -144,6 +146,25 @@ fn addTokens(state: *State, args: *const [4]*Object) bool {
                 };
                 start += length;
             }
+        },
+    }
+    return true;
+}
+
+/// The script of each of the tokens, for ties of pieces; false when an exception is set.
+fn setScripts(state: *State, ids: *Object, scripts: *Object) bool {
+    const numbers = core_.numbersFrom(u32, ids) orelse return false;
+    defer gpa.free(numbers);
+    const of_tokens = core_.numbersFrom(u32, scripts) orelse return false;
+    defer gpa.free(of_tokens);
+    switch (state.learner) {
+        inline else => |*learner| {
+            const wanted = if (learner.options.ties == .pieces) numbers.len else 0;
+            if (of_tokens.len != wanted) {
+                _ = core_.fail(api.valueError(), "pieces have a script for each token", .{});
+                return false;
+            }
+            for (numbers[0..wanted], of_tokens) |id, script| learner.setScript(id, script);
         },
     }
     return true;

@@ -97,6 +97,7 @@ class Learner:
         threads: int,
         memory: int,
         revives: bool,
+        scripts: Any,
         /,
     ) -> Learner: ...
     def spill(self, files: Any, /) -> None: ...

@@ -79,7 +79,8 @@ class Merging:
     New ids are `first_id` up to before `ids_end`. Tokens from `made_from` on come from merges of
     an earlier run; `revives` says that merges may give tokens that words already have. With
     `memory`, lists of words are made when they fit; with `spill`, a folder, the words themselves
-    lie there in files that nobody sees.
+    lie there in files that nobody sees. For the ties of SentencePiece all tokens are characters,
+    `scripts` has the script of each, and `max_token_length` counts characters.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Merging:
         made_from: int | None = None,
         revives: bool = False,
         spill: Path | None = None,
+        scripts: NDArray[np.uint32] | None = None,
     ) -> None:
         ids_of_bytes = np.full(256, _NONE, np.uint32)
         for byte, id in alphabet.items():
@@ -115,6 +117,7 @@ class Merging:
             threads,
             memory,
             revives,
+            np.array([], np.uint32) if scripts is None else scripts,
         )
         self._files: list[IO[bytes]] = []
         if spill is not None:

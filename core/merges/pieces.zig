@@ -1,0 +1,47 @@
+//! Two pieces → whether they may be one: the rules of SentencePiece, whose words are characters.
+//!
+//! A piece has no more characters than allowed, and those that have a script have the same one.
+//! What is not allowed stays so in every longer piece, so a batch can rely on pairs alone.
+
+const std = @import("std");
+
+/// What the rules must know of a piece.
+pub const Kind = struct {
+    /// In characters.
+    len: u32 = 0,
+    /// Of the characters that have one; 0 if none has.
+    script: u32 = 0,
+
+    /// The kind of a token of the beginning.
+    pub fn of(text: []const u8, script: u32) Kind {
+        var len: u32 = 0;
+        for (text) |byte| len += @intFromBool(byte & 0xC0 != 0x80);
+        return .{ .len = len, .script = script };
+    }
+
+    pub fn join(left: Kind, right: Kind) Kind {
+        return .{
+            .len = left.len + right.len,
+            .script = if (left.script != 0) left.script else right.script,
+        };
+    }
+
+    /// Whether both together have `len_end` characters or more, or more than one script.
+    pub fn bars(left: Kind, right: Kind, len_end: u32) bool {
+        if (@as(u64, left.len) + right.len >= len_end) return true;
+        return left.script != 0 and right.script != 0 and left.script != right.script;
+    }
+};
+
+test "pieces: characters without a script join all, two scripts join nothing" {
+    const mark: Kind = .of("\u{301}", 0);
+    const latin: Kind = .of("é", 1);
+    const greek: Kind = .of("ά", 2);
+    try std.testing.expect(latin.bars(greek, 99));
+    try std.testing.expect(!latin.bars(latin, 3));
+    try std.testing.expect(latin.bars(latin, 2));
+    try std.testing.expect(!latin.bars(mark, 99));
+    try std.testing.expectEqual(Kind{ .len = 2, .script = 1 }, latin.join(mark));
+    try std.testing.expect(mark.join(latin).bars(greek, 99));
+    try std.testing.expect(latin.join(mark).bars(greek, 99));
+}
