@@ -9,7 +9,7 @@ were the most frequent every hundred merges.
 Pairs that no word holds any longer are pieces too, once no other is left: their count is 0. So are
 those that came and went within one merge, as (ab, a) does when "abab" becomes (ab, ab).
 
-    ids      <unk> <s> </s>, then the merges, then the characters by falling count
+    ids      <unk> <s> </s>, user-defined symbols, merges, characters by falling count
 
 Text is normalised as the rule `identity` does it: runs of spaces become one, none are at the ends.
 """
@@ -43,6 +43,11 @@ class Options:
     split_by_whitespace: bool = True
     add_dummy_prefix: bool = True
     remove_extra_whitespaces: bool = True
+    user_defined_symbols: tuple[str, ...] = ()
+
+    @property
+    def front(self) -> tuple[str, ...]:
+        return (*META, *self.user_defined_symbols)
 
 
 def train(
@@ -55,7 +60,7 @@ def train(
     options = options or Options()
     sentences = load(lines, options)
     characters = required(sentences, options)
-    room = vocab_size - len(META) - len(characters)
+    room = vocab_size - len(options.front) - len(characters)
     if room < 0:
         raise ValueError(f"{vocab_size} entries are fewer than {len(characters)} characters need")
     words: Counter[str] = Counter()
@@ -63,7 +68,7 @@ def train(
         known = "".join(c if c in characters else UNKNOWN for c in sentence)
         words.update(split(known) if options.split_by_whitespace else [known])
     merged = [piece for piece, _ in (merge or merge_fast)(words, room, options)]
-    return [*META, *merged, *characters]
+    return [*options.front, *merged, *characters]
 
 
 def load(lines: Iterable[str], options: Options) -> list[str]:
@@ -87,7 +92,8 @@ def normalised(line: str, options: Options) -> str:
     if options.remove_extra_whitespaces:
         text = text.rstrip(SPACE)  # also one that was not a space
     # The longest of these names at the leftmost place, as one boundary each.
-    return regex.sub("|".join(map(regex.escape, META)), BOUNDARY, text)
+    names = sorted(options.front, key=len, reverse=True)
+    return regex.sub("|".join(map(regex.escape, names)), BOUNDARY, text)
 
 
 def required(sentences: Sequence[str], options: Options) -> list[str]:

@@ -1,6 +1,7 @@
 """The command line: what it prints, and how it ends."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -100,6 +101,26 @@ def test_train_takes_all_options(corpus, capsys):
     again = "train 2.txt --vocab-size 550 --output big.tokenmill --extend t-500.tokenmill --quiet"
     assert main(again.split()) == 0
     assert Tokenizer.load("big.tokenmill").vocab_size == 550
+
+
+def test_pieces_of_sentencepiece_are_trained_and_written(corpus, capsys):
+    command = (
+        "train 0.txt 1.txt --vocab-size 700,800 --ties sentencepiece --special <a> --quiet "
+        "--character-coverage 0.99 --max-token-length 9 --output p-{size}.model --output p.json"
+    )
+    assert main(command.split()) == 0
+    shown = capsys.readouterr()
+    assert "p-700.model: 700 entries, 4 specials\n" in shown.out
+    want = tokenmill.train(
+        [Path("0.txt"), Path("1.txt")], vocab_size=800, ties="sentencepiece", specials=["<a>"],
+        character_coverage=0.99, max_token_length=9,
+    )  # fmt: skip
+    want.save("want.model")
+    assert Path("p-800.model").read_bytes() == Path("want.model").read_bytes()
+    assert len(json.loads(Path("p-700.json").read_text())["model"]["vocab"]) == 700
+    wrong = "train 0.txt --vocab-size 700 --ties sentencepiece --output p.tokenmill --quiet"
+    assert main(wrong.split()) == 2
+    assert "'p.tokenmill' is no name for pieces" in capsys.readouterr().err
 
 
 def test_count_and_train_from_counts_equal_training(corpus, capsys):

@@ -19,11 +19,13 @@ CORE_ROOMS = [
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
-    ["schemes", "ragged", "arguments", "stream_decoder", "merging"],
+    ["schemes", "ragged", "arguments", "stream_decoder", "merging", "pieces", "scripts"],
     ["file_blocks", "cache", "progress", "journal"],
     ["tokenizer", "session", "counting", "layout"],
-    ["encoding", "options"],
+    ["encoding", "options", "sentences", "trace"],
+    ["piece_merging", "piece_encoding"],
     ["report"],
+    ["piece_training"],
     ["training"],
     ["cli", "__init__", "__main__"],
 ]

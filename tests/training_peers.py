@@ -135,6 +135,14 @@ def with_bytes(tokens: Iterable[bytes]) -> dict[int, bytes]:
 
 def sentencepiece_pieces(lines: list[str], vocab_size: int, **options: object) -> list[str] | None:
     """All pieces by id; None where the trainer refuses."""
+    model = sentencepiece_model(lines, vocab_size, **options)
+    if model is None:
+        return None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+
+
+def sentencepiece_model(lines: list[str], vocab_size: int, **options: object) -> bytes | None:
     model = io.BytesIO()
     fixed = {"normalization_rule_name": "identity", "hard_vocab_limit": False, "minloglevel": 3}
     try:
@@ -148,5 +156,24 @@ def sentencepiece_pieces(lines: list[str], vocab_size: int, **options: object) -
         )
     except RuntimeError:
         return None
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+    return model.getvalue()
+
+
+def sentencepiece_parts(model: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
+    """The messages of a model: its pieces, what it was trained with, and all others. That it need
+    not be full is left out."""
+    parts: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(model):
+        field, size, shift = model[at] >> 3, 0, 0
+        while True:
+            at += 1
+            size |= (model[at] & 0x7F) << shift
+            shift += 7
+            if model[at] < 0x80:
+                break
+        at += 1
+        parts.setdefault(field, []).append(model[at : at + size])
+        at += size
+    trainer = b"".join(parts.pop(2)).replace(b"\x88\x02\x00", b"")
+    return parts.pop(1), trainer, [part for number in sorted(parts) for part in parts[number]]

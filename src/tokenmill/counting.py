@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,8 @@ _PART_ENTRIES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is counted, and within which bounds. With `apart` each source has runs of its own."""
+    """What is counted, and within which bounds. With `apart` each source has runs of its own;
+    `prepare` gives the texts that stand for those of a batch."""
 
     sources: list[Source]
     options: ReadOptions
@@ -53,6 +54,7 @@ class Plan:
     apart: bool = False
     progress: Report = silent
     journal: Journal | None = None
+    prepare: Callable[[list[Any]], list[Any]] | None = None
 
 
 @dataclass(slots=True)
@@ -200,7 +202,8 @@ class _Counting:
             if pending is not None:
                 pending.result()
                 self._settle(counter, index, sources[0].weight, name, place)
-            texts = batch.texts
+            prepare = self._plan.prepare
+            texts = batch.texts if prepare is None else prepare(batch.texts)
             pending = pool.submit(arguments.read_all, counter.add, texts, self._plan.threads)
             place = next_place
         if pending is not None:

@@ -23,6 +23,8 @@ _WHOLE = r"(?s:.+)"
 class Encoder:
     """Encodes pretokens with the merges of a vocabulary."""
 
+    space_bytes = 0  # a pretoken has all of its bytes
+
     def __init__(self, learned: Learned) -> None:
         ids = {token: id_ for id_, token in learned.tokens.items()}
         made = [left + right for left, right in learned.merges]

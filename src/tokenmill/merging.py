@@ -19,6 +19,7 @@ TIES = {
     "rustbpe": "ids",
     "cs336": "bytes",
     "minbpe": "order",
+    "sentencepiece": "pieces",
 }
 
 # In the alphabet: a byte that is left out of words. As a length: no limit.

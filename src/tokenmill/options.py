@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tokenmill.errors import InputError, TokenmillError, TrainingError
 from tokenmill.formats import own
 from tokenmill.merging import TIES
 from tokenmill.native import _native
+from tokenmill.pieces import META, PieceOptions
 from tokenmill.schemes import pattern_of, scheme_of
 from tokenmill.tokenizer import Tokenizer
 
@@ -74,6 +75,10 @@ def check_choices(
                 "minbpe's ties need all documents in order, and a report each source alone; "
                 "use other ties, or no report"
             )
+    if ties == "sentencepiece" and any(s.kind in ("counts", "mapping") for s in sources):
+        raise TrainingError(
+            "sentencepiece's ties need lines, which counts have lost; give the documents"
+        )
     if resume is not None:
         for source in sources:
             if not source.is_file:
@@ -81,6 +86,39 @@ def check_choices(
                     f"a run over {source.name!r} cannot go on where it was killed, since it cannot "
                     "be read again; give files, or leave out resume"
                 )
+
+
+def piece_options(
+    ties: str, specials: Any, length_max: int | None, coverage: Any, others: Mapping[str, object]
+) -> PieceOptions | None:
+    """The options of SentencePiece's trainer, if its ties are wanted; `others` are not its own."""
+    if ties != "sentencepiece":
+        if coverage is not None:
+            raise TrainingError(
+                f"character_coverage={coverage!r} is for the ties of sentencepiece, whose tokens "
+                f"are characters; with {ties!r} they are bytes: leave it out"
+            )
+        return None
+    for name, value in others.items():
+        if value not in (None, "bytes"):
+            raise TrainingError(
+                f"sentencepiece's ties have words and characters of their own, and no {name}; "
+                "leave it out (character_coverage says which characters), or use other ties"
+            )
+    usual = PieceOptions()
+    names = special_names(specials, None)
+    for name in names:
+        if name in META or any(sign in name for sign in " \t\n▁▅"):
+            raise TrainingError(
+                f"special {name!r} cannot be a symbol of sentencepiece: {', '.join(META)} are "
+                "there already, and spaces, tabs, newlines, ▁ and ▅ are not allowed; rename it"
+            )
+    share = usual.coverage if coverage is None else coverage
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise TrainingError(
+            f"character_coverage must be a share above 0 and at most 1, not {share!r}"
+        )
+    return PieceOptions(names, float(share), length_max or usual.length_max)
 
 
 def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Source]) -> str:

@@ -21,27 +21,27 @@ from tokenmill.files import write_whole
 from tokenmill.journal import Run
 from tokenmill.layout import Learned
 from tokenmill.native import _native
+from tokenmill.piece_encoding import PieceEncoder
 from tokenmill.progress import Progress, Report
-from tokenmill.tokenizer import Tokenizer
 
 
 def write_report(
     path: Path,
-    tokenizer: Tokenizer,
+    vocab_size: int,
     learned: Learned,
+    encoder: Encoder | PieceEncoder,
     runs: Mapping[str, list[Run]],
     progress: Report,
 ) -> dict[str, Any]:
     """Writes the report as JSON, and gives it back."""
     ids = {token: id_ for id_, token in learned.tokens.items()}
-    encoder = Encoder(learned)
     sources: dict[str, dict[str, Any]] = {}
     used: dict[str, NDArray[np.uint64]] = {}
     for index, (name, of_source) in enumerate(runs.items()):
         progress(Progress("reporting", index, len(runs)))
-        sources[name], used[name] = _measure(encoder, of_source, tokenizer.vocab_size)
+        sources[name], used[name] = _measure(encoder, of_source, vocab_size)
     document = {
-        "vocab_size": tokenizer.vocab_size,
+        "vocab_size": vocab_size,
         "merges": len(learned.merges) - learned.base,
         "sources": sources,
         "token_lengths": _lengths(learned),
@@ -65,7 +65,7 @@ def _lengths(learned: Learned) -> dict[str, int]:
 
 
 def _measure(
-    encoder: Encoder, runs: list[Run], ids_end: int
+    encoder: Encoder | PieceEncoder, runs: list[Run], ids_end: int
 ) -> tuple[dict[str, Any], NDArray[np.uint64]]:
     """The figures of one source, and how often it uses each token."""
     used = np.zeros(ids_end, np.uint64)
@@ -74,7 +74,7 @@ def _measure(
         for part in parts(_native.CountsFile(run.path)):
             ids, lengths, counts = encoder.encode(part, arguments.thread_count(None))
             np.add.at(used, ids, np.repeat(counts, lengths))
-            sizes = np.asarray(part.arrays()[1]).astype(np.uint64)
+            sizes = np.asarray(part.arrays()[1]).astype(np.uint64) + np.uint64(encoder.space_bytes)
             bytes_total += int(np.dot(sizes, counts))
             pretokens += int(counts.sum())
     tokens = int(used.sum())

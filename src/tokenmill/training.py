@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tokenmill.corpus import ReadOptions, Source, find_sources
 from tokenmill.counting import Counted, Plan, bytes_seen, count_documents, metadata, parts
 from tokenmill.encoding import Encoder
 from tokenmill.errors import InputError
-from tokenmill.files import write_whole
 from tokenmill.journal import Journal
 from tokenmill.layout import (
     Layout,
@@ -29,12 +28,18 @@ from tokenmill.layout import (
 )
 from tokenmill.merging import Merges, Merging, no_merges
 from tokenmill.native import _native
+from tokenmill.piece_training import Resources, train_pieces
+from tokenmill.pieces import PieceOptions, Pieces
 from tokenmill.progress import Progress, Report, silent
 from tokenmill.report import write_report
 from tokenmill.schemes import scheme_of
+from tokenmill.sentences import PATTERN, sentences
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.trace import write_trace
 
 Path_: TypeAlias = "str | os.PathLike[str]"
+BytesTies: TypeAlias = Literal["huggingface", "rustbpe", "cs336", "minbpe"]
+PieceTies: TypeAlias = Literal["sentencepiece"]
 
 # Whose trainer cuts documents at the names of specials; to the others they are text.
 _CUT_AT_SPECIALS = ("cs336",)
@@ -91,34 +96,55 @@ def count(
 
 @overload
 def train(
-    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: str = ...,
+    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: BytesTies = ...,
     specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., weights: Mapping[Any, float] | None = ...,
-    sample: float | None = ..., seed: int = ..., threads: int | None = ...,
-    memory: int | None = ..., resume: Path_ | None = ..., extend: Tokenizer | Path_ | None = ...,
-    field: str = ..., format: str | None = ..., trace: Path_ | None = ...,
-    report: Path_ | None = ..., progress: Report | None = ...,
+    initial_alphabet: str = ..., character_coverage: float | None = ...,
+    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
+    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
+    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
+    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
 ) -> Tokenizer: ...  # fmt: skip
 @overload
 def train(
-    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: str = ...,
+    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: BytesTies = ...,
     specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., weights: Mapping[Any, float] | None = ...,
-    sample: float | None = ..., seed: int = ..., threads: int | None = ...,
-    memory: int | None = ..., resume: Path_ | None = ..., extend: Tokenizer | Path_ | None = ...,
-    field: str = ..., format: str | None = ..., trace: Path_ | None = ...,
-    report: Path_ | None = ..., progress: Report | None = ...,
+    initial_alphabet: str = ..., character_coverage: float | None = ...,
+    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
+    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
+    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
+    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
 ) -> list[Tokenizer]: ...  # fmt: skip
+@overload
+def train(
+    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: PieceTies,
+    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
+    initial_alphabet: str = ..., character_coverage: float | None = ...,
+    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
+    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
+    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
+    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+) -> Pieces: ...  # fmt: skip
+@overload
+def train(
+    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: PieceTies,
+    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
+    initial_alphabet: str = ..., character_coverage: float | None = ...,
+    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
+    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
+    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
+    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+) -> list[Pieces]: ...  # fmt: skip
 def train(
     source: Any,
     *,
     vocab_size: int | Iterable[int],
     pattern: str | None = None,
-    ties: str = "huggingface",
+    ties: BytesTies | PieceTies = "huggingface",
     specials: Sequence[str] = (),
     min_frequency: int = 0,
     max_token_length: int | None = None,
     initial_alphabet: str = "bytes",
+    character_coverage: float | None = None,
     weights: Mapping[Any, float] | None = None,
     sample: float | None = None,
     seed: int = 0,
@@ -131,33 +157,50 @@ def train(
     trace: Path_ | None = None,
     report: Path_ | None = None,
     progress: Report | None = None,
-) -> Tokenizer | list[Tokenizer]:
+) -> Tokenizer | list[Tokenizer] | Pieces | list[Pieces]:
     """Learns a vocabulary from a path, a glob, texts, an Arrow column or counts.
 
     `vocab_size` counts bytes, merges and specials; several sizes give a list of tokenizers from one
     run. `pattern` is o200k's unless counts or `extend` have another. `ties` decides between pairs
-    of one count and gives ids as that library does. docs/training.md says more.
+    of one count and gives ids as that library does; with those of SentencePiece the result is
+    `Pieces`. docs/training.md says more.
     """
     sizes = options.vocab_sizes(vocab_size)
     frequency = arguments.whole_number(min_frequency, "min_frequency", 0)
     length = None
     if max_token_length is not None:
         length = arguments.whole_number(max_token_length, "max_token_length", 1)
-    chosen = {
+    chosen: dict[str, Any] = {
         "ties": ties, "min_frequency": frequency, "max_token_length": length,
         "initial_alphabet": initial_alphabet,
     }  # fmt: skip
+    pieces = options.piece_options(
+        ties, specials, length, character_coverage,
+        {"pattern": pattern, "extend": extend, "initial_alphabet": initial_alphabet},
+    )  # fmt: skip
+    if pieces is not None:
+        pattern = PATTERN
+        del chosen["initial_alphabet"]
+        chosen |= {"max_token_length": pieces.length_max, "character_coverage": pieces.coverage}
     base = options.tokenizer_to_extend(extend, pattern)
     sources = find_sources(source, weights, format)
     options.check_choices(ties, initial_alphabet, sources, resume, report)
+    if pieces is not None:  # whose text files are lines, too
+        sources = [replace(s, kind="lines") if s.kind == "text" else s for s in sources]
     with ExitStack() as stack:
         job = _Job(
             stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
             seed=seed, threads=threads, memory=memory, progress=progress, base=base,
             cuts=ties in _CUT_AT_SPECIALS, ordered=ties == "minbpe",
             apart=report is not None, resume=resume,
-            fixed={"vocab_size": sizes, **chosen},
+            fixed={"vocab_size": sizes, **chosen}, pieces=pieces,
         )  # fmt: skip
+        if pieces is not None:
+            found = train_pieces(
+                job.count(), sizes, pieces, frequency, {**job.provenance(), **chosen},
+                job.resources, trace, report,
+            )  # fmt: skip
+            return found[0] if hasattr(vocab_size, "__index__") else found
         if initial_alphabet == "bytes":
             job.layout(ties, range(256)).merges_max(min(sizes))  # an error before hours of work
         counted = job.count()
@@ -170,10 +213,11 @@ def train(
         if trace is not None or report is not None:
             learned = assign(layout, merges, max(sizes))
         if trace is not None:
-            _write_trace(Path(trace), learned, merges, {**provenance, **certificate})
+            write_trace(Path(trace), learned, merges, {**provenance, **certificate})
         if report is not None:
-            largest = max(trained, key=lambda one: one.vocab_size)
-            write_report(Path(report), largest, learned, counted.runs, job.progress)
+            encoder = Encoder(learned)
+            size = max(one.vocab_size for one in trained)
+            write_report(Path(report), size, learned, encoder, counted.runs, job.progress)
     return trained[0] if hasattr(vocab_size, "__index__") else trained
 
 
@@ -199,6 +243,7 @@ class _Job:
         apart: bool = False,
         resume: Path_ | None = None,
         fixed: Mapping[str, Any] | None = None,
+        pieces: PieceOptions | None = None,
     ) -> None:
         self._base = base
         self._extended: Layout | None = None
@@ -230,6 +275,7 @@ class _Job:
         self._plan = Plan(
             sources, reading, scheme, cut_at, self.metadata, folder, self._threads,
             self._memory, ordered, apart, self.progress, self._journal,
+            None if pieces is None else partial(sentences, names=pieces.front),
         )  # fmt: skip
 
     def _fixed(
@@ -312,6 +358,11 @@ class _Job:
             journal.record_merges(merges, is_finished=True)
         return merges, {"certificate": asdict(certificate)}
 
+    def resources(self, entries: int) -> Resources:
+        """What learning from so many entries may use."""
+        spill = self._plan.folder if self._is_large(entries) else None
+        return Resources(self._threads, self._words_memory(), spill, self.progress)
+
     def _is_large(self, entries: int) -> bool:
         """Whether the words would take more than their share of the memory."""
         memory = self._words_memory()
@@ -360,16 +411,3 @@ class _Job:
                 "a lower min_frequency, gives more"
             )
         return tokenizer
-
-
-def _write_trace(path: Path, learned: Learned, merges: Merges, head: Mapping[str, Any]) -> None:
-    """A line of JSON about the run, then one for each merge: ids, count and the token's bytes."""
-    count = len(learned.merges) - learned.base
-    columns = (merges.ids, merges.lefts, merges.rights, merges.counts)
-    rows = zip(*(column[:count].tolist() for column in columns), strict=True)
-    lines = [json.dumps({"merges": count, **head}, ensure_ascii=False)]
-    for id_, left, right, occurrences in rows:
-        token = learned.tokens[id_]
-        row = {"id": id_, "left": left, "right": right, "count": occurrences, "hex": token.hex()}
-        lines.append(json.dumps({**row, "text": token.decode(errors="replace")}))
-    write_whole(path, ("\n".join(lines) + "\n").encode())

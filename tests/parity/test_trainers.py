@@ -7,11 +7,13 @@ Every case runs twice: with the slow twin, which shows that the rules are unders
 from __future__ import annotations
 
 import json
+import random
 import re
 import tempfile
 from pathlib import Path
 
 import pytest
+import sentencepiece
 import sentencepiece_twin
 import tokenizers as huggingface
 import training_cases
@@ -22,7 +24,7 @@ from conftest import DATA, SEED, SHARED_DATA
 
 import tokenmill
 from tokenmill import reference
-from tokenmill.errors import TrainingError
+from tokenmill.errors import InputError, TrainingError
 
 
 def by_twin(case: training_cases.Case, ties: str) -> peers.Vocabulary:
@@ -213,6 +215,91 @@ def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
 def test_real_text_gives_the_sentencepiece_twin_its_pieces():
     lines = [line for text in training_cases.real().documents for line in text.splitlines()]
     assert sentencepiece_twin.train(lines, 4000) == peers.sentencepiece_pieces(lines, 4000)
+
+
+def test_tokenmill_writes_the_model_of_sentencepiece(tmp_path):
+    path = tmp_path / "pieces.model"
+    for round, (lines, size, options) in enumerate(training_cases.lines(300)):
+        rng = random.Random(f"{SEED} symbols {round}")
+        symbols = rng.sample(["ab", "[X]", "[X", "aa", "日", "b"], rng.choice([0, 0, 1, 3]))
+        lines = [rng.choice([line, line, line + "[X]a", "[X" + line]) for line in lines]
+        coverage, length = (options[n] for n in ("character_coverage", "max_sentencepiece_length"))
+        want = peers.sentencepiece_model(
+            lines,
+            size,
+            user_defined_symbols=symbols,
+            **({} if coverage == 0.9995 else {"character_coverage": coverage}),
+            **({} if length == 16 else {"max_sentencepiece_length": length}),
+        )
+        found = None if want is None else peers.sentencepiece_parts(want)
+        try:
+            pieces = tokenmill.train(
+                iter(lines),
+                vocab_size=size,
+                ties="sentencepiece",
+                specials=symbols,
+                character_coverage=coverage,
+                max_token_length=length,
+            )
+        except (TrainingError, InputError):
+            assert found is None or len(found[0]) == 3 + len(symbols)  # it learned nothing
+            continue
+        pieces.save(path)
+        what = f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}, {options}"
+        assert peers.sentencepiece_parts(path.read_bytes()) == found, what
+
+
+def by_sentencepiece(tmp_path: Path, lines: list[str], vocab_size: int) -> tuple[Path, Path]:
+    """The lines in a file, and the model that spm_train makes of it."""
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(path),
+        model_prefix=str(tmp_path / "theirs"),
+        vocab_size=vocab_size,
+        model_type="bpe",
+        normalization_rule_name="identity",
+        minloglevel=3,
+    )
+    return path, tmp_path / "theirs.model"
+
+
+def lines_of(case: training_cases.Case) -> list[str]:
+    return [line for text in case.documents for line in text.split("\n")]
+
+
+@pytest.mark.parametrize("text", REAL)
+def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, text):
+    lines = lines_of(REAL[text])
+    path, model = by_sentencepiece(tmp_path, lines, 8000)
+    pieces = tokenmill.train(path, vocab_size=8000, ties="sentencepiece")
+    for name in ("ours.model", "ours.vocab", "tokenizer.json"):
+        pieces.save(tmp_path / name)
+    vocabs = [(tmp_path / name).read_bytes() for name in ("ours.vocab", "theirs.vocab")]
+    assert vocabs[0] == vocabs[1]
+    # Between them is what was given to the trainer, with the names of files.
+    ours, theirs = (
+        peers.sentencepiece_parts(file.read_bytes()) for file in (tmp_path / "ours.model", model)
+    )
+    assert (ours[0], ours[2]) == (theirs[0], theirs[2])
+
+    some, size = [], 0
+    while size < 1_000_000 and len(some) < len(lines):
+        some.append(lines[len(some)])
+        size += len(some[-1])
+    some += ["", " ", "  a  b  ", "▁", " ▁ a▁▁b ▁", "a\tb\t\tc", "\n a\n\n", "\0a", "a\u3000b "]
+    some = [line for line in some if not any(name in line for name in sentencepiece_twin.META)]
+    processors = [
+        sentencepiece.SentencePieceProcessor(model_file=str(file))
+        for file in (tmp_path / "ours.model", model)
+    ]
+    want = processors[1].encode(some)
+    assert processors[0].encode(some) == want
+    hub = huggingface.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert [encoding.ids for encoding in hub.encode_batch(some)] == want
+    # An <unk> is " ⁇ " to one and nothing to the other; and "▁" at the start is a space to one.
+    known = [ids for ids, line in zip(want, some, strict=True) if 0 not in ids and "▁" not in line]
+    assert hub.decode_batch(known) == processors[1].decode(known)
 
 
 @each_trainer

@@ -13,6 +13,7 @@ from tokenmill.cli import inputs, values
 from tokenmill.cli.progress import display, peak_bytes
 from tokenmill.errors import TrainingError
 from tokenmill.merging import TIES
+from tokenmill.pieces import Pieces, check_name
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import train
 
@@ -37,7 +38,8 @@ def add_parser(commands: Any) -> None:
         required=True,
         action="append",
         metavar="tokenizer.json",
-        help="also vocab.json, .tokenmill or .tiktoken; repeat it; {size} stands for the size",
+        help="also vocab.json, .tokenmill or .tiktoken; .model or .vocab of sentencepiece; "
+        "repeat it; {size} stands for the size",
     )
     parser.add_argument(
         "--ties", choices=tuple(TIES), default="huggingface", help="whose rules to follow"
@@ -46,13 +48,21 @@ def add_parser(commands: Any) -> None:
         "--min-frequency", type=values.whole_number(0), default=0, help="the least count of a merge"
     )
     parser.add_argument(
-        "--max-token-length", type=values.whole_number(1), help="tokens have fewer bytes than this"
+        "--max-token-length",
+        type=values.whole_number(1),
+        help="tokens have fewer bytes than this; of sentencepiece no more characters (16)",
     )
     parser.add_argument(
         "--initial-alphabet",
         choices=("bytes", "seen"),
         default="bytes",
         help="all 256 bytes, or only those in the inputs",
+    )
+    parser.add_argument(
+        "--character-coverage",
+        type=values.share,
+        metavar="0.9995",
+        help="of sentencepiece: how much of the text has characters that are not rare",
     )
     parser.add_argument("--resume", metavar="DIR", help="keeps work in DIR, and goes on from there")
     parser.add_argument(
@@ -70,6 +80,9 @@ def run(options: argparse.Namespace) -> None:
     for path in [*(path for paths in outputs for path in paths), options.trace, options.report]:
         if path is not None:
             inputs.check_output(path)
+    if options.ties == "sentencepiece":
+        for path in (path for paths in outputs for path in paths):
+            check_name(path)
     started = time.monotonic()
     with display(options.quiet) as shown:
         trained = train(
@@ -78,6 +91,7 @@ def run(options: argparse.Namespace) -> None:
             min_frequency=options.min_frequency,
             max_token_length=options.max_token_length,
             initial_alphabet=options.initial_alphabet,
+            character_coverage=options.character_coverage,
             resume=options.resume,
             extend=options.extend,
             trace=options.trace,
@@ -111,7 +125,7 @@ def _outputs(name: str, sizes: list[int]) -> list[Path]:
     return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
 
 
-def _described(tokenizer: Tokenizer) -> str:
+def _described(tokenizer: Tokenizer | Pieces) -> str:
     specials = len(tokenizer.specials)
     return f"{tokenizer.vocab_size:,} entries, {specials} special{'s'[: specials != 1]}"
 

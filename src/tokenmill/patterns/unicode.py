@@ -179,6 +179,12 @@ def _table(prop: str, name: str) -> CodePoints:
     return CodePoints(tuple(bounds))
 
 
+def scripts() -> list[tuple[str, CodePoints]]:
+    """The long name of each script, and what is written in it."""
+    names = [name for _, name, *_ in _data()["script"] if name != "Unknown"]
+    return [(name, _table("script", loose(name))) for name in names]
+
+
 @cache
 def binary(name: str) -> CodePoints | None:
     """The set of a binary property, or None where the name is unknown."""

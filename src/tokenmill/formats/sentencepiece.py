@@ -1,0 +1,159 @@
+"""Pieces → .model, .vocab and tokenizer.json: what SentencePiece and Hugging Face load.
+
+A .model is a message of protocol buffers, with the fields that SentencePiece's trainer writes: the
+pieces with their scores, what they were learned with, and how text is normalised. The score of a
+piece is its place, negative: of two pairs the one whose piece was learned first is joined first.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SPACE = "▁"
+META = ("<unk>", "<s>", "</s>")
+_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4  # types of pieces
+_BPE = 2
+
+
+@dataclass(frozen=True)
+class PieceOptions:
+    """What pieces are learned with, and what spm_train does unless told otherwise."""
+
+    specials: tuple[str, ...] = ()
+    coverage: float = 0.9995
+    length_max: int = 16
+
+    @property
+    def front(self) -> tuple[str, ...]:
+        """The names that have the first ids."""
+        return (*META, *self.specials)
+
+    def score(self, id_: int) -> float:
+        first = len(self.front)
+        return 0.0 if id_ < first else -float(id_ - first)
+
+
+def write_model(pieces: Sequence[str], options: PieceOptions) -> bytes:
+    """The file that spm_train would write, but for the names of its own files."""
+    message = bytearray()
+    for id_, piece in enumerate(pieces):
+        entry = _bytes(1, piece.encode()) + _float(2, options.score(id_))
+        if id_ < len(META):
+            entry += _number(3, _CONTROL if id_ else _UNKNOWN)
+        elif id_ < len(options.front):
+            entry += _number(3, _USER_DEFINED)
+        message += _bytes(1, entry)
+    trainer = _number(3, _BPE) + _number(4, len(pieces))
+    usual = PieceOptions()
+    if options.coverage != usual.coverage:
+        trainer += _float(10, options.coverage)
+    if options.length_max != usual.length_max:
+        trainer += _number(20, options.length_max)
+    trainer += b"".join(_bytes(31, name.encode()) for name in options.specials)
+    return bytes(message + _bytes(2, trainer) + _bytes(3, _bytes(1, b"identity") + _bytes(2, b"")))
+
+
+def write_vocab(pieces: Sequence[str], options: PieceOptions) -> bytes:
+    """A line for each piece, with its score."""
+    lines = (f"{piece}\t{options.score(id_):.6g}\n" for id_, piece in enumerate(pieces))
+    return "".join(lines).encode()
+
+
+def write_tokenizer(pieces: Sequence[str], characters: int, options: PieceOptions) -> bytes:
+    """The file tokenizer.json. The last pieces are `characters`, and no merge makes them."""
+    ids = {piece: id_ for id_, piece in enumerate(pieces)}
+    document = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": id_,
+                "content": name,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for id_, name in enumerate(options.front)
+        ],
+        "normalizer": _NORMALIZER,
+        "pre_tokenizer": {
+            "type": "Metaspace",
+            "replacement": SPACE,
+            "prepend_scheme": "never",
+            "split": True,
+        },
+        "post_processor": None,
+        "decoder": _DECODER,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": META[0],
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": True,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": ids,
+            # Any two pieces that spell a third are joined, not only those that were learned.
+            "merges": [
+                [piece[:at], piece[at:]]
+                for piece in pieces[len(options.front) : len(pieces) - characters]
+                for at in range(1, len(piece))
+                if piece[:at] in ids and piece[at:] in ids
+            ],
+        },
+    }
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _replacement(pattern: str, content: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+_NORMALIZER = {
+    "type": "Sequence",
+    "normalizers": [
+        _replacement(r"\A +| +\z", ""),
+        _replacement(r" +", SPACE),
+        {"type": "Prepend", "prepend": SPACE},
+        _replacement(rf"{SPACE}+\z", ""),
+    ],
+}
+_DECODER = {
+    "type": "Sequence",
+    "decoders": [
+        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ],
+}
+
+
+# ── Protocol buffers ─────────────────────────────────────────────────────────────────────────
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 5) + struct.pack("<f", value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value

@@ -1,0 +1,254 @@
+"""With SentencePiece's ties, training gives the pieces of its twin, and files that hold them."""
+
+import json
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+import sentencepiece
+import sentencepiece_twin as twin
+import training_cases
+from conftest import SEED
+
+import tokenmill
+from tokenmill import Pieces, TrainingWarning
+from tokenmill.errors import InputError, TrainingError, VocabularyError
+from tokenmill.native import _native
+from tokenmill.patterns.unicode import scripts
+from tokenmill.piece_merging import learn
+from tokenmill.schemes import scheme_of
+from tokenmill.scripts import script_table
+from tokenmill.sentences import PATTERN, find_alphabet, sentences
+
+LINES = [line for text in training_cases.real().documents for line in text.splitlines()]
+train = partial(tokenmill.train, ties="sentencepiece")
+
+
+def counted(lines, names=twin.META):
+    counter = _native.Counter(scheme_of(PATTERN), [], 1, False)
+    counter.add(sentences(list(lines), tuple(names)), 1)
+    return counter.take()
+
+
+def learned(counts, size, coverage=0.9995, length_max=16, **options):
+    """All pieces by id, from the core."""
+    alphabet = find_alphabet(counts, coverage)
+    room = size - len(twin.META) - len(alphabet.characters)
+    options = {"min_frequency": 0, "threads": 1, "memory": 0, "spill": None, **options}
+    merges, certificate = learn(
+        alphabet, lambda: alphabet.words(counts), room, length_max=length_max, **options
+    )
+    assert certificate.floor <= certificate.last_count or not merges
+    return [*twin.META, *(one.left + one.right for one in merges), *alphabet.characters], merges
+
+
+def cases(count):
+    """Lines, a size and the options that there are here; some lines hold symbols."""
+    for round, (lines, size, options) in enumerate(training_cases.lines(count)):
+        rng = random.Random(f"{SEED} pieces {round}")
+        symbols = rng.sample(["ab", "[X]", "[X", "aa", "日", "b", "é"], rng.choice([0, 0, 1, 3]))
+        lines = [rng.choice([line, line, line + "[X]a", "[X" + line]) for line in lines]
+        names = ("character_coverage", "max_sentencepiece_length")
+        chosen = {name: options[name] for name in names}
+        yield lines, size, twin.Options(**chosen, user_defined_symbols=tuple(symbols))
+
+
+def test_scripts_are_those_of_the_twin():
+    # Where either may change, and some between.
+    bounds = {bound for _, found in scripts() for bound in found.bounds}
+    bounds |= {bound for newer in twin.NEWER for bound in (newer.start, newer.stop)}
+    looked_at = {bound + more for bound in bounds for more in (-1, 0, 1)}
+    looked_at |= set(random.Random(SEED).sample(range(0x110000), 5000))
+    table, numbers = script_table(), {}
+    for code_point in looked_at & {*range(0xD800), *range(0xE000, 0x110000)}:
+        if chr(code_point) != twin.SPACE:
+            number = int(table[code_point])
+            assert numbers.setdefault(twin.script(chr(code_point)), number) == number
+    assert len(set(numbers.values())) == len(numbers)
+    assert numbers["Inherited"] == script_table()[ord(twin.SPACE)] == 0
+
+
+def test_pieces_are_those_of_the_twin_whatever_threads_and_memory(tmp_path):
+    for round, (lines, size, options) in enumerate(cases(400)):
+        rng = random.Random(f"{SEED} {round}")
+        try:
+            expected = twin.train(lines, size, options, twin.merge)
+        except ValueError:
+            continue
+        counts = counted(lines, options.front)
+        alphabet = find_alphabet(counts, options.character_coverage)
+        merges, _ = learn(
+            alphabet,
+            lambda c=counts, a=alphabet: a.words(c),
+            size - len(options.front) - len(alphabet.characters),
+            min_frequency=0,
+            length_max=options.max_sentencepiece_length,
+            threads=rng.choice([1, 2, 3]),
+            memory=rng.choice([0, 0, 1, 5000]),
+            spill=rng.choice([None, None, tmp_path]),
+        )
+        found = [*options.front, *(one.left + one.right for one in merges), *alphabet.characters]
+        assert found == expected, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}"
+
+
+def test_train_gives_the_pieces_of_the_twin():
+    for round, (lines, size, options) in enumerate(cases(200)):
+        given = {
+            "vocab_size": size,
+            "character_coverage": options.character_coverage,
+            "max_token_length": options.max_sentencepiece_length,
+            "specials": options.user_defined_symbols,
+        }
+        try:
+            expected = tuple(twin.train(lines, size, options))
+        except ValueError:
+            expected = ()
+        if set(expected) <= set(options.front):  # nothing to learn, or no room for it
+            with pytest.raises((TrainingError, InputError)):
+                train(iter(lines), **given)
+            continue
+        assert train(iter(lines), **given).pieces == expected, f"{round}, TOKENMILL_SEED={SEED}"
+
+
+def test_pieces_of_real_text_are_the_same_in_every_tier(tmp_path):
+    counts = counted(LINES)
+    expected, merges = learned(counts, 3000)
+    assert expected == twin.train(LINES, 3000)
+    for options in (
+        {"threads": 2},
+        {"threads": 2, "memory": 1},
+        {"threads": 3, "memory": 2 << 20},
+        {"threads": 2, "memory": 1, "spill": tmp_path},
+        {"threads": 2, "memory": 2 << 20, "spill": tmp_path},
+    ):
+        assert learned(counts, 3000, **options) == (expected, merges)
+
+
+def test_more_than_two_bytes_of_ids_are_learned_the_same():
+    counts = counted(LINES)
+    _, narrow = learned(counts, 60_000)
+    _, wide = learned(counts, 70_000)
+    assert wide[: len(narrow)] == narrow
+    assert len(wide) > len(narrow)
+
+
+def test_pairs_that_no_word_holds_any_longer_are_pieces_too():
+    with pytest.warns(TrainingWarning, match=r"only \d+ pieces"):
+        pieces = train(["abab abc"], vocab_size=100)
+    assert list(pieces.pieces) == twin.train(["abab abc"], 100)
+    assert "aba" in pieces.pieces  # which is there only within one merge
+    least = train(["abab abc"], vocab_size=100, min_frequency=1)
+    assert "aba" not in least.pieces
+    assert len(least) < len(pieces)
+
+
+def test_sources_of_all_kinds_give_the_same_pieces(tmp_path, monkeypatch):
+    expected = train(iter(LINES), vocab_size=2500)
+    text = "\n".join(LINES)
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in LINES))
+    for source in (path, tmp_path / "text.jsonl", [text], [text.encode()], [LINES]):
+        assert train(source, vocab_size=2500) == expected
+    for options in ({"threads": 3}, {"resume": tmp_path / "work"}, {"memory": 64 << 20}):
+        assert train(path, vocab_size=2500, **options) == expected
+    assert train(path, vocab_size=2500, resume=tmp_path / "work") == expected
+    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
+    monkeypatch.setattr("tokenmill.sentences._CHUNK_BYTES", 300)
+    monkeypatch.setattr("tokenmill.sentences._SLICE_ENTRIES", 100)
+    assert train(path, vocab_size=2500, memory=50_000) == expected
+    sizes = train(path, vocab_size=[2000, 2500, 2200])
+    assert [len(pieces) for pieces in sizes] == [2000, 2500, 2200]
+    assert sizes[1] == expected
+    assert sizes[0] == train(path, vocab_size=2000)
+
+
+def test_text_that_is_not_utf8_is_read_as_sentencepiece_does():
+    lines = [b"ab \xe2\x96 ab\xff\xfe \xed\xa0\x80 b"] * 5
+    fixed = [line.decode("utf-8", "surrogateescape") for line in lines]
+    fixed = ["".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in f) for f in fixed]
+    assert list(train(lines, vocab_size=16).pieces) == twin.train(fixed, 16)
+    assert train(["a\ud83d\ude42b\ud800"] * 3, vocab_size=9) == train(
+        ["a🙂b\ufffd"] * 3, vocab_size=9
+    )
+
+
+def test_sources_are_weighed(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("ab cd\n" * 3)
+    two.write_text("ce\n" * 2)
+    for weight in (1, 2, 2.5):
+        found = train([one, two], vocab_size=14, weights={two: weight})
+        repeated = train(["ab cd"] * 3 + ["ce"] * int(2 * weight), vocab_size=14)
+        assert found == repeated
+
+
+def test_trace_and_report_say_what_was_learned(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES), encoding="utf-8", newline="")
+    trace, report = tmp_path / "trace", tmp_path / "report"
+    pieces = train(path, vocab_size=2500, trace=trace, report=report)
+    head, *rows = map(json.loads, trace.read_text().splitlines())
+    assert (head["ties"], head["merges"]) == ("sentencepiece", len(rows))
+    assert head["character_coverage"] == 0.9995
+    texts = [row["text"] for row in rows]
+    assert texts == list(pieces.pieces[3 : 3 + len(rows)])
+    for row in rows:
+        left, right = pieces.pieces[row["left"]], pieces.pieces[row["right"]]
+        assert pieces.pieces[row["id"]] == left + right == row["text"]
+    assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
+
+    pieces.save(tmp_path / "p.model")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "p.model"))
+    assert max(len(line.encode()) for line in LINES) <= 4192
+    ids = np.array([id for line in LINES for id in processor.encode(line)])
+    document = json.loads(report.read_text())
+    assert document["vocab_size"] == 2500
+    figures = document["sources"][str(path)]
+    assert figures["tokens"] == len(ids)
+    spaces = sum(len(line.split(" ")) for line in LINES)
+    assert abs(figures["bytes"] - sum(len(line.encode()) for line in LINES)) <= spaces
+    used = {token["id"]: token["used"].get(str(path), 0) for token in document["tokens"]}
+    assert used == {id: int((ids == id).sum()) for id in used}
+
+
+def test_pieces_are_saved_and_not_encoded(tmp_path):
+    pieces = train(LINES[:50], vocab_size=400)
+    assert isinstance(pieces, Pieces)
+    assert len(pieces) == pieces.vocab_size == 400
+    assert dict(pieces.specials) == {"<unk>": 0, "<s>": 1, "</s>": 2}
+    assert "400" in repr(pieces)
+    assert {pieces: 1}[train(LINES[:50], vocab_size=400)] == 1
+    assert pieces != train(LINES[:50], vocab_size=401)
+    assert pieces != 5
+    for call in (pieces.encode, pieces.decode, pieces.count, pieces.encode_batch):
+        with pytest.raises(VocabularyError, match=r"\.model with sentencepiece"):
+            call("a")
+    for name in ("p.tokenmill", "vocab.json", "merges.txt", "p"):
+        with pytest.raises(VocabularyError, match=r"\.model or \.vocab, or tokenizer\.json"):
+            pieces.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_sentencepiece_does_not_have_are_refused(tmp_path):
+    tokenmill.count(LINES, tmp_path / "c.tmc")
+    for options, expected in (
+        ({"pattern": "r50k"}, "no pattern; leave it out"),
+        ({"extend": "r50k_base"}, "no extend; leave it out"),
+        ({"initial_alphabet": "seen"}, "no initial_alphabet; leave it out"),
+        ({"character_coverage": 0}, "character_coverage must be .* not 0"),
+        ({"character_coverage": True}, "character_coverage must be .* not True"),
+        ({"specials": ["<s>"]}, "special '<s>' cannot be a symbol"),
+        ({"specials": ["a b"]}, "special 'a b' cannot be a symbol"),
+        ({"vocab_size": 20}, r"vocab_size=20 is too small: .* characters and 3 specials; give"),
+        ({"ties": "rustbpe", "character_coverage": 1.0}, "character_coverage=1.0 is for the ties"),
+    ):
+        with pytest.raises(TrainingError, match=expected):
+            train(iter(LINES), **{"vocab_size": 500, **options})
+    for source in (tmp_path / "c.tmc", {"a": 5}):
+        with pytest.raises(TrainingError, match="counts have lost; give the documents"):
+            train(source, vocab_size=500)
+    with pytest.raises(InputError, match="no text"):
+        train(["a" * 5000, "▅", " ▁ ", ""], vocab_size=500)
