@@ -55,6 +55,7 @@ class TokenmillFile(Trainer):
             pattern="gpt2",
             ties=self.ties,
             specials=[END],
+            separator=END if self.takes == "file" else None,
             threads=threads,
         )
 

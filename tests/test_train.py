@@ -181,6 +181,26 @@ def test_ids_are_those_of_the_library():
         assert other.specials == {"<s>": 298, "</s>": 299}
 
 
+def test_a_document_ends_at_the_separator(tmp_path):
+    documents = ["ab ab", " cd\n", "\n\nab cd", "", "x <|end|" * 3, "abab" * 9]
+    path = tmp_path / "text.txt"
+    path.write_text("<|end|>".join(documents))
+    for ties in ("huggingface", "cs336", "minbpe"):
+        options = {"ties": ties, "specials": ["<|s|>"], "vocab_size": 280}
+        expected = tokens(train(documents, **options))
+        assert tokens(train(path, separator="<|end|>", **options)) == expected
+        assert tokens(train(path, **options)) != expected
+    counts = tmp_path / "counts.tmc"
+    tokenmill.count(path, counts, separator="<|end|>", pattern="r50k")
+    assert tokens(train(counts, vocab_size=280)) == tokens(train(documents, vocab_size=280))
+    with pytest.raises(tokenmill.TokenmillError, match="separator must not be empty"):
+        train(path, vocab_size=300, separator="")
+    with pytest.raises(TypeError, match="separator must be a str"):
+        train(path, vocab_size=300, separator=b"x")
+    with pytest.raises(tokenmill.TokenmillError, match="no separator"):
+        tokenmill.train(path, vocab_size=300, separator="x", ties="sentencepiece")
+
+
 def test_specials_cut_documents_for_cs336_and_are_text_for_the_others():
     texts = ["ab<|x|>ab" * 50]
     assert (
@@ -350,7 +370,8 @@ def test_resumed_run_must_have_the_same_options(files, tmp_path):
     train(every, resume=folder)
     for name, value in (
         ("vocab_size", 400), ("ties", "cs336"), ("pattern", "cl100k"), ("specials", ["<s>"]),
-        ("min_frequency", 3), ("sample", 0.5), ("field", "body"), ("max_token_length", 9),
+        ("separator", "|"), ("min_frequency", 3), ("sample", 0.5), ("field", "body"),
+        ("max_token_length", 9),
     ):  # fmt: skip
         with raises(TrainingError, "journal", f"{name}=", "another folder"):
             train(every, resume=folder, **{name: value})

@@ -182,6 +182,14 @@ def _metadata_of(source: Source) -> dict[str, Any]:
         raise InputError(f"{source.name} is not a file of counts ({error})") from None
 
 
+def separator_text(given: Any) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"separator must be a str or None, not {given!r}")
+    if given == "":
+        raise TrainingError("separator must not be empty; None leaves documents as they are")
+    return given
+
+
 def special_names(specials: Any, base: Tokenizer | None) -> tuple[str, ...]:
     if isinstance(specials, str) or not isinstance(specials, Iterable):
         raise TypeError(f"specials must be a list of names, not {specials!r}")

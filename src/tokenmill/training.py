@@ -67,6 +67,7 @@ def count(
     specials: Sequence[str] = (),
     field: str = "text",
     format: str | None = None,
+    separator: str | None = None,
     weights: Mapping[Any, float] | None = None,
     sample: float | None = None,
     seed: int = 0,
@@ -76,13 +77,14 @@ def count(
 ) -> Summary:
     """Counts the pretokens of a source into a file, from which `train` learns at any size.
 
-    Files of several machines are added up by giving them together to `train` or `count`.
+    Files of several machines are added up by giving them together to `train` or `count`. A
+    document also ends where `separator` stands, which is no text.
     """
     sources = find_sources(source, weights, format)
     with ExitStack() as stack:
         job = _Job(
             stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
-            seed=seed, threads=threads, memory=memory, progress=progress,
+            seed=seed, threads=threads, memory=memory, progress=progress, separator=separator,
         )  # fmt: skip
         counted = job.count()
         counts = counted.take()
@@ -102,7 +104,8 @@ def train(
     weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
+    progress: Report | None = ...,
 ) -> Tokenizer: ...  # fmt: skip
 @overload
 def train(
@@ -112,7 +115,8 @@ def train(
     weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
+    progress: Report | None = ...,
 ) -> list[Tokenizer]: ...  # fmt: skip
 @overload
 def train(
@@ -122,7 +126,8 @@ def train(
     weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
+    progress: Report | None = ...,
 ) -> Pieces: ...  # fmt: skip
 @overload
 def train(
@@ -132,7 +137,8 @@ def train(
     weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    trace: Path_ | None = ..., report: Path_ | None = ..., progress: Report | None = ...,
+    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
+    progress: Report | None = ...,
 ) -> list[Pieces]: ...  # fmt: skip
 def train(
     source: Any,
@@ -154,6 +160,7 @@ def train(
     extend: Tokenizer | Path_ | None = None,
     field: str = "text",
     format: str | None = None,
+    separator: str | None = None,
     trace: Path_ | None = None,
     report: Path_ | None = None,
     progress: Report | None = None,
@@ -163,7 +170,7 @@ def train(
     `vocab_size` counts bytes, merges and specials; several sizes give a list of tokenizers from one
     run. `pattern` is o200k's unless counts or `extend` have another. `ties` decides between pairs
     of one count and gives ids as that library does; with those of SentencePiece the result is
-    `Pieces`. docs/training.md says more.
+    `Pieces`. A document also ends where `separator` stands. docs/training.md says more.
     """
     sizes = options.vocab_sizes(vocab_size)
     frequency = arguments.whole_number(min_frequency, "min_frequency", 0)
@@ -176,7 +183,10 @@ def train(
     }  # fmt: skip
     pieces = options.piece_options(
         ties, specials, length, character_coverage,
-        {"pattern": pattern, "extend": extend, "initial_alphabet": initial_alphabet},
+        {
+            "pattern": pattern, "extend": extend, "initial_alphabet": initial_alphabet,
+            "separator": separator,
+        },
     )  # fmt: skip
     if pieces is not None:
         pattern = PATTERN
@@ -193,7 +203,7 @@ def train(
             seed=seed, threads=threads, memory=memory, progress=progress, base=base,
             cuts=ties in _CUT_AT_SPECIALS, ordered=ties == "minbpe",
             apart=report is not None, resume=resume,
-            fixed={"vocab_size": sizes, **chosen}, pieces=pieces,
+            fixed={"vocab_size": sizes, **chosen}, pieces=pieces, separator=separator,
         )  # fmt: skip
         if pieces is not None:
             found = train_pieces(
@@ -244,6 +254,7 @@ class _Job:
         resume: Path_ | None = None,
         fixed: Mapping[str, Any] | None = None,
         pieces: PieceOptions | None = None,
+        separator: str | None = None,
     ) -> None:
         self._base = base
         self._extended: Layout | None = None
@@ -252,6 +263,8 @@ class _Job:
         self.specials = options.special_names(specials, base)
         cut_at = self.specials if cuts else ()
         self.metadata = metadata(self.pattern, cut_at)
+        self._separator = options.separator_text(separator)
+        ends = (*cut_at, self._separator) if self._separator else cut_at
         self._memory = options.memory_bytes(memory)
         self._threads = arguments.thread_count(threads)
         self._sample = options.sample_share(sample, sources)
@@ -260,7 +273,7 @@ class _Job:
         reading = ReadOptions(
             field=field,
             whole=not isinstance(scheme, str),
-            specials=tuple(name.encode() for name in cut_at),
+            specials=tuple(name.encode() for name in ends),
             sample=self._sample,
             seed=self._seed,
             note=options.note,
@@ -273,7 +286,7 @@ class _Job:
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokenmill-")))
         self._plan = Plan(
-            sources, reading, scheme, cut_at, self.metadata, folder, self._threads,
+            sources, reading, scheme, ends, self.metadata, folder, self._threads,
             self._memory, ordered, apart, self.progress, self._journal,
             None if pieces is None else partial(sentences, names=pieces.front),
         )  # fmt: skip
@@ -286,8 +299,8 @@ class _Job:
         base = None if self._base is None else self._base._digest().hex()
         return {
             "pattern": self.pattern, "specials": list(self.specials), "field": field,
-            "sample": self._sample, "seed": self._seed, "report": apart, "extend": base, **more,
-            "inputs": inputs,
+            "separator": self._separator, "sample": self._sample, "seed": self._seed,
+            "report": apart, "extend": base, **more, "inputs": inputs,
         }  # fmt: skip
 
     def count(self) -> Counted:

@@ -28,6 +28,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--field", default="text", help="where records have their text; a.b leads into a (text)"
     )
     parser.add_argument(
+        "--separator", metavar="TEXT", help="a document ends where this stands, as <|endoftext|>"
+    )
+    parser.add_argument(
         "--format", choices=FORMATS, help="what the inputs are, whatever their names"
     )
     parser.add_argument(
@@ -62,6 +65,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "specials": options.special,
         "field": options.field,
         "format": options.format,
+        "separator": options.separator,
         "weights": weights,
         "sample": options.sample,
         "seed": options.seed,
