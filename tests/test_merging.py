@@ -13,8 +13,8 @@ import training_cases
 import training_twin
 from conftest import SEED
 
-from tokenmill.merging import Merging
 from tokenmill.native import _native
+from tokenmill.training.merging import Merging
 
 each_ties = pytest.mark.parametrize("ties", training_twin.TIES)
 

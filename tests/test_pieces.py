@@ -16,10 +16,10 @@ from tokenmill import Pieces, TrainingWarning
 from tokenmill.errors import InputError, TrainingError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.patterns.unicode import scripts
-from tokenmill.piece_merging import learn
 from tokenmill.schemes import scheme_of
-from tokenmill.scripts import script_table
-from tokenmill.sentences import PATTERN, find_alphabet, sentences
+from tokenmill.training.pieces.merging import learn
+from tokenmill.training.pieces.scripts import script_table
+from tokenmill.training.pieces.sentences import PATTERN, find_alphabet, sentences
 
 LINES = [line for text in training_cases.real().documents for line in text.splitlines()]
 train = partial(tokenmill.train, ties="sentencepiece")
@@ -154,10 +154,10 @@ def test_sources_of_all_kinds_give_the_same_pieces(tmp_path, monkeypatch):
     for options in ({"threads": 3}, {"resume": tmp_path / "work"}, {"memory": 64 << 20}):
         assert train(path, vocab_size=2500, **options) == expected
     assert train(path, vocab_size=2500, resume=tmp_path / "work") == expected
-    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
-    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
-    monkeypatch.setattr("tokenmill.sentences._CHUNK_BYTES", 300)
-    monkeypatch.setattr("tokenmill.sentences._SLICE_ENTRIES", 100)
+    monkeypatch.setattr("tokenmill.training.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.training.options._MEMORY_MIN", 1)
+    monkeypatch.setattr("tokenmill.training.pieces.sentences._CHUNK_BYTES", 300)
+    monkeypatch.setattr("tokenmill.training.pieces.sentences._SLICE_ENTRIES", 100)
     assert train(path, vocab_size=2500, memory=50_000) == expected
     sizes = train(path, vocab_size=[2000, 2500, 2200])
     assert [len(pieces) for pieces in sizes] == [2000, 2500, 2200]

@@ -19,13 +19,9 @@ CORE_ROOMS = [
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
-    ["schemes", "ragged", "arguments", "stream_decoder", "merging", "pieces", "scripts"],
-    ["file_blocks", "cache", "progress", "journal"],
-    ["tokenizer", "session", "counting", "layout"],
-    ["encoding", "options", "sentences", "trace"],
-    ["piece_merging", "piece_encoding"],
-    ["report"],
-    ["piece_training"],
+    ["schemes", "ragged", "arguments", "stream_decoder"],
+    ["file_blocks", "cache"],
+    ["tokenizer", "session"],
     ["training"],
     ["cli", "__init__", "__main__"],
 ]

@@ -20,9 +20,10 @@ import training_twin
 from conftest import FIXTURES, SEED
 
 import tokenmill
-from tokenmill import Tokenizer, TrainingWarning, _native, journal, reference
+from tokenmill import Tokenizer, TrainingWarning, _native, reference
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.schemes import pattern_of, scheme_of
+from tokenmill.training import journal
 
 GPT2 = reference.GPT2_PATTERN
 TEXTS = [path.read_text(encoding="utf-8")[:6_000] for path in FIXTURES[::4]]
@@ -117,9 +118,9 @@ def test_result_does_not_depend_on_threads_or_batches(ties, monkeypatch):
 def test_result_does_not_depend_on_order_or_memory(files, want, monkeypatch):
     shuffled = random.Random(SEED).sample(TEXTS, len(TEXTS))
     assert tokens(train(shuffled)) == want
-    monkeypatch.setattr("tokenmill.counting._TABLES_SHARE", 0)  # every batch is spilled
-    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
-    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
+    monkeypatch.setattr("tokenmill.training.counting._TABLES_SHARE", 0)  # every batch is spilled
+    monkeypatch.setattr("tokenmill.training.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.training.options._MEMORY_MIN", 1)
     for memory in (48_000, 1 << 27):
         assert tokens(train(str(files / "*.txt"), memory=memory)) == want
 
@@ -127,8 +128,8 @@ def test_result_does_not_depend_on_order_or_memory(files, want, monkeypatch):
 def test_text_file_in_many_blocks_counts_as_the_whole(tmp_path, monkeypatch):
     path = tmp_path / "all.txt"
     path.write_text("\n".join(TEXTS))
-    monkeypatch.setattr("tokenmill.counting._BATCH_BYTES_MIN", 1_000)
-    monkeypatch.setattr("tokenmill.options._MEMORY_MIN", 1)
+    monkeypatch.setattr("tokenmill.training.counting._BATCH_BYTES_MIN", 1_000)
+    monkeypatch.setattr("tokenmill.training.options._MEMORY_MIN", 1)
     for pattern in ("r50k", "cl100k", "o200k", "qwen2", "tekken", r"\w+\s?|\W"):
         want = expected([path.read_bytes()], pattern=pattern)
         assert tokens(train(path, pattern=pattern, memory=96_000)) == want, pattern
@@ -315,10 +316,10 @@ def test_report_says_what_each_source_uses(files, tmp_path, want):
 
 KILLED = """
 import sys, os, signal
-import tokenmill.counting, tokenmill.journal, tokenmill.corpus.batches
-tokenmill.journal.INTERVAL = 0
-tokenmill.counting._BATCH_BYTES_MIN = 1000
-tokenmill.options._MEMORY_MIN = 1
+import tokenmill.training.counting, tokenmill.training.journal, tokenmill.corpus.batches
+tokenmill.training.journal.INTERVAL = 0
+tokenmill.training.counting._BATCH_BYTES_MIN = 1000
+tokenmill.training.options._MEMORY_MIN = 1
 calls = 0
 def progress(_):
     global calls

@@ -7,11 +7,11 @@
 
 from tokenmill.cache import cache_limit, set_cache_limit
 from tokenmill.errors import TokenmillError
-from tokenmill.options import TrainingWarning
-from tokenmill.pieces import Pieces
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training import count, train
+from tokenmill.training.options import TrainingWarning
+from tokenmill.training.pieces.vocabulary import Pieces
+from tokenmill.training.train import count, train
 
 __all__ = [
     "Pieces",

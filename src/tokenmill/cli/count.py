@@ -10,7 +10,7 @@ from typing import Any
 from tokenmill.cli import inputs
 from tokenmill.cli.progress import display
 from tokenmill.errors import TrainingError
-from tokenmill.training import count
+from tokenmill.training.train import count
 
 
 def add_parser(commands: Any) -> None:

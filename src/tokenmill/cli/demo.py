@@ -14,7 +14,7 @@ from rich.text import Text
 
 import tokenmill
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training import train
+from tokenmill.training.train import train
 from tokenmill.vocabularies import EMBEDDED
 
 _TEXT = """\

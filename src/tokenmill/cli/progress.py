@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from tokenmill.progress import Progress
+from tokenmill.training.progress import Progress
 
 _LINE_SECONDS = 5.0
 

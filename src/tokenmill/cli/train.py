@@ -12,10 +12,10 @@ from typing import Any
 from tokenmill.cli import inputs, values
 from tokenmill.cli.progress import display, peak_bytes
 from tokenmill.errors import TrainingError
-from tokenmill.merging import TIES
-from tokenmill.pieces import Pieces, check_name
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training import train
+from tokenmill.training.merging import TIES
+from tokenmill.training.pieces.vocabulary import Pieces, check_name
+from tokenmill.training.train import train
 
 _SIZE = "{size}"
 _SOURCES_SHOWN = 10

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tokenmill.errors import TrainingError
 from tokenmill.formats import Contents, Merge
 from tokenmill.formats.huggingface import byte_characters, bytes_of
-from tokenmill.merging import Merges
+from tokenmill.training.merging import Merges
 
 
 @dataclass(frozen=True)

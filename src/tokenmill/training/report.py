@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.counting import parts
-from tokenmill.encoding import Encoder
 from tokenmill.files import write_whole
-from tokenmill.journal import Run
-from tokenmill.layout import Learned
 from tokenmill.native import _native
-from tokenmill.piece_encoding import PieceEncoder
-from tokenmill.progress import Progress, Report
+from tokenmill.training.counting import parts
+from tokenmill.training.encoding import Encoder
+from tokenmill.training.journal import Run
+from tokenmill.training.layout import Learned
+from tokenmill.training.pieces.encoding import PieceEncoder
+from tokenmill.training.progress import Progress, Report
 
 
 def write_report(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.files import write_whole
-from tokenmill.layout import Learned
-from tokenmill.merging import Merges
+from tokenmill.training.layout import Learned
+from tokenmill.training.merging import Merges
 
 
 def write_trace(path: Path, learned: Learned, merges: Merges, head: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tokenmill.merging import Certificate, Merging, Progress
-from tokenmill.pieces import Joined
-from tokenmill.scripts import NONE, script_table
-from tokenmill.sentences import Alphabet, Words
+from tokenmill.training.merging import Certificate, Merging, Progress
+from tokenmill.training.pieces.scripts import NONE, script_table
+from tokenmill.training.pieces.sentences import Alphabet, Words
+from tokenmill.training.pieces.vocabulary import Joined
 
 Pair = tuple[str, str]
 

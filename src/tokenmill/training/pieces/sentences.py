@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.counting import Counts, parts
 from tokenmill.formats.sentencepiece import SPACE
 from tokenmill.patterns.unicode import CODE_POINTS
-from tokenmill.scripts import NONE, script_table
+from tokenmill.training.counting import Counts, parts
+from tokenmill.training.pieces.scripts import NONE, script_table
 
 PATTERN = r"▁|[^ \n▁]+"
 

@@ -21,9 +21,9 @@ import numpy as np
 from tokenmill import arguments
 from tokenmill.corpus import Batch, ReadOptions, Source, read
 from tokenmill.errors import InputError, TrainingError
-from tokenmill.journal import Journal, Run
 from tokenmill.native import _native
-from tokenmill.progress import Progress, Report, silent
+from tokenmill.training.journal import Journal, Run
+from tokenmill.training.progress import Progress, Report, silent
 
 Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.formats.sentencepiece import SPACE
 from tokenmill.native import _native
-from tokenmill.pieces import Pieces
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training.pieces.vocabulary import Pieces
 
 _WHOLE = r"(?s:.+)"
 _UNKNOWN_ID = 0

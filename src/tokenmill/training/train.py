@@ -13,29 +13,30 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from tokenmill import arguments, options
+from tokenmill import arguments
 from tokenmill.corpus import ReadOptions, Source, find_sources
-from tokenmill.counting import Counted, Plan, bytes_seen, count_documents, metadata, parts
-from tokenmill.encoding import Encoder
 from tokenmill.errors import InputError
-from tokenmill.journal import Journal
-from tokenmill.layout import (
+from tokenmill.native import _native
+from tokenmill.schemes import scheme_of
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.training import options
+from tokenmill.training.counting import Counted, Plan, bytes_seen, count_documents, metadata, parts
+from tokenmill.training.encoding import Encoder
+from tokenmill.training.journal import Journal
+from tokenmill.training.layout import (
     Layout,
     Learned,
     assign,
     extended_layout,
     new_layout,
 )
-from tokenmill.merging import Merges, Merging, no_merges
-from tokenmill.native import _native
-from tokenmill.piece_training import Resources, train_pieces
-from tokenmill.pieces import PieceOptions, Pieces
-from tokenmill.progress import Progress, Report, silent
-from tokenmill.report import write_report
-from tokenmill.schemes import scheme_of
-from tokenmill.sentences import PATTERN, sentences
-from tokenmill.tokenizer import Tokenizer
-from tokenmill.trace import write_trace
+from tokenmill.training.merging import Merges, Merging, no_merges
+from tokenmill.training.pieces.sentences import PATTERN, sentences
+from tokenmill.training.pieces.train import Resources, train_pieces
+from tokenmill.training.pieces.vocabulary import PieceOptions, Pieces
+from tokenmill.training.progress import Progress, Report, silent
+from tokenmill.training.report import write_report
+from tokenmill.training.trace import write_trace
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 BytesTies: TypeAlias = Literal["huggingface", "rustbpe", "cs336", "minbpe"]

@@ -13,11 +13,11 @@ from tokenmill import arguments
 from tokenmill.corpus import Source
 from tokenmill.errors import InputError, TokenmillError, TrainingError
 from tokenmill.formats import own
-from tokenmill.merging import TIES
 from tokenmill.native import _native
-from tokenmill.pieces import META, PieceOptions
 from tokenmill.schemes import pattern_of, scheme_of
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training.merging import TIES
+from tokenmill.training.pieces.vocabulary import META, PieceOptions
 
 _DEFAULT_PATTERN = "o200k"
 _ALPHABETS = ("bytes", "seen")

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.layout import Learned
 from tokenmill.native import _native
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training.layout import Learned
 
 _WHOLE = r"(?s:.+)"
 

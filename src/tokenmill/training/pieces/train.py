@@ -10,18 +10,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tokenmill.counting import Counted
 from tokenmill.errors import TrainingError
-from tokenmill.layout import Learned
-from tokenmill.merging import Merges
-from tokenmill.options import note
-from tokenmill.piece_encoding import PieceEncoder
-from tokenmill.piece_merging import learn
-from tokenmill.pieces import Joined, PieceOptions, Pieces
-from tokenmill.progress import Progress, Report
-from tokenmill.report import write_report
-from tokenmill.sentences import find_alphabet
-from tokenmill.trace import write_trace
+from tokenmill.training.counting import Counted
+from tokenmill.training.layout import Learned
+from tokenmill.training.merging import Merges
+from tokenmill.training.options import note
+from tokenmill.training.pieces.encoding import PieceEncoder
+from tokenmill.training.pieces.merging import learn
+from tokenmill.training.pieces.sentences import find_alphabet
+from tokenmill.training.pieces.vocabulary import Joined, PieceOptions, Pieces
+from tokenmill.training.progress import Progress, Report
+from tokenmill.training.report import write_report
+from tokenmill.training.trace import write_trace
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 

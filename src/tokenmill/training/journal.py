@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenmill.errors import TrainingError
 from tokenmill.files import write_whole
-from tokenmill.merging import Merges, no_merges
+from tokenmill.training.merging import Merges, no_merges
 
 _MANIFEST = "manifest.json"
 _MERGES = "merges.bin"

@@ -1,0 +1,1 @@
+"""Documents → a vocabulary: counted, merged, laid out."""

@@ -1,0 +1,1 @@
+"""Sentences → pieces, as SentencePiece learns them."""
