@@ -128,7 +128,7 @@ pub const Tokenizer = struct {
 pub const Encoder = struct {
     gpa: Allocator,
     tokenizer: *const Tokenizer,
-    cache: ?*Cache = null,
+    cache: ?Cache = null,
     short_ids: [merge_short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
     /// Where ids go that are only counted, and remembered.
@@ -140,17 +140,12 @@ pub const Encoder = struct {
     bytes_since_poll: usize = 0,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
-        return .forThreads(gpa, tokenizer, 1);
-    }
-
-    /// One of `threads` encoders that are used at the same time.
-    pub fn forThreads(gpa: Allocator, tokenizer: *const Tokenizer, threads: usize) Encoder {
-        const cache = tokenizer.memory.caches.take(threads);
+        const cache = tokenizer.memory.caches.take();
         return .{ .gpa = gpa, .tokenizer = tokenizer, .cache = cache };
     }
 
     pub fn deinit(self: *Encoder) void {
-        if (self.cache) |cache| self.tokenizer.memory.caches.put(cache);
+        if (self.cache) |*cache| self.tokenizer.memory.caches.put(cache);
         self.long_ids.deinit(self.gpa);
         self.counted_ids.deinit(self.gpa);
     }
@@ -212,7 +207,7 @@ pub const Encoder = struct {
     pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
         try self.pollAfter(part.len);
         if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
-        const cache = self.cache orelse {
+        const cache = if (self.cache) |*some| some else {
             var start: u32 = 0;
             for (part.ends) |end| {
                 try self.encodePretoken(part.bytes[start..end], sink);
@@ -257,7 +252,7 @@ pub const Encoder = struct {
         var rest = piece;
         if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
-                rest = piece[try units.encodeLong(self, self.cache.?, characters, piece, sink)..];
+                rest = piece[try units.encodeLong(self, &self.cache.?, characters, piece, sink)..];
             }
         }
         // Neither goes through a second list, which for a long text is a second text.

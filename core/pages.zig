@@ -27,14 +27,6 @@ pub fn unmap(memory: anytype) void {
     pages.rawFree(bytes, at, @returnAddress());
 }
 
-/// Gives memory back to the system that nobody reads any more, where that is possible before all of
-/// it is unmapped.
-pub fn forget(memory: anytype) void {
-    if (builtin.os.tag != .linux) return;
-    const bytes: []align(page_size) u8 = @alignCast(std.mem.sliceAsBytes(memory));
-    std.posix.madvise(bytes.ptr, bytes.len, std.posix.MADV.DONTNEED) catch {};
-}
-
 /// Asks for pages of two megabytes, before the first touch: where a table is used all over, small
 /// pages would need a look-up of their own each time, and a large result is touched page by page.
 /// A no is not a problem.

@@ -277,6 +277,68 @@ def test_threads_share_what_is_known_about_characters(tokenizers):
         assert results[index] == slow_ids(tokenizer, document.encode())
 
 
+def words_of_all_kinds(rng: random.Random, count: int) -> list[str]:
+    """Words with up to three ids and with more, longer ones, and runs of large scripts."""
+    alphabets = ["aeinrst", "abcdefghijklmnopqrstuvwxyz_-", "xqzjé", WIDE]
+    return [
+        "".join(rng.choices(rng.choice(alphabets), k=rng.randrange(1, 45))) for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("name", ["r50k_base", "o200k_base"])
+@pytest.mark.parametrize("limit", [MB // 4, 64 * MB])
+def test_threads_that_share_a_cache_get_the_ids_that_each_gets_alone(name, limit):
+    """In the small one entries are moved, lost and written over all the time."""
+    tokenizer = Tokenizer.load(name)
+    rng = random.Random(SEED)
+    words = words_of_all_kinds(rng, 12_000)
+    documents = [" ".join(rng.choices(words, k=4000)).encode() for _ in range(12)]
+    expected = [slow_ids(tokenizer, document) for document in documents]
+    set_cache_limit(limit)
+    _native.use_units_after(0)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        own = random.Random(seed)
+        for _ in range(20):
+            index = own.randrange(len(documents))
+            if tokenizer.encode(documents[index]) != expected[index]:
+                wrong.append(index)
+            if tokenizer.count(documents[index]) != len(expected[index]):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(SEED + number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    whole = b" ".join(documents * 6)
+    alone = tokenizer.encode_array(whole, threads=1).tolist()
+    for count in (2, 5):
+        assert tokenizer.encode_array(whole, threads=count).tolist() == alone
+
+
+def test_threads_encode_while_the_bound_changes(tokenizers):
+    tokenizer = tokenizers["o200k_base"]
+    rng = random.Random(SEED)
+    text = " ".join(words_of_all_kinds(rng, 3000)).encode()
+    expected = slow_ids(tokenizer, text)
+    results: list[bool] = []
+
+    def work() -> None:
+        results.extend(tokenizer.encode(text) == expected for _ in range(30))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        set_cache_limit(rng.choice([0, MB // 4, MB, 64 * MB]))
+    for thread in threads:
+        thread.join()
+    assert len(results) == 120 and all(results)
+
+
 def test_the_bound_is_an_argument_of_the_process():
     set_cache_limit(3 * MB)
     assert cache_limit() == 3 * MB

@@ -57,7 +57,7 @@ pub const Batch = struct {
 
     fn run(self: *Batch, goal: Goal, counts: []i64, list: *ids.List) ids.Error!void {
         @memset(counts, 0);
-        var encoder: ids.Encoder = .forThreads(self.gpa, self.tokenizer, self.threads);
+        var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
         encoder.poll = .{ .context = self, .function = askCaller };
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
@@ -107,7 +107,7 @@ pub const Batch = struct {
                 return self.drain(self.caller_encoder, true);
             }
             if (self.next.load(.monotonic) >= self.joined.jobs.len) return;
-            var encoder: ids.Encoder = .forThreads(batch.gpa, batch.tokenizer, batch.threads);
+            var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
             defer encoder.deinit();
             encoder.poll = .{ .context = batch, .function = isStopped };
             self.drain(&encoder, false);

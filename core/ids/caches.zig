@@ -1,20 +1,20 @@
 //! Caches of all tokenizers of the process, within one bound.
 //!
-//! A thread that encodes takes a cache and puts it back, so each is used by one thread at a time
-//! and keeps what it learnt. A tokenizer keeps its idle caches; when another one needs the memory,
-//! it gets it from them. Without memory there is no cache, and the ids are the same.
+//! A tokenizer has one table, which all threads that encode with it use at once: each finds what
+//! the others learnt. It stays when nobody uses it; when another tokenizer needs the memory, it
+//! gets it from there. Without memory there is no table, and the ids are the same.
 
 const std = @import("std");
 const builtin = @import("builtin");
 const Cache = @import("cache.zig").Cache;
+const Table = @import("cache.zig").Table;
 const pool = @import("../pool.zig");
 
-/// A cache is at most this large: more would not be near any processor.
-const cache_bytes_max = 1 << 30;
-const idle_max = 256;
+/// A table is at most this large: more would not be near any processor.
+const table_bytes_max = 1 << 30;
 
 var limit: std.atomic.Value(usize) = .init(64 << 20);
-/// Bytes of all caches that exist.
+/// Bytes of all tables that exist.
 var used: std.atomic.Value(usize) = .init(0);
 /// The tokenizers, linked to each other.
 var first: ?*Caches = null;
@@ -22,12 +22,12 @@ var registry: Lock = .{};
 
 /// Bounds the caches of the process. Those in use shrink no more, those that are idle are freed.
 pub fn setLimit(bytes: usize) void {
-    limit.store(bytes, .monotonic);
+    limit.store(bytes, .seq_cst);
     reclaim();
 }
 
 pub fn getLimit() usize {
-    return limit.load(.monotonic);
+    return limit.load(.seq_cst);
 }
 
 /// A lock that a fork cannot block for ever: in the child its owner does not exist, and it is
@@ -38,46 +38,61 @@ const Lock = struct {
 
     fn take(self: *Lock) void {
         const own = process();
-        while (true) {
-            for (0..1 << 10) |_| {
-                const there = self.owner.load(.monotonic);
-                if (there != own and
-                    self.owner.cmpxchgStrong(there, own, .acquire, .monotonic) == null) return;
-                std.atomic.spinLoopHint();
-            }
-            std.Thread.yield() catch {};
+        var wait: Wait = .{};
+        while (true) : (wait.once()) {
+            const there = self.owner.load(.monotonic);
+            if (there != own and
+                self.owner.cmpxchgStrong(there, own, .acquire, .monotonic) == null) return;
         }
     }
     fn give(self: *Lock) void {
         self.owner.store(0, .release);
     }
+};
 
-    /// A number that a child does not share.
-    fn process() u32 {
-        return switch (builtin.os.tag) {
-            .linux => @intCast(std.os.linux.getpid()),
-            // No forks there.
-            .windows => 1,
-            else => @intCast(std.c.getpid()),
-        };
+/// A number that a child does not share.
+fn process() u32 {
+    return switch (builtin.os.tag) {
+        .linux => @intCast(std.os.linux.getpid()),
+        // No forks there.
+        .windows => 1,
+        else => @intCast(std.c.getpid()),
+    };
+}
+
+/// Waits a little, and longer after a while.
+const Wait = struct {
+    times: u32 = 0,
+
+    fn once(self: *Wait) void {
+        self.times +%= 1;
+        if (self.times % (1 << 10) == 0) std.Thread.yield() catch {} else std.atomic.spinLoopHint();
     }
 };
 
-/// The idle caches of one tokenizer. It stays where it is while it is registered.
+/// The table of one tokenizer and who uses it. It stays where it is while it is registered.
 pub const Caches = struct {
     seed: u64 = 0,
-    idle: [idle_max]std.atomic.Value(?*Cache) = @splat(.init(null)),
+    state: std.atomic.Value(u64) = .init(@bitCast(State{})),
+    /// Written only by who has closed it; never something that is freed already.
+    table: ?*Table = null,
     next: ?*Caches = null,
-    registered: bool = false,
+
+    const State = packed struct(u64) {
+        users: u31 = 0,
+        has_table: bool = false,
+        /// The process in which a thread makes or frees the table; then nobody uses it. 0: none.
+        closed_by: u32 = 0,
+    };
 
     pub fn register(self: *Caches) void {
         registry.take();
         defer registry.give();
         self.next = first;
         first = self;
-        self.registered = true;
     }
 
+    /// Nobody uses it any more; in a forked process those that did do not exist.
     pub fn deinit(self: *Caches) void {
         registry.take();
         defer registry.give();
@@ -87,89 +102,109 @@ pub const Caches = struct {
             place.* = self.next;
             break;
         }
-        self.freeIdle();
+        if (self.table) |table| destroy(table);
     }
 
-    /// A cache for one of `threads` threads, or null when there is no memory for it.
-    pub fn take(self: *Caches, threads: usize) ?*Cache {
-        const share = getLimit() / @max(threads, 1);
-        for (&self.idle) |*place| {
-            if (place.load(.monotonic) == null) continue;
-            const cache = place.swap(null, .acquire) orelse continue;
-            if (cache.bytes > share) return self.divide(cache, share, threads) orelse continue;
-            if (cache.bytes > share / 2 or !cache.isTight()) return cache;
-            // From a time with more threads, and too small.
-            self.freeIdle();
-            return self.moved(cache, share) orelse cache;
+    /// The table for a thread that encodes, or null when there is no memory for one.
+    pub fn take(self: *Caches) ?Cache {
+        var wait: Wait = .{};
+        while (true) : (wait.once()) {
+            var state: State = @bitCast(self.state.load(.monotonic));
+            if (state.has_table and state.closed_by == 0) {
+                // Since the bound was set lower: it is freed when the last one has left.
+                if (used.load(.seq_cst) > getLimit()) {
+                    self.freeIdle();
+                    if (self.state.load(.monotonic) == @as(u64, @bitCast(state))) return null;
+                    continue;
+                }
+                const before = state;
+                state.users += 1;
+                if (!self.change(before, state)) continue;
+                const table = self.table.?;
+                if (before.users > 0 or !couldGrow(table) or !self.close(state)) return .of(table);
+                self.table = null;
+                destroy(table);
+                return self.open();
+            }
+            // In a child the one that closed it does not exist.
+            if (state.closed_by == process()) continue;
+            if (self.close(state)) return self.open();
         }
-        return self.make(share) orelse {
-            reclaim();
-            return self.make(share);
-        };
-    }
-
-    /// Makes a cache from a time with fewer threads into small ones, since it would leave nothing
-    /// for the others; each begins with what it knew. Returns one, the others are idle.
-    fn divide(self: *Caches, cache: *Cache, share: usize, threads: usize) ?*Cache {
-        self.freeIdle();
-        const small = self.moved(cache, share) orelse {
-            destroy(cache);
-            return null;
-        };
-        for (1..threads) |_| {
-            const other = self.make(share) orelse break;
-            if (other.bytes == small.bytes) other.copyFrom(small);
-            self.put(other);
-        }
-        return small;
-    }
-
-    /// A cache of at most `share` bytes with what fits of another one, which it replaces; null if
-    /// there is no memory for it.
-    fn moved(self: *Caches, cache: *Cache, share: usize) ?*Cache {
-        const before = cache.bytes;
-        // It counts as one already: while they are two, they take no more than the larger one.
-        _ = used.fetchSub(before, .monotonic);
-        const other = self.make(share) orelse {
-            _ = used.fetchAdd(before, .monotonic);
-            return null;
-        };
-        cache.moveTo(other);
-        cache.destroy();
-        return other;
     }
 
     pub fn put(self: *Caches, cache: *Cache) void {
-        if (used.load(.monotonic) <= getLimit()) for (&self.idle) |*place| {
-            if (place.load(.monotonic) != null) continue;
-            if (place.cmpxchgStrong(null, cache, .release, .monotonic) == null) return;
-        };
-        destroy(cache);
+        cache.tell();
+        _ = self.state.fetchSub(1, .seq_cst);
+        if (used.load(.seq_cst) > getLimit()) self.freeIdle();
     }
 
-    /// A new cache of at most `share` bytes within the limit.
-    fn make(self: *Caches, share: usize) ?*Cache {
-        const free = getLimit() -| used.load(.monotonic);
-        const room = @min(share, free, cache_bytes_max);
-        if (room < Cache.bytes_min) return null;
-        const bytes = std.math.floorPowerOfTwo(usize, room);
-        // Two threads may see the same room: the second one gives it back.
-        if (used.fetchAdd(bytes, .monotonic) + bytes > getLimit()) {
-            _ = used.fetchSub(bytes, .monotonic);
-            return null;
+    fn change(self: *Caches, before: State, after: State) bool {
+        const bits: u64 = @bitCast(before);
+        return self.state.cmpxchgStrong(bits, @bitCast(after), .seq_cst, .monotonic) == null;
+    }
+
+    /// Keeps all others away. The caller is the only user, if there is one.
+    fn close(self: *Caches, before: State) bool {
+        std.debug.assert(before.users <= 1);
+        return self.change(before, .{ .closed_by = process() });
+    }
+
+    /// Ends what `close` began, with one user if there is memory for a table.
+    fn open(self: *Caches) ?Cache {
+        if (self.table == null) self.table = self.make();
+        if (self.table == null and getLimit() >= Table.bytes_min) {
+            reclaim();
+            self.table = self.make();
         }
-        return Cache.create(bytes, self.seed) catch {
-            _ = used.fetchSub(bytes, .monotonic);
-            return null;
-        };
+        const has_table = self.table != null;
+        const after: State = .{ .users = @intFromBool(has_table), .has_table = has_table };
+        const table = self.table;
+        self.state.store(@bitCast(after), .seq_cst);
+        return .of(table orelse return null);
     }
 
+    /// Frees the table if nobody uses it.
     fn freeIdle(self: *Caches) void {
-        for (&self.idle) |*place| if (place.swap(null, .acquire)) |cache| destroy(cache);
+        const state: State = @bitCast(self.state.load(.seq_cst));
+        if (!state.has_table or state.users > 0 or !self.close(state)) return;
+        const table = self.table;
+        self.table = null;
+        // Others need not wait until it is gone.
+        self.state.store(@bitCast(State{}), .seq_cst);
+        if (table) |some| destroy(some);
+    }
+
+    /// A new table within the limit.
+    fn make(self: *Caches) ?*Table {
+        var before = used.load(.seq_cst);
+        const bytes = while (true) {
+            const bytes = room(before);
+            if (bytes < Table.bytes_min) return null;
+            // Two threads may see the same room.
+            const after = before + bytes;
+            before = used.cmpxchgWeak(before, after, .seq_cst, .seq_cst) orelse break bytes;
+        };
+        return Table.create(bytes, self.seed) catch {
+            _ = used.fetchSub(bytes, .seq_cst);
+            return null;
+        };
     }
 };
 
-/// Frees the idle caches of all tokenizers.
+/// How large a table can be beside others that take so many bytes.
+fn room(others: usize) usize {
+    const free = @min(getLimit() -| others, table_bytes_max);
+    return if (free == 0) 0 else std.math.floorPowerOfTwo(usize, free);
+}
+
+/// Whether a table lost so much, and so much memory has become free, that a new one is better. What
+/// it knew is learnt again: that happens now and then at most.
+fn couldGrow(table: *const Table) bool {
+    if (!table.isTight()) return false;
+    return room(used.load(.monotonic) -| table.bytes) > table.bytes;
+}
+
+/// Frees the tables of all tokenizers that nobody uses.
 fn reclaim() void {
     registry.take();
     defer registry.give();
@@ -177,58 +212,115 @@ fn reclaim() void {
     while (caches) |some| : (caches = some.next) some.freeIdle();
 }
 
-fn destroy(cache: *Cache) void {
-    _ = used.fetchSub(cache.bytes, .monotonic);
-    cache.destroy();
+fn destroy(table: *Table) void {
+    const bytes = table.bytes;
+    table.destroy();
+    _ = used.fetchSub(bytes, .seq_cst);
 }
 
-test "caches: the bound holds, and idle caches are used again" {
+test "caches: the bound holds, and all threads use one table" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(3 << 20);
-    const threads = 3;
     var one: Caches = .{};
     one.register();
     defer one.deinit();
     var other: Caches = .{};
     other.register();
     defer other.deinit();
-    const a = one.take(threads).?;
-    try std.testing.expectEqual(1 << 20, a.bytes);
-    const b = one.take(threads).?;
-    const c = one.take(threads).?;
-    try std.testing.expectEqual(null, one.take(threads));
-    one.put(b);
-    try std.testing.expectEqual(b, one.take(threads).?);
-    one.put(b);
-    // Another tokenizer gets what this one does not use.
-    const d = other.take(threads).?;
+    var a = one.take().?;
+    var b = one.take().?;
+    try std.testing.expectEqual(a.table, b.table);
+    try std.testing.expectEqual(2 << 20, a.table.bytes);
+    one.put(&a);
+    // Another tokenizer gets what is left, and all of it when the first one does not use it.
+    var c = other.take().?;
+    try std.testing.expectEqual(1 << 20, c.table.bytes);
     try std.testing.expectEqual(3 << 20, used.load(.monotonic));
-    other.put(d);
-    one.put(a);
-    one.put(c);
-    // One thread alone gets what is there, and gives it back when there are more.
-    const alone = one.take(1).?;
-    one.put(alone);
-    setLimit(3 << 20);
-    const large = one.take(1).?;
-    try std.testing.expectEqual(2 << 20, large.bytes);
-    one.put(large);
-    const small = one.take(threads).?;
-    try std.testing.expectEqual(1 << 20, small.bytes);
-    one.put(small);
-    // What is too small grows when one thread comes again.
-    const kept = one.take(1).?;
-    try std.testing.expectEqual(1 << 20, kept.bytes);
-    kept.lost = kept.lines.len;
-    one.put(kept);
-    const grown = one.take(1).?;
-    try std.testing.expectEqual(2 << 20, grown.bytes);
-    try std.testing.expect(used.load(.monotonic) <= getLimit());
-    one.put(grown);
+    other.put(&c);
+    one.put(&b);
+    var d = one.take().?;
+    try std.testing.expectEqual(b.table, d.table);
+    // What is in use goes when the last one leaves, and until then nobody joins.
+    setLimit(1 << 20);
+    try std.testing.expectEqual(2 << 20, used.load(.monotonic));
+    try std.testing.expectEqual(null, one.take());
+    one.put(&d);
+    try std.testing.expectEqual(0, used.load(.monotonic));
+    var e = one.take().?;
+    try std.testing.expectEqual(null, other.take());
+    // What is too small grows when nobody else uses it.
+    e.lost = e.lines.len;
+    setLimit(4 << 20);
+    e.tell();
+    var f = one.take().?;
+    try std.testing.expectEqual(1 << 20, f.table.bytes);
+    one.put(&e);
+    one.put(&f);
+    var g = one.take().?;
+    try std.testing.expectEqual(4 << 20, g.table.bytes);
+    one.put(&g);
+    // An idle one gives way.
+    var h = other.take().?;
+    try std.testing.expectEqual(4 << 20, h.table.bytes);
+    try std.testing.expectEqual(null, one.table);
+    other.put(&h);
     setLimit(0);
     try std.testing.expectEqual(0, used.load(.monotonic));
-    try std.testing.expectEqual(null, one.take(threads));
+    try std.testing.expectEqual(null, one.take());
+}
+
+test "caches: a child does not wait for who closed a table in its parent" {
+    const before = getLimit();
+    defer setLimit(before);
+    setLimit(1 << 20);
+    var caches: Caches = .{};
+    caches.register();
+    defer caches.deinit();
+    const others: u64 = @bitCast(Caches.State{ .closed_by = process() +% 1 });
+    for (0..2) |_| {
+        // Before it was made, and before it was freed.
+        caches.state.store(others, .monotonic);
+        var cache = caches.take().?;
+        try std.testing.expectEqual(1 << 20, used.load(.monotonic));
+        caches.put(&cache);
+    }
+}
+
+test "caches: threads come and go while the bound changes" {
+    const Context = struct {
+        caches: [2]Caches = .{ .{}, .{} },
+        over: std.atomic.Value(usize) = .init(0),
+
+        fn work(self: *@This(), job: usize) void {
+            var prng: std.Random.DefaultPrng = .init(std.testing.random_seed +% job);
+            const random = prng.random();
+            for (0..3000) |_| {
+                if (job == 0 and random.uintLessThan(u8, 8) == 0) {
+                    setLimit(@as(usize, 1) << random.intRangeAtMost(u6, 16, 22));
+                }
+                const caches = &self.caches[random.uintLessThan(usize, 2)];
+                var cache = caches.take() orelse continue;
+                defer caches.put(&cache);
+                const key = cache.keyOf("0123456789abcdef", random.uintLessThan(usize, 16) + 1);
+                cache.insert(key, "0123", &.{ 1, 2 });
+                if (used.load(.monotonic) > 4 << 20) _ = self.over.fetchAdd(1, .monotonic);
+            }
+        }
+    };
+    const before = getLimit();
+    defer setLimit(before);
+    setLimit(1 << 22);
+    var context: Context = .{};
+    for (&context.caches) |*caches| caches.register();
+    pool.run(4, 4, &context, Context.work);
+    try std.testing.expectEqual(0, context.over.raw);
+    setLimit(0);
+    try std.testing.expectEqual(0, used.load(.monotonic));
+    for (&context.caches) |*caches| {
+        try std.testing.expectEqual(0, caches.state.load(.monotonic));
+        caches.deinit();
+    }
 }
 
 test "caches: who leaves waits for who is in the registry" {

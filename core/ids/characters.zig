@@ -7,7 +7,6 @@ const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const pages = @import("../pages.zig");
 const unicode = @import("../unicode.zig");
-const Value = @import("cache.zig").Value;
 const seams_ = @import("../vocabulary/seams.zig");
 
 /// What is known about a character: zero while it is nothing.
@@ -29,12 +28,15 @@ pub const About = packed struct(u8) {
     pub const doubt_first: About = .{ .limits = .{ .first_byte = true } };
 };
 
+/// Up to three ids, stored as they go out.
+const Ids = [4]u32;
+
 pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
 
 pub const Characters = struct {
     seams: seams_.Seams,
     /// By code point. Whoever writes an entry writes the same, and `about` comes last.
-    ids: *align(pages.page_size) [len]Value,
+    ids: *align(pages.page_size) [len]Ids,
     /// Apart from the ids: it is what decides, and fits into a nearer cache.
     about: *align(pages.page_size) [len]u8,
 
@@ -47,7 +49,7 @@ pub const Characters = struct {
         const vocabulary = &tokenizer.vocabulary;
         self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, tokenizer.seed);
         errdefer self.seams.deinit(gpa);
-        const values = try pages.map(Value, len);
+        const values = try pages.map(Ids, len);
         errdefer pages.unmap(values);
         const about = try pages.map(u8, len);
         self.ids = values[0..len];
@@ -57,7 +59,7 @@ pub const Characters = struct {
 
     pub fn destroy(self: *Characters, gpa: Allocator) void {
         self.seams.deinit(gpa);
-        pages.unmap(@as([]align(pages.page_size) Value, self.ids));
+        pages.unmap(@as([]align(pages.page_size) Ids, self.ids));
         pages.unmap(@as([]align(pages.page_size) u8, self.about));
         gpa.destroy(self);
     }

@@ -1,63 +1,75 @@
 //! What is too much for a line of the cache: ids, and before them the bytes they stand for.
 //!
-//! A ring: what is new is written over what is oldest. A place counts all words ever written, so
-//! whether a record is still there is one comparison, and nobody has to be told when it is not.
+//! A ring that threads share: what is new is written over what is oldest. One word says how far it
+//! is written, in laps and within one, so whether a record is still there is one comparison, and
+//! nobody has to be told when it is not. Room is taken before it is written to, and who reads looks
+//! at the word again at the end: then what was read is the record.
+//!
+//! **Invariant** no two threads write to the same place: a new lap begins when nobody writes. In a
+//! forked child a writer may be missing; then the records that it has are all it ever has.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pages = @import("../pages.zig");
+const pool = @import("../pool.zig");
+const slots = @import("slots.zig");
 
 /// Where a record is, and how long its two parts are.
 pub const Place = packed struct(u96) {
+    /// The lap and the index.
     start: u64,
     bytes_len: u16,
     ids_len: u16,
 };
 
+const index_bits = 28;
+
+/// How far the ring is written, and how many write.
+const Position = packed struct(u64) {
+    writers: u10 = 0,
+    index: std.meta.Int(.unsigned, index_bits) = 0,
+    lap: u26 = 0,
+
+    inline fn start(self: Position) u64 {
+        return @as(u64, self.lap) << index_bits | self.index;
+    }
+};
+
 pub const Records = struct {
     words: []align(pages.page_size) u32,
-    /// Words written so far, those left out at the end of the ring included.
-    written: u64 = 0,
-    /// How many of them had been written when the ring began from the front.
-    lap_start: u64 = 0,
+    /// Words for records: ids are read four at a time, also the last ones.
+    len: usize,
+    position: std.atomic.Value(u64) align(std.atomic.cache_line) = .init(0),
+
+    /// Ids that a reader may write beyond the last one.
+    pub const room_extra = 3;
 
     pub fn init(bytes: usize) Allocator.Error!Records {
         const words = try pages.map(u32, bytes / @sizeOf(u32));
         pages.adviseHuge(words);
-        return .{ .words = words };
+        return .{ .words = words, .len = words.len - room_extra };
     }
 
     pub fn deinit(self: *Records) void {
         pages.unmap(self.words);
     }
 
+    inline fn now(self: *const Records) Position {
+        return @bitCast(@atomicLoad(u64, @as(*const volatile u64, &self.position.raw), .acquire));
+    }
+
     /// Whether new records are written over old ones.
     pub fn isFull(self: *const Records) bool {
-        return self.lap_start != 0;
+        return self.now().lap != 0;
     }
 
     /// How often all of them were written over.
     pub fn lapsLost(self: *const Records) usize {
-        return @intCast((self.lap_start / self.words.len) -| 1);
-    }
-
-    /// Whether a record can be added without writing over another.
-    pub fn hasRoomFor(self: *const Records, place: Place) bool {
-        const size = wordsFor(place.bytes_len) + place.ids_len;
-        return !self.isFull() and self.written + size <= self.words.len;
+        return self.now().lap -| 1;
     }
 
     pub inline fn holds(self: *const Records, place: Place) bool {
-        return self.written - place.start <= self.words.len;
-    }
-
-    /// The bytes and the ids of a record that it holds.
-    pub inline fn bytesOf(self: *const Records, place: Place) []const u8 {
-        const bytes: [*]const u8 = @ptrCast(self.wordsAt(place.start));
-        return bytes[0..place.bytes_len];
-    }
-    pub inline fn idsOf(self: *const Records, place: Place) []const u32 {
-        return self.wordsAt(place.start)[wordsFor(place.bytes_len)..][0..place.ids_len];
+        return self.now().start() -% place.start <= 1 << index_bits;
     }
 
     /// Fetches a record that may be asked for.
@@ -69,33 +81,68 @@ pub const Records = struct {
     }
 
     inline fn wordsAt(self: *const Records, start: u64) [*]u32 {
-        const is_older = start < self.lap_start;
-        const lap_start = self.lap_start - if (is_older) self.words.len else 0;
-        return self.words.ptr + @as(usize, @intCast(start - lap_start));
+        return self.words.ptr + @as(usize, @intCast(start & ((1 << index_bits) - 1)));
     }
 
-    /// Makes a ring equal to another one of its size.
-    pub fn copyFrom(self: *Records, other: *const Records) void {
-        const used = if (other.isFull()) other.words.len else @as(usize, @intCast(other.written));
-        @memcpy(self.words[0..used], other.words[0..used]);
-        self.written = other.written;
-        self.lap_start = other.lap_start;
+    /// Writes the ids of a record to `out`, which has room for `room_extra` more, unless that is
+    /// void. Returns how many there are; null if the record is gone or has other bytes.
+    pub inline fn read(self: *const Records, place: Place, bytes: []const u8, out: anytype) ?usize {
+        if (!self.holds(place)) return null;
+        const words = self.wordsAt(place.start);
+        if (place.bytes_len != 0) {
+            const own: [*]const u8 = @ptrCast(words);
+            if (!std.mem.eql(u8, own[0..place.bytes_len], bytes)) return null;
+        }
+        if (@TypeOf(out) != void) {
+            const Four = @Vector(4, u32);
+            const from = words + wordsFor(place.bytes_len);
+            var at: usize = 0;
+            while (at < place.ids_len) : (at += 4) {
+                out[at..][0..4].* = @as(*align(4) const volatile Four, @ptrCast(from + at)).*;
+            }
+        }
+        slots.fenceLoads();
+        // It may have been written over meanwhile.
+        return if (self.holds(place)) place.ids_len else null;
     }
 
-    /// Writes a record; null if it is too large to be worth it.
+    /// Writes a record; null if it is too large to be worth it, or if the others have to be ready
+    /// before there is room.
     pub fn write(self: *Records, bytes: []const u8, ids: []const u32) ?Place {
         const size = wordsFor(bytes.len) + ids.len;
-        if (size > @min(self.words.len / 4, std.math.maxInt(u16))) return null;
-        if (self.written - self.lap_start + size > self.words.len) {
-            self.lap_start += self.words.len;
-            self.written = self.lap_start;
-        }
-        const start = self.written;
+        if (size > @min(self.len / 4, std.math.maxInt(u16))) return null;
+        const start = self.begin(size) orelse return null;
         const words = self.wordsAt(start);
-        self.written += size;
         @memcpy(std.mem.sliceAsBytes(words[0..wordsFor(bytes.len)])[0..bytes.len], bytes);
         @memcpy(words[wordsFor(bytes.len)..][0..ids.len], ids);
+        self.end();
         return .{ .start = start, .bytes_len = @intCast(bytes.len), .ids_len = @intCast(ids.len) };
+    }
+
+    /// Takes room that nobody else writes to until `end`, and returns where it is.
+    fn begin(self: *Records, size: usize) ?u64 {
+        var before = self.position.load(.monotonic);
+        while (true) {
+            var position: Position = @bitCast(before);
+            if (position.writers == std.math.maxInt(u10)) return null;
+            if (position.index + size > self.len) {
+                // So many laps are terabytes of records: then the last ones stay.
+                if (position.writers > 0 or position.lap == std.math.maxInt(u26)) return null;
+                position = .{ .lap = position.lap + 1 };
+            }
+            const start = position.start();
+            position.index += @intCast(size);
+            position.writers += 1;
+            const after: u64 = @bitCast(position);
+            before = self.position.cmpxchgWeak(before, after, .acquire, .monotonic) orelse {
+                slots.fenceStores();
+                return start;
+            };
+        }
+    }
+
+    fn end(self: *Records) void {
+        _ = self.position.fetchSub(@bitCast(Position{ .writers = 1 }), .release);
     }
 
     inline fn wordsFor(bytes_len: usize) usize {
@@ -109,25 +156,82 @@ test "records: what is held is what was written, lap after lap" {
     var records: Records = try .init(4096);
     defer records.deinit();
     var places: [400]Place = undefined;
-    var held_once: usize = 0;
+    var held: usize = 0;
     for (0..places.len) |number| {
-        var bytes: [40]u8 = @splat(@truncate(number));
+        const bytes: [40]u8 = @splat(@truncate(number));
         const ids: [30]u32 = @splat(@intCast(number));
         const bytes_len = random.uintLessThan(usize, bytes.len);
         const ids_len = random.uintLessThan(usize, ids.len);
         places[number] = records.write(bytes[0..bytes_len], ids[0..ids_len]).?;
-        held_once = 0;
+        held = 0;
         for (places[0 .. number + 1], 0..) |place, other| {
-            if (!records.holds(place)) continue;
-            held_once += 1;
-            const expected: u8 = @truncate(other);
-            for (records.bytesOf(place)) |byte| try std.testing.expectEqual(expected, byte);
-            for (records.idsOf(place)) |id| try std.testing.expectEqual(other, id);
+            const own: [40]u8 = @splat(@truncate(other));
+            var found: [30 + Records.room_extra]u32 = undefined;
+            const count = records.read(place, own[0..place.bytes_len], &found) orelse {
+                try std.testing.expect(!records.holds(place));
+                continue;
+            };
+            held += 1;
+            try std.testing.expectEqual(place.ids_len, count);
+            for (found[0..count]) |id| try std.testing.expectEqual(other, id);
+            const others: [40]u8 = @splat(own[0] +% 1);
+            if (place.bytes_len == 0) continue;
+            try std.testing.expectEqual(null, records.read(place, others[0..place.bytes_len], {}));
         }
         try std.testing.expect(records.holds(places[number]));
     }
     try std.testing.expect(records.isFull());
-    try std.testing.expect(held_once > 20 and held_once < 200);
+    try std.testing.expect(held > 20 and held < 200);
     const many: [1025]u32 = @splat(0);
     try std.testing.expectEqual(null, records.write("", &many));
+}
+
+test "records: no lap begins while somebody writes" {
+    var records: Records = try .init(4096);
+    defer records.deinit();
+    const ids: [100]u32 = @splat(1);
+    _ = records.begin(100).?;
+    for (0..9) |_| try std.testing.expect(records.write("", &ids) != null);
+    try std.testing.expectEqual(null, records.write("", &ids));
+    records.end();
+    const place = records.write("", &ids).?;
+    try std.testing.expect(records.isFull());
+    try std.testing.expectEqual(100, records.read(place, "", {}).?);
+}
+
+test "records: threads that write over each other's read what was written" {
+    const Context = struct {
+        records: Records,
+        places: [8]std.atomic.Value(?*const Place) = @splat(.init(null)),
+        all: [4][20_000]Place = undefined,
+        hits: std.atomic.Value(usize) = .init(0),
+        wrong: std.atomic.Value(usize) = .init(0),
+
+        fn work(self: *@This(), job: usize) void {
+            var prng: std.Random.DefaultPrng = .init(std.testing.random_seed +% job);
+            const random = prng.random();
+            for (&self.all[job], 0..) |*own, number| {
+                const id: u32 = @intCast(number << 8 | random.uintLessThan(usize, 200));
+                const ids: [40]u32 = @splat(id);
+                if (self.records.write("", ids[0 .. 4 + id % 32])) |place| {
+                    own.* = place;
+                    self.places[random.uintLessThan(usize, 8)].store(own, .release);
+                }
+                const place = self.places[random.uintLessThan(usize, 8)].load(.acquire);
+                var found: [40 + Records.room_extra]u32 = undefined;
+                const count = self.records.read((place orelse continue).*, "", &found) orelse
+                    continue;
+                const is_right = count == 4 + found[0] % 32 and
+                    std.mem.allEqual(u32, found[0..count], found[0]);
+                _ = (if (is_right) &self.hits else &self.wrong).fetchAdd(1, .monotonic);
+            }
+        }
+    };
+    const context = try std.testing.allocator.create(Context);
+    defer std.testing.allocator.destroy(context);
+    context.* = .{ .records = try .init(4096) };
+    defer context.records.deinit();
+    pool.run(4, 4, context, Context.work);
+    try std.testing.expectEqual(0, context.wrong.raw);
+    try std.testing.expect(context.hits.raw > 1000 and context.records.lapsLost() > 1);
 }

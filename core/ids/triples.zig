@@ -305,7 +305,7 @@ const Unit = struct {
     ) ids.Error!usize {
         const text = self.bytes();
         const key = units.keyOf(cache, text);
-        if (cache.find(key, text)) |found| return units.put(found, out);
+        if (cache.find(key, text, out)) |count| return count;
         const count = try self.merge(encoder, chars, out);
         cache.insert(key, text, out[0..count]);
         return count;

@@ -88,16 +88,17 @@ fn encodeAny(
                 if (writes) out[written..][0..4].* = chars.ids[left.code_point];
                 written += left.about.count;
             } else {
-                const found = try idsOfUnit(encoder, cache, unit, false);
-                written += put(found, if (writes) out + written else {});
+                const rest = if (writes) out + written else {};
+                written += try encodeUnit(encoder, cache, unit, false, rest);
             }
             unit_start = end;
         }
         left = right;
         end += right.bytes.len;
     }
-    const found = try idsOfUnit(encoder, cache, piece[unit_start..], unit_start == 0);
-    return written + put(found, if (writes) out + written else {});
+    const unit = piece[unit_start..];
+    const rest = if (writes) out + written else {};
+    return written + try encodeUnit(encoder, cache, unit, unit_start == 0, rest);
 }
 
 /// Writes ids that were found, or only counts them.
@@ -108,23 +109,25 @@ pub inline fn put(found: []const u32, out: anytype) usize {
     return found.len;
 }
 
-/// The ids of a unit; valid until the next call.
-fn idsOfUnit(
+/// Writes the ids of a unit, or only counts them.
+fn encodeUnit(
     encoder: *ids.Encoder,
     cache: *Cache,
     unit: []const u8,
     is_whole: bool,
-) ids.Error![]const u32 {
+    out: anytype,
+) ids.Error!usize {
     // All of the pretoken: it may be a token that merging does not reach.
-    if (is_whole) return encoder.idsOf(unit);
+    if (is_whole) return put(try encoder.idsOf(unit), out);
     // What is remembered is remembered for whole pretokens too, and keys are filled up with 0xFF.
     if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max or
-        std.mem.indexOfScalar(u8, unit, 0xFF) != null) return encoder.mergedIds(unit);
+        std.mem.indexOfScalar(u8, unit, 0xFF) != null)
+        return put(try encoder.mergedIds(unit), out);
     const key = keyOf(cache, unit);
-    if (cache.find(key, unit)) |found| return found;
+    if (cache.find(key, unit, out)) |count| return count;
     const found = try encoder.mergedIds(unit);
     cache.insert(key, unit, found);
-    return found;
+    return put(found, out);
 }
 
 pub inline fn keyOf(cache: *const Cache, unit: []const u8) caches.Key {

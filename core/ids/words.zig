@@ -19,8 +19,12 @@ const together_min = 32;
 /// So many records found in a chunk are worth fetching those of the next one ahead.
 const records_found_min = 4;
 
+/// Of the words that are found in the back of a line, one in so many goes to the front: the other
+/// threads have to fetch the line again.
+const promoted_share = 64;
+
 /// Room that a batch needs beyond one id for each byte: a value is written as a whole.
-pub const room_extra = 4;
+pub const room_extra = caches.room_extra;
 
 pub fn roomFor(batch: pretokens.Batch) usize {
     return batch.len + room_extra;
@@ -85,12 +89,15 @@ inline fn encodeChunk(
     var written: usize = 0;
     chunk.prepare(cache);
     for (chunk.keys[0..chunk.ends.len], chunk.lines[0..chunk.ends.len], 0..) |key, line, at| {
-        if (Cache.valueIn(line, key)) |value| {
+        if (line.front.idsOf(key)) |value| {
             @branchHint(.likely);
-            if (writes) out[written..][0..4].* = value.*;
-            written += value[3];
+            if (writes) out[written..][0..4].* = value.words;
+            written += value.count;
+        } else if (line.back.idsOf(key)) |value| {
+            if (writes) out[written..][0..4].* = value.words;
+            written += value.count;
             // Now and then, so that of two words the one that comes more often is in front.
-            if (value == &line.back_value and written % 16 == 0) Cache.promote(line);
+            if (written % promoted_share == 0) line.promote();
         } else {
             const rest = if (writes) out + written else {};
             written += try slowly(encoder, cache, chunk, at, rest);
@@ -155,7 +162,7 @@ noinline fn slowly(
 ) ids.Error!usize {
     const piece = chunk.piece(at);
     const key = chunk.keys[at];
-    if (cache.find(key, piece)) |found| return units.put(found, out);
+    if (cache.find(key, piece, out)) |count| return count;
     const characters = if (isWide(piece))
         encoder.tokenizer.charactersFor(encoder.gpa, piece.len)
     else
@@ -163,7 +170,7 @@ noinline fn slowly(
     encoder.wide_pretokens += @intFromBool(characters != null);
     if (characters == null and piece.len <= caches.key_len_max and at >= chunk.learnt_end) {
         learn(encoder, cache, chunk, at);
-        if (cache.find(key, piece)) |found| return units.put(found, out);
+        if (cache.find(key, piece, out)) |count| return count;
     }
     const writes = @TypeOf(out) != void;
     const found = if (characters) |some| blk: {
@@ -187,7 +194,7 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
     var count: usize = 0;
     for (first..chunk.ends.len) |at| {
         const key, const line = .{ chunk.keys[at], chunk.lines[at] };
-        if (Cache.equal(line.front, key) or Cache.equal(line.back, key)) continue;
+        if (line.front.has(key) or line.back.has(key)) continue;
         const piece = chunk.piece(at);
         if (piece.len > caches.key_len_max) continue;
         if (isWide(piece) and encoder.tokenizer.madeCharacters() != null) continue;
@@ -204,7 +211,7 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
     for (places[0..count]) |at| {
         const piece = chunk.piece(at);
         const key = chunk.keys[at];
-        if (cache.find(key, piece) != null) continue;
+        if (cache.knows(key, piece)) continue;
         if (group.count == merge_group.words_max) {
             chunk.learnt_end = at;
             break;
@@ -218,7 +225,7 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         const found = out[0..word.take(&out)];
         const key = chunk.keys[at];
         // The same word twice, or a byte without a token: that is an error in its turn.
-        if (cache.find(key, word.piece) != null) continue;
+        if (cache.knows(key, word.piece)) continue;
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
         cache.insert(key, word.piece, found);
     }

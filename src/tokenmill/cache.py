@@ -16,8 +16,9 @@ def cache_limit() -> int:
 def set_cache_limit(bytes_max: int) -> None:
     """Bounds the caches of all tokenizers of this process.
 
-    More helps texts with many different words and many threads; 0 turns them off. Ids do not
-    depend on it. Caches in use keep what they have until their call ends.
+    A tokenizer has one cache, which all threads share. More helps texts with many different words;
+    0 turns them off. Ids do not depend on it. A cache that is larger than a new bound is freed when
+    the calls that use it have ended, and until then others go without.
     """
     limit = arguments.whole_number(bytes_max, "bytes_max", 0)
     _native.set_cache_limit(min(limit, _LIMIT_MAX))

@@ -1,0 +1,283 @@
+//! Key → value in half a cache line, read and written by any number of threads at once.
+//!
+//! The last word of a slot says what it holds and how often it was written. Who writes marks it
+//! first, and who finds it marked writes elsewhere or nothing. Who reads looks at the word before
+//! and after the rest: if it is the same, nothing was written in between. Otherwise the key is not
+//! found. So nobody waits, and what a processor does not read or write at once does no harm.
+//!
+//! The road not taken is that of chess programs, a key that is stored as `key ^ value` and checked
+//! against the value that was read. It needs no order, but a processor promises only 8 bytes at
+//! once, and two halves of keys are a key: of "absolute|ly" and "keyboard|s" comes "absolutes".
+//! Nor do 16 bytes help: ids differ in the bits that letters differ in, and the difference of two
+//! ids turns one word into another. To be safe it has to hash the value with a secret, which takes
+//! some nine instructions where a second look takes two.
+//!
+//! **Invariant** what is read was written together, unless a slot is written 2^28 times meanwhile.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const pool = @import("../pool.zig");
+
+pub const Key = @Vector(16, u8);
+pub const inline_max = 3;
+
+/// Three words, and what they are.
+pub const Value = struct {
+    words: @Vector(4, u32),
+    /// How many of the words are ids; 0: they are the place of a record.
+    count: u32,
+
+    pub inline fn ofIds(ids: []const u32) Value {
+        std.debug.assert(ids.len > 0 and ids.len <= inline_max);
+        var words: [4]u32 = @splat(0);
+        @memcpy(words[0..ids.len], ids);
+        return .{ .words = words, .count = @intCast(ids.len) };
+    }
+};
+
+/// The last word of a slot. It is 0 until the slot is written for the first time.
+const State = packed struct(u32) {
+    count: u2 = 0,
+    is_record: bool = false,
+    is_marked: bool = false,
+    version: u28 = 0,
+};
+
+pub const Slot = extern struct {
+    key: Key align(16),
+    words: [4]u32 align(16),
+
+    inline fn now(self: *const Slot) u32 {
+        return @atomicLoad(u32, @as(*const volatile u32, &self.words[3]), .acquire);
+    }
+    inline fn stateNow(self: *const Slot) State {
+        return @bitCast(self.now());
+    }
+    // Read once and in this order, whatever the compiler would prefer.
+    inline fn keyNow(self: *const Slot) Key {
+        return @as(*const volatile Key, &self.key).*;
+    }
+    inline fn wordsNow(self: *const Slot) @Vector(4, u32) {
+        return @as(*const volatile @Vector(4, u32), @ptrCast(&self.words)).*;
+    }
+
+    /// The ids of a key that is here with its ids.
+    pub inline fn idsOf(self: *const Slot, key: Key) ?Value {
+        const before = self.now();
+        if (!equal(self.keyNow(), key)) return null;
+        const words = self.wordsNow();
+        fenceLoads();
+        if (self.now() != before) return null;
+        const count = before & 3;
+        return if (count == 0) null else .{ .words = words, .count = count };
+    }
+
+    /// What is here for a key.
+    pub inline fn valueOf(self: *const Slot, key: Key) ?Value {
+        const before = self.now();
+        if (!equal(self.keyNow(), key)) return null;
+        const words = self.wordsNow();
+        fenceLoads();
+        if (self.now() != before) return null;
+        const state: State = @bitCast(before);
+        if (state.count == 0 and !state.is_record) return null;
+        return .{ .words = words, .count = state.count };
+    }
+
+    /// Whether the key is here, as far as one look tells.
+    pub inline fn has(self: *const Slot, key: Key) bool {
+        return equal(self.keyNow(), key);
+    }
+
+    /// Whether it was never written.
+    pub inline fn isNew(self: *const Slot) bool {
+        return self.now() == 0;
+    }
+
+    /// The place of the record that it holds.
+    pub inline fn record(self: *const Slot) ?@Vector(4, u32) {
+        const before = self.now();
+        if (!@as(State, @bitCast(before)).is_record) return null;
+        const words = self.wordsNow();
+        fenceLoads();
+        return if (self.now() == before) words else null;
+    }
+
+    /// Marks it: it is the caller's until `write` or `restore`. Null if somebody else has it.
+    pub inline fn take(self: *Slot) ?Taken {
+        const before = self.now();
+        var state: State = @bitCast(before);
+        if (state.is_marked) return null;
+        state = .{ .is_marked = true, .version = state.version };
+        const marked: u32 = @bitCast(state);
+        if (@cmpxchgStrong(u32, &self.words[3], before, marked, .acquire, .monotonic) != null)
+            return null;
+        fenceStores();
+        return .{ .slot = self, .before = @bitCast(before) };
+    }
+
+    pub const Taken = struct {
+        slot: *Slot,
+        before: State,
+
+        pub inline fn key(self: Taken) Key {
+            return self.slot.key;
+        }
+        /// What it held; nothing in a slot that is new.
+        pub inline fn value(self: Taken) ?Value {
+            const state = self.before;
+            if (state.count == 0 and !state.is_record) return null;
+            return .{ .words = self.slot.words, .count = state.count };
+        }
+
+        pub inline fn write(self: Taken, new_key: Key, new_value: Value) void {
+            @as(*volatile Key, &self.slot.key).* = new_key;
+            const halves: [2]u64 = @bitCast(new_value.words);
+            const low: *volatile u64 = @ptrCast(&self.slot.words);
+            const third: *volatile u32 = &self.slot.words[2];
+            low.* = halves[0];
+            third.* = new_value.words[2];
+            self.giveBack(.{
+                .count = @intCast(new_value.count),
+                .is_record = new_value.count == 0,
+                .version = self.before.version +% 1,
+            });
+        }
+
+        /// Leaves what was there.
+        pub inline fn restore(self: Taken) void {
+            self.giveBack(self.before);
+        }
+
+        inline fn giveBack(self: Taken, state: State) void {
+            @atomicStore(u32, &self.slot.words[3], @bitCast(state), .release);
+        }
+    };
+};
+
+/// One cache line.
+pub const Line = extern struct {
+    front: Slot align(64),
+    back: Slot,
+
+    pub inline fn valueOf(self: *const Line, key: Key) ?Value {
+        return self.front.valueOf(key) orelse self.back.valueOf(key);
+    }
+
+    /// Brings the back to the front, which is looked at first.
+    pub noinline fn promote(self: *Line) void {
+        const front = self.front.take() orelse return;
+        const back = self.back.take() orelse return front.restore();
+        const key, const value = .{ front.key(), front.value() };
+        const back_value = back.value();
+        if (value == null or back_value == null) {
+            front.restore();
+            return back.restore();
+        }
+        front.write(back.key(), back_value.?);
+        back.write(key, value.?);
+    }
+};
+
+pub inline fn equal(a: Key, b: Key) bool {
+    return @as(u16, @bitCast(a == b)) == 0xFFFF;
+}
+
+/// What was read before is read before what comes. On x86-64 loads keep their order, and so do
+/// those that the compiler must not move.
+pub inline fn fenceLoads() void {
+    switch (builtin.cpu.arch) {
+        .x86_64 => {},
+        .aarch64 => asm volatile ("dmb ishld" ::: .{ .memory = true }),
+        else => @compileError("which instruction keeps loads in order there?"),
+    }
+}
+
+/// What was written before is seen before what comes.
+pub inline fn fenceStores() void {
+    switch (builtin.cpu.arch) {
+        .x86_64 => {},
+        .aarch64 => asm volatile ("dmb ishst" ::: .{ .memory = true }),
+        else => @compileError("which instruction keeps stores in order there?"),
+    }
+}
+
+test "slots: what is half written is nowhere to be found" {
+    const keys = [_]Key{ @splat('a'), @splat('b') };
+    const mixed: Key = @as([16]u8, keys[1])[0..8].* ++ @as([16]u8, keys[0])[8..16].*;
+    var line: Line = std.mem.zeroes(Line);
+    const slot = &line.front;
+    for (keys) |key| try std.testing.expectEqual(null, slot.valueOf(key));
+    try std.testing.expect(slot.isNew());
+    slot.take().?.write(keys[0], .ofIds(&.{ 1, 2 }));
+    try std.testing.expectEqual(2, slot.idsOf(keys[0]).?.count);
+    const before = slot.now();
+    const taken = slot.take().?;
+    const new_key: [2]u64 = @bitCast(keys[1]);
+    const halves: *[2]u64 = @ptrCast(&slot.key);
+    for (0..5) |step| {
+        switch (step) {
+            0 => {},
+            1, 2 => halves[step - 1] = new_key[step - 1],
+            else => slot.words[step - 3] = 7,
+        }
+        for (keys ++ .{mixed}) |key| {
+            try std.testing.expectEqual(null, slot.idsOf(key));
+            try std.testing.expectEqual(null, slot.valueOf(key));
+        }
+        try std.testing.expectEqual(null, slot.record());
+        try std.testing.expectEqual(null, slot.take());
+        line.promote();
+    }
+    taken.write(keys[1], .ofIds(&.{ 7, 7 }));
+    // Who looked at it before sees that it is another one, though it has as many ids.
+    try std.testing.expect(slot.now() != before);
+    try std.testing.expectEqual(null, slot.valueOf(keys[0]));
+    try std.testing.expectEqual(.{ 7, 7, 0 }, @as([4]u32, slot.valueOf(keys[1]).?.words)[0..3].*);
+}
+
+test "slots: threads that write to one line never see a mixture" {
+    const Context = struct {
+        line: Line = std.mem.zeroes(Line),
+        hits: std.atomic.Value(usize) = .init(0),
+        mixtures: std.atomic.Value(usize) = .init(0),
+
+        /// Keys that differ in each half, and ids that differ in as few bits as the keys.
+        fn keyOf(number: u32) Key {
+            return @bitCast([2]u64{ @as(u64, number & 3) << 32 | 0xFF, number >> 2 });
+        }
+        fn idsOf(number: u32) [3]u32 {
+            return .{ number & 1, number >> 1 & 1, number >> 2 };
+        }
+        fn check(self: *@This(), value: Value, number: u32) void {
+            const words: [4]u32 = value.words;
+            const count = number % 4;
+            const is_right = value.count == count and
+                std.mem.eql(u32, words[0..@max(count, 1)], idsOf(number)[0..@max(count, 1)]);
+            _ = (if (is_right) &self.hits else &self.mixtures).fetchAdd(1, .monotonic);
+        }
+        fn work(self: *@This(), job: usize) void {
+            var prng: std.Random.DefaultPrng = .init(std.testing.random_seed +% job);
+            const random = prng.random();
+            for (0..300_000) |_| {
+                const number = random.uintLessThan(u32, 16);
+                const slot = if (random.boolean()) &self.line.front else &self.line.back;
+                switch (random.uintLessThan(u8, 8)) {
+                    0 => self.line.promote(),
+                    1 => if (slot.take()) |taken| taken.write(keyOf(number), .{
+                        .words = idsOf(number) ++ .{0},
+                        .count = number % 4,
+                    }),
+                    else => {
+                        if (slot.idsOf(keyOf(number))) |value| self.check(value, number);
+                        if (self.line.valueOf(keyOf(number))) |value| self.check(value, number);
+                    },
+                }
+            }
+        }
+    };
+    var context: Context = .{};
+    pool.run(4, 4, &context, Context.work);
+    try std.testing.expectEqual(0, context.mixtures.raw);
+    try std.testing.expect(context.hits.raw > 1000);
+}
