@@ -22,8 +22,8 @@ test: test-core test-safe test-python
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
 
-# The merging and cutting tests on a core whose overflows and bounds are checked.
-SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py
+# The merging, cutting and remembering tests on a core whose overflows and bounds are checked.
+SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_memory.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py
 test-safe: $(VENV)/installed
 	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
