@@ -179,8 +179,15 @@ pub fn roomFor(text_bytes: usize) usize {
     return text_bytes / 3 + 16;
 }
 
-/// A list with room for the ids of most texts.
+/// Texts from here on get room for an id a byte: where a script has many ids, moving a long list
+/// takes longer than encoding some of it, and what is added to it would be of small pages.
+const long_text_bytes = 1 << 20;
+
+/// A list with room for the ids of most texts, or of any long one.
 pub fn reserve(list: *ids.List, text_bytes: usize) void {
-    list.ids.ensureTotalCapacity(list.gpa, roomFor(text_bytes)) catch {};
+    const room = if (text_bytes < long_text_bytes) roomFor(text_bytes) else text_bytes + 16;
+    list.ids.ensureTotalCapacity(list.gpa, room) catch {
+        list.ids.ensureTotalCapacity(list.gpa, roomFor(text_bytes)) catch {};
+    };
     pages.adviseHuge(list.ids.allocatedSlice());
 }
