@@ -15,6 +15,8 @@ from tokenmill import Tokenizer, _native, cache_limit, reference, set_cache_limi
 MB = 1 << 20
 UNITS_AFTER = 32 << 10  # as in the core
 WIDE = "中文字的是ありがとสวัสดี한국어ー。，"
+# Of one page, and with the same low bytes in others.
+THAI = "กาสวัดีนั丁、"
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +136,7 @@ def test_cuts_between_characters_are_exact_for_any_vocabulary(tmp_path, round_):
 def test_many_pretokens_of_large_scripts_are_each_encoded_alone(tmp_path, round_):
     """So many that they are taken together, between others and with parts of characters."""
     rng = random.Random(SEED + round_)
-    characters = rng.sample(WIDE, rng.randrange(3, 9))
+    characters = rng.sample(THAI if round_ % 2 else WIDE, rng.randrange(3, 9))
     strings = set()
     for _ in range(rng.choice([10, 100, 400])):
         data = "".join(rng.choices(characters, k=rng.randrange(1, 6))).encode()

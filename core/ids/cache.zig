@@ -24,6 +24,7 @@ const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 pub const Key = slots.Key;
 pub const Line = slots.Line;
 pub const key_len_max = 16;
+pub const packed_max = 13;
 pub const inline_max = slots.inline_max;
 /// Ids that may be written beyond those that are found.
 pub const room_extra = 4;
@@ -148,6 +149,19 @@ pub const Cache = struct {
         const hash = hashBytes(halves[1], piece);
         const more = @as(u64, @intCast(piece.len)) << 32 | hash >> 56 | 1 << 16;
         return @bitCast([2]u64{ hash << 8, more });
+    }
+
+    /// A key for up to `packed_max` characters of the same 256, by their low bytes: what the key
+    /// holds needs no bytes in a record. No other kind has it: without the secret it starts with
+    /// 0xFF, as one of a long pretoken does, whose byte 9 is zero.
+    pub inline fn keyOfPacked(self: *const Cache, high: u8, low: [16]u8, len: usize) Key {
+        const filled: Key = padding[16 - len ..][0..16].*;
+        const others = @Vector(2, u8){ high, 0 };
+        const order = [16]i32{ -2, 0, 1, 2, 3, 4, 5, 6, 7, -2, 8, 9, 10, 11, 12, -1 };
+        var key = @shuffle(u8, @as(Key, low) | filled, others, order) ^ self.secret;
+        key[0] = 0;
+        key[9] = @intCast(len);
+        return key;
     }
 
     inline fn hashOf(key: Key) u64 {

@@ -17,7 +17,8 @@ const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
 const merge_short = @import("merge_short.zig");
 const About = characters.About;
-const Cache = @import("cache.zig").Cache;
+const caches = @import("cache.zig");
+const Cache = caches.Cache;
 const Characters = characters.Characters;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const anything = @import("../vocabulary/seams.zig").Seams.anything;
@@ -52,26 +53,22 @@ pub fn encode(
         try chunk.lookUp(encoder, chars);
         const seams = chunk.decide(chars, end_cuts);
         if (seams.cuts == 0) break;
-        chunk.preparePairs(&encoder.tokenizer.vocabulary, chars, seams);
+        const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
+        const several = (seams.cuts << 1 | 1) & ~seams.cuts & lowTo(last_cut);
+        chunk.prepareUnits(&encoder.tokenizer.vocabulary, cache, chars, seams, several);
         var first: usize = 0;
-        var cuts = seams.cuts;
-        while (cuts != 0) : (cuts &= cuts - 1) {
-            const end: usize = @as(usize, @ctz(cuts)) + 1;
-            const rest = if (writes) out + written else {};
-            if (first + 1 == end) {
-                @branchHint(.likely);
-                if (writes) rest[0..4].* = values[chunk.code_points[first]];
+        var rest = several;
+        while (true) {
+            const single_end: usize = if (rest == 0) @as(usize, last_cut) + 1 else @ctz(rest);
+            while (first < single_end) : (first += 1) {
+                if (writes) out[written..][0..4].* = values[chunk.code_points[first]];
                 written += chunk.idCount(first);
-            } else {
-                const unit: Unit = .{
-                    .chunk = &chunk,
-                    .doubts = seams.doubts,
-                    .first = first,
-                    .end = end,
-                };
-                written += try unit.encode(encoder, cache, chars, rest);
             }
-            first = end;
+            if (rest == 0) break;
+            const unit: Unit = .of(&chunk, seams, first);
+            written += try unit.encode(encoder, cache, chars, if (writes) out + written else {});
+            first = unit.end;
+            rest &= rest - 1;
         }
         base += chunk.start(first);
         if (end_cuts == 0) continue;
@@ -93,6 +90,8 @@ const Decided = struct {
     cuts: u64,
     /// Some token may cover the seam and hold a part of a character beside it.
     doubts: u64,
+    /// The character has several ids.
+    many: u64,
 };
 
 /// Up to 64 characters, and what is read behind them.
@@ -105,8 +104,14 @@ const Chunk = struct {
     /// Parts of the hashes of a character as the left and as the right one of a pair.
     left_hashes: [chunk_len + 5]u32,
     right_hashes: [chunk_len + 5]u32,
+    /// The low bytes of the code points, and the high ones.
+    low: [chunk_len + 16]u8,
+    high: [chunk_len + 16]u8,
     about: [chunk_len]u8,
     joins: [chunk_len]u8,
+    /// Of units that are looked up, at the place of their first character.
+    keys: [chunk_len]caches.Key,
+    lines: [chunk_len]*caches.Line,
 
     const Bytes = @Vector(chunk_len, u8);
     const Four = @Vector(4, u32);
@@ -136,6 +141,7 @@ const Chunk = struct {
         self.text = text;
         self.first_len = 3 - 2 * before;
         self.code_points[0] = text[0];
+        self.low[0], self.high[0] = .{ text[0], 0 };
         self.left_hashes[0] = text[0] *% factors[0];
         self.right_hashes[chunk_len] = 0; // read behind the last of 64
         const wide_max = @min((text.len - before) / 3, chunk_len - before);
@@ -149,6 +155,11 @@ const Chunk = struct {
             self.code_points[before + at ..][0..4].* = code_points;
             self.left_hashes[before + at ..][0..4].* = code_points *% splat(factors[0]);
             self.right_hashes[before + at ..][0..4].* = code_points *% splat(factors[1]);
+            const bytes_of: @Vector(16, u8) = @bitCast(code_points);
+            self.low[before + at ..][0..4].* =
+                @shuffle(u8, bytes_of, undefined, [4]i32{ 0, 4, 8, 12 });
+            self.high[before + at ..][0..4].* =
+                @shuffle(u8, bytes_of, undefined, [4]i32{ 1, 5, 9, 13 });
             // Not of three bytes, or too many bytes for the character, or a surrogate, or what
             // stands for bytes that are not UTF-8.
             const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
@@ -207,7 +218,11 @@ const Chunk = struct {
         const free = (~joins & inner) | self.freeAround(chars, around);
         const doubts = self.forbidden(chars, doubtful & inner);
         const below_end = if (end_cuts == 0) inner else lowTo(@intCast(63 - @clz(end_cuts)));
-        return .{ .cuts = ((free & ~doubts) | end_cuts) & below_end, .doubts = doubts };
+        return .{
+            .cuts = ((free & ~doubts) | end_cuts) & below_end,
+            .doubts = doubts,
+            .many = bitsOf(self.about, .{ .count = 2 }),
+        };
     }
 
     /// Those of the pairs in `joins` that no token holds together with the characters around them.
@@ -237,20 +252,31 @@ const Chunk = struct {
         return bits;
     }
 
-    /// Fetches what tells whether two neighbours in a unit are a token.
-    inline fn preparePairs(
-        self: *const Chunk,
+    /// Fetches what the units that begin at `several` are looked up in.
+    inline fn prepareUnits(
+        self: *Chunk,
         vocabulary: *const Vocabulary,
+        cache: *const Cache,
         chars: *const Characters,
         seams: Decided,
+        several: u64,
     ) void {
-        const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
-        var rest = ~seams.cuts & ~seams.doubts & lowTo(last_cut);
+        var rest = several;
         while (rest != 0) : (rest &= rest - 1) {
-            const at: usize = @ctz(rest);
-            const left = chars.ids[self.code_points[at]][0];
-            const right = chars.ids[self.code_points[at + 1]][0];
-            vocabulary.pairs.prepareFind(left, right);
+            const unit: Unit = .of(self, seams, @ctz(rest));
+            if (unit.isDirect()) {
+                for (unit.first..unit.end - 1) |at| {
+                    const left = chars.ids[self.code_points[at]][0];
+                    const right = chars.ids[self.code_points[at + 1]][0];
+                    vocabulary.pairs.prepareFind(left, right);
+                }
+                continue;
+            }
+            const key = unit.keyIn(cache);
+            const line = cache.lineOf(key);
+            @prefetch(line, .{});
+            self.keys[unit.first] = key;
+            self.lines[unit.first] = line;
         }
     }
 
@@ -268,14 +294,39 @@ const Chunk = struct {
 /// Several characters that are merged together.
 const Unit = struct {
     chunk: *const Chunk,
+    /// Of its inner seams.
     doubts: u64,
+    /// Of its characters, those that have several ids.
+    many: u64,
     first: usize,
     end: usize,
 
-    /// Longer ones are looked up first.
+    /// Longer ones are looked up first, and those that begin as more parts than they may have
+    /// characters.
     const direct_max = 3;
     /// So many are not too many to be merged at once, even as bytes.
     const merge_max = merge_short.len_max / 3;
+    /// Longer ones are not worth remembering.
+    const remembered_max = 32;
+
+    /// The unit that begins at a character and ends at the next cut.
+    inline fn of(chunk: *const Chunk, seams: Decided, first: usize) Unit {
+        const behind = ~@as(u64, 0) << @intCast(first);
+        const end: u6 = @intCast(@ctz(seams.cuts & behind));
+        const inside = behind & lowTo(end);
+        return .{
+            .chunk = chunk,
+            .doubts = seams.doubts & inside,
+            .many = seams.many & inside,
+            .first = first,
+            .end = @as(usize, end) + 1,
+        };
+    }
+
+    /// Whether merging takes no longer than looking for it.
+    inline fn isDirect(self: Unit) bool {
+        return self.end - self.first <= direct_max and self.doubts | self.many == 0;
+    }
 
     inline fn encode(
         self: Unit,
@@ -284,16 +335,37 @@ const Unit = struct {
         chars: *const Characters,
         out: anytype,
     ) ids.Error!usize {
-        const len = self.end - self.first;
-        if (len > merge_max) return units.put(try encoder.mergedIds(self.bytes()), out);
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (len <= direct_max) return self.merge(encoder, chars, room);
-        return self.find(encoder, cache, chars, room);
+        if (self.isDirect()) return self.mergeDirect(encoder, chars, room);
+        const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
+        if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
+            @branchHint(.likely);
+            room[0..4].* = value.words;
+            return value.count;
+        }
+        return self.find(encoder, cache, chars, out);
     }
 
     fn bytes(self: Unit) []const u8 {
         return self.chunk.text[self.chunk.start(self.first)..self.chunk.start(self.end)];
+    }
+
+    /// Whether the key holds all of it although it has too many bytes for that: characters of the
+    /// same 256.
+    inline fn isPacked(self: Unit) bool {
+        const len = self.end - self.first;
+        const high: caches.Key = self.chunk.high[self.first..][0..16].*;
+        const same: u16 = @bitCast(high == @as(caches.Key, @splat(high[0])));
+        return len > caches.key_len_max / 3 and len <= caches.packed_max and @ctz(~same) >= len;
+    }
+
+    inline fn keyIn(self: Unit, cache: *const Cache) caches.Key {
+        if (self.isPacked()) {
+            const low = self.chunk.low[self.first..][0..16];
+            return cache.keyOfPacked(self.chunk.high[self.first], low.*, self.end - self.first);
+        }
+        return units.keyOf(cache, self.bytes());
     }
 
     noinline fn find(
@@ -301,18 +373,39 @@ const Unit = struct {
         encoder: *ids.Encoder,
         cache: *Cache,
         chars: *const Characters,
-        out: [*]u32,
+        out: anytype,
     ) ids.Error!usize {
-        const text = self.bytes();
-        const key = units.keyOf(cache, text);
+        const key = self.chunk.keys[self.first];
+        const text = if (self.isPacked()) "" else self.bytes();
         if (cache.find(key, text, out)) |count| return count;
-        const count = try self.merge(encoder, chars, out);
-        cache.insert(key, text, out[0..count]);
+        if (self.end - self.first > merge_max) {
+            const found = try encoder.mergedIds(self.bytes());
+            if (self.end - self.first <= remembered_max) cache.insert(key, text, found);
+            return units.put(found, out);
+        }
+        var counted: [merge_short.len_max + 4]u32 = undefined;
+        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
+        const count = try self.merge(encoder, chars, room);
+        cache.insert(key, text, room[0..count]);
         return count;
     }
 
+    /// Two or three characters that have an id each.
+    inline fn mergeDirect(
+        self: Unit,
+        encoder: *ids.Encoder,
+        chars: *const Characters,
+        out: [*]u32,
+    ) usize {
+        const vocabulary = &encoder.tokenizer.vocabulary;
+        const code_points = self.chunk.code_points[self.first..][0..3].*;
+        const left, const right = .{ chars.ids[code_points[0]][0], chars.ids[code_points[1]][0] };
+        if (self.end - self.first == 2) return mergeTwo(vocabulary, .{ left, right }, out);
+        return mergeThree(vocabulary, .{ left, right, chars.ids[code_points[2]][0] }, out);
+    }
+
     /// Merges what the characters are to begin with.
-    inline fn merge(
+    fn merge(
         self: Unit,
         encoder: *ids.Encoder,
         chars: *const Characters,
@@ -336,8 +429,6 @@ const Unit = struct {
                 count += 1;
             }
         }
-        if (count == 2) return mergeTwo(vocabulary, parts[0..2].*, out);
-        if (count == 3) return mergeThree(vocabulary, parts[0..3].*, out);
         const merged = merge_short.mergeFrom(vocabulary, parts[0..count], out);
         if (has_bytes) try encoder.refuseStandIns(out[0..merged]);
         return merged;
