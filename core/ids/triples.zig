@@ -21,7 +21,8 @@ const caches = @import("cache.zig");
 const Cache = caches.Cache;
 const Characters = characters.Characters;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-const anything = @import("../vocabulary/seams.zig").Seams.anything;
+const seams_ = @import("../vocabulary/seams.zig");
+const anything = seams_.Seams.anything;
 
 pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
@@ -208,20 +209,21 @@ const Chunk = struct {
     inline fn decide(self: *const Chunk, chars: *const Characters, end_cuts: u64) Decided {
         const last = bitAt(self.count - 1);
         const inner = (last - 1) & ~end_cuts;
-        const joins = bitsOf(self.joins, .{ .count = 1 }) & inner;
+        const joins = bitsOf(self.joins, seams_.joined) & inner;
+        const alone = bitsOf(self.joins, seams_.joined_alone);
         // Of two neighbours the left one, the right one or both in doubt.
-        const doubtful = bitsOf(self.about, About.doubt_behind) |
-            bitsOf(self.about, About.doubt_before) >> 1 |
-            (bitsOf(self.about, About.doubt_last) & bitsOf(self.about, About.doubt_first) >> 1);
+        const doubtful = self.hasAbout(About.doubt_behind) |
+            self.hasAbout(About.doubt_before) >> 1 |
+            (self.hasAbout(About.doubt_last) & self.hasAbout(About.doubt_first) >> 1);
         // A chunk begins at a cut, so what is before it does not matter; what is behind may.
-        const around = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
-        const free = (~joins & inner) | self.freeAround(chars, around);
+        const known = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
+        const free = (~joins & inner) | self.freeAround(chars, known & ~alone);
         const doubts = self.forbidden(chars, doubtful & inner);
         const below_end = if (end_cuts == 0) inner else lowTo(@intCast(63 - @clz(end_cuts)));
         return .{
             .cuts = ((free & ~doubts) | end_cuts) & below_end,
             .doubts = doubts,
-            .many = bitsOf(self.about, .{ .count = 2 }),
+            .many = self.hasAbout(.{ .count = 2 }),
         };
     }
 
@@ -234,8 +236,8 @@ const Chunk = struct {
             const before = if (at == 0) anything else self.code_points[at - 1];
             const behind = if (at + 2 >= self.count) anything else self.code_points[at + 2];
             const left, const right = .{ self.code_points[at], self.code_points[at + 1] };
-            const joined = chars.seams.joinsAround(left, right, before, behind);
-            free |= if (joined != 0) 0 else rest & -%rest;
+            const joins_ = chars.seams.joinsAround(left, right, before, behind);
+            free |= if (joins_ != 0) 0 else rest & -%rest;
         }
         return free;
     }
@@ -280,9 +282,13 @@ const Chunk = struct {
         }
     }
 
+    inline fn hasAbout(self: *const Chunk, mask: About) u64 {
+        return bitsOf(self.about, @bitCast(mask));
+    }
+
     /// A bit for each byte that has one of those in `mask`.
-    inline fn bitsOf(bytes: [chunk_len]u8, mask: About) u64 {
-        const masks: Bytes = @splat(@as(u8, @bitCast(mask)));
+    inline fn bitsOf(bytes: [chunk_len]u8, mask: u8) u64 {
+        const masks: Bytes = @splat(mask);
         return @bitCast(@as(Bytes, bytes) & masks != @as(Bytes, @splat(0)));
     }
 

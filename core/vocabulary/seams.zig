@@ -23,41 +23,51 @@ pub const Limits = packed struct(u4) {
     first_byte: bool = false,
 };
 
-/// A Bloom filter with one bit a hash.
-const Filter = struct {
-    bits: []u32,
-    shift: u5,
+/// A Bloom filter with one place a hash, which has so many bits.
+fn Filter(comptime width: u32) type {
+    return struct {
+        words: []u32,
+        shift: u5,
 
-    const empty: Filter = .{ .bits = &.{}, .shift = 0 };
+        const Self = @This();
+        const per_word = 32 / width;
+        const empty: Self = .{ .words = &.{}, .shift = 0 };
 
-    /// At least `bits` bits, and a power of two.
-    fn init(gpa: Allocator, bits: usize) Allocator.Error!Filter {
-        const log2 = std.math.log2_int_ceil(usize, std.math.clamp(bits, 1 << 12, 1 << 30));
-        const words = try gpa.alloc(u32, (@as(usize, 1) << @intCast(log2)) / 32);
-        @memset(words, 0);
-        return .{ .bits = words, .shift = @intCast(32 - @as(u6, @intCast(log2))) };
-    }
+        /// At least `places` places, and a power of two.
+        fn init(gpa: Allocator, places: usize) Allocator.Error!Self {
+            const log2 = std.math.log2_int_ceil(usize, std.math.clamp(places, 1 << 12, 1 << 30));
+            const words = try gpa.alloc(u32, (@as(usize, 1) << @intCast(log2)) / per_word);
+            @memset(words, 0);
+            return .{ .words = words, .shift = @intCast(32 - @as(u6, @intCast(log2))) };
+        }
 
-    fn deinit(self: *Filter, gpa: Allocator) void {
-        gpa.free(self.bits);
-    }
+        fn deinit(self: *Self, gpa: Allocator) void {
+            gpa.free(self.words);
+        }
 
-    fn set(self: *Filter, hash: u32) void {
-        const index = hash >> self.shift;
-        self.bits[index / 32] |= @as(u32, 1) << @intCast(index % 32);
-    }
+        fn set(self: *Self, hash: u32, bits: u32) void {
+            const index = hash >> self.shift;
+            self.words[index / per_word] |= bits << @intCast(index % per_word * width);
+        }
 
-    pub inline fn get(self: *const Filter, hash: u32) u32 {
-        const index = hash >> self.shift;
-        return self.bits[index / 32] >> @intCast(index % 32) & 1;
-    }
-};
+        pub inline fn get(self: *const Self, hash: u32) u32 {
+            const index = hash >> self.shift;
+            const word = self.words[index / per_word];
+            return word >> @intCast(index % per_word * width) & ((1 << width) - 1);
+        }
+    };
+}
+
+/// What tokens a pair of characters is in: bits, of which the second comes with the first.
+pub const joined: u32 = 1;
+/// One with nothing around the pair, so that what is around it in a text does not matter.
+pub const joined_alone: u32 = 2;
 
 pub const Seams = struct {
-    /// A bit for each hash of a pair, and one for each with what is around it. The first is small,
-    /// so that it stays close to the processor; the second decides its false alarms.
-    pairs: Filter,
-    around: Filter,
+    /// What is known of each hash of a pair, and a bit for each with what is around it. The first
+    /// is small, so that it stays close to the processor; the second decides its false alarms.
+    pairs: Filter(2),
+    around: Filter(1),
     /// Odd factors of the left and the right character and of those around them, which differ at
     /// each load.
     factors: [4]u32,
@@ -155,14 +165,17 @@ pub const Seams = struct {
         const part_before = token[left.start..left.end];
         const part_behind = token[right.start..right.end];
         if (left.char != null and right.char != null) {
-            self.set(left.char.?, right.char.?);
             const behind = if (right.end == token.len) null else partAt(token, right.end).char;
+            const is_alone = before == null and behind == null;
+            const bits = if (is_alone) joined | joined_alone else joined;
+            self.pairs.set(self.hashOf(left.char.?, right.char.?), bits);
+            if (is_alone) return;
             self.around.set(self.hashAround(
                 left.char.?,
                 right.char.?,
                 before orelse anything,
                 behind orelse anything,
-            ));
+            ), 1);
         } else if (left.char) |char| {
             try self.no_cut_behind.put(gpa, char, {});
             self.set(char, partCode(part_behind));
@@ -176,7 +189,7 @@ pub const Seams = struct {
     }
 
     fn set(self: *Seams, left: u21, right: u21) void {
-        self.pairs.set(self.hashOf(left, right));
+        self.pairs.set(self.hashOf(left, right), joined);
     }
 
     /// A number above all code points for a part of a character: one byte of it, or two. Of three
@@ -196,14 +209,14 @@ pub const Seams = struct {
 
     /// 1 if some token may hold these two characters, whole, next to each other, else 0.
     pub inline fn joins(self: *const Seams, left: u32, right: u32) u32 {
-        return self.pairs.get(self.hashOf(left, right));
+        return self.pairs.get(self.hashOf(left, right)) & joined;
     }
 
     /// In place of a character around a pair: a token that ends there fits any.
     pub const anything: u32 = 0x130000;
 
-    /// The same, of tokens with as many of the characters around as they have; `anything` for a
-    /// character that is not there.
+    /// The same for a pair that is not `joined_alone`, of tokens with as many of the characters
+    /// around as they have; `anything` for a character that is not there.
     pub inline fn joinsAround(
         self: *const Seams,
         left: u32,
@@ -211,8 +224,6 @@ pub const Seams = struct {
         before: u32,
         behind: u32,
     ) u32 {
-        // Mostly they are a token.
-        if (self.around.get(self.hashAround(left, right, anything, anything)) != 0) return 1;
         return self.around.get(self.hashAround(left, right, before, anything)) |
             self.around.get(self.hashAround(left, right, anything, behind)) |
             self.around.get(self.hashAround(left, right, before, behind));
