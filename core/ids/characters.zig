@@ -8,6 +8,7 @@ const ids = @import("../ids.zig");
 const pages = @import("../pages.zig");
 const unicode = @import("../unicode.zig");
 const seams_ = @import("../vocabulary/seams.zig");
+const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
 /// What is known about a character: zero while it is nothing.
 pub const About = packed struct(u8) {
@@ -31,14 +32,20 @@ pub const About = packed struct(u8) {
 /// Up to three ids, stored as they go out.
 const Ids = [4]u32;
 
+pub const Entry = packed struct(u32) { about: About = .{}, first_id: u24 = 0 };
+
+comptime {
+    std.debug.assert(PairTable.id_limit <= std.math.maxInt(u24));
+}
+
 pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
 
 pub const Characters = struct {
     seams: seams_.Seams,
-    /// By code point. Whoever writes an entry writes the same, and `about` comes last.
+    /// By code point. Whoever writes an entry writes the same, and those in `entries` come last.
     ids: *align(pages.page_size) [len]Ids,
-    /// Apart from the ids: it is what decides, and fits into a nearer cache.
-    about: *align(pages.page_size) [len]u8,
+    /// What decides, and the first id, for most characters the only one: a quarter of `ids`.
+    entries: *align(pages.page_size) [len]Entry,
 
     /// Characters up to here have an entry; others are never cut from their neighbours.
     const len = 0x10000;
@@ -51,21 +58,17 @@ pub const Characters = struct {
         errdefer self.seams.deinit(gpa);
         const values = try pages.map(Ids, len);
         errdefer pages.unmap(values);
-        const about = try pages.map(u8, len);
+        const entries = try pages.map(Entry, len);
         self.ids = values[0..len];
-        self.about = about[0..len];
+        self.entries = entries[0..len];
         return self;
     }
 
     pub fn destroy(self: *Characters, gpa: Allocator) void {
         self.seams.deinit(gpa);
         pages.unmap(@as([]align(pages.page_size) Ids, self.ids));
-        pages.unmap(@as([]align(pages.page_size) u8, self.about));
+        pages.unmap(@as([]align(pages.page_size) Entry, self.entries));
         gpa.destroy(self);
-    }
-
-    pub inline fn load(self: *const Characters, code_point: u32) u8 {
-        return @atomicLoad(u8, &self.about[code_point], .acquire);
     }
 
     /// The character at the beginning of `text`.
@@ -89,8 +92,8 @@ pub const Characters = struct {
         code_point: u32,
         bytes: []const u8,
     ) ids.Error!About {
-        const known = self.load(code_point);
-        if (known != 0) return @bitCast(known);
+        const known = @atomicLoad(Entry, &self.entries[code_point], .acquire).about;
+        if (known.count != 0) return known;
         // A character has at most three bytes here and so at most three ids.
         const found = try encoder.mergedIds(bytes);
         const about: About = .{
@@ -103,7 +106,8 @@ pub const Characters = struct {
         for (self.ids[code_point][0..found.len], found) |*place, id| {
             @atomicStore(u32, place, id, .monotonic);
         }
-        @atomicStore(u8, &self.about[code_point], @bitCast(about), .release);
+        const entry: Entry = .{ .about = about, .first_id = @intCast(found[0]) };
+        @atomicStore(Entry, &self.entries[code_point], entry, .release);
         return about;
     }
 

@@ -17,6 +17,7 @@ const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
 const merge_short = @import("merge_short.zig");
 const About = characters.About;
+const Entry = characters.Entry;
 const caches = @import("cache.zig");
 const Cache = caches.Cache;
 const Characters = characters.Characters;
@@ -44,10 +45,9 @@ pub fn encode(
     var written: usize = 0;
     var base = start;
     var chunk: Chunk = undefined;
-    const values = chars.ids;
     while (done.pretokens < ends.len and (text[base] >= 0xE0 or base == start)) {
         const pretoken_ends = ends[done.pretokens..];
-        chunk.read(text[base..ends[ends.len - 1]], base == start, &chars.seams.factors);
+        chunk.read(text[base..ends[ends.len - 1]], base == start);
         const end_cuts = chunk.endCuts(pretoken_ends, base);
         // Characters of others, or a unit that is too long.
         if (end_cuts == 0 and chunk.count < chunk_len) break;
@@ -56,18 +56,18 @@ pub fn encode(
         if (seams.cuts == 0) break;
         const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
         const several = (seams.cuts << 1 | 1) & ~seams.cuts & lowTo(last_cut);
-        chunk.prepareUnits(&encoder.tokenizer.vocabulary, cache, chars, seams, several);
+        chunk.prepareUnits(&encoder.tokenizer.vocabulary, cache, seams, several);
         var first: usize = 0;
         var rest = several;
         while (true) {
             const single_end: usize = if (rest == 0) @as(usize, last_cut) + 1 else @ctz(rest);
-            while (first < single_end) : (first += 1) {
-                if (writes) out[written..][0..4].* = values[chunk.code_points[first]];
-                written += chunk.idCount(first);
-            }
+            const room = if (writes) out + written else {};
+            const singles = chunk.putSingles(chars, seams, first, single_end, room);
+            written += singles;
+            first = single_end;
             if (rest == 0) break;
             const unit: Unit = .of(&chunk, seams, first);
-            written += try unit.encode(encoder, cache, chars, if (writes) out + written else {});
+            written += try unit.encode(encoder, cache, chars, if (writes) room + singles else {});
             first = unit.end;
             rest &= rest - 1;
         }
@@ -101,13 +101,12 @@ const Chunk = struct {
     count: usize,
     /// Bytes of the first character: the others have three.
     first_len: usize,
-    code_points: [chunk_len + 5]u32,
-    /// Parts of the hashes of a character as the left and as the right one of a pair.
-    left_hashes: [chunk_len + 5]u32,
-    right_hashes: [chunk_len + 5]u32,
-    /// The low bytes of the code points, and the high ones.
-    low: [chunk_len + 16]u8,
-    high: [chunk_len + 16]u8,
+    code_points: [chunk_len + 16]u32,
+    /// Of what is known about the characters, and of each of them with the next.
+    entries: [chunk_len]u32,
+    places: [chunk_len]u32,
+    /// The first id of each, for most of them the only one.
+    first_ids: [chunk_len + 4]u32,
     about: [chunk_len]u8,
     joins: [chunk_len]u8,
     /// Of units that are looked up, at the place of their first character.
@@ -134,7 +133,7 @@ const Chunk = struct {
     }
 
     /// Decodes characters at the beginning of `text` up to one that has not three bytes.
-    inline fn read(self: *Chunk, text: []const u8, is_first: bool, factors: *const [4]u32) void {
+    inline fn read(self: *Chunk, text: []const u8, is_first: bool) void {
         const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
         const zero: @Vector(1, u8) = @splat(0);
         // One of a single byte is put before the others.
@@ -142,9 +141,6 @@ const Chunk = struct {
         self.text = text;
         self.first_len = 3 - 2 * before;
         self.code_points[0] = text[0];
-        self.low[0], self.high[0] = .{ text[0], 0 };
-        self.left_hashes[0] = text[0] *% factors[0];
-        self.right_hashes[chunk_len] = 0; // read behind the last of 64
         const wide_max = @min((text.len - before) / 3, chunk_len - before);
         var wrong: u64 = 0;
         var at: usize = 0;
@@ -154,13 +150,6 @@ const Chunk = struct {
             const code_points = ((words & splat(0xF)) << splat(12)) |
                 (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
             self.code_points[before + at ..][0..4].* = code_points;
-            self.left_hashes[before + at ..][0..4].* = code_points *% splat(factors[0]);
-            self.right_hashes[before + at ..][0..4].* = code_points *% splat(factors[1]);
-            const bytes_of: @Vector(16, u8) = @bitCast(code_points);
-            self.low[before + at ..][0..4].* =
-                @shuffle(u8, bytes_of, undefined, [4]i32{ 0, 4, 8, 12 });
-            self.high[before + at ..][0..4].* =
-                @shuffle(u8, bytes_of, undefined, [4]i32{ 1, 5, 9, 13 });
             // Not of three bytes, or too many bytes for the character, or a surrogate, or what
             // stands for bytes that are not UTF-8.
             const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
@@ -187,22 +176,65 @@ const Chunk = struct {
     /// What is known about the characters and about each of them with the next one.
     inline fn lookUp(self: *Chunk, encoder: *ids.Encoder, chars: *const Characters) ids.Error!void {
         // Copies, which the compiler knows nobody else writes to.
-        const all_about = chars.about;
+        const entries = chars.entries;
         const pairs = chars.seams.pairs;
-        var unknown: bool = false;
-        for (0..self.count) |at| {
-            const about = @atomicLoad(u8, &all_about[self.code_points[at]], .acquire);
-            self.about[at] = about;
-            unknown = unknown or about == 0;
+        const factors = chars.seams.factors;
+        var at: usize = 0;
+        while (at < self.count) : (at += 4) {
+            const left: Four = self.code_points[at..][0..4].*;
             // Behind the last character there is whatever there is.
-            const hash = self.left_hashes[at] +% self.right_hashes[at + 1];
-            self.joins[at] = @truncate(pairs.get(hash));
+            const right: Four = self.code_points[at + 1 ..][0..4].*;
+            const hashes = left *% splat(factors[0]) +% right *% splat(factors[1]);
+            self.places[at..][0..4].* = hashes >> @splat(pairs.shift);
         }
-        if (!unknown) return;
-        for (0..self.count) |at| {
-            const char = self.charAt(at);
-            self.about[at] = @bitCast(try chars.aboutOf(encoder, char.code_point, char.bytes));
+        for (0..self.count) |index| {
+            const entry = @atomicLoad(Entry, &entries[self.code_points[index]], .acquire);
+            self.entries[index] = @bitCast(entry);
+            self.joins[index] = @truncate(pairs.from(self.places[index]));
         }
+        self.split();
+        const known = self.hasAbout(.{ .count = 3 });
+        if (~known & lowTo(@intCast(self.count - 1)) == 0) return;
+        for (0..self.count) |index| {
+            const char = self.charAt(index);
+            _ = try chars.aboutOf(encoder, char.code_point, char.bytes);
+            self.entries[index] = @bitCast(entries[char.code_point]);
+        }
+        self.split();
+    }
+
+    inline fn split(self: *Chunk) void {
+        const Words = @Vector(chunk_len, u32);
+        const all: Words = self.entries;
+        self.first_ids[0..chunk_len].* = all >> @splat(8);
+        self.about = @as(Bytes, @truncate(all));
+    }
+
+    /// Writes the ids of characters that are units alone, and returns their number.
+    inline fn putSingles(
+        self: *const Chunk,
+        chars: *const Characters,
+        seams: Decided,
+        first: usize,
+        end: usize,
+        out: anytype,
+    ) usize {
+        if (first == end) return 0;
+        const writes = @TypeOf(out) != void;
+        if (seams.many >> @intCast(first) << @intCast(64 - (end - first)) == 0) {
+            var at = first;
+            if (writes) while (at < end) : (at += 4) {
+                out[at - first ..][0..4].* = self.first_ids[at..][0..4].*;
+            };
+            return end - first;
+        }
+        const values = chars.ids;
+        var written: usize = 0;
+        for (first..end) |at| {
+            if (writes) out[written..][0..4].* = values[self.code_points[at]];
+            written += self.idCount(at);
+        }
+        return written;
     }
 
     /// Cuts up to the last end of a pretoken, or all where none ends.
@@ -259,7 +291,6 @@ const Chunk = struct {
         self: *Chunk,
         vocabulary: *const Vocabulary,
         cache: *const Cache,
-        chars: *const Characters,
         seams: Decided,
         several: u64,
     ) void {
@@ -268,9 +299,7 @@ const Chunk = struct {
             const unit: Unit = .of(self, seams, @ctz(rest));
             if (unit.isDirect()) {
                 for (unit.first..unit.end - 1) |at| {
-                    const left = chars.ids[self.code_points[at]][0];
-                    const right = chars.ids[self.code_points[at + 1]][0];
-                    vocabulary.pairs.prepareFind(left, right);
+                    vocabulary.pairs.prepareFind(self.first_ids[at], self.first_ids[at + 1]);
                 }
                 continue;
             }
@@ -343,7 +372,7 @@ const Unit = struct {
     ) ids.Error!usize {
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (self.isDirect()) return self.mergeDirect(encoder, chars, room);
+        if (self.isDirect()) return self.mergeDirect(encoder, room);
         const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
         if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
             @branchHint(.likely);
@@ -361,17 +390,21 @@ const Unit = struct {
     /// same 256.
     inline fn isPacked(self: Unit) bool {
         const len = self.end - self.first;
-        const high: caches.Key = self.chunk.high[self.first..][0..16].*;
+        if (len <= caches.key_len_max / 3 or len > caches.packed_max) return false;
+        const high: caches.Key = @truncate(self.codePoints() >> @splat(8));
         const same: u16 = @bitCast(high == @as(caches.Key, @splat(high[0])));
-        return len > caches.key_len_max / 3 and len <= caches.packed_max and @ctz(~same) >= len;
+        return @ctz(~same) >= len;
+    }
+
+    inline fn codePoints(self: Unit) @Vector(16, u32) {
+        return self.chunk.code_points[self.first..][0..16].*;
     }
 
     inline fn keyIn(self: Unit, cache: *const Cache) caches.Key {
-        if (self.isPacked()) {
-            const low = self.chunk.low[self.first..][0..16];
-            return cache.keyOfPacked(self.chunk.high[self.first], low.*, self.end - self.first);
-        }
-        return units.keyOf(cache, self.bytes());
+        if (!self.isPacked()) return units.keyOf(cache, self.bytes());
+        const all = self.codePoints();
+        const low: caches.Key = @truncate(all);
+        return cache.keyOfPacked(@truncate(all[0] >> 8), low, self.end - self.first);
     }
 
     noinline fn find(
@@ -397,17 +430,11 @@ const Unit = struct {
     }
 
     /// Two or three characters that have an id each.
-    inline fn mergeDirect(
-        self: Unit,
-        encoder: *ids.Encoder,
-        chars: *const Characters,
-        out: [*]u32,
-    ) usize {
+    inline fn mergeDirect(self: Unit, encoder: *ids.Encoder, out: [*]u32) usize {
         const vocabulary = &encoder.tokenizer.vocabulary;
-        const code_points = self.chunk.code_points[self.first..][0..3].*;
-        const left, const right = .{ chars.ids[code_points[0]][0], chars.ids[code_points[1]][0] };
-        if (self.end - self.first == 2) return mergeTwo(vocabulary, .{ left, right }, out);
-        return mergeThree(vocabulary, .{ left, right, chars.ids[code_points[2]][0] }, out);
+        const parts = self.chunk.first_ids[self.first..][0..3].*;
+        if (self.end - self.first == 2) return mergeTwo(vocabulary, parts[0..2].*, out);
+        return mergeThree(vocabulary, parts, out);
     }
 
     /// Merges what the characters are to begin with.

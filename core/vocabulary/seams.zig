@@ -51,9 +51,12 @@ fn Filter(comptime width: u32) type {
         }
 
         pub inline fn get(self: *const Self, hash: u32) u32 {
-            const index = hash >> self.shift;
-            const word = self.words[index / per_word];
-            return word >> @intCast(index % per_word * width) & ((1 << width) - 1);
+            return self.from(hash >> self.shift) & ((1 << width) - 1);
+        }
+
+        /// The bits of a place that is known, and of those behind it.
+        pub inline fn from(self: *const Self, place: u32) u32 {
+            return self.words[place / per_word] >> @intCast(place % per_word * width);
         }
     };
 }
