@@ -52,7 +52,7 @@ pub fn encode(
     while (index < batch.ends.len) {
         const left = batch.ends[index..];
         const rest = if (writes) out + written else {};
-        if (together) |characters| if (batch.bytes[start] >= 0xE0) {
+        if (together) |characters| if (isForUnits(batch.bytes, start, left[0])) {
             const done =
                 try triples.encode(encoder, cache, characters, batch.bytes, start, left, rest);
             written += done.written;
@@ -72,11 +72,19 @@ pub fn encode(
     return written;
 }
 
-/// How many pretokens come before one that starts with a character of a large script; the first
-/// does not count.
+/// How many pretokens come before one that is better cut than looked for; the first does not count.
 fn untilWide(bytes: [*]const u8, ends: []const u32) usize {
-    for (ends[0 .. ends.len - 1], 1..) |end, count| if (bytes[end] >= 0xE0) return count;
+    for (ends[0 .. ends.len - 1], ends[1..], 1..) |start, end, count| {
+        if (isForUnits(bytes, start, end)) return count;
+    }
     return ends.len;
+}
+
+/// Whether a pretoken of a text that is new starts with a character of a large script. Behind a
+/// blank or the like it has to be longer than a key: short ones come again and again.
+inline fn isForUnits(bytes: [*]const u8, start: u32, end: u32) bool {
+    return bytes[start] >= 0xE0 or
+        (end - start > caches.key_len_max and bytes[start] < 0x80 and bytes[start + 1] >= 0xE0);
 }
 
 inline fn encodeChunk(
