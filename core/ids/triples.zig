@@ -13,17 +13,13 @@
 const std = @import("std");
 const ids = @import("../ids.zig");
 const units = @import("units.zig");
-const unicode = @import("../unicode.zig");
-const characters = @import("characters.zig");
+const chunks = @import("chunk.zig");
 const merge_short = @import("merge_short.zig");
-const About = characters.About;
-const Entry = characters.Entry;
 const caches = @import("cache.zig");
 const Cache = caches.Cache;
-const Characters = characters.Characters;
+const Characters = @import("characters.zig").Characters;
+const Chunk = chunks.Chunk;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-const seams_ = @import("../vocabulary/seams.zig");
-const anything = seams_.Seams.anything;
 
 pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
@@ -50,13 +46,13 @@ pub fn encode(
         chunk.read(text[base..ends[ends.len - 1]], base == start);
         const end_cuts = chunk.endCuts(pretoken_ends, base);
         // Characters of others, or a unit that is too long.
-        if (end_cuts == 0 and chunk.count < chunk_len) break;
-        try chunk.lookUp(encoder, chars);
-        const seams = chunk.decide(chars, end_cuts);
+        if (end_cuts == 0 and chunk.count < chunks.len_max) break;
+        const flags = try chunk.lookUp(encoder, chars);
+        const seams = chunk.decide(chars, flags, end_cuts);
         if (seams.cuts == 0) break;
         const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
-        const several = (seams.cuts << 1 | 1) & ~seams.cuts & lowTo(last_cut);
-        chunk.prepareUnits(&encoder.tokenizer.vocabulary, cache, seams, several);
+        const several = (seams.cuts << 1 | 1) & ~seams.cuts & chunks.lowTo(last_cut);
+        prepareUnits(&chunk, &encoder.tokenizer.vocabulary, cache, seams, several);
         var first: usize = 0;
         var rest = several;
         while (true) {
@@ -83,248 +79,30 @@ pub fn fits(vocabulary: *const Vocabulary) bool {
     return vocabulary.is_closed and vocabulary.pairs.rising;
 }
 
-const chunk_len = 64;
-
-/// A bit for each character behind which something is so.
-const Decided = struct {
-    /// A unit ends there.
-    cuts: u64,
-    /// Some token may cover the seam and hold a part of a character beside it.
-    doubts: u64,
-    /// The character has several ids.
-    many: u64,
-};
-
-/// Up to 64 characters, and what is read behind them.
-const Chunk = struct {
-    text: []const u8,
-    count: usize,
-    /// Bytes of the first character: the others have three.
-    first_len: usize,
-    code_points: [chunk_len + 16]u32,
-    /// Of what is known about the characters, and of each of them with the next.
-    entries: [chunk_len]u32,
-    places: [chunk_len]u32,
-    /// The first id of each, for most of them the only one.
-    first_ids: [chunk_len + 4]u32,
-    about: [chunk_len]u8,
-    joins: [chunk_len]u8,
-    /// Of units that are looked up, at the place of their first character.
-    keys: [chunk_len]caches.Key,
-    lines: [chunk_len]*caches.Line,
-
-    const Bytes = @Vector(chunk_len, u8);
-    const Four = @Vector(4, u32);
-
-    inline fn start(self: *const Chunk, at: usize) usize {
-        return if (at == 0) 0 else self.first_len + 3 * (at - 1);
-    }
-
-    inline fn charAt(self: *const Chunk, at: usize) characters.Char {
-        return .{
-            .code_point = self.code_points[at],
-            .bytes = self.text[self.start(at)..self.start(at + 1)],
-            .about = @bitCast(self.about[at]),
-        };
-    }
-
-    inline fn idCount(self: *const Chunk, at: usize) usize {
-        return self.about[at] & About.count_mask;
-    }
-
-    /// Decodes characters at the beginning of `text` up to one that has not three bytes.
-    inline fn read(self: *Chunk, text: []const u8, is_first: bool) void {
-        const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
-        const zero: @Vector(1, u8) = @splat(0);
-        // One of a single byte is put before the others.
-        const before: usize = @intFromBool(is_first and text[0] < 0x80);
-        self.text = text;
-        self.first_len = 3 - 2 * before;
-        self.code_points[0] = text[0];
-        const wide_max = @min((text.len - before) / 3, chunk_len - before);
-        var wrong: u64 = 0;
-        var at: usize = 0;
-        while (at < wide_max and wrong == 0) : (at += 4) {
-            const bytes: @Vector(16, u8) = text[before + 3 * at ..].ptr[0..16].*;
-            const words: Four = @bitCast(@shuffle(u8, bytes, zero, spread));
-            const code_points = ((words & splat(0xF)) << splat(12)) |
-                (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
-            self.code_points[before + at ..][0..4].* = code_points;
-            // Not of three bytes, or too many bytes for the character, or a surrogate, or what
-            // stands for bytes that are not UTF-8.
-            const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
-            const block = code_points & splat(0xF800);
-            const bad = shape | (block == splat(0)) | (block == splat(0xD800)) |
-                (code_points == splat(unicode.replacement));
-            wrong |= @as(u64, @as(u4, @bitCast(bad))) << @intCast(at);
-        }
-        self.count = @min(@as(usize, @ctz(wrong)), wide_max) + before;
-    }
-
-    /// A bit for the last character of each pretoken in the chunk, which begins at `base`.
-    inline fn endCuts(self: *const Chunk, ends: []const u32, base: usize) u64 {
-        const chunk_end = base + self.start(self.count);
-        var bits: u64 = 0;
-        for (ends) |end| {
-            if (end > chunk_end) break;
-            std.debug.assert((end - base - self.first_len) % 3 == 0);
-            bits |= @as(u64, 1) << @intCast((end - base - self.first_len) / 3);
-        }
-        return bits;
-    }
-
-    /// What is known about the characters and about each of them with the next one.
-    inline fn lookUp(self: *Chunk, encoder: *ids.Encoder, chars: *const Characters) ids.Error!void {
-        // Copies, which the compiler knows nobody else writes to.
-        const entries = chars.entries;
-        const pairs = chars.seams.pairs;
-        const factors = chars.seams.factors;
-        var at: usize = 0;
-        while (at < self.count) : (at += 4) {
-            const left: Four = self.code_points[at..][0..4].*;
-            // Behind the last character there is whatever there is.
-            const right: Four = self.code_points[at + 1 ..][0..4].*;
-            const hashes = left *% splat(factors[0]) +% right *% splat(factors[1]);
-            self.places[at..][0..4].* = hashes >> @splat(pairs.shift);
-        }
-        for (0..self.count) |index| {
-            const entry = @atomicLoad(Entry, &entries[self.code_points[index]], .acquire);
-            self.entries[index] = @bitCast(entry);
-            self.joins[index] = @truncate(pairs.from(self.places[index]));
-        }
-        self.split();
-        const known = self.hasAbout(.{ .count = 3 });
-        if (~known & lowTo(@intCast(self.count - 1)) == 0) return;
-        for (0..self.count) |index| {
-            const char = self.charAt(index);
-            _ = try chars.aboutOf(encoder, char.code_point, char.bytes);
-            self.entries[index] = @bitCast(entries[char.code_point]);
-        }
-        self.split();
-    }
-
-    inline fn split(self: *Chunk) void {
-        const Words = @Vector(chunk_len, u32);
-        const all: Words = self.entries;
-        self.first_ids[0..chunk_len].* = all >> @splat(8);
-        self.about = @as(Bytes, @truncate(all));
-    }
-
-    /// Writes the ids of characters that are units alone, and returns their number.
-    inline fn putSingles(
-        self: *const Chunk,
-        chars: *const Characters,
-        seams: Decided,
-        first: usize,
-        end: usize,
-        out: anytype,
-    ) usize {
-        if (first == end) return 0;
-        const writes = @TypeOf(out) != void;
-        if (seams.many >> @intCast(first) << @intCast(64 - (end - first)) == 0) {
-            var at = first;
-            if (writes) while (at < end) : (at += 4) {
-                out[at - first ..][0..4].* = self.first_ids[at..][0..4].*;
-            };
-            return end - first;
-        }
-        const values = chars.ids;
-        var written: usize = 0;
-        for (first..end) |at| {
-            if (writes) out[written..][0..4].* = values[self.code_points[at]];
-            written += self.idCount(at);
-        }
-        return written;
-    }
-
-    /// Cuts up to the last end of a pretoken, or all where none ends.
-    inline fn decide(self: *const Chunk, chars: *const Characters, end_cuts: u64) Decided {
-        const last = bitAt(self.count - 1);
-        const inner = (last - 1) & ~end_cuts;
-        const joins = bitsOf(self.joins, seams_.joined) & inner;
-        const alone = bitsOf(self.joins, seams_.joined_alone);
-        // Of two neighbours the left one, the right one or both in doubt.
-        const doubtful = self.hasAbout(About.doubt_behind) |
-            self.hasAbout(About.doubt_before) >> 1 |
-            (self.hasAbout(About.doubt_last) & self.hasAbout(About.doubt_first) >> 1);
-        // A chunk begins at a cut, so what is before it does not matter; what is behind may.
-        const known = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
-        const free = (~joins & inner) | self.freeAround(chars, known & ~alone);
-        const doubts = self.forbidden(chars, doubtful & inner);
-        const below_end = if (end_cuts == 0) inner else lowTo(@intCast(63 - @clz(end_cuts)));
-        return .{
-            .cuts = ((free & ~doubts) | end_cuts) & below_end,
-            .doubts = doubts,
-            .many = self.hasAbout(.{ .count = 2 }),
-        };
-    }
-
-    /// Those of the pairs in `joins` that no token holds together with the characters around them.
-    inline fn freeAround(self: *const Chunk, chars: *const Characters, joins: u64) u64 {
-        var free: u64 = 0;
-        var rest = joins;
-        while (rest != 0) : (rest &= rest - 1) {
-            const at: usize = @ctz(rest);
-            const before = if (at == 0) anything else self.code_points[at - 1];
-            const behind = if (at + 2 >= self.count) anything else self.code_points[at + 2];
-            const left, const right = .{ self.code_points[at], self.code_points[at + 1] };
-            const joins_ = chars.seams.joinsAround(left, right, before, behind);
-            free |= if (joins_ != 0) 0 else rest & -%rest;
-        }
-        return free;
-    }
-
-    /// Those of the seams in `doubts` where tokens with parts of characters do not allow a cut.
-    inline fn forbidden(self: *const Chunk, chars: *const Characters, doubts: u64) u64 {
-        var bits: u64 = 0;
-        var rest = doubts;
-        while (rest != 0) : (rest &= rest - 1) {
-            const at: usize = @ctz(rest);
-            const may_cut = chars.mayCut(self.charAt(at), self.charAt(at + 1));
-            bits |= if (may_cut) 0 else rest & -%rest;
-        }
-        return bits;
-    }
-
-    /// Fetches what the units that begin at `several` are looked up in.
-    inline fn prepareUnits(
-        self: *Chunk,
-        vocabulary: *const Vocabulary,
-        cache: *const Cache,
-        seams: Decided,
-        several: u64,
-    ) void {
-        var rest = several;
-        while (rest != 0) : (rest &= rest - 1) {
-            const unit: Unit = .of(self, seams, @ctz(rest));
-            if (unit.isDirect()) {
-                for (unit.first..unit.end - 1) |at| {
-                    vocabulary.pairs.prepareFind(self.first_ids[at], self.first_ids[at + 1]);
-                }
-                continue;
+/// Fetches what the units that begin at `several` are looked up in.
+inline fn prepareUnits(
+    chunk: *Chunk,
+    vocabulary: *const Vocabulary,
+    cache: *const Cache,
+    seams: chunks.Decided,
+    several: u64,
+) void {
+    var rest = several;
+    while (rest != 0) : (rest &= rest - 1) {
+        const unit: Unit = .of(chunk, seams, @ctz(rest));
+        if (unit.isDirect()) {
+            for (unit.first..unit.end - 1) |at| {
+                vocabulary.pairs.prepareFind(chunk.first_ids[at], chunk.first_ids[at + 1]);
             }
-            const key = unit.keyIn(cache);
-            const line = cache.lineOf(key);
-            @prefetch(line, .{});
-            self.keys[unit.first] = key;
-            self.lines[unit.first] = line;
+            continue;
         }
+        const key = unit.keyIn(cache);
+        const line = cache.lineOf(key);
+        @prefetch(line, .{});
+        chunk.keys[unit.first] = key;
+        chunk.lines[unit.first] = line;
     }
-
-    inline fn hasAbout(self: *const Chunk, mask: About) u64 {
-        return bitsOf(self.about, @bitCast(mask));
-    }
-
-    /// A bit for each byte that has one of those in `mask`.
-    inline fn bitsOf(bytes: [chunk_len]u8, mask: u8) u64 {
-        const masks: Bytes = @splat(mask);
-        return @bitCast(@as(Bytes, bytes) & masks != @as(Bytes, @splat(0)));
-    }
-
-    inline fn splat(number: u32) Four {
-        return @splat(number);
-    }
-};
+}
 
 /// Several characters that are merged together.
 const Unit = struct {
@@ -345,10 +123,10 @@ const Unit = struct {
     const remembered_max = 32;
 
     /// The unit that begins at a character and ends at the next cut.
-    inline fn of(chunk: *const Chunk, seams: Decided, first: usize) Unit {
+    inline fn of(chunk: *const Chunk, seams: chunks.Decided, first: usize) Unit {
         const behind = ~@as(u64, 0) << @intCast(first);
         const end: u6 = @intCast(@ctz(seams.cuts & behind));
-        const inside = behind & lowTo(end);
+        const inside = behind & chunks.lowTo(end);
         return .{
             .chunk = chunk,
             .doubts = seams.doubts & inside,
@@ -450,7 +228,7 @@ const Unit = struct {
         var has_bytes = false;
         for (self.first..self.end) |at| {
             // The seams before and behind it.
-            const around = bitAt(at) | bitAt(at) >> 1;
+            const around = chunks.bitAt(at) | chunks.bitAt(at) >> 1;
             if (self.doubts & around == 0) {
                 parts[count..][0..4].* = chars.ids[self.chunk.code_points[at]];
                 count += self.chunk.idCount(at);
@@ -485,13 +263,4 @@ inline fn mergeThree(vocabulary: *const Vocabulary, parts: [3]u32, out: [*]u32) 
     }
     if (left <= right) return mergeTwo(vocabulary, .{ left, parts[2] }, out);
     return mergeTwo(vocabulary, .{ parts[0], right }, out);
-}
-
-inline fn bitAt(index: usize) u64 {
-    return @as(u64, 1) << @intCast(index);
-}
-
-/// The bits up to this one.
-inline fn lowTo(index: u6) u64 {
-    return @as(u64, std.math.maxInt(u64)) >> @intCast(63 - index);
 }

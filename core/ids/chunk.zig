@@ -1,0 +1,273 @@
+//! Up to 64 characters of three bytes → where units end among them.
+//!
+//! What is known about each character and each pair is gathered first, in bits, and the seams are
+//! decided without a branch where that is possible.
+
+const std = @import("std");
+const ids = @import("../ids.zig");
+const caches = @import("cache.zig");
+const unicode = @import("../unicode.zig");
+const characters = @import("characters.zig");
+const seams_ = @import("../vocabulary/seams.zig");
+const About = characters.About;
+const Entry = characters.Entry;
+const Characters = characters.Characters;
+const anything = seams_.Seams.anything;
+
+/// How many characters there are at most: one for each bit of a word.
+pub const len_max = 64;
+
+/// A bit for each character behind which something is so.
+pub const Decided = struct {
+    /// A unit ends there.
+    cuts: u64,
+    /// Some token may cover the seam and hold a part of a character beside it.
+    doubts: u64,
+    /// The character has several ids.
+    many: u64,
+};
+
+/// Up to 64 characters, and what is read behind them.
+pub const Chunk = struct {
+    text: []const u8,
+    count: usize,
+    /// Bytes of the first character: the others have three.
+    first_len: usize,
+    code_points: [len_max + 16]u32,
+    /// Of what is known about the characters, and of each of them with the next.
+    entries: [len_max]u32,
+    places: [len_max]u32,
+    /// The first id of each, for most of them the only one.
+    first_ids: [len_max + 4]u32,
+    about: [len_max]u8,
+    joins: [len_max]u8,
+    /// Of units that are looked up, at the place of their first character.
+    keys: [len_max]caches.Key,
+    lines: [len_max]*caches.Line,
+
+    const Bytes = @Vector(16, u8);
+    const Four = @Vector(4, u32);
+
+    pub inline fn start(self: *const Chunk, at: usize) usize {
+        return if (at == 0) 0 else self.first_len + 3 * (at - 1);
+    }
+
+    pub inline fn charAt(self: *const Chunk, at: usize) characters.Char {
+        return .{
+            .code_point = self.code_points[at],
+            .bytes = self.text[self.start(at)..self.start(at + 1)],
+            .about = @bitCast(self.about[at]),
+        };
+    }
+
+    pub inline fn idCount(self: *const Chunk, at: usize) usize {
+        return self.about[at] & About.count_mask;
+    }
+
+    /// Decodes characters at the beginning of `text` up to one that has not three bytes.
+    pub inline fn read(self: *Chunk, text: []const u8, is_first: bool) void {
+        const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
+        const zero: @Vector(1, u8) = @splat(0);
+        // One of a single byte is put before the others.
+        const before: usize = @intFromBool(is_first and text[0] < 0x80);
+        self.text = text;
+        self.first_len = 3 - 2 * before;
+        self.code_points[0] = text[0];
+        const wide_max = @min((text.len - before) / 3, len_max - before);
+        var wrong: u64 = 0;
+        var at: usize = 0;
+        while (at < wide_max and wrong == 0) : (at += 4) {
+            const bytes: @Vector(16, u8) = text[before + 3 * at ..].ptr[0..16].*;
+            const words: Four = @bitCast(@shuffle(u8, bytes, zero, spread));
+            const code_points = ((words & splat(0xF)) << splat(12)) |
+                (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
+            self.code_points[before + at ..][0..4].* = code_points;
+            // Not of three bytes, or too many bytes for the character, or a surrogate, or what
+            // stands for bytes that are not UTF-8.
+            const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
+            const block = code_points & splat(0xF800);
+            const bad = shape | (block == splat(0)) | (block == splat(0xD800)) |
+                (code_points == splat(unicode.replacement));
+            wrong |= @as(u64, @as(u4, @bitCast(bad))) << @intCast(at);
+        }
+        self.count = @min(@as(usize, @ctz(wrong)), wide_max) + before;
+    }
+
+    /// A bit for the last character of each pretoken in the chunk, which begins at `base`.
+    pub inline fn endCuts(self: *const Chunk, ends: []const u32, base: usize) u64 {
+        const chunk_end = base + self.start(self.count);
+        var bits: u64 = 0;
+        for (ends) |end| {
+            if (end > chunk_end) break;
+            std.debug.assert((end - base - self.first_len) % 3 == 0);
+            bits |= @as(u64, 1) << @intCast((end - base - self.first_len) / 3);
+        }
+        return bits;
+    }
+
+    /// What is known about the characters and about each of them with the next one.
+    pub inline fn lookUp(
+        self: *Chunk,
+        encoder: *ids.Encoder,
+        chars: *const Characters,
+    ) ids.Error!Flags {
+        // Copies, which the compiler knows nobody else writes to.
+        const entries = chars.entries;
+        const pairs = chars.seams.pairs;
+        const factors = chars.seams.factors;
+        var at: usize = 0;
+        while (at < self.count) : (at += 4) {
+            const left: Four = self.code_points[at..][0..4].*;
+            // Behind the last character there is whatever there is.
+            const right: Four = self.code_points[at + 1 ..][0..4].*;
+            const hashes = left *% splat(factors[0]) +% right *% splat(factors[1]);
+            self.places[at..][0..4].* = hashes >> @splat(pairs.shift);
+        }
+        for (0..self.count) |index| {
+            const entry = @atomicLoad(Entry, &entries[self.code_points[index]], .acquire);
+            self.entries[index] = @bitCast(entry);
+            self.joins[index] = @truncate(pairs.from(self.places[index]));
+        }
+        const flags = self.split();
+        if (~flags.known & lowTo(@intCast(self.count - 1)) == 0) return flags;
+        for (0..self.count) |index| {
+            const char = self.charAt(index);
+            _ = try chars.aboutOf(encoder, char.code_point, char.bytes);
+            self.entries[index] = @bitCast(entries[char.code_point]);
+        }
+        return self.split();
+    }
+
+    /// A bit for each character, whatever it is behind the last.
+    const Flags = struct {
+        known: u64 = 0,
+        many: u64 = 0,
+        joins: u64 = 0,
+        alone: u64 = 0,
+        doubt_behind: u64 = 0,
+        doubt_before: u64 = 0,
+        doubt_last: u64 = 0,
+        doubt_first: u64 = 0,
+    };
+
+    /// Takes the entries apart, 16 of them at a time: many chunks have no more.
+    inline fn split(self: *Chunk) Flags {
+        var flags: Flags = .{};
+        var at: usize = 0;
+        while (at < self.count) : (at += 16) {
+            const entries: @Vector(16, u32) = self.entries[at..][0..16].*;
+            const about: Bytes = @truncate(entries);
+            const joins: Bytes = self.joins[at..][0..16].*;
+            self.first_ids[at..][0..16].* = entries >> @splat(8);
+            self.about[at..][0..16].* = about;
+            const place: u6 = @intCast(at);
+            flags.known |= bitsOf(about, @bitCast(About{ .count = 3 })) << place;
+            flags.many |= bitsOf(about, @bitCast(About{ .count = 2 })) << place;
+            flags.joins |= bitsOf(joins, seams_.joined) << place;
+            flags.alone |= bitsOf(joins, seams_.joined_alone) << place;
+            inline for (.{ "behind", "before", "last", "first" }) |name| {
+                const doubt: u8 = @bitCast(@field(About, "doubt_" ++ name));
+                @field(flags, "doubt_" ++ name) |= bitsOf(about, doubt) << place;
+            }
+        }
+        return flags;
+    }
+
+    /// Writes the ids of characters that are units alone, and returns their number.
+    pub inline fn putSingles(
+        self: *const Chunk,
+        chars: *const Characters,
+        seams: Decided,
+        first: usize,
+        end: usize,
+        out: anytype,
+    ) usize {
+        if (first == end) return 0;
+        const writes = @TypeOf(out) != void;
+        if (seams.many >> @intCast(first) << @intCast(64 - (end - first)) == 0) {
+            var at = first;
+            if (writes) while (at < end) : (at += 4) {
+                out[at - first ..][0..4].* = self.first_ids[at..][0..4].*;
+            };
+            return end - first;
+        }
+        const values = chars.ids;
+        var written: usize = 0;
+        for (first..end) |at| {
+            if (writes) out[written..][0..4].* = values[self.code_points[at]];
+            written += self.idCount(at);
+        }
+        return written;
+    }
+
+    /// Cuts up to the last end of a pretoken, or all where none ends.
+    pub inline fn decide(
+        self: *const Chunk,
+        chars: *const Characters,
+        flags: Flags,
+        end_cuts: u64,
+    ) Decided {
+        const last = bitAt(self.count - 1);
+        const inner = (last - 1) & ~end_cuts;
+        const joins = flags.joins & inner;
+        // Of two neighbours the left one, the right one or both in doubt.
+        const doubtful = flags.doubt_behind | flags.doubt_before >> 1 |
+            (flags.doubt_last & flags.doubt_first >> 1);
+        // A chunk begins at a cut, so what is before it does not matter; what is behind may.
+        const known = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
+        const free = (~joins & inner) | self.freeAround(chars, known & ~flags.alone);
+        const doubts = self.forbidden(chars, doubtful & inner);
+        const below_end = if (end_cuts == 0) inner else lowTo(@intCast(63 - @clz(end_cuts)));
+        return .{
+            .cuts = ((free & ~doubts) | end_cuts) & below_end,
+            .doubts = doubts,
+            .many = flags.many,
+        };
+    }
+
+    /// Those of the pairs in `joins` that no token holds together with the characters around them.
+    inline fn freeAround(self: *const Chunk, chars: *const Characters, joins: u64) u64 {
+        var free: u64 = 0;
+        var rest = joins;
+        while (rest != 0) : (rest &= rest - 1) {
+            const at: usize = @ctz(rest);
+            const before = if (at == 0) anything else self.code_points[at - 1];
+            const behind = if (at + 2 >= self.count) anything else self.code_points[at + 2];
+            const left, const right = .{ self.code_points[at], self.code_points[at + 1] };
+            const joins_ = chars.seams.joinsAround(left, right, before, behind);
+            free |= if (joins_ != 0) 0 else rest & -%rest;
+        }
+        return free;
+    }
+
+    /// Those of the seams in `doubts` where tokens with parts of characters do not allow a cut.
+    inline fn forbidden(self: *const Chunk, chars: *const Characters, doubts: u64) u64 {
+        var bits: u64 = 0;
+        var rest = doubts;
+        while (rest != 0) : (rest &= rest - 1) {
+            const at: usize = @ctz(rest);
+            const may_cut = chars.mayCut(self.charAt(at), self.charAt(at + 1));
+            bits |= if (may_cut) 0 else rest & -%rest;
+        }
+        return bits;
+    }
+
+    /// A bit for each byte that has one of those in `mask`.
+    inline fn bitsOf(bytes: Bytes, mask: u8) u64 {
+        const masks: Bytes = @splat(mask);
+        return @as(u16, @bitCast(bytes & masks != @as(Bytes, @splat(0))));
+    }
+
+    inline fn splat(number: u32) Four {
+        return @splat(number);
+    }
+};
+
+pub inline fn bitAt(index: usize) u64 {
+    return @as(u64, 1) << @intCast(index);
+}
+
+/// The bits up to this one.
+pub inline fn lowTo(index: u6) u64 {
+    return @as(u64, std.math.maxInt(u64)) >> @intCast(63 - index);
+}
