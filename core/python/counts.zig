@@ -172,7 +172,7 @@ fn idle(object: *Object) ?*counts.Counter {
 /// add(texts, threads)
 fn add(self: *Object, args: Args) ?*Object {
     if (!api.isList(args[0])) return core_.fail(api.typeError(), "texts are a list", .{});
-    var texts = Texts.fromOnce(args[0]) orelse return null;
+    var texts = Texts.from(args[0]) orelse return null;
     defer texts.release(texts.slices.len);
     const threads: usize = @intCast(@max(1, api.PyLong_AsLongLong(args[1])));
     // Reading the texts may run Python code, which may use the counter.

@@ -1,8 +1,7 @@
 //! Python texts → bytes: a str through its UTF-8, anything bytes-like through its buffer.
 //!
-//! CPython makes the UTF-8 of a non-ASCII str once and keeps it with the str, so that encoding it
-//! again is fast. Who reads a text only once asks for a copy, which goes when it was read. Lone
-//! surrogates raise UnicodeEncodeError, which the facade answers with a repaired str.
+//! CPython makes the UTF-8 of a non-ASCII str once and keeps it with the str. Lone surrogates raise
+//! UnicodeEncodeError, which the facade answers with a repaired str.
 
 const api = @import("api.zig");
 const gpa = @import("buffer.zig").gpa;
@@ -12,30 +11,6 @@ const Object = api.Object;
 pub const Text = struct {
     bytes: []const u8,
     view: api.Buffer = .{},
-    /// The bytes, where nobody else has them.
-    copy: ?*Object = null,
-
-    /// A str of so many characters is worth asking whether it has to be copied.
-    const long_len = 1 << 10;
-
-    /// Leaves nothing behind in a str.
-    pub fn fromOnce(object: *Object) ?Text {
-        if (!api.isUnicode(object)) return from(object);
-        if (api.PyUnicode_GetLength(object) >= long_len) {
-            if (isAscii(object) orelse return null) return from(object);
-        }
-        const copy = api.PyUnicode_AsUTF8String(object) orelse return null;
-        const bytes = api.PyBytes_AsString(copy).?;
-        return .{ .bytes = bytes[0..@intCast(api.PyBytes_Size(copy))], .copy = copy };
-    }
-
-    fn isAscii(object: *Object) ?bool {
-        const method = api.PyObject_GetAttrString(object, "isascii") orelse return null;
-        defer api.Py_DecRef(method);
-        const answer = api.PyObject_CallObject(method, null) orelse return null;
-        defer api.Py_DecRef(answer);
-        return api.PyObject_IsTrue(answer) == 1;
-    }
 
     pub fn from(object: *Object) ?Text {
         if (api.isUnicode(object)) {
@@ -59,7 +34,6 @@ pub const Text = struct {
 
     pub fn release(self: *Text) void {
         if (self.view.obj != null) api.PyBuffer_Release(&self.view);
-        if (self.copy) |copy| api.Py_DecRef(copy);
     }
 };
 
@@ -70,15 +44,6 @@ pub const Texts = struct {
     slices: [][]const u8,
 
     pub fn from(list: *Object) ?Texts {
-        return fromWith(list, Text.from);
-    }
-
-    /// For texts that are read once.
-    pub fn fromOnce(list: *Object) ?Texts {
-        return fromWith(list, Text.fromOnce);
-    }
-
-    fn fromWith(list: *Object, comptime textFrom: fn (*Object) ?Text) ?Texts {
         const len: usize = @intCast(api.PyList_Size(list));
         var self: Texts = .{ .objects = &.{}, .texts = &.{}, .slices = &.{} };
         self.allocate(len) catch {
@@ -93,7 +58,7 @@ pub const Texts = struct {
             };
             // Asking for a buffer may run Python code that takes the object out of the list.
             api.Py_IncRef(object);
-            self.texts[index] = textFrom(object) orelse {
+            self.texts[index] = Text.from(object) orelse {
                 api.Py_DecRef(object);
                 self.release(index);
                 return null;

@@ -203,7 +203,7 @@ class _Counting:
                 pending.result()
                 self._settle(counter, index, sources[0].weight, name, place)
             prepare = self._plan.prepare
-            texts = batch.texts if prepare is None else prepare(batch.texts)
+            texts = _as_utf8(batch.texts) if prepare is None else prepare(batch.texts)
             pending = pool.submit(arguments.read_all, counter.add, texts, self._plan.threads)
             place = next_place
         if pending is not None:
@@ -309,3 +309,16 @@ class _Counting:
             _native.merge_counts(paths, ones, path, self._plan.metadata)
             merged.append(Run(path, weight, ""))
         return merged
+
+
+def _as_utf8(texts: list[Any]) -> list[Any]:
+    """The same texts, of which none keeps its UTF-8: CPython would leave it in every str, where it
+    takes as much memory again; and it is made while the core counts the texts before."""
+    return [_encoded(t) if isinstance(t, str) and not t.isascii() else t for t in texts]
+
+
+def _encoded(text: str) -> str | bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, for which `arguments.read_all` has an answer
+        return text
