@@ -200,6 +200,12 @@ fn cacheLimit(_: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
 }
 
+/// after_fork(): in the child, before anything else
+fn afterFork(_: *Object, _: Args) ?*Object {
+    ids.caches.afterFork();
+    return api.none();
+}
+
 /// set_cache_limit(bytes)
 fn setCacheLimit(_: *Object, args: Args) ?*Object {
     ids.caches.setLimit(@intCast(api.PyLong_AsUnsignedLongLongMask(args[0])));
@@ -263,6 +269,7 @@ const methods = [_]api.Method{
     core.method("merge_counts", 4, mergeCounts),
     core.method("cache_limit", 0, cacheLimit),
     core.method("set_cache_limit", 1, setCacheLimit),
+    core.method("after_fork", 0, afterFork),
     core.method("simd_levels", 0, simdLevels),
     core.method("use_simd", 1, useSimd),
     core.method("use_units_after", 1, useUnitsAfter),

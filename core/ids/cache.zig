@@ -201,11 +201,16 @@ pub const Cache = struct {
     /// for `room_extra` ids more, and has anything in it if nothing is found.
     pub fn find(self: *Cache, key: Key, piece: []const u8, out: anytype) ?usize {
         const line = self.lineOf(key);
-        const value = line.valueOf(key) orelse blk: {
-            // Only from a line whose back is taken something went to another one.
-            if (line.back.isNew()) return null;
-            break :blk self.otherLine(line, key).valueOf(key) orelse return null;
-        };
+        if (line.valueOf(key)) |value| {
+            if (self.idsIn(value, piece, out)) |count| return count;
+        }
+        // Only from a line whose back is taken something went to another one.
+        if (line.back.isNew()) return null;
+        const value = self.otherLine(line, key).valueOf(key) orelse return null;
+        return self.idsIn(value, piece, out);
+    }
+
+    inline fn idsIn(self: *Cache, value: Value, piece: []const u8, out: anytype) ?usize {
         if (value.count > 0) {
             if (@TypeOf(out) != void) out[0..4].* = value.words;
             return value.count;

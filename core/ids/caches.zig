@@ -212,6 +212,23 @@ fn reclaim() void {
     while (caches) |some| : (caches = some.next) some.freeIdle();
 }
 
+/// In a child, whose only thread has come out of a fork: whoever else used a table, wrote to it or
+/// made or freed one does not exist here.
+pub fn afterFork() void {
+    registry.take();
+    defer registry.give();
+    var sum: usize = 0;
+    var caches = first;
+    while (caches) |some| : (caches = some.next) {
+        const state: Caches.State = .{ .has_table = some.table != null };
+        some.state.store(@bitCast(state), .seq_cst);
+        const table = some.table orelse continue;
+        table.records.forgetWriters();
+        sum += table.bytes;
+    }
+    used.store(sum, .seq_cst);
+}
+
 fn destroy(table: *Table) void {
     const bytes = table.bytes;
     table.destroy();
@@ -285,6 +302,38 @@ test "caches: a child does not wait for who closed a table in its parent" {
         try std.testing.expectEqual(1 << 20, used.load(.monotonic));
         caches.put(&cache);
     }
+}
+
+test "caches: a child forgets the threads of its parent" {
+    const before = getLimit();
+    defer setLimit(before);
+    setLimit(1 << 20);
+    var one: Caches = .{};
+    one.register();
+    defer one.deinit();
+    var other: Caches = .{};
+    other.register();
+    defer other.deinit();
+    // One is in use, by a thread that writes; the other is about to be made.
+    const cache = one.take().?;
+    _ = cache.table.records.begin(10);
+    other.state.store(@bitCast(Caches.State{ .closed_by = process() +% 1 }), .monotonic);
+    _ = used.fetchAdd(1 << 20, .monotonic);
+    afterFork();
+    try std.testing.expectEqual(1 << 20, used.load(.monotonic));
+    // A lap begins only when nobody writes.
+    const records = &cache.table.records;
+    for (0..3) |_| {
+        _ = records.begin(records.len / 2).?;
+        records.forgetWriters();
+    }
+    try std.testing.expect(records.isFull());
+    // Nobody keeps the other from the memory.
+    var next = other.take().?;
+    try std.testing.expectEqual(null, one.table);
+    other.put(&next);
+    setLimit(1 << 19);
+    try std.testing.expectEqual(0, used.load(.monotonic));
 }
 
 test "caches: threads come and go while the bound changes" {

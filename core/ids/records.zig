@@ -5,8 +5,7 @@
 //! nobody has to be told when it is not. Room is taken before it is written to, and who reads looks
 //! at the word again at the end: then what was read is the record.
 //!
-//! **Invariant** no two threads write to the same place: a new lap begins when nobody writes. In a
-//! forked child a writer may be missing; then the records that it has are all it ever has.
+//! **Invariant** no two threads write to the same place: a new lap begins when nobody writes.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -42,12 +41,12 @@ pub const Records = struct {
     position: std.atomic.Value(u64) align(std.atomic.cache_line) = .init(0),
 
     /// Ids that a reader may write beyond the last one.
-    pub const room_extra = 3;
+    pub const overrun = 3;
 
     pub fn init(bytes: usize) Allocator.Error!Records {
         const words = try pages.map(u32, bytes / @sizeOf(u32));
         pages.adviseHuge(words);
-        return .{ .words = words, .len = words.len - room_extra };
+        return .{ .words = words, .len = words.len - overrun };
     }
 
     pub fn deinit(self: *Records) void {
@@ -84,13 +83,14 @@ pub const Records = struct {
         return self.words.ptr + @as(usize, @intCast(start & ((1 << index_bits) - 1)));
     }
 
-    /// Writes the ids of a record to `out`, which has room for `room_extra` more, unless that is
+    /// Writes the ids of a record to `out`, which has room for `overrun` more, unless that is
     /// void. Returns how many there are; null if the record is gone or has other bytes.
     pub inline fn read(self: *const Records, place: Place, bytes: []const u8, out: anytype) ?usize {
         if (!self.holds(place)) return null;
         const words = self.wordsAt(place.start);
         if (place.bytes_len != 0) {
             const own: [*]const u8 = @ptrCast(words);
+            // These loads come before the second look, since it depends on them.
             if (!std.mem.eql(u8, own[0..place.bytes_len], bytes)) return null;
         }
         if (@TypeOf(out) != void) {
@@ -120,7 +120,7 @@ pub const Records = struct {
     }
 
     /// Takes room that nobody else writes to until `end`, and returns where it is.
-    fn begin(self: *Records, size: usize) ?u64 {
+    pub fn begin(self: *Records, size: usize) ?u64 {
         var before = self.position.load(.monotonic);
         while (true) {
             var position: Position = @bitCast(before);
@@ -145,6 +145,13 @@ pub const Records = struct {
         _ = self.position.fetchSub(@bitCast(Position{ .writers = 1 }), .release);
     }
 
+    /// In a forked child: whoever else wrote does not exist there, and nobody knows what of.
+    pub fn forgetWriters(self: *Records) void {
+        var position = self.now();
+        position.writers = 0;
+        self.position.store(@bitCast(position), .seq_cst);
+    }
+
     inline fn wordsFor(bytes_len: usize) usize {
         return (bytes_len + 3) / 4;
     }
@@ -166,7 +173,7 @@ test "records: what is held is what was written, lap after lap" {
         held = 0;
         for (places[0 .. number + 1], 0..) |place, other| {
             const own: [40]u8 = @splat(@truncate(other));
-            var found: [30 + Records.room_extra]u32 = undefined;
+            var found: [30 + Records.overrun]u32 = undefined;
             const count = records.read(place, own[0..place.bytes_len], &found) orelse {
                 try std.testing.expect(!records.holds(place));
                 continue;
@@ -218,7 +225,7 @@ test "records: threads that write over each other's read what was written" {
                     self.places[random.uintLessThan(usize, 8)].store(own, .release);
                 }
                 const place = self.places[random.uintLessThan(usize, 8)].load(.acquire);
-                var found: [40 + Records.room_extra]u32 = undefined;
+                var found: [40 + Records.overrun]u32 = undefined;
                 const count = self.records.read((place orelse continue).*, "", &found) orelse
                     continue;
                 const is_right = count == 4 + found[0] % 32 and

@@ -61,27 +61,28 @@ pub const Slot = extern struct {
         return @as(*const volatile @Vector(4, u32), @ptrCast(&self.words)).*;
     }
 
-    /// The ids of a key that is here with its ids.
-    pub inline fn idsOf(self: *const Slot, key: Key) ?Value {
+    /// What is here for a key, as it was written together.
+    inline fn look(self: *const Slot, key: Key) ?struct { words: @Vector(4, u32), state: u32 } {
         const before = self.now();
         if (!equal(self.keyNow(), key)) return null;
         const words = self.wordsNow();
         fenceLoads();
-        if (self.now() != before) return null;
-        const count = before & 3;
-        return if (count == 0) null else .{ .words = words, .count = count };
+        return if (self.now() == before) .{ .words = words, .state = before } else null;
     }
 
-    /// What is here for a key.
+    /// The ids of a key that is here with its ids.
+    pub inline fn idsOf(self: *const Slot, key: Key) ?Value {
+        const seen = self.look(key) orelse return null;
+        const count = seen.state & 3;
+        return if (count == 0) null else .{ .words = seen.words, .count = count };
+    }
+
+    /// What is here for a key, ids or a record.
     pub inline fn valueOf(self: *const Slot, key: Key) ?Value {
-        const before = self.now();
-        if (!equal(self.keyNow(), key)) return null;
-        const words = self.wordsNow();
-        fenceLoads();
-        if (self.now() != before) return null;
-        const state: State = @bitCast(before);
+        const seen = self.look(key) orelse return null;
+        const state: State = @bitCast(seen.state);
         if (state.count == 0 and !state.is_record) return null;
-        return .{ .words = words, .count = state.count };
+        return .{ .words = seen.words, .count = state.count };
     }
 
     /// Whether the key is here, as far as one look tells.

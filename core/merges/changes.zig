@@ -20,8 +20,9 @@ pub const Gain = struct {
     side: Side,
     /// Never merged.
     is_barred: bool,
-    /// Words that hold it from now on.
+    /// Words that hold it from now on, and the last of them that has several places.
     words: u32 = 0,
+    last_word: Word = std.math.maxInt(Word),
     /// The answer of its owner: where it is kept, and where its next word goes.
     slot: pairs_.Slot = pairs_.no_slot,
     cursor: [*]Word = undefined,
@@ -129,10 +130,11 @@ pub const Changes = struct {
         if (gain.is_barred) to.gain |= barred_flag;
     }
 
-    /// Whether a word was gathered for a gain since there were `begun` of them.
-    pub fn hasGathered(self: *const Changes, to: *const Around, begun: usize) bool {
-        for (self.gathered.items[begun..]) |one| if (one.gain == to.gain) return true;
-        return false;
+    /// Whether a word of several places is to be gathered for a pair: the first time.
+    pub fn isFirstIn(self: *Changes, to: *const Around, word: Word) bool {
+        const gain = &self.gains.items[to.gain & ~@as(u32, barred_flag)];
+        defer gain.last_word = word;
+        return gain.last_word != word;
     }
 
     /// Ends a merge that began with gain `begun`: tells the owners, and forgets the neighbours.

@@ -63,7 +63,7 @@ pub const Memory = struct {
     pub fn alloc(self: *Memory, gpa: Allocator, len: u32) Allocator.Error!List {
         if (len > len_max) {
             const words = try gpa.alloc(Word, len);
-            self.bytes += len * @sizeOf(Word);
+            self.bytes += @as(usize, len) * @sizeOf(Word);
             return .{ .words = words.ptr, .len = len };
         }
         const class = classOf(len);
@@ -128,7 +128,7 @@ pub const Memory = struct {
         defer list.* = .{};
         if (list.len == 0) return;
         if (list.len > len_max) {
-            self.bytes -= list.len * @sizeOf(Word);
+            self.bytes -= @as(usize, list.len) * @sizeOf(Word);
             return gpa.free(list.words[0..list.len]);
         }
         const class = classOf(list.len);

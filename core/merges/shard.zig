@@ -146,9 +146,9 @@ pub fn Shard(comptime Token: type) type {
             const at = @ctz(places);
             const count = self.words.countOf(word);
             tokens[at] = @intCast(one.new);
-            if (at > 0) try self.note(.left, tokens[at - 1], word, at - 1, one, rules, count, true);
+            if (at > 0) try self.note(.left, tokens[at - 1], word, at - 1, one, rules, count, .one);
             if (at + 2 < tokens.len) {
-                try self.note(.right, tokens[at + 2], word, at, one, rules, count, true);
+                try self.note(.right, tokens[at + 2], word, at, one, rules, count, .one);
                 Words.closeGap(tokens[at + 1 ..]);
             }
             self.words.shorten(word, tokens.len - 1);
@@ -161,9 +161,8 @@ pub fn Shard(comptime Token: type) type {
             self.steps += tokens.len / 32;
             const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
             var at = Words.find(tokens, 0, left, right) orelse return;
-            // Beside each place two, and the others of the block.
+            // Two beside each place, and those of the other words of the block.
             try changes.gathered.ensureUnusedCapacity(self.gpa, tokens.len + 2 * block_len);
-            const begun = changes.gathered.items.len;
             const count = self.words.countOf(word);
             var read: usize = 0;
             var written: usize = 0;
@@ -173,10 +172,10 @@ pub fn Shard(comptime Token: type) type {
                 if (read > 0 and at == read) {
                     // Two places side by side: what was between them is lost once.
                     changes.between += count;
-                    try self.noteIn(.both, one.new, word, written - 1, one, rules, count, begun);
+                    try self.noteIn(.both, one.new, word, written - 1, one, rules, count);
                 } else if (written > 0) {
                     const before = tokens[written - 1];
-                    try self.noteIn(.left, before, word, written - 1, one, rules, count, begun);
+                    try self.noteIn(.left, before, word, written - 1, one, rules, count);
                 }
                 tokens[written] = @intCast(one.new);
                 written += 1;
@@ -184,7 +183,7 @@ pub fn Shard(comptime Token: type) type {
                 const next = Words.find(tokens, read, left, right);
                 if (read < tokens.len and next != read) {
                     const behind = tokens[read];
-                    try self.noteIn(.right, behind, word, written - 1, one, rules, count, begun);
+                    try self.noteIn(.right, behind, word, written - 1, one, rules, count);
                 }
                 at = next orelse break;
             }
@@ -202,7 +201,6 @@ pub fn Shard(comptime Token: type) type {
             one: Merge,
             rules: Rules,
             count: u64,
-            begun: usize,
         ) Allocator.Error!void {
             if (side != .both and neighbour == one.new) {
                 // A token that was there before: two of them are one pair, wherever they are from.
@@ -211,11 +209,9 @@ pub fn Shard(comptime Token: type) type {
                 else
                     queue.pairOf(one.right, neighbour);
                 try self.changes.lose(lost, count);
-                return self.noteIn(.both, neighbour, word, at, one, rules, count, begun);
+                return self.note(.both, neighbour, word, at, one, rules, count, .several);
             }
-            const around = self.changes.around(side, neighbour);
-            const gathers = !self.changes.hasGathered(around, begun);
-            try self.note(side, neighbour, word, at, one, rules, count, gathers);
+            try self.note(side, neighbour, word, at, one, rules, count, .several);
         }
 
         /// Notes what a place changes on one side of it: the new pair begins with token `at`, and
@@ -229,7 +225,7 @@ pub fn Shard(comptime Token: type) type {
             one: Merge,
             rules: Rules,
             count: u64,
-            gathers: bool,
+            comptime places: enum { one, several },
         ) Allocator.Error!void {
             const around = self.changes.around(side, neighbour);
             if (Changes.isNew(around)) {
@@ -243,6 +239,7 @@ pub fn Shard(comptime Token: type) type {
                     .is_barred = rules.bars(left, right),
                 });
             }
+            const gathers = places == .one or self.changes.isFirstIn(around, word);
             self.changes.add(around, word, count, gathers);
         }
 
@@ -370,7 +367,8 @@ pub fn Shard(comptime Token: type) type {
             self.words.cut(end, count);
         }
 
-        /// What the lists of all words would take at most.
+        /// About what the lists of all words would take: their places are somewhat larger than they
+        /// need, and those of one word twice as large.
         pub fn listBytes(self: *const Self) usize {
             return (self.tokens_left - @min(self.tokens_left, self.words.count)) * 5;
         }

@@ -1,5 +1,6 @@
 """The one place that imports the native core, and says how to build it when it is not there."""
 
+import os
 import sysconfig
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -16,5 +17,8 @@ except ImportError as error:
         "`make build` or `pip install -e .`; elsewhere run `pip install --force-reinstall "
         "tokenmill`."
     ) from error
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.after_fork)
 
 __all__ = ["_native"]
