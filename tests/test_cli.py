@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -159,6 +160,7 @@ def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
     (corpus / "image.txt").write_bytes(b"\x89PNG\0\0")
     (corpus / "rows.jsonl").write_text('{"body": "x"}\n')
     (corpus / "empty.txt").write_text("")
+    (corpus / "0.txt.xz").write_bytes(lzma.compress(b"text"))
     good = ["--vocab-size", "300", "--output", "out.json", "--quiet"]
     for command, *parts in (
         (["nowhere.txt", *good], "'nowhere.txt' is not there"),
@@ -171,6 +173,12 @@ def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
         (["0.txt", *good, "--output", "no/where.json"], "no/where.json", "make it first"),
         (["0.txt", *good, "--output", "."], "is a folder"),
         (["0.txt", *good, "--vocab-size=300,400", "--output=vocab.json"], "{size}/vocab.json"),
+        (["0.txt", *good, "--output", "./0.txt"], "'0.txt' is an input"),
+        (["0.txt", *good, "--trace", "0.txt"], "'0.txt' is an input"),
+        (["0.txt", *good, "--report", "out.json"], "'out.json' would be written twice"),
+        (["0.txt", *good, "--output", "-"], "/dev/stdout"),
+        (["0.txt", *good, "--output", "out.model"], "'out.model'", "SentencePiece", ".tokenmill"),
+        (["0.txt.xz", *good], "0.txt.xz is compressed with xz"),
     ):
         assert main(["train", *command]) == 2
         error = capsys.readouterr().err
@@ -203,15 +211,26 @@ def test_notes_are_shown_even_when_quiet(corpus, capsys):
     assert "tokenmill: note: the text has only" in capsys.readouterr().err
 
 
-def test_interrupt_leaves_nothing_half_written(corpus):
+def test_output_may_be_a_pipe(corpus):
+    command = [sys.executable, "-m", "tokenmill", "train", "0.txt", "--vocab-size=300", "--quiet"]
+    done = subprocess.run(
+        [*command, "--output=/dev/stdout"], capture_output=True, text=True, check=True, timeout=60
+    )
+    ranks, _, rest = done.stdout.partition("/dev/stdout:")
+    assert len(ranks.splitlines()) == 300
+    assert "300 entries" in rest
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupt_leaves_nothing_half_written(corpus, sent, code):
     command = [sys.executable, "-m", "tokenmill", "train", "-", "--vocab-size=300"]
     environment = {**os.environ, "TMPDIR": str(corpus)}
     with subprocess.Popen(
         [*command, "--output=out.json"], stdin=subprocess.PIPE, env=environment
     ) as child:
         child.stdin.write(b"some text " * 4_000_000)  # it has read some, and wants more
-        child.send_signal(signal.SIGINT)
+        child.send_signal(sent)
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
-        assert child.wait(30) == 130
+        assert child.wait(30) == code
     assert {path.name for path in corpus.iterdir()} == {"0.txt", "1.txt", "2.txt"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -17,35 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import training_twin
-from conftest import FIXTURES, SEED
+from conftest import SEED
+from trained import TEXTS, expected, raises, tokens, train, write_files
 
 import tokenmill
-from tokenmill import Tokenizer, TrainingWarning, _native, reference
+from tokenmill import Tokenizer, TrainingWarning
 from tokenmill.errors import InputError, TrainingError
-from tokenmill.schemes import pattern_of, scheme_of
-from tokenmill.training import journal
-
-GPT2 = reference.GPT2_PATTERN
-TEXTS = [path.read_text(encoding="utf-8")[:6_000] for path in FIXTURES[::4]]
-
-
-def raises(error: type[Exception], *parts: object):
-    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(str(part)) for part in parts))
-
-
-def tokens(tokenizer: Tokenizer) -> dict[int, bytes]:
-    return {id: tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size)}
-
-
-def expected(texts=TEXTS, size=500, pattern="r50k", ties="rustbpe") -> dict[int, bytes]:
-    """The vocabulary of the twin."""
-    counts: Counter[bytes] = Counter()
-    for text in texts:
-        raw = text.encode() if isinstance(text, str) else text
-        split = _native.split(scheme_of(pattern_of(pattern)), raw)
-        counts.update(raw[start:end] for start, end in split)
-    trained = training_twin.train(counts, size, ties)
-    return {id: token for token, id in trained.tokens.items()}
+from tokenmill.schemes import pattern_of
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +31,9 @@ def want() -> dict[int, bytes]:
     return expected()
 
 
-def train(source, **options):
-    return tokenmill.train(
-        source, **{"vocab_size": 500, "pattern": "r50k", "ties": "rustbpe", **options}
-    )
-
-
 @pytest.fixture
 def files(tmp_path):
-    """The texts as files of text."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-    for index, text in enumerate(TEXTS):
-        (folder / f"{index:02}.txt").write_text(text)
-    return folder
+    return write_files(tmp_path / "files")
 
 
 # ── every source gives the same vocabulary ───────────────────────────────────────────────────
@@ -312,84 +279,6 @@ def test_report_says_what_each_source_uses(files, tmp_path, want):
         assert sum(token["used"].values()) == used[token["id"]]
 
 
-# ── resume ───────────────────────────────────────────────────────────────────────────────────
-
-KILLED = """
-import sys, os, signal
-import tokenmill.training.counting, tokenmill.training.journal, tokenmill.corpus.batches
-tokenmill.training.journal.INTERVAL = 0
-tokenmill.training.counting._BATCH_BYTES_MIN = 1000
-tokenmill.training.options._MEMORY_MIN = 1
-calls = 0
-def progress(_):
-    global calls
-    calls += 1
-    if calls == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-t = tokenmill.train(sys.argv[1] + "/files/*.txt", vocab_size=500, pattern="r50k", ties="rustbpe",
-    memory=48_000, resume=sys.argv[1] + "/journal", progress=progress)
-t.save(sys.argv[1] + "/out.tokenmill")
-"""
-
-
-def test_killed_run_goes_on_to_the_same_bytes(files, tmp_path, want):
-    train(str(files / "*.txt")).save(tmp_path / "want.tokenmill")
-    ends = []
-    for call in (1, 2, 3, 5, 8, 13, 10**9):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), str(call)]
-        ends.append(subprocess.run(command, timeout=120, check=False).returncode)
-    assert ends.count(-signal.SIGKILL) >= 4
-    assert ends[-1] == 0
-    assert (tmp_path / "out.tokenmill").read_bytes() == (tmp_path / "want.tokenmill").read_bytes()
-
-
-def test_finished_run_is_not_done_again(files, tmp_path, monkeypatch, want):
-    first = train(str(files / "*.txt"), resume=tmp_path / "journal")
-    seen = []
-    again = train(str(files / "*.txt"), resume=tmp_path / "journal", progress=seen.append)
-    assert again == first
-    assert tokens(again) == want
-    assert not [p for p in seen if p.phase in ("counting", "merging")]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-def test_merging_goes_on_from_any_merge(files, tmp_path, share, want):
-    folder = tmp_path / "journal"
-    train(str(files / "*.txt"), resume=folder)
-    state = journal.Journal.__new__(journal.Journal)
-    state.folder = folder
-    state._read_merges((folder / "merges.bin").read_bytes())
-    keep = int(len(state.merges) * share)
-    columns = (state.merges.lefts, state.merges.rights, state.merges.ids, state.merges.counts)
-    state.record_merges(type(state.merges)(*(column[:keep] for column in columns)))
-    assert tokens(train(str(files / "*.txt"), resume=folder, threads=2)) == want
-
-
-def test_resumed_run_must_have_the_same_options(files, tmp_path):
-    folder = tmp_path / "journal"
-    every = str(files / "*.txt")
-    train(every, resume=folder)
-    for name, value in (
-        ("vocab_size", 400), ("ties", "cs336"), ("pattern", "cl100k"), ("specials", ["<s>"]),
-        ("separator", "|"), ("min_frequency", 3), ("sample", 0.5), ("field", "body"),
-        ("max_token_length", 9),
-    ):  # fmt: skip
-        with raises(TrainingError, "journal", f"{name}=", "another folder"):
-            train(every, resume=folder, **{name: value})
-    (files / "00.txt").write_text("changed")
-    with raises(TrainingError, "inputs="):
-        train(every, resume=folder)
-    (tmp_path / "killed").mkdir()
-    (tmp_path / "killed" / ".manifest.json.x1y2").write_text("{")  # before it had its name
-    assert train(every, resume=tmp_path / "killed").vocab_size == 500
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").write_text("x")
-    with raises(TrainingError, "other", "not empty"):
-        train(every, resume=tmp_path / "other")
-    with raises(TrainingError, "texts", "leave out resume"):
-        train(TEXTS, resume=tmp_path / "third")
-
-
 # ── mistakes ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -401,6 +290,24 @@ def test_inputs_without_text_are_refused(tmp_path):
     with raises(InputError, "no text"):
         tokenmill.count([], tmp_path / "c.tmc")
     assert not (tmp_path / "c.tmc").exists()
+
+
+def test_file_that_becomes_shorter_is_noticed(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"some words " * 4_000_000)
+
+    def cut(_):
+        os.truncate(path, 1000)
+
+    with raises(InputError, "text.txt had 44,000,000 bytes", "cut while it was read"):
+        tokenmill.train(path, vocab_size=300, progress=cut, memory=64 << 20)
+
+
+def test_numbers_beyond_all_bounds_are_bounds(files):
+    for options in ({"memory": 2**70}, {"max_token_length": 2**70}):
+        assert train(str(files / "*.txt"), **options).vocab_size == 500
+    with pytest.warns(TrainingWarning, match="min_frequency"):
+        assert train(str(files / "*.txt"), min_frequency=2**70).vocab_size == 256
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path, files):
@@ -416,7 +323,9 @@ def test_options_that_do_not_go_together_are_refused(tmp_path, files):
         ({"sample": 1.5}, "sample", "1.5"),
         ({"format": "csv"}, "format", "jsonl", "'csv'"),
         ({"vocab_size": []}, "vocab_size"),
-        ({"vocab_size": 2**31}, "vocab_size", "2^31"),
+        ({"vocab_size": 2**31}, "vocab_size", "at most 16_777_216"),
+        ({"separator": "\ud800"}, "separator", "ud800"),
+        ({"resume": files / "00.txt"}, "resume", "folder"),
     ):
         with raises(TrainingError, *parts):
             train(every, **options)
@@ -435,6 +344,8 @@ def test_arguments_of_another_type_are_named():
         ({"vocab_size": 1.5}, "vocab_size", "1.5"),
         ({"pattern": 5}, "pattern", "5"),
         ({"specials": "<s>"}, "specials", "<s>"),
+        ({"specials": {"<s>": 5000}}, "specials", "<s>"),
+        ({"weights": 3}, "weights", "3"),
         ({"min_frequency": "2"}, "min_frequency", "'2'"),
         ({"max_token_length": 2.5}, "max_token_length", "2.5"),
         ({"threads": "2"}, "threads", "'2'"),

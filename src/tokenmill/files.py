@@ -1,6 +1,7 @@
 """Bytes → a file that is whole or not there."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -11,15 +12,22 @@ def write_whole(path: Path, data: bytes) -> None:
     Whatever happens meanwhile, nothing half-written stands under the final name. A link is
     followed; what is not a regular file, such as /dev/stdout, is written to as it is.
     """
-    target = Path(os.path.realpath(path))
     try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
+        if _is_device(path):
+            path.write_bytes(data)
         else:
-            _replace(target, data)
+            _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
         # The error names the temporary file, of which the caller knows nothing.
         raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def _is_device(path: Path) -> bool:
+    """Whether it is there and no regular file. A pipe has no name that realpath could give."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _replace(target: Path, data: bytes) -> None:

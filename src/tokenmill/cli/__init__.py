@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import tokenmill
 from tokenmill.cli import count, demo, train
@@ -27,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
-        options.run(options)
+        with _terminable():
+            options.run(options)
         sys.stdout.flush()
     except TokenmillError as error:
         sys.stderr.write(f"tokenmill: {error}\n")
@@ -43,3 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Inside, SIGTERM ends the program as an interrupt does, and what it was at is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
             f"counts are written to a .tmc file, by which train knows them, not to "
             f"{str(options.output)!r}"
         )
-    inputs.check_output(options.output)
+    inputs.check_outputs([options.output], options.inputs)
     with display(options.quiet) as shown:
         summary = count(output=options.output, progress=shown, **inputs.arguments_of(options))
     sys.stdout.write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,24 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def check_output(path: Path) -> None:
-    """Refuses what could not be written, before hours of work."""
-    if path.is_dir():
-        raise TrainingError(f"{str(path)!r} is a folder; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise TrainingError(f"the folder of {str(path)!r} is not there; make it first")
+def check_outputs(paths: list[Path], inputs: list[str]) -> None:
+    """Refuses what could not be written, or would be written over, before hours of work."""
+    read = {os.path.realpath(name) for name in inputs if Path(name).exists()}
+    written: set[str] = set()
+    for path in paths:
+        if str(path) == "-":
+            raise TrainingError("an output is a file; for standard output give /dev/stdout")
+        if path.is_dir():
+            raise TrainingError(f"{str(path)!r} is a folder; give the name of a file in it")
+        if not path.parent.is_dir():
+            raise TrainingError(f"the folder of {str(path)!r} is not there; make it first")
+        if path.exists() and not path.is_file():
+            continue
+        if not os.access(path.parent, os.W_OK):
+            raise TrainingError(f"nothing can be written beside {str(path)!r}; give another folder")
+        place = os.path.realpath(path)
+        if place in read:
+            raise TrainingError(f"{str(path)!r} is an input, and would be gone; give another name")
+        if place in written:
+            raise TrainingError(f"{str(path)!r} would be written twice; give another name")
+        written.add(place)

@@ -8,12 +8,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
 
 from tokenmill.training.progress import Progress
 
@@ -33,8 +35,8 @@ class Display:
         self._task: TaskID | None = None
         if console.is_terminal and not quiet:
             self._bars = Bars(
-                TextColumn("{task.description:<10}"),
-                BarColumn(),
+                TextColumn("{task.description}", table_column=Column(min_width=8, no_wrap=True)),
+                BarColumn(bar_width=20),
                 TextColumn("{task.fields[figures]}"),
                 console=console,
             )
@@ -44,8 +46,8 @@ class Display:
             self._bars.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._end_phase()
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._end_phase(is_done=kind is None)
         if self._bars is not None:
             self._bars.stop()
 
@@ -54,7 +56,7 @@ class Display:
             return
         now = time.monotonic()
         if progress.phase != self._phase:
-            self._end_phase()
+            self._end_phase(is_done=True)
             self._phase, self._started, self._printed = progress.phase, now, now
             if self._bars is not None:
                 self._task = self._bars.add_task(progress.phase, total=progress.total, figures="")
@@ -72,10 +74,16 @@ class Display:
         """Something that the user should know, quiet or not."""
         self._console.print(f"tokenmill: note: {text}", markup=False, soft_wrap=True)
 
-    def _end_phase(self) -> None:
-        if self._last is not None and self._bars is None and not self._quiet:
-            self._print(self._last, time.monotonic())
+    def _end_phase(self, *, is_done: bool) -> None:
+        last, now = self._last, time.monotonic()
         self._last = None
+        if last is None:
+            return
+        if self._bars is None or self._task is None:
+            self._print(last, now)
+        elif is_done and last.phase != "merging":  # of which there may be fewer than were wanted
+            done = last if last.total is None else replace(last, done=last.total)
+            self._bars.update(self._task, completed=done.done, figures=self._figures(done, now))
 
     def _print(self, progress: Progress, now: float) -> None:
         text = f"{progress.phase}: {self._figures(progress, now)}"
@@ -87,7 +95,7 @@ class Display:
         if progress.phase == "counting":
             total = "" if progress.total is None else f" of {_bytes(progress.total)}"
             parts.append(f"{_bytes(progress.done)}{total}, {_bytes(progress.done / seconds)}/s")
-            parts.append(f"{progress.unique:,} different")
+            parts.append(f"up to {progress.unique:,} different")
         else:
             total = "" if progress.total is None else f" of {progress.total:,}"
             parts.append(f"{progress.done:,}{total}")

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tokenmill import formats
 from tokenmill.cli import inputs, values
 from tokenmill.cli.progress import display, peak_bytes
 from tokenmill.errors import TrainingError
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import TIES
-from tokenmill.training.pieces.vocabulary import Pieces, check_name
+from tokenmill.training.pieces import vocabulary as pieces
 from tokenmill.training.train import train
 
 _SIZE = "{size}"
@@ -77,12 +78,11 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     outputs = [_outputs(name, options.vocab_size) for name in options.output]
-    for path in [*(path for paths in outputs for path in paths), options.trace, options.report]:
-        if path is not None:
-            inputs.check_output(path)
-    if options.ties == "sentencepiece":
-        for path in (path for paths in outputs for path in paths):
-            check_name(path)
+    every = [path for paths in outputs for path in paths]
+    others = [path for path in (options.trace, options.report) if path is not None]
+    inputs.check_outputs([*every, *others], options.inputs)
+    for path in every:
+        (pieces.check_name if options.ties == "sentencepiece" else formats.check_name)(path)
     started = time.monotonic()
     with display(options.quiet) as shown:
         trained = train(
@@ -125,7 +125,7 @@ def _outputs(name: str, sizes: list[int]) -> list[Path]:
     return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
 
 
-def _described(tokenizer: Tokenizer | Pieces) -> str:
+def _described(tokenizer: Tokenizer | pieces.Pieces) -> str:
     specials = len(tokenizer.specials)
     return f"{tokenizer.vocab_size:,} entries, {specials} special{'s'[: specials != 1]}"
 

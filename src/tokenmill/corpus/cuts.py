@@ -38,7 +38,9 @@ _PLACE = re.compile(
 )
 
 _CHARACTER_BYTES_MAX = 4
-_WINDOW_BYTES = 1 << 16
+# A place is mostly near the end; where it is not, more is looked at each time.
+_WINDOW_BYTES_MIN = 1 << 9
+_WINDOW_BYTES_MAX = 1 << 16
 
 
 def last_cut(block: bytes | bytearray | memoryview, specials: tuple[bytes, ...] = ()) -> int | None:
@@ -49,8 +51,10 @@ def last_cut(block: bytes | bytearray | memoryview, specials: tuple[bytes, ...] 
     # What the last bytes are may depend on those that follow.
     limit = len(block) - _CHARACTER_BYTES_MAX - max(map(len, specials), default=0)
     end = limit
+    size = _WINDOW_BYTES_MIN
     while end > 0:
-        start = max(0, end - _WINDOW_BYTES)
+        start = max(0, end - size)
+        size = min(2 * size, _WINDOW_BYTES_MAX)
         # A few bytes more on both sides, for what a place looks at.
         found = None
         window = bytes(block[max(0, start - 8) : end + _CHARACTER_BYTES_MAX])

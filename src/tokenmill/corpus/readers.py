@@ -21,6 +21,8 @@ from tokenmill.errors import InputError
 _LOOK_BYTES = 1 << 16
 _KEYS_SHOWN = 12
 _MISSING = object()
+# What files begin with that nothing here decompresses, and at which byte.
+_FOREIGN = ((0, b"\xfd7zXZ\0", "xz"), (4, b"1AY&SY", "bzip2"), (0, b"PK\x03\x04", "zip"))
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
@@ -41,6 +43,11 @@ def read(source: Source, options: ReadOptions, start: int = 0) -> Iterator[Batch
                 yield from _lines(stream, options, start)
             else:
                 yield from _text(stream, options, start)
+            if source.size is not None and stream.bytes_read < source.size:
+                raise InputError(
+                    f"{source.name} had {source.size:,} bytes, and ends at {stream.bytes_read:,}: "
+                    "it was cut while it was read; leave it alone, and begin again"
+                )
 
 
 def _open(source: Source) -> Raw:
@@ -159,6 +166,11 @@ def _place(memory: bytearray, options: ReadOptions, *, at_lines: bool) -> int | 
 def _refuse_binary(start: bytes, name: str, options: ReadOptions) -> None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{name} is text in UTF-16: convert it, with iconv -t UTF-8 for example")
+    for offset, magic, kind in _FOREIGN:
+        if start.startswith(magic, offset):
+            raise InputError(
+                f"{name} is compressed with {kind}; decompress it, or use gzip or zstd"
+            )
     zero = start.find(b"\0")
     if zero >= 0:
         raise InputError(

@@ -149,6 +149,8 @@ def _refuse_twice(sources: list[Source]) -> None:
 
 def _weigh(found: list[tuple[str, Source]], weights: Mapping[Any, float]) -> list[Source]:
     """Each source with its weight: that of its own name, or of the glob that it matches."""
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"weights must be a mapping of names to numbers, not {weights!r}")
     used: set[str] = set()
     named: dict[str, float] = {}
     for key, weight in weights.items():

@@ -131,8 +131,8 @@ class Stream:
 
     def _error(self, what: str) -> InputError:
         return InputError(
-            f"{self.name} {what}, at byte {self.bytes_read:,}, behind {self.bytes_out:,} bytes of "
-            "text; fetch or make it again, or leave it out"
+            f"{self.name} {what}, at byte {self.bytes_read:,}; fetch or make it again, or leave it "
+            "out"
         )
 
 

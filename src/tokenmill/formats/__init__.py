@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
 from tokenmill.formats import huggingface, own, ranks
 from tokenmill.formats.contents import Contents, Merge, find_merges
 
-__all__ = ["Contents", "Merge", "find_merges", "save"]
+__all__ = ["Contents", "Merge", "check_name", "find_merges", "save"]
+
+
+def check_name(path: Path) -> None:
+    """Refuses names that promise a format of another kind of vocabulary."""
+    if path.suffix in (".model", ".vocab"):
+        raise VocabularyError(
+            f"{path.name!r} is a name for pieces of SentencePiece, and these are tokens of bytes; "
+            "give one that ends in .json, .tokenmill or .tiktoken"
+        )
 
 
 def save(path: Path, contents: Contents) -> None:
     """Writes a tokenizer: `.tokenmill`, `vocab.json` with `merges.txt`, another `.json` as
     tokenizer.json, and everything else as a rank file."""
+    check_name(path)
     if path.suffix == own.SUFFIX:
         write_whole(path, own.write(contents))
     elif path.name in ("vocab.json", "merges.txt"):

@@ -33,9 +33,11 @@ def read(path: Path) -> dict[bytes, int]:
         except ValueError:
             if line.startswith(codecs.BOM_UTF8):
                 raise VocabularyError(f"{path} begins with a byte-order mark: remove it") from None
+            is_json = number == 1 and line.lstrip()[:1] in (b"{", b"[")
+            what = "; JSON of Hugging Face is not read: save it as .tokenmill" * is_json
             raise VocabularyError(
                 f"{path}, line {number}: {line[:60]!r} is not a token in base64, a space and a "
-                "rank, so this is not a tiktoken rank file"
+                f"rank, so this is not a tiktoken rank file{what}"
             ) from None
         if token in ranks:
             raise VocabularyError(f"{path}, line {number}: token {token!r} stands there twice")

@@ -8,9 +8,10 @@ same when a run goes on; threads and memory may differ.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tokenmill.training.merging import Merges, no_merges
 
 _MANIFEST = "manifest.json"
 _MERGES = "merges.bin"
-_VERSION = 1
+_VERSION = 2
 _OPTION_CHARS_SHOWN = 60
 
 # Work is put down this often, in seconds: less than the minute that may be lost.
@@ -52,7 +53,12 @@ class Journal:
         self.is_finished = False
         self._options: dict[str, Any] = json.loads(json.dumps(options))
         self._last = time.monotonic()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise TrainingError(
+                f"resume needs a folder, and {str(folder)!r} is a file or lies in one"
+            ) from None
         if (folder / _MANIFEST).exists():
             self._read()
         elif not all(path.name.startswith(f".{_MANIFEST}.") for path in folder.iterdir()):
@@ -76,14 +82,15 @@ class Journal:
         self.merges, self.is_finished = merges, is_finished
         header = np.array([_VERSION, len(merges), int(is_finished)], np.uint64)
         columns = (merges.lefts, merges.rights, merges.ids, merges.counts)
-        write_whole(self.folder / _MERGES, b"".join(c.tobytes() for c in (header, *columns)))
+        data = b"".join(c.tobytes() for c in (header, *columns))
+        write_whole(self.folder / _MERGES, hashlib.sha256(data).digest() + data)
         self._last = time.monotonic()
 
     def _write(self) -> None:
         document = {
             "version": _VERSION,
             "options": self._options,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [asdict(self._inside(run)) for run in self.runs],
             "group": self.group,
             "place": self.place,
         }
@@ -99,7 +106,7 @@ class Journal:
                     f"{path} is of another version of tokenmill; begin again in another folder"
                 )
             self._compare(document["options"])
-            self.runs = [Run(**run) for run in document["runs"]]
+            self.runs = [self._outside(Run(**run)) for run in document["runs"]]
             self.group, self.place = document["group"], tuple(document["place"])
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, TrainingError):
@@ -122,7 +129,21 @@ class Journal:
                     f"it is {_shown(two)}; give what it was begun with, or another folder"
                 )
 
+    def _inside(self, run: Run) -> Run:
+        """As it is written: files of the run by their names alone, so that the folder can move."""
+        path = Path(run.path)
+        return replace(run, path=path.name) if path.parent == self.folder else run
+
+    def _outside(self, run: Run) -> Run:
+        return run if run.given else replace(run, path=str(self.folder / run.path))
+
     def _read_merges(self, data: bytes) -> None:
+        digest, data = data[:32], data[32:]
+        if hashlib.sha256(data).digest() != digest:
+            raise TrainingError(
+                f"{self.folder / _MERGES} is damaged; delete it, and the merges are learned again "
+                "from the counts beside it"
+            )
         _, count, finished = np.frombuffer(data[:24], np.uint64).tolist()
         ids = np.frombuffer(data[24 : 24 + 12 * count], np.uint32).reshape(3, count)
         counts = np.frombuffer(data[24 + 12 * count :], np.uint64)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tokenmill.errors import TrainingError
 from tokenmill.formats import Contents, Merge
 from tokenmill.formats.huggingface import byte_characters, bytes_of
@@ -111,15 +113,17 @@ class Learned:
 def assign(layout: Layout, merges: Merges, vocab_size: int) -> Learned:
     """The vocabulary of the first merges, as many as the size has room for."""
     limit = layout.first_id + layout.merges_max(vocab_size)
+    # The first id that is free before each merge, and behind the last one.
+    behind = merges.ids.astype(np.int64) + 1
+    free = np.maximum.accumulate(np.concatenate([[layout.first_id], behind]))
+    count = min(int(np.searchsorted(free, limit)), len(merges))
     tokens = dict(layout.tokens)
     pairs = list(layout.base)
-    new = layout.first_id
-    columns = (column.tolist() for column in (merges.lefts, merges.rights, merges.ids))
+    columns = (column[:count].tolist() for column in (merges.lefts, merges.rights, merges.ids))
     for left, right, id_ in zip(*columns, strict=True):
-        if new >= limit:
-            break
-        new = max(new, id_ + 1)
-        pairs.append((tokens[left], tokens[right]))
-        tokens[id_] = tokens[left] + tokens[right]
+        first, second = tokens[left], tokens[right]
+        pairs.append((first, second))
+        tokens[id_] = first + second
+    new = int(free[count])
     specials = {**layout.front, **{name: new + index for index, name in enumerate(layout.back)}}
     return Learned(tokens, specials, pairs, len(layout.base), new)

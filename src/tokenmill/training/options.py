@@ -22,6 +22,8 @@ from tokenmill.training.pieces.vocabulary import META, PieceOptions
 _DEFAULT_PATTERN = "o200k"
 _ALPHABETS = ("bytes", "seen")
 _MEMORY_MIN = 64 << 20
+_VOCAB_MAX = 1 << 24
+_NUMBER_MAX = (1 << 62) - 1
 
 
 class TrainingWarning(UserWarning):
@@ -39,8 +41,8 @@ def vocab_sizes(vocab_size: Any) -> list[int]:
     sizes = [arguments.whole_number(size, "vocab_size", 1) for size in listed]
     if not sizes:
         raise TrainingError("vocab_size names no size")
-    if max(sizes) >= 1 << 31:
-        raise TrainingError(f"vocab_size must be below 2^31, not {max(sizes):_}")
+    if max(sizes) > _VOCAB_MAX:
+        raise TrainingError(f"vocab_size must be at most {_VOCAB_MAX:_}, not {max(sizes):_}")
     return sizes
 
 
@@ -187,12 +189,18 @@ def separator_text(given: Any) -> str | None:
         raise TypeError(f"separator must be a str or None, not {given!r}")
     if given == "":
         raise TrainingError("separator must not be empty; None leaves documents as they are")
+    try:
+        (given or "").encode()
+    except UnicodeEncodeError:
+        raise TrainingError(
+            f"separator {given!r} is not Unicode text, and stands nowhere"
+        ) from None
     return given
 
 
 def special_names(specials: Any, base: Tokenizer | None) -> tuple[str, ...]:
-    if isinstance(specials, str) or not isinstance(specials, Iterable):
-        raise TypeError(f"specials must be a list of names, not {specials!r}")
+    if isinstance(specials, str | Mapping) or not isinstance(specials, Iterable):
+        raise TypeError(f"specials must be a list of names, which get ids here: {specials!r}")
     names = list(dict.fromkeys([*(base.specials if base else ()), *specials]))
     arguments.pack_specials({name: index for index, name in enumerate(names)})
     return tuple(names)
@@ -201,7 +209,12 @@ def special_names(specials: Any, base: Tokenizer | None) -> tuple[str, ...]:
 def memory_bytes(memory: Any) -> int | None:
     if memory is None:
         return None
-    return arguments.whole_number(memory, "memory", _MEMORY_MIN, " bytes")
+    return bounded(arguments.whole_number(memory, "memory", _MEMORY_MIN, " bytes"))
+
+
+def bounded(number: int) -> int:
+    """The same, as far as the core can count."""
+    return min(number, _NUMBER_MAX)
 
 
 def sample_share(sample: Any, sources: list[Source]) -> float | None:

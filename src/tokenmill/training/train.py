@@ -174,10 +174,10 @@ def train(
     `Pieces`. A document also ends where `separator` stands. docs/training.md says more.
     """
     sizes = options.vocab_sizes(vocab_size)
-    frequency = arguments.whole_number(min_frequency, "min_frequency", 0)
+    frequency = options.bounded(arguments.whole_number(min_frequency, "min_frequency", 0))
     length = None
     if max_token_length is not None:
-        length = arguments.whole_number(max_token_length, "max_token_length", 1)
+        length = min(arguments.whole_number(max_token_length, "max_token_length", 1), 1 << 31)
     chosen: dict[str, Any] = {
         "ties": ties, "min_frequency": frequency, "max_token_length": length,
         "initial_alphabet": initial_alphabet,
