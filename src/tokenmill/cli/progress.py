@@ -35,8 +35,8 @@ class Display:
         self._task: TaskID | None = None
         if console.is_terminal and not quiet:
             self._bars = Bars(
-                TextColumn("{task.description}", table_column=Column(min_width=8, no_wrap=True)),
-                BarColumn(bar_width=20),
+                TextColumn("{task.description}", table_column=Column(min_width=9, no_wrap=True)),
+                BarColumn(bar_width=16),
                 TextColumn("{task.fields[figures]}"),
                 console=console,
             )
@@ -90,18 +90,21 @@ class Display:
         self._console.print(text, markup=False, soft_wrap=True)
 
     def _figures(self, progress: Progress, now: float) -> str:
+        """All that is known; beside a bar only what fits into a narrow terminal."""
         seconds = max(now - self._started, 1e-6)
+        is_brief = self._bars is not None
         parts = []
         if progress.phase == "counting":
             total = "" if progress.total is None else f" of {_bytes(progress.total)}"
             parts.append(f"{_bytes(progress.done)}{total}, {_bytes(progress.done / seconds)}/s")
-            parts.append(f"up to {progress.unique:,} different")
+            if not is_brief:
+                parts.append(f"up to {progress.unique:,} different")
         else:
             total = "" if progress.total is None else f" of {progress.total:,}"
             parts.append(f"{progress.done:,}{total}")
-            if progress.best_count:
+            if progress.best_count and not is_brief:
                 parts.append(f"the last with count {progress.best_count:,}")
-            if progress.floor is not None:
+            if progress.floor is not None and not is_brief:
                 parts.append(f"exact since no pair below {progress.floor:,} was needed")
         parts.append(f"{seconds:.0f} s")
         if progress.total and 0 < progress.done < progress.total:
@@ -109,7 +112,7 @@ class Display:
             parts.append(f"about {left:.0f} s left")
         memory = memory_bytes()
         if memory:
-            parts.append(_bytes(memory) + " memory")
+            parts.append(_bytes(memory) + ("" if is_brief else " memory"))
         return ", ".join(parts)
 
 
