@@ -124,7 +124,8 @@ def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
 
 def threads_for(text: Any, threads: Any) -> int:
     """The same for one text; a short one does not ask the system how many there are."""
-    if threads is None and isinstance(text, str | bytes) and len(text) < _LONG_TEXT_LEN:
+    is_usual = type(text) is str or type(text) is bytes
+    if threads is None and is_usual and len(text) < _LONG_TEXT_LEN:
         return 1
     return thread_count(threads)
 

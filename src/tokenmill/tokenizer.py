@@ -186,8 +186,7 @@ class Tokenizer:
         With `specials=False` text that looks like a special is text; True finds all of them, a
         set of names those.
         """
-        # The check is spared where nothing is asked for: this is the call that is made for every
-        # short message.
+        # Nothing is checked where nothing is asked for: this is what short messages call.
         allowed = (
             None if specials is False else arguments.allowed_specials(specials, self._specials)
         )
@@ -213,7 +212,11 @@ class Tokenizer:
             None if specials is False else arguments.allowed_specials(specials, self._specials)
         )
         count = arguments.threads_for(text, threads)
-        return np.asarray(arguments.read(self._core.encode_buffer, text, allowed, narrow, count))
+        try:  # spelled out for short messages, as in `encode`
+            ids = self._core.encode_buffer(text, allowed, narrow, count)
+        except (ValueError, TypeError, BufferError) as error:
+            ids = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow, count)
+        return np.asarray(ids)
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
@@ -327,7 +330,9 @@ class Tokenizer:
         self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
     ) -> int:
         """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
-        allowed = arguments.allowed_specials(specials, self._specials)
+        allowed = (
+            None if specials is False else arguments.allowed_specials(specials, self._specials)
+        )
         count = arguments.threads_for(text, threads)
         return arguments.read(self._core.count, text, allowed, count)
 
