@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import random
+import signal
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +17,11 @@ import tiktoken
 import tiktoken_ext.openai_public as openai
 
 from tokenmill import Tokenizer, _native, reference
+
+# A shell that starts the tests in the background has them ignore interrupts, and so would the
+# programs that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EMBEDDED = ("r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony")
 
