@@ -7,6 +7,7 @@ as its name.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -52,26 +53,40 @@ def _bytes_of_characters() -> dict[str, int]:
 
 def write_tokenizer(contents: Contents) -> bytes:
     """The file tokenizer.json."""
+    return tokenizer_json(
+        dict(sorted(contents.specials.items(), key=lambda item: item[1])),
+        pre_tokenizer=_pre_tokenizer(contents),
+        post_processor={**_BYTE_LEVEL, "trim_offsets": False, "use_regex": True},
+        decoder={**_BYTE_LEVEL, "use_regex": True},
+        # tiktoken takes a pretoken that is a token as a whole, even if no merges make it.
+        ignore_merges=not contents.is_reached,
+        vocab=_vocabulary(contents),
+        merges=[[shown(left), shown(right)] for left, right in contents.merges],
+    )
+
+
+def tokenizer_json(
+    specials: Mapping[str, int],
+    *,
+    normalizer: object = None,
+    pre_tokenizer: object,
+    post_processor: object = None,
+    decoder: object,
+    **model: object,
+) -> bytes:
+    """A tokenizer.json with a model of BPE."""
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     document = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": id_,
-                "content": name,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for name, id_ in sorted(contents.specials.items(), key=lambda item: item[1])
+            {"id": id_, "content": name, **flags, "special": True} for name, id_ in specials.items()
         ],
-        "normalizer": None,
-        "pre_tokenizer": _pre_tokenizer(contents),
-        "post_processor": {**_BYTE_LEVEL, "trim_offsets": False, "use_regex": True},
-        "decoder": {**_BYTE_LEVEL, "use_regex": True},
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": post_processor,
+        "decoder": decoder,
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -80,10 +95,8 @@ def write_tokenizer(contents: Contents) -> bytes:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            # tiktoken takes a pretoken that is a token as a whole, even if no merges make it.
-            "ignore_merges": not contents.is_reached,
-            "vocab": _vocabulary(contents),
-            "merges": [[shown(left), shown(right)] for left, right in contents.merges],
+            "ignore_merges": False,
+            **model,
         },
     }
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()

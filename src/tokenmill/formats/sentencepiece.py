@@ -7,10 +7,11 @@ piece is its place, negative: of two pairs the one whose piece was learned first
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from tokenmill.formats.huggingface import tokenizer_json
 
 SPACE = "▁"
 META = ("<unk>", "<s>", "</s>")
@@ -65,51 +66,27 @@ def write_vocab(pieces: Sequence[str], options: PieceOptions) -> bytes:
 def write_tokenizer(pieces: Sequence[str], characters: int, options: PieceOptions) -> bytes:
     """The file tokenizer.json. The last pieces are `characters`, and no merge makes them."""
     ids = {piece: id_ for id_, piece in enumerate(pieces)}
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": id_,
-                "content": name,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for id_, name in enumerate(options.front)
-        ],
-        "normalizer": _NORMALIZER,
-        "pre_tokenizer": {
+    return tokenizer_json(
+        {name: id_ for id_, name in enumerate(options.front)},
+        normalizer=_NORMALIZER,
+        pre_tokenizer={
             "type": "Metaspace",
             "replacement": SPACE,
             "prepend_scheme": "never",
             "split": True,
         },
-        "post_processor": None,
-        "decoder": _DECODER,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": META[0],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": ids,
-            # Any two pieces that spell a third are joined, not only those that were learned.
-            "merges": [
-                [piece[:at], piece[at:]]
-                for piece in pieces[len(options.front) : len(pieces) - characters]
-                for at in range(1, len(piece))
-                if piece[:at] in ids and piece[at:] in ids
-            ],
-        },
-    }
-    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
+        decoder=_DECODER,
+        unk_token=META[0],
+        fuse_unk=True,
+        vocab=ids,
+        # Any two pieces that spell a third are joined, not only those that were learned.
+        merges=[
+            [piece[:at], piece[at:]]
+            for piece in pieces[len(options.front) : len(pieces) - characters]
+            for at in range(1, len(piece))
+            if piece[:at] in ids and piece[at:] in ids
+        ],
+    )
 
 
 def _replacement(pattern: str, content: str) -> dict[str, object]:
