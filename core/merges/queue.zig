@@ -1,7 +1,8 @@
 //! Pairs and their counts → the best pair: a heap whose entries may be out of date.
 //!
-//! Counts only fall, so an entry is never too low: who takes the best one looks the pair up, and
-//! puts it back where its count has fallen meanwhile. Nobody searches the heap for a pair.
+//! Counts only fall, so an entry is never too low; where one may rise (`Pairs.revives`), the pair
+//! gets a second entry. Who takes the best one looks the pair up, and puts it back where its count
+//! has fallen meanwhile. Nobody searches the heap for a pair.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
