@@ -20,7 +20,7 @@ PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
-    ["file_blocks", "cache"],
+    ["file_blocks", "cache", "loading"],
     ["tokenizer", "session"],
     ["training"],
     ["cli", "__init__", "__main__"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,16 +12,16 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments, file_blocks
-from tokenmill.errors import UnknownIdError, VocabularyError
-from tokenmill.formats import Contents, Merge, own, ranks
+from tokenmill import arguments, file_blocks, loading
+from tokenmill.errors import UnknownIdError
+from tokenmill.formats import Contents
 from tokenmill.formats import save as save_contents
+from tokenmill.loading import Loaded
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
-from tokenmill.schemes import PATTERNS, pattern_of, scheme_of
+from tokenmill.schemes import scheme_of
 from tokenmill.session import Session
 from tokenmill.stream_decoder import StreamDecoder
-from tokenmill.vocabularies import EMBEDDED, find_embedded
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -38,19 +37,12 @@ class Tokenizer:
     [24912, 2375]
     """
 
-    __slots__ = (
-        *("_core", "_name", "_pattern", "_specials", "_embedded", "_digests"),
-        *("_learned", "_provenance"),
-    )
+    __slots__ = ("_core", "_digests", "_loaded", "_specials")
 
     _core: _native.Core
-    _name: str
-    _pattern: str
     _specials: Mapping[str, int]
-    _embedded: bool
+    _loaded: Loaded
     _digests: list[bytes]
-    _learned: list[Merge] | None
-    _provenance: Mapping[str, Any]
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -69,107 +61,24 @@ class Tokenizer:
         as "cl100k"); a .tokenmill file has it. `specials` maps names to ids and adds to those that
         are there.
         """
-        if not isinstance(name_or_path, str | os.PathLike):
-            raise TypeError(f"name_or_path must be a str or a path, not {name_or_path!r}")
-        name = os.fspath(name_or_path)
-        if pattern is not None and not isinstance(pattern, str):
-            raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
-        if specials is not None and not isinstance(specials, Mapping):
-            raise TypeError(f"specials must map names to ids, not {specials!r}")
-        embedded = find_embedded(name) if isinstance(name_or_path, str) else None
-        if embedded is not None and Path(name).is_file():
-            raise VocabularyError(
-                f"{name!r} is a file and also stands for {embedded}; for the file write "
-                f"pathlib.Path({name!r}), for the vocabulary {embedded!r} in another folder"
-            )
-        if embedded is None:
-            return cls._load_file(name, pattern, specials or {})
-        if pattern is not None:
-            raise VocabularyError(
-                f"{embedded} has its own pattern; to split text in another way, save its ranks "
-                f'with Tokenizer.load("{embedded}").save(path) and load that file with pattern=…'
-            )
-        return cls._load_embedded(embedded, specials or {})
+        return cls._wrap(loading.load(name_or_path, pattern, specials))
+
+    @classmethod
+    def _from_arrays(cls, *arguments_: Any) -> Tokenizer:
+        return cls._wrap(loading.from_arrays(*arguments_))
 
     @classmethod
     def _load_embedded(cls, name: str, specials: Mapping[str, int]) -> Tokenizer:
-        entry = EMBEDDED[name]
-        for special, id_ in specials.items():
-            if entry.specials.get(special, id_) != id_:
-                raise VocabularyError(
-                    f"special {special!r} of {name} has id {entry.specials[special]}, not {id_}"
-                )
-        names = {**entry.specials, **specials}
-        arguments.refuse_shared_ids(
-            names, {k: v for k, v in specials.items() if k not in entry.specials}
-        )
-        packed = arguments.pack_specials(names)
-        seed = secrets.randbits(64)
-        core = _native.from_image(entry.read_image(), seed, entry.scheme, *packed)
-        return cls._wrap(core, name, pattern_of(entry.scheme), names, True)
+        return cls._wrap(loading.load_embedded(name, specials))
 
     @classmethod
-    def _load_file(cls, name: str, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
-        path = arguments.vocabulary_file(name)
-        if own.is_own(path):
-            return cls._load_own(path, pattern, specials)
-        tokens = ranks.read(path)
-        if pattern is None:
-            raise VocabularyError(
-                f"a rank file does not say how text is split before merging: load {path} with "
-                f'pattern="…", a regular expression or one of {", ".join(PATTERNS)}'
-            )
-        arrays = arguments.token_arrays(tokens, path)
-        return cls._from_arrays(arrays, pattern, dict(specials), path.stem)
-
-    @classmethod
-    def _load_own(cls, path: Path, pattern: str | None, specials: Mapping[str, int]) -> Tokenizer:
-        if pattern is not None:
-            raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
-        read = own.read(path)
-        arrays = arguments.token_arrays({token: id_ for id_, token in read.tokens.items()}, path)
-        more = (path.stem, read.learned, read.provenance)
-        return cls._from_arrays(arrays, read.pattern, {**read.specials, **specials}, *more)
-
-    @classmethod
-    def _from_arrays(
-        cls,
-        arrays: tuple[bytes, bytes, bytes],
-        pattern: str,
-        specials: dict[str, int],
-        name: str,
-        learned: list[Merge] | None = None,
-        provenance: Mapping[str, Any] = MappingProxyType({}),
-    ) -> Tokenizer:
-        pattern = pattern_of(pattern)
-        arguments.refuse_shared_ids(specials, specials)
-        packed = arguments.pack_specials(specials)
-        seed = secrets.randbits(64)
-        core = _native.from_tokens(*arrays, seed, scheme_of(pattern), *packed)
-        return cls._wrap(core, name, pattern, specials, False, learned, provenance)
-
-    @classmethod
-    def _wrap(
-        cls,
-        core: _native.Core,
-        name: str,
-        pattern: str,
-        specials: dict[str, int],
-        embedded: bool,
-        learned: list[Merge] | None = None,
-        provenance: Mapping[str, Any] = MappingProxyType({}),
-    ) -> Tokenizer:
-        arguments.refuse_taken_ids(core, specials)
+    def _wrap(cls, loaded: Loaded) -> Tokenizer:
         self = object.__new__(cls)
         put = object.__setattr__
-        put(self, "_core", core)
-        put(self, "_name", name)
-        put(self, "_pattern", pattern)
-        put(self, "_specials", MappingProxyType(specials))
-        put(self, "_embedded", embedded)
+        put(self, "_core", loaded.core)
+        put(self, "_specials", MappingProxyType(dict(loaded.specials)))
+        put(self, "_loaded", loaded)
         put(self, "_digests", [])
-        put(self, "_learned", learned)
-        put(self, "_provenance", dict(provenance))
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -225,7 +134,7 @@ class Tokenizer:
         narrow = wanted == np.dtype(np.uint16)
         if narrow and self.vocab_size > 1 << 16:
             raise ValueError(
-                f"the ids of {self._name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
+                f"the ids of {self.name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
                 "use dtype=numpy.uint32"
             )
         return narrow
@@ -397,12 +306,12 @@ class Tokenizer:
     @property
     def name(self) -> str:
         """The embedded name, or the stem of the file's."""
-        return self._name
+        return self._loaded.name
 
     @property
     def pattern(self) -> str:
         """The regular expression that cuts text into pretokens."""
-        return self._pattern
+        return self._loaded.pattern
 
     @property
     def specials(self) -> Mapping[str, int]:
@@ -428,7 +337,9 @@ class Tokenizer:
             return found
         special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
-            raise UnknownIdError(f"{raw[:80]!r} is not a token of {self._name}; encode() splits it")
+            raise UnknownIdError(
+                f"{raw[:80]!r} is not a token of {self._loaded.name}; encode() splits it"
+            )
         return special
 
     def is_special(self, id: int) -> bool:
@@ -446,17 +357,17 @@ class Tokenizer:
         save_contents(Path(path), self._contents())
 
     def _contents(self) -> Contents:
-        scheme = scheme_of(self._pattern)
+        scheme = scheme_of(self._loaded.pattern)
         name = scheme if isinstance(scheme, str) else None
-        more = (dict(self._specials), self._learned, self._provenance)
-        return Contents(arguments.tokens_of(self._core), self._pattern, name, *more)
+        more = (dict(self._specials), self._loaded.learned, self._loaded.provenance)
+        return Contents(arguments.tokens_of(self._core), self._loaded.pattern, name, *more)
 
     def __len__(self) -> int:
         return self.vocab_size
 
     def __repr__(self) -> str:
         specials = f"{len(self._specials)} special{'s'[: len(self._specials) != 1]}"
-        return f"<Tokenizer {self._name!r}: vocab_size {self.vocab_size:,}, {specials}>"
+        return f"<Tokenizer {self._loaded.name!r}: vocab_size {self.vocab_size:,}, {specials}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
@@ -470,7 +381,7 @@ class Tokenizer:
         """What makes two tokenizers equal: tokens, pattern and specials, not the name."""
         if not self._digests:
             tokens, ends = self._core.tokens()
-            more = (self._pattern, sorted(self._specials.items()), self._core.empty_id())
+            more = (self._loaded.pattern, sorted(self._specials.items()), self._core.empty_id())
             rest = repr(more).encode()
             self._digests.append(hashlib.sha256(tokens + bytes(ends) + rest).digest())
         return self._digests[0]
@@ -483,12 +394,18 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         specials = dict(self._specials)
-        if self._embedded:
-            return type(self)._load_embedded, (self._name, specials)
+        if self._loaded.is_embedded:
+            return type(self)._load_embedded, (self._loaded.name, specials)
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
-        arrays = arguments.token_arrays(tokens, self._name)
-        more = (self._learned, self._provenance)
-        return type(self)._from_arrays, (arrays, self._pattern, specials, self._name, *more)
+        arrays = arguments.token_arrays(tokens, self._loaded.name)
+        more = (self._loaded.learned, self._loaded.provenance)
+        return type(self)._from_arrays, (
+            arrays,
+            self._loaded.pattern,
+            specials,
+            self._loaded.name,
+            *more,
+        )
 
     def _batch(
         self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
