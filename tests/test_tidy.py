@@ -23,6 +23,7 @@ PYTHON_ROOMS = [
     ["file_blocks", "cache", "loading"],
     ["tokenizer", "session"],
     ["training"],
+    ["compat"],
     ["cli", "__init__", "__main__"],
 ]
 GENERATED = {"core/unicode/tables.zig"}

@@ -114,6 +114,15 @@ def from_arrays(
     return _checked(Loaded(core, name, pattern, specials, False, learned, dict(provenance)))
 
 
+def core_of_ranks(
+    ranks_: Mapping[bytes, int], pattern: str, specials: Mapping[str, int], source: str
+) -> _native.Core:
+    """A core of ranks and specials as they are: a special may share the id of a token."""
+    packed = arguments.pack_specials(specials)
+    arrays = arguments.token_arrays(ranks_, source)
+    return _native.from_tokens(*arrays, secrets.randbits(64), scheme_of(pattern), *packed)
+
+
 def _checked(loaded: Loaded) -> Loaded:
     arguments.refuse_taken_ids(loaded.core, loaded.specials)
     return loaded

@@ -1,0 +1,1 @@
+"""Other libraries' interfaces, on this one's engine."""

@@ -1,0 +1,378 @@
+"""tiktoken's `Encoding`: the same methods, arguments, results and exceptions."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill import arguments, loading
+from tokenmill.compat.tiktoken import unstable
+from tokenmill.errors import UnknownIdError
+from tokenmill.native import _native
+from tokenmill.schemes import scheme_of
+from tokenmill.vocabularies import EMBEDDED
+
+_NOTHING: frozenset[str] = frozenset()
+_WHOLE = r"(?s:.+)"
+
+
+class Encoding:
+    """A BPE tokenizer as tiktoken has them."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pat_str: str,
+        mergeable_ranks: dict[bytes, int],
+        special_tokens: dict[str, int],
+        explicit_n_vocab: int | None = None,
+    ) -> None:
+        largest = max(max(mergeable_ranks.values()), max(special_tokens.values(), default=0))
+        if explicit_n_vocab:
+            assert len(mergeable_ranks) + len(special_tokens) == explicit_n_vocab
+            assert largest == explicit_n_vocab - 1
+        core = loading.core_of_ranks(mergeable_ranks, pat_str, special_tokens, name)
+        self._fill(name, core, pat_str, special_tokens, largest)
+        self._mergeable_ranks = mergeable_ranks
+
+    @classmethod
+    def _embedded(cls, name: str) -> Encoding:
+        """One of the package's own; its ranks become a dict only when they are asked for."""
+        loaded = loading.load_embedded(name, {})
+        self = cls.__new__(cls)
+        specials = dict(loaded.specials)
+        largest = max(loaded.core.ids_end() - 1, *specials.values())
+        self._fill(name, loaded.core, loaded.pattern, specials, largest)
+        return self
+
+    def _fill(
+        self,
+        name: str,
+        core: _native.Core,
+        pattern: str,
+        special_tokens: dict[str, int],
+        largest: int,
+    ) -> None:
+        self.name = name
+        self.max_token_value = largest
+        self._core = core
+        self._pat_str = pattern
+        self._special_tokens = special_tokens
+        self._special_token_values = set(special_tokens.values())
+        # The core wants one byte for each name in the order of their bytes.
+        self._names = sorted(special_tokens, key=str.encode)
+        self._choices: dict[frozenset[str], bytes | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Encoding {self.name!r}>"
+
+    @functools.cached_property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        return {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
+
+    # Encoding
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """The ids of a text; specials in it are text."""
+        return self._encode(_checked(text), None)
+
+    def encode(
+        self,
+        text: str,
+        *,
+        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> list[int]:
+        """The ids of a text.
+
+        Specials in `allowed_special` are found; a ValueError names one of `disallowed_special`
+        ("all": all that are not allowed) that the text holds; all others are text.
+        """
+        return self._encode(text, self._choose(text, allowed_special, disallowed_special))
+
+    def encode_to_numpy(
+        self,
+        text: str,
+        *,
+        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> NDArray[np.uint32]:
+        """The same as an array."""
+        choice = self._choose(text, allowed_special, disallowed_special)
+        threads = arguments.threads_for(text, None)
+        return np.asarray(
+            arguments.read(self._core.encode_buffer, text, choice, False, threads), np.uint32
+        )
+
+    def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
+        """The ids of many texts; specials in them are text."""
+        texts = [_checked(one) for one in text]
+        return arguments.read_all(self._core.encode_batch, texts, None, _threads(num_threads))
+
+    def encode_batch(
+        self,
+        text: list[str],
+        *,
+        num_threads: int = 8,
+        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> list[list[int]]:
+        """The ids of many texts; specials are as in `encode`."""
+        texts = list(text)
+        choice = None
+        for one in texts:
+            choice = self._choose(one, allowed_special, disallowed_special)
+        return arguments.read_all(self._core.encode_batch, texts, choice, _threads(num_threads))
+
+    def encode_with_unstable(
+        self,
+        text: str,
+        *,
+        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> tuple[list[int], list[list[int]]]:
+        """The ids that no continuation of the text changes, and what may follow them."""
+        choice = self._choose(text, allowed_special, disallowed_special)
+        ids, spans = arguments.read(self._core.encode_with_offsets, text.encode(), choice)
+        return unstable.complete(self, text.encode(), ids, spans, choice is not None)
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The id of a token or special; KeyError if there is none."""
+        token = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        found = self._core.find(token) if token else self._mergeable_ranks.get(token, -1)
+        if found >= 0:
+            return found
+        special = self._special_tokens.get(token.decode("utf-8", "surrogateescape"))
+        if special is None:
+            raise KeyError(token)
+        return special
+
+    # Decoding
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of ids; KeyError for one that there is not."""
+        try:
+            return arguments.decode(self._core, tokens)
+        except UnknownIdError:
+            for token in tokens:
+                if not 0 <= token < 1 << 32:
+                    raise OverflowError("out of range integral type conversion attempted") from None
+                if not self._has(token):
+                    raise KeyError(f"Invalid token for decoding: {token}") from None
+            raise
+
+    def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
+        """The text of ids; bytes that are not UTF-8 are handled as `bytes.decode` does."""
+        return self.decode_bytes(tokens).decode("utf-8", errors=errors)
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of one id; KeyError if there is none."""
+        try:
+            return self.decode_bytes([token])
+        except KeyError:
+            raise KeyError(str(token)) from None
+
+    def decode_tokens_bytes(self, tokens: Sequence[int]) -> list[bytes]:
+        """The bytes of each id."""
+        return [self.decode_single_token_bytes(token) for token in tokens]
+
+    def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
+        """The text of ids, and where each begins: in which character its first byte is."""
+        parts = self.decode_tokens_bytes(tokens)
+        offsets = []
+        characters = 0
+        for part in parts:
+            offsets.append(max(0, characters - (0x80 <= part[0] < 0xC0)))
+            characters += sum(not 0x80 <= byte < 0xC0 for byte in part)
+        return b"".join(parts).decode("utf-8", errors="strict"), offsets
+
+    def decode_batch(
+        self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
+    ) -> list[str]:
+        """The texts of many sequences of ids."""
+        return [self.decode(tokens, errors) for tokens in batch]
+
+    def decode_bytes_batch(
+        self, batch: Sequence[Sequence[int]], *, num_threads: int = 8
+    ) -> list[bytes]:
+        """The bytes of many sequences of ids."""
+        return [self.decode_bytes(tokens) for tokens in batch]
+
+    # The vocabulary
+
+    def token_byte_values(self) -> list[bytes]:
+        """The bytes of all tokens, sorted."""
+        return sorted(self._mergeable_ranks)
+
+    @property
+    def eot_token(self) -> int:
+        """The id of <|endoftext|>."""
+        return self._special_tokens["<|endoftext|>"]
+
+    @functools.cached_property
+    def special_tokens_set(self) -> set[str]:
+        """The names of the specials."""
+        return set(self._special_tokens)
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether an id is a special's."""
+        assert isinstance(token, int)
+        return token in self._special_token_values
+
+    @property
+    def n_vocab(self) -> int:
+        """One more than the largest id."""
+        return self.max_token_value + 1
+
+    # What tiktoken's own tests and some programs use.
+
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        piece = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return self._whole_core.encode(piece, None)
+
+    def _encode_only_native_bpe(self, text: str) -> list[int]:
+        return self.encode_ordinary(text)
+
+    def _encode_bytes(self, text: bytes) -> list[int]:
+        try:
+            return self.encode_ordinary(text.decode())
+        except UnicodeDecodeError as error:
+            stable = text[: error.start]
+        ids, spans = self._core.encode_with_offsets(stable, None)
+        count = unstable.last_count(self, stable, ids, spans, False)
+        kept = spans[len(ids) - count][0] if count else len(stable)
+        return ids[: len(ids) - count] + self._encode_single_piece(text[kept:])
+
+    @functools.cached_property
+    def _whole_core(self) -> _native.Core:
+        """A core that takes a text as one piece."""
+        return loading.core_of_ranks(self._mergeable_ranks, _WHOLE, {}, self.name)
+
+    def _split(self, text: bytes) -> list[tuple[int, int]]:
+        return _native.split(scheme_of(self._pat_str), text)
+
+    def _has(self, id_: int) -> bool:
+        try:
+            self._core.decode([id_])
+        except UnknownIdError:
+            return False
+        return True
+
+    def _encode(self, text: str, choice: bytes | None) -> list[int]:
+        try:
+            return self._core.encode(text, choice)
+        except ValueError as error:
+            return self._core.encode(arguments.repair(text, error), choice)
+
+    def _choose(
+        self, text: str, allowed: Literal["all"] | AbstractSet[str], disallowed: Any
+    ) -> bytes | None:
+        """Which specials are found, as the core wants it; a disallowed one in the text raises."""
+        if type(text) is not str:
+            _checked(text)
+        if allowed == "all":
+            allowed = self.special_tokens_set
+        if disallowed == "all":
+            disallowed = self.special_tokens_set - allowed if allowed else self._all_names
+        if disallowed:
+            if not isinstance(disallowed, frozenset):
+                disallowed = frozenset(disallowed)
+            match = _find_any(disallowed, text)
+            if match is not None:
+                raise_disallowed_special_token(match)
+        if not allowed:
+            return None
+        key = frozenset(allowed)
+        if key not in self._choices:
+            if len(self._choices) > 64:
+                self._choices.clear()
+            choice = bytes(name in key for name in self._names)
+            self._choices[key] = choice if any(choice) else None
+        return self._choices[key]
+
+    @functools.cached_property
+    def _all_names(self) -> frozenset[str]:
+        return frozenset(self._special_tokens)
+
+    def __getstate__(self) -> object:
+        from tokenmill.compat.tiktoken import registry
+
+        # One that has a name there is known by it.
+        if self is registry.ENCODINGS.get(self.name):
+            return self.name
+        return {
+            "name": self.name,
+            "pat_str": self._pat_str,
+            "mergeable_ranks": self._mergeable_ranks,
+            "special_tokens": self._special_tokens,
+        }
+
+    def __setstate__(self, value: object) -> None:
+        from tokenmill.compat.tiktoken import registry
+
+        if isinstance(value, str):
+            self.__dict__ = registry.get_encoding(value).__dict__
+        elif isinstance(value, dict):
+            self.__init__(**value)  # type: ignore[misc]
+
+
+def embedded_arguments(name: str) -> dict[str, Any]:
+    """What `Encoding` would be called with for an embedded vocabulary."""
+    encoding = Encoding._embedded(name)
+    return {
+        "name": name,
+        "pat_str": encoding._pat_str,
+        "mergeable_ranks": encoding._mergeable_ranks,
+        "special_tokens": dict(EMBEDDED[name].specials),
+    }
+
+
+@functools.lru_cache(maxsize=128)
+def _finder(names: frozenset[str]) -> tuple[str, re.Pattern[str]]:
+    """What all names begin with, and a pattern that finds any of them."""
+    first, last = min(names), max(names)
+    same = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
+        min(len(first), len(last)),
+    )
+    return first[:same], re.compile("|".join(map(re.escape, names)))
+
+
+def _find_any(names: frozenset[str], text: str) -> str | None:
+    beginning, pattern = _finder(names)
+    # Nearly all texts hold no "<|", and looking for that takes no time.
+    if beginning not in text:
+        return None
+    match = pattern.search(text)
+    return match.group() if match else None
+
+
+def raise_disallowed_special_token(token: str) -> NoReturn:
+    """The error of `encode` for a special that is not allowed."""
+    raise ValueError(
+        f"Encountered text corresponding to disallowed special token {token!r}.\n"
+        "If you want this text to be encoded as a special token, "
+        f"pass it to `allowed_special`, e.g. `allowed_special={{{token!r}, ...}}`.\n"
+        "If you want this text to be encoded as normal text, disable the check for this token "
+        f"by passing `disallowed_special=(enc.special_tokens_set - {{{token!r}}})`.\n"
+        "To disable this check for all special tokens, pass `disallowed_special=()`.\n"
+    )
+
+
+def _checked(text: Any) -> str:
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes | bytearray | memoryview):
+        raise TypeError("cannot use a string pattern on a bytes-like object")
+    raise TypeError("expected string or buffer")
+
+
+def _threads(count: int) -> int:
+    return arguments.thread_count(min(count, arguments.processor_count()))

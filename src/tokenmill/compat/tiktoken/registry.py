@@ -1,0 +1,82 @@
+"""Names → encodings, as tiktoken.registry has them: the embedded ones and those of plugins."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tokenmill.compat.tiktoken.core import Encoding, embedded_arguments
+from tokenmill.vocabularies import EMBEDDED
+
+ENCODINGS: dict[str, Encoding] = {}
+ENCODING_CONSTRUCTORS: dict[str, Callable[[], dict[str, Any]]] | None = None
+
+_OWN = "tiktoken_ext.openai_public"  # whose encodings are embedded here
+_lock = threading.RLock()
+
+
+@functools.lru_cache
+def _available_plugin_modules() -> Sequence[str]:
+    try:
+        plugins = importlib.import_module("tiktoken_ext")
+    except ImportError:
+        return [_OWN]
+    found = pkgutil.iter_modules(plugins.__path__, "tiktoken_ext.")
+    return [_OWN, *(module.name for module in found if module.name != _OWN)]
+
+
+def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Name → what gives the arguments of an `Encoding`. A plugin that is broken says so."""
+    global ENCODING_CONSTRUCTORS
+    with _lock:
+        if ENCODING_CONSTRUCTORS is not None:
+            return ENCODING_CONSTRUCTORS
+        found: dict[str, Callable[[], dict[str, Any]]] = {
+            name: functools.partial(embedded_arguments, name) for name in EMBEDDED
+        }
+        for module_name in _available_plugin_modules()[1:]:
+            module = importlib.import_module(module_name)
+            if not hasattr(module, "ENCODING_CONSTRUCTORS"):
+                raise ValueError(
+                    f"tiktoken plugin {module_name} does not define ENCODING_CONSTRUCTORS"
+                )
+            for name, constructor in module.ENCODING_CONSTRUCTORS.items():
+                if name in found:
+                    raise ValueError(
+                        f"Duplicate encoding name {name} in tiktoken plugin {module_name}"
+                    )
+                found[name] = constructor
+        ENCODING_CONSTRUCTORS = found
+        return found
+
+
+def get_encoding(encoding_name: str) -> Encoding:
+    """The encoding of a name, made once."""
+    if not isinstance(encoding_name, str):
+        raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
+    if encoding_name in ENCODINGS:
+        return ENCODINGS[encoding_name]
+    with _lock:
+        if encoding_name in ENCODINGS:
+            return ENCODINGS[encoding_name]
+        if encoding_name in EMBEDDED:
+            encoding = Encoding._embedded(encoding_name)
+        elif encoding_name in _constructors():
+            encoding = Encoding(**_constructors()[encoding_name]())
+        else:
+            raise ValueError(
+                f"Unknown encoding {encoding_name}.\n"
+                f"Plugins found: {_available_plugin_modules()}\n"
+                "tiktoken version: 0.14.0 (are you on latest?)"
+            )
+        ENCODINGS[encoding_name] = encoding
+        return encoding
+
+
+def list_encoding_names() -> list[str]:
+    """The names that `get_encoding` knows."""
+    return list(_constructors())
