@@ -62,6 +62,10 @@ class Added:
     rstrip: bool = False
     single_word: bool = False
     normalized: bool = False
+    # With `normalized`: the content is looked for as it is, behind the prefix, and with "▁" and the
+    # blank the same if `Parts.blank` says so. SentencePiece's user-defined symbols are like that;
+    # Hugging Face normalises the content, too.
+    literal: bool = False
 
 
 # Normalisers, in the order in which they run.

@@ -7,11 +7,11 @@ piece is its place, negative: of two pairs the one whose piece was learned first
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokenmill.formats.huggingface import tokenizer_json
+from tokenmill.formats.protobuf import write_bytes, write_float, write_number
 
 SPACE = "▁"
 META = ("<unk>", "<s>", "</s>")
@@ -41,20 +41,24 @@ def write_model(pieces: Sequence[str], options: PieceOptions) -> bytes:
     """The file that spm_train would write, but for the names of its own files."""
     message = bytearray()
     for id_, piece in enumerate(pieces):
-        entry = _bytes(1, piece.encode()) + _float(2, options.score(id_))
+        entry = write_bytes(1, piece.encode()) + write_float(2, options.score(id_))
         if id_ < len(META):
-            entry += _number(3, _CONTROL if id_ else _UNKNOWN)
+            entry += write_number(3, _CONTROL if id_ else _UNKNOWN)
         elif id_ < len(options.front):
-            entry += _number(3, _USER_DEFINED)
-        message += _bytes(1, entry)
-    trainer = _number(3, _BPE) + _number(4, len(pieces))
+            entry += write_number(3, _USER_DEFINED)
+        message += write_bytes(1, entry)
+    trainer = write_number(3, _BPE) + write_number(4, len(pieces))
     usual = PieceOptions()
     if options.coverage != usual.coverage:
-        trainer += _float(10, options.coverage)
+        trainer += write_float(10, options.coverage)
     if options.length_max != usual.length_max:
-        trainer += _number(20, options.length_max)
-    trainer += b"".join(_bytes(31, name.encode()) for name in options.specials)
-    return bytes(message + _bytes(2, trainer) + _bytes(3, _bytes(1, b"identity") + _bytes(2, b"")))
+        trainer += write_number(20, options.length_max)
+    trainer += b"".join(write_bytes(31, name.encode()) for name in options.specials)
+    return bytes(
+        message
+        + write_bytes(2, trainer)
+        + write_bytes(3, write_bytes(1, b"identity") + write_bytes(2, b""))
+    )
 
 
 def write_vocab(pieces: Sequence[str], options: PieceOptions) -> bytes:
@@ -110,27 +114,3 @@ _DECODER = {
         {"type": "Strip", "content": " ", "start": 1, "stop": 0},
     ],
 }
-
-
-# ── Protocol buffers ─────────────────────────────────────────────────────────────────────────
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 5) + struct.pack("<f", value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
