@@ -1,0 +1,119 @@
+"""Mistral's tekken.json → Parts.
+
+The file holds ranks and a pattern as tiktoken reads them. Ids begin with the special tokens, and
+the id of a token is its rank behind them (mistral_common 1.13, tokens/tokenizers/tekken.py). Of
+the vocabulary only as much counts as `default_vocab_size` leaves room for.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.parts import TOKEN, Added, Model, Parts, Pattern, Stage
+
+BYTES_MAX = 256 << 20
+_TOKENS_MAX = 1 << 20
+_TOKEN_BYTES_MAX = 1 << 16
+_SPECIALS_MAX = 1 << 17
+
+# The specials of files that do not list them, up to version v7.
+_SPECIALS = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
+    *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+    "[TOOL_CONTENT]",
+)
+_VERSION_WITHOUT_SPECIALS_MAX = 7
+_DECODER = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": True,
+}
+
+
+def read(data: bytes, source: str) -> Parts:
+    """The parts of a tekken.json; `source` is the name of the file."""
+    if len(data) > BYTES_MAX:
+        raise VocabularyError(f"{source} has {len(data):,} bytes: too large for a tekken.json")
+    try:
+        document = json.loads(data, parse_constant=_no_constant)
+        config = document["config"]
+        pattern, size, count = (
+            config["pattern"],
+            config["default_vocab_size"],
+            config["default_num_special_tokens"],
+        )
+        if not isinstance(pattern, str) or type(size) is not int or type(count) is not int:
+            raise TypeError(f"config is {config!r:.200}")
+        names = _names(document, count)
+        tokens = _tokens(document["vocab"], size - count)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)[:300]
+        raise VocabularyError(
+            f"{source} is damaged, or no tekken.json ({what}); get it again"
+        ) from None
+    model = Model(
+        b"".join(tokens),
+        np.fromiter(map(len, tokens), np.uint32, len(tokens)),
+        np.arange(count, count + len(tokens), dtype=np.uint32),
+        np.full(len(tokens), TOKEN, np.uint8),
+        merges=None,
+        whole=True,
+    )
+    return Parts(
+        model,
+        added=tuple(Added(name, id_) for id_, name in enumerate(names)),
+        # As in tiktoken, what the pattern does not match is left out.
+        stages=(Stage(Pattern(pattern, "tiktoken"), "removed", invert=True),),
+        decoder=_DECODER,
+    )
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _names(document: dict[str, Any], count: int) -> list[str]:
+    """The special tokens by id, filled up with names for those that have none."""
+    listed = document.get("special_tokens")
+    if not 0 <= count <= _SPECIALS_MAX:
+        raise ValueError(f"default_num_special_tokens is {count}")
+    if listed is None:
+        version = str(document["config"]["version"])
+        if not version[1:].isdigit() or int(version[1:5]) > _VERSION_WITHOUT_SPECIALS_MAX:
+            raise ValueError(
+                f"version {version!r:.20} lists its special_tokens, and there are none"
+            )
+        names = list(_SPECIALS)
+    else:
+        names = [one["token_str"] for one in listed]
+        for place, one in enumerate(listed):
+            if one["rank"] != place or not isinstance(one["token_str"], str):
+                raise ValueError(f"special token {place} is {one!r:.200}")
+    if len(names) > count:
+        raise ValueError(f"it has {len(names)} special tokens, and should have {count}")
+    names += [f"<SPECIAL_{id_}>" for id_ in range(len(names), count)]
+    if len(set(names)) != count or "" in names:
+        raise ValueError("a special token is empty, or is there twice")
+    return names
+
+
+def _tokens(vocabulary: list[dict[str, Any]], count: int) -> list[bytes]:
+    """The tokens by rank."""
+    if not 256 <= count <= min(len(vocabulary), _TOKENS_MAX):
+        raise ValueError(f"{count:,} of {len(vocabulary):,} tokens are asked for")
+    decode = binascii.a2b_base64
+    tokens = [decode(one["token_bytes"], strict_mode=True) for one in vocabulary[:count]]
+    if [one["rank"] for one in vocabulary[:count]] != list(range(count)):
+        raise ValueError("ranks do not count up from 0")
+    if tokens[:256] != [bytes([byte]) for byte in range(256)]:
+        raise ValueError("the first 256 tokens are not the bytes")
+    if len(set(tokens)) != count or max(map(len, tokens)) > _TOKEN_BYTES_MAX or b"" in tokens:
+        raise ValueError("a token is empty, too long, or there twice")
+    return tokens
