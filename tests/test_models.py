@@ -266,6 +266,7 @@ def test_model_type_that_is_not_there_is_unigram():
         (message([*META, *LETTERS], normalizer=write_number(5, 0)), ["escape_whitespaces"]),
         (message([*META, *LETTERS, ("a", 0, 1)]), ["pieces 4 and 6", "'a'"]),
         (message([*META, *LETTERS, ("", 0, 1)]), ["piece 6 is empty"]),
+        (message([("", 0, 1)] * 40), ["piece 0 is empty"]),
         (message([*META, *LETTERS, (b"\xff", 0, 1)]), ["piece 6", "UTF-8"]),
         (message([*META, *LETTERS, ("ab", float("nan"), 1)]), ["piece 6", "not a number"]),
         (message([*META, *LETTERS, ("ac", 0, 1)]), ["'ac'", "'c'", "no piece"]),

@@ -78,8 +78,8 @@ class _Array:
             # What is longer than a text that is kept is never reached.
             children = {} if old is None or -1 in node else self._children(old)
             leaf = node.get(-1)
-            if leaf is None and old is not None and int(self._old[old]) & _HAS_LEAF:
-                leaf = int(self._old[self._base(old)]) & ~_LEAF
+            if leaf is None and old is not None and self._unit(old) & _HAS_LEAF:
+                leaf = self._unit(self._base(old)) & ~_LEAF
             labels = (children.keys() | node.keys()) - {-1} | ({0} if leaf is not None else set())
             base = self._room(labels)
             unit = self._new[place] & 0xFF | _distance(place ^ base)
@@ -98,8 +98,13 @@ class _Array:
     def done(self) -> _Units:
         return np.array(self._new, "<u4")
 
+    def _unit(self, place: int) -> int:
+        if place >= len(self._old):
+            raise ValueError(f"unit {place:,} is not there")
+        return int(self._old[place])
+
     def _base(self, place: int) -> int:
-        return place ^ _distance_of(int(self._old[place]))
+        return place ^ _distance_of(self._unit(place))
 
     def _children(self, place: int) -> dict[int, int]:
         """Labels and places of the old nodes below an old one."""
@@ -111,8 +116,7 @@ class _Array:
 
     def _moved(self, place: int, to: int) -> int:
         """An old unit as it is written elsewhere: its children stay."""
-        unit = int(self._old[place])
-        return unit & (_HAS_LEAF | 0xFF) | _distance(to ^ self._base(place))
+        return self._unit(place) & (_HAS_LEAF | 0xFF) | _distance(to ^ self._base(place))
 
     def _room(self, labels: set[int]) -> int:
         """A base that no other node has, whose places for all labels are free.
@@ -139,6 +143,8 @@ class _Array:
 
 
 def _distance(distance: int) -> int:
+    if distance >= _DISTANCE_MAX:  # there is a form for those, which no map needs
+        raise ValueError(f"a unit is {distance:,} units away from its children")
     return distance << 10
 
 

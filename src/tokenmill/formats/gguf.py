@@ -308,7 +308,7 @@ def _pairs(merges: list[bytes], ids: Mapping[bytes, int], source: str) -> NDArra
     """Ids of the parts of each merge, flat; of a merge that stands there twice the first counts."""
     if len(set(merges)) != len(merges):
         merges[:] = dict.fromkeys(merges)
-    parts = b" ".join(merges).split(b" ")
+    parts = b" ".join(merges).split(b" ") if merges else []
     lefts, rights = parts[::2], parts[1::2]
     try:
         if len(parts) != 2 * len(merges) or list(map(len, merges)) != [

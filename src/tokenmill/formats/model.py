@@ -237,15 +237,17 @@ def _usual_pieces(
 ) -> int:
     """Reads pieces as every writer writes them, and says where something else begins.
 
-    With `_piece` for each the 32,000 of Mistral would take 100 ms; this is a fifth of it.
+    With `_piece` for each the 32,000 of Mistral would take 101 ms; this takes 14.
     """
     stop = len(data) - 0x82  # so that nothing is read behind the end
     unpack = _FLOAT.unpack_from
-    while at < stop and data[at] == 0x0A and data[at + 2] == 0x0A:
+    for _ in range(PIECES_MAX + 1 - len(texts)):
+        if at >= stop or data[at] != 0x0A or data[at + 2] != 0x0A:
+            break
         size, length = data[at + 1], data[at + 3]
         text_end = at + 4 + length
         rest = size - 2 - length
-        if size > 0x7F or rest not in (5, 7) or data[text_end] != 0x15:
+        if size > 0x7F or not length or rest not in (5, 7) or data[text_end] != 0x15:
             break
         if rest == 7:
             if data[text_end + 5] != 0x18 or data[text_end + 6] > 0x7F:
@@ -270,6 +272,8 @@ def _piece(
             score = value
         elif number == 3 and isinstance(value, int):
             type_ = min(value, 0xFF)
+    if not text:
+        raise ValueError(f"piece {len(texts)} is empty")
     texts.append(text)
     scores.append(score)
     types.append(type_)

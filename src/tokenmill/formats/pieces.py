@@ -93,8 +93,6 @@ def _check(pieces: Pieces, source: str) -> None:
             f"{source}: piece {texts.index(long)} has {len(long):,} bytes, and "
             f"{_PIECE_BYTES_MAX:,} are the most; convert the model again without it"
         )
-    if b"" in texts:
-        raise VocabularyError(f"{source}: piece {texts.index(b'')} is empty; convert it again")
     try:
         b"\n".join(texts).decode()
     except UnicodeDecodeError:
