@@ -8,6 +8,7 @@ const buffer = @import("python/buffer.zig");
 const counts = @import("python/counts.zig");
 const counts_files = @import("python/counts_files.zig");
 const core = @import("python/core.zig");
+const files = @import("python/files.zig");
 const ids = @import("ids.zig");
 const merges = @import("python/merges.zig");
 const pretokens = @import("pretokens.zig");
@@ -181,6 +182,21 @@ fn mergeCounts(module: *Object, args: Args) ?*Object {
     return counts_files.mergeCounts(stateOf(module), args);
 }
 
+/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge of no token or -1)
+fn readModel(module: *Object, args: Args) ?*Object {
+    return files.readModel(stateOf(module), args);
+}
+
+/// read_vocabulary(vocab_json, merges_txt, seed) → the same
+fn readVocabulary(module: *Object, args: Args) ?*Object {
+    return files.readVocabulary(stateOf(module), args);
+}
+
+/// read_spelling(names, lengths) → (bytes, lengths, kinds)
+fn readSpelling(module: *Object, args: Args) ?*Object {
+    return files.readSpelling(stateOf(module), args);
+}
+
 /// use_units_after(bytes): for tests and measurements; results are the same wherever units begin
 fn useUnitsAfter(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
@@ -263,6 +279,9 @@ fn free(module: *Object) callconv(.c) void {
 const methods = [_]api.Method{
     core.method("from_image", 6, fromImage),
     core.method("from_tokens", 8, fromTokens),
+    core.method("read_model", 2, readModel),
+    core.method("read_vocabulary", 3, readVocabulary),
+    core.method("read_spelling", 2, readSpelling),
     core.method("split", 2, split),
     core.method("arrow_capsules", 2, arrowCapsules),
     core.method("join", 2, join),

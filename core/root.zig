@@ -6,6 +6,7 @@
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
 pub const vocabulary = @import("vocabulary.zig");
+pub const files = @import("files.zig");
 pub const specials = @import("specials.zig");
 pub const pages = @import("pages.zig");
 pub const pool = @import("pool.zig");
@@ -17,6 +18,7 @@ test {
     _ = unicode;
     _ = pretokens;
     _ = vocabulary;
+    _ = files;
     _ = specials;
     _ = pages;
     _ = pool;

@@ -13,8 +13,8 @@ COLUMNS_MAX = 100
 
 # Each room may import the rooms on its left.
 CORE_ROOMS = [
-    *("unicode", "pretokens", "level", "vocabulary", "specials", "pages", "pool", "counts"),
-    *("merges", "ids", "python"),
+    *("unicode", "pretokens", "level", "vocabulary", "files", "specials", "pages", "pool"),
+    *("counts", "merges", "ids", "python"),
 ]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
