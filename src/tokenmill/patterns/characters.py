@@ -6,7 +6,7 @@ What each escape and each corner of a set means in the two dialects was tried wi
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from tokenmill.patterns import unicode
 from tokenmill.patterns.tree import pattern_error
@@ -25,7 +25,6 @@ class Flags:
 
 
 _CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27}
-_OPERATORS = ("&&", "--", "~~", "||")
 
 # On the other POSIX classes the dialects disagree: ASCII in tiktoken, Unicode in `regex`.
 _POSIX = {
@@ -55,6 +54,8 @@ _ESCAPE_REASONS = {
 
 class Characters:
     """Reads a pattern from `self._at` on; the flags are those that hold there."""
+
+    operators: ClassVar[tuple[str, ...]] = ("&&", "--", "~~", "||")
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -104,15 +105,19 @@ class Characters:
                 position,
             )
 
-    def _set_escape(self) -> CodePoints | int:
+    def _set_escape(self, in_set: bool) -> CodePoints | int:
         """A backslash that means the same inside and outside of a set: a set or one character."""
         start = self._at
         char = self._text[start + 1 : start + 2]
         self._at += 2
         if not char:
             self.fail("the pattern ends in a backslash", "write \\\\ for the character", start)
-        if char in "dDsSwW":
-            members = {"d": unicode.digit, "s": unicode.space, "w": unicode.word}[char.lower()]()
+        if char in "dDsS":
+            members = unicode.digit() if char in "dD" else unicode.space()
+            self._spend(len(members.bounds) // 2, start)
+            return members if char.islower() else ~members
+        if char in "wW":
+            members = self._word(in_set)
             self._spend(len(members.bounds) // 2, start)
             return members if char.islower() else ~members
         if char in "pP":
@@ -129,6 +134,10 @@ class Characters:
             reason = _ESCAPE_REASONS.get(char, "write the character without the backslash")
             self.fail(f"the escape \\{char} is not supported", reason, start)
         return ord(char)
+
+    def _word(self, in_set: bool) -> CodePoints:
+        """\\w"""
+        return unicode.word()
 
     def _hex(self, kind: str, start: int) -> int:
         width = {"x": 2, "u": 4, "U": 8}[kind]
@@ -212,12 +221,12 @@ class Characters:
         while self._peek() != "]":
             if not self._peek():
                 self.fail("this set is not closed", "close it with ']', or write \\[", start)
-            if self._peek(2) in _OPERATORS:
+            if self._peek(2) in self.operators:
                 break
             ranges += [(low, high - 1) for low, high in self._item().ranges()]
         if self._at == begin:
             self.fail("an operator of sets with nothing beside it", "escape the characters", begin)
-        if self._peek(2) == "||":
+        if self._peek(2) == "||" and "||" in self.operators:
             self.fail(
                 "'||' in a set",
                 "it is a union in regex and a character in tiktoken; write | once, or nothing",
@@ -268,7 +277,7 @@ class Characters:
                 following.isdecimal() and following != "0"
             ):
                 self.fail(f"the escape \\{following} in a set", "it has no meaning there", position)
-            return self._set_escape()
+            return self._set_escape(in_set=True)
         if not char:
             self.fail("this set is not closed", "close it with ']'", position)
         self._at += 1
@@ -278,7 +287,7 @@ class Characters:
         match = re.compile(r"\[:(\^?)(\w+):\]").match(self._text, self._at)
         if match is None:
             return None
-        members = _POSIX.get(match[2])
+        members = self._posix_class(match[2])
         if members is None or (self._flags.ignore_case and members.folded() != members):
             self.fail(
                 f"the POSIX class {match[0]}" + (" under (?i)" if members else ""),
@@ -287,3 +296,6 @@ class Characters:
             )
         self._at = match.end()
         return ~members if match[1] else members
+
+    def _posix_class(self, name: str) -> CodePoints | None:
+        return _POSIX.get(name)

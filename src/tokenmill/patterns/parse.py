@@ -11,8 +11,8 @@ what was tried.
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
-from tokenmill.patterns import unicode
 from tokenmill.patterns.characters import NESTING_MAX, Characters
 from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Mode, Node, Repeat, Sequence
 from tokenmill.patterns.unicode import ALL, CodePoints
@@ -20,7 +20,6 @@ from tokenmill.patterns.unicode import ALL, CodePoints
 PATTERN_CHARS_MAX = 20_000
 REPEAT_MAX = 1_000
 
-_FLAG_NAMES = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
 _NEWLINE = CodePoints((10, 11))
 _NOT_NEWLINE = ~_NEWLINE
 _LINE_ENDS = CodePoints((10, 14, 0x85, 0x86, 0x2028, 0x202A))
@@ -28,22 +27,36 @@ _LINE_ENDS = CodePoints((10, 14, 0x85, 0x86, 0x2028, 0x202A))
 
 def parse(pattern: str) -> Node:
     """The tree of `pattern`; a PatternError names the construct, its position and the way out."""
-    parser = _Parser(pattern)
-    if len(pattern) > PATTERN_CHARS_MAX:
-        parser.fail(
-            f"the pattern has {len(pattern):,} characters",
-            f"at most {PATTERN_CHARS_MAX:,} are allowed",
-            PATTERN_CHARS_MAX,
-        )
-    return parser.whole()
+    return Parser(pattern).whole()
 
 
-class _Edge(Choice):
+class Edge(Choice):
     """A word boundary: a choice that takes no quantifier."""
 
 
-class _Parser(Characters):
+class Parser(Characters):
+    """Reads one pattern; a dialect of its own overrides what differs."""
+
+    flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
+    name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
+    flags_misplaced = "inside of a group"
+    flags = re.compile(r"([ismxu]*)(?:-([ismx]+))?([:)])")
+    # How many newlines may follow \Z.
+    last_newlines_max: int | None = None
+    groups = (
+        "known are (…) (?:…) (?P<name>…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) "
+        "and the flags i s m x u, as in (?i:…); back-references, calls, conditionals and "
+        "branch resets cannot run here"
+    )
+
     def whole(self) -> Node:
+        """The tree of the pattern."""
+        if len(self._text) > PATTERN_CHARS_MAX:
+            self.fail(
+                f"the pattern has {len(self._text):,} characters",
+                f"at most {PATTERN_CHARS_MAX:,} are allowed",
+                PATTERN_CHARS_MAX,
+            )
         node = self._choice()
         if self._at < len(self._text):
             self.fail("this ')' closes no group", "write \\) for the character", self._at)
@@ -53,10 +66,7 @@ class _Parser(Characters):
         """Comments, and in verbose mode white space: nothing, wherever they stand."""
         while True:
             if self._text.startswith("(?#", self._at):
-                end = self._text.find(")", self._at)
-                if end < 0:
-                    self.fail("this comment has no end", "close it with ')'", self._at)
-                self._at = end + 1
+                self._skip_comment()
             elif self._flags.verbose and self._peek() in tuple(" \t\n\r\f\v"):
                 self._at += 1
             elif self._flags.verbose and self._peek() == "#":
@@ -70,6 +80,12 @@ class _Parser(Characters):
                 )
             else:
                 return
+
+    def _skip_comment(self) -> None:
+        end = self._text.find(")", self._at)
+        if end < 0:
+            self.fail("this comment has no end", "close it with ')'", self._at)
+        self._at = end + 1
 
     def _choice(self) -> Node:
         items = [self._sequence()]
@@ -104,8 +120,7 @@ class _Parser(Characters):
         if char == ".":
             return Chars(ALL if self._flags.dot_all else _NOT_NEWLINE)
         if char == "^":
-            before = _NOT_NEWLINE if self._flags.multi_line else ALL
-            return Look(Chars(before), behind=True, negative=True, position=start)
+            return self._start_of_line(start)
         if char == "$":
             after = _NOT_NEWLINE if self._flags.multi_line else ALL
             return Look(Chars(after), behind=False, negative=True, position=start)
@@ -118,6 +133,10 @@ class _Parser(Characters):
         if char == "{" and self._flags.verbose:
             self.fail("a '{' that starts no quantifier under (?x)", "write \\{", start)
         return Chars(self._literal(ord(char), start))
+
+    def _start_of_line(self, start: int) -> Node:
+        before = _NOT_NEWLINE if self._flags.multi_line else ALL
+        return Look(Chars(before), behind=True, negative=True, position=start)
 
     def _group(self) -> Node | None:
         start = self._at
@@ -157,37 +176,39 @@ class _Parser(Characters):
         for opening in ("<=", "<!"):
             if self._take(opening):
                 return opening
-        name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'").match(self._text, self._at)
+        name = self.name.match(self._text, self._at)
         if name:
             self._at = name.end()
             return "plain"
         return self._group_flags(start)
 
     def _group_flags(self, start: int) -> str:
-        flags = re.compile(r"([ismxu]*)(?:-([ismx]+))?([:)])").match(self._text, self._at)
+        flags = self.flags.match(self._text, self._at)
         if flags is None or not (flags[1] or flags[2]):
             self.fail(
                 f"the group {self._text[start : start + 4]!r}… is not supported",
-                "known are (…) (?:…) (?P<name>…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) "
-                "and the flags i s m x u, as in (?i:…); back-references, calls, conditionals and "
-                "branch resets cannot run here",
+                self.groups,
                 start,
             )
         on, off = flags[1], flags[2] or ""
         if set(on) & set(off):
             self.fail(f"the flags {flags[0]!r} are set and cleared", "keep one of the two", start)
         bare = flags[3] == ")"
-        if bare and self._depth:
+        if bare and not self._may_set_flags(start):
             self.fail(
-                f"the flags {self._text[start : flags.end()]} inside of a group",
+                f"the flags {self._text[start : flags.end()]} {self.flags_misplaced}",
                 f"the dialects disagree on where they end; write (?{flags[0][:-1]}:…)",
                 start,
             )
         self._at = flags.end()
-        changes = {_FLAG_NAMES[flag]: True for flag in on if flag != "u"}
-        changes |= {_FLAG_NAMES[flag]: False for flag in off}
+        changes = {self.flag_names[flag]: True for flag in on if flag != "u"}
+        changes |= {self.flag_names[flag]: False for flag in off}
         self._flags = replace(self._flags, **changes)
         return "flags" if bare else "plain"
+
+    def _may_set_flags(self, start: int) -> bool:
+        """Whether flags without a group can stand at `start`."""
+        return self._depth == 0
 
     # Quantifiers
 
@@ -199,12 +220,15 @@ class _Parser(Characters):
         bounds = self._bounds()
         if bounds is None:
             return node
-        if isinstance(node, Look | _Edge):
+        if isinstance(node, Look | Edge):
             self.fail(
                 f"the quantifier follows {self._text[start:position]!r}, which matches no text",
                 "remove the quantifier",
                 position,
             )
+        return self._repeated(node, bounds, position)
+
+    def _repeated(self, node: Node, bounds: tuple[int, int | None], position: int) -> Node:
         mode: Mode = "greedy"
         if self._take("?"):
             mode = "lazy"
@@ -257,7 +281,7 @@ class _Parser(Characters):
             return Atomic(Choice((pair, Chars(_LINE_ENDS))))
         if char.isdecimal() and char != "0":
             self.fail(f"the back-reference \\{char}", "back-references cannot run here", start)
-        found = self._set_escape()
+        found = self._set_escape(in_set=False)
         if isinstance(found, CodePoints):
             return Chars(found)
         return Chars(self._literal(found, start))
@@ -272,18 +296,18 @@ class _Parser(Characters):
         if char == "z":
             return end
         if char == "Z":
-            newlines = Repeat(Chars(_NEWLINE), 0, None, "possessive", start)
+            newlines = Repeat(Chars(_NEWLINE), 0, self.last_newlines_max, "possessive", start)
             rest = Sequence((newlines, end))
             return Look(rest, behind=False, negative=False, position=start)
         if self._peek() == "{":
             self.fail("\\b{…} is not supported", "write \\b, or a look-around", start)
-        word = Chars(unicode.word())
+        word = Chars(self._word(in_set=False))
 
         def side(behind: bool, negative: bool) -> Look:
             return Look(word, behind, negative, start)
 
         inside = char == "B"
-        return _Edge(
+        return Edge(
             (
                 Sequence((side(True, False), side(False, not inside))),
                 Sequence((side(True, True), side(False, inside))),

@@ -11,6 +11,7 @@ start, so that most of them need no backtracking.
 """
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns.characters import NESTING_MAX
@@ -18,6 +19,7 @@ from tokenmill.patterns.emptiness import Emptiness
 from tokenmill.patterns.guards import Guards
 from tokenmill.patterns.instructions import LOOPS, UNBOUNDED, Instruction, Op, serialize
 from tokenmill.patterns.parse import parse
+from tokenmill.patterns.parse_oniguruma import parse_oniguruma
 from tokenmill.patterns.tree import (
     Atomic,
     Chars,
@@ -29,6 +31,9 @@ from tokenmill.patterns.tree import (
     pattern_error,
 )
 from tokenmill.patterns.unicode import CODE_POINTS, NONE, CodePoints
+
+# Whose reading of a pattern is meant.
+Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
 
 # Real patterns have fewer than 200. Time and memory for one character grow with it: a pattern of
 # 900 optional letters took 40 KB a character.
@@ -43,10 +48,11 @@ LOOK_BEHIND_MAX = 255
 _LOOPS = {"greedy": Op.LOOP_GREEDY, "lazy": Op.LOOP_LAZY, "possessive": Op.LOOP_POSSESSIVE}
 
 
-def compile_pattern(pattern: str) -> bytes:
-    """The serialized program of `pattern`; raises PatternError."""
+def compile_pattern(pattern: str, dialect: Dialect = "tiktoken") -> bytes:
+    """The serialized program of `pattern` as the dialect reads it; raises PatternError."""
     try:
-        return _Compiler().compile(pattern)
+        tree = parse(pattern) if dialect == "tiktoken" else parse_oniguruma(pattern)
+        return _Compiler().compile(tree)
     except RecursionError:
         raise pattern_error(
             f"groups are nested too deep (the limit is {NESTING_MAX}, less in a deep call stack)",
@@ -69,8 +75,8 @@ class _Compiler:
         self._work = 0
         self._counts = 0
 
-    def compile(self, pattern: str) -> bytes:
-        entries = self._emit_entries(_merged(parse(pattern)))
+    def compile(self, tree: Node) -> bytes:
+        entries = self._emit_entries(_merged(tree))
         starts, classes, masks = self._partition()
         class_count = max(classes) + 1
         guards = Guards(self._code, masks, class_count)
