@@ -404,7 +404,7 @@ def test_every_pattern_compiles():
     for name in (*names.split(), "tekken", "deepseek-v3", "deepseek-coder", "bloom", "viking"):
         for stage in pretokenizer_of(name).stages:
             if isinstance(stage.match, Pattern):
-                assert compile_pattern(stage.match.text)
+                assert compile_pattern(stage.match.text, stage.match.dialect)
 
 
 # ── Real files ───────────────────────────────────────────────────────────────────────────────
