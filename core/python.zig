@@ -11,6 +11,7 @@ const core = @import("python/core.zig");
 const files = @import("python/files.zig");
 const ids = @import("ids.zig");
 const merges = @import("python/merges.zig");
+const normal = @import("python/normal.zig");
 const pretokens = @import("pretokens.zig");
 const session = @import("python/session.zig");
 const unicode = @import("unicode.zig");
@@ -135,6 +136,11 @@ fn collect(
     var pieces: pretokens.Pretokens = .init(gpa, scheme, text);
     defer pieces.deinit();
     while (try pieces.next()) |span| try spans.append(gpa, span);
+}
+
+/// normalize(steps, text) → (normal text, places)
+fn normalize(module: *Object, args: Args) ?*Object {
+    return normal.normalize(stateOf(module), args);
 }
 
 /// arrow_capsules(ids, offsets) → (schema, array)
@@ -283,6 +289,7 @@ const methods = [_]api.Method{
     core.method("read_vocabulary", 3, readVocabulary),
     core.method("read_spelling", 2, readSpelling),
     core.method("split", 2, split),
+    core.method("normalize", 2, normalize),
     core.method("arrow_capsules", 2, arrowCapsules),
     core.method("join", 2, join),
     core.method("merge_counts", 4, mergeCounts),

@@ -5,6 +5,7 @@
 
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
+pub const normal = @import("normal.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const files = @import("files.zig");
 pub const specials = @import("specials.zig");
@@ -17,6 +18,7 @@ pub const ids = @import("ids.zig");
 test {
     _ = unicode;
     _ = pretokens;
+    _ = normal;
     _ = vocabulary;
     _ = files;
     _ = specials;

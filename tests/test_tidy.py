@@ -13,8 +13,8 @@ COLUMNS_MAX = 100
 
 # Each room may import the rooms on its left.
 CORE_ROOMS = [
-    *("unicode", "pretokens", "level", "vocabulary", "files", "specials", "pages", "pool"),
-    *("counts", "merges", "ids", "python"),
+    *("unicode", "pretokens", "normal", "level", "vocabulary", "files", "specials", "pages"),
+    *("pool", "counts", "merges", "ids", "python"),
 ]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
@@ -26,7 +26,7 @@ PYTHON_ROOMS = [
     ["compat"],
     ["cli", "__init__", "__main__"],
 ]
-GENERATED = {"core/unicode/tables.zig"}
+GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower")}
 
 
 def tracked(*patterns: str) -> list[Path]:

@@ -1,0 +1,250 @@
+//! Text → normal text: what a tokenizer does with a text before it is cut into pretokens.
+//!
+//! A tokenizer has a list of steps (forms of Unicode, lower case, replacing and so on), packed by
+//! src/tokenmill/formats/packing.py. Each step first looks whether it changes anything, so that
+//! text which is normal already costs a scan and is not copied. Otherwise it writes a new text and,
+//! where offsets are wanted, the place in the first text that each byte comes from, by the rules of
+//! Hugging Face's tokenizers 0.23.
+//!
+//! Sequences that are not UTF-8 pass through unchanged. How much a step may grow a text is bounded
+//! when the steps are packed.
+
+const std = @import("std");
+const edges = @import("normal/edges.zig");
+const forms = @import("normal/forms.zig");
+const lower = @import("normal/lower.zig");
+const outputs = @import("normal/output.zig");
+const pretokens = @import("pretokens.zig");
+const replace = @import("normal/replace.zig");
+const Charsmap = @import("normal/charsmap.zig").Charsmap;
+
+const Allocator = std.mem.Allocator;
+const Output = outputs.Output;
+pub const Place = outputs.Place;
+
+pub const Error = error{ OutOfMemory, InvalidSteps };
+
+/// A text that steps have changed.
+pub const Normal = struct {
+    bytes: []u8,
+    /// Where in the text before each byte comes from; empty unless asked for.
+    places: []Place,
+
+    pub fn deinit(self: *Normal, gpa: Allocator) void {
+        gpa.free(self.bytes);
+        gpa.free(self.places);
+        self.* = undefined;
+    }
+};
+
+const Step = union(enum) {
+    form: forms.Form,
+    lower,
+    prepend: []u8,
+    literal: struct { match: []u8, content: []u8 },
+    pattern: struct { program: pretokens.Program, content: []u8 },
+    strip: struct { left: bool, right: bool },
+    charsmap: Charsmap,
+    squeeze,
+
+    fn deinit(self: *Step, gpa: Allocator) void {
+        switch (self.*) {
+            .prepend => |text| gpa.free(text),
+            .literal => |texts| {
+                gpa.free(texts.match);
+                gpa.free(texts.content);
+            },
+            .pattern => |*pattern| {
+                pattern.program.deinit(gpa);
+                gpa.free(pattern.content);
+            },
+            .charsmap => |*map| map.deinit(gpa),
+            .form, .lower, .strip, .squeeze => {},
+        }
+    }
+
+    /// Writes what becomes of `output.old`, and says whether that changed anything.
+    fn write(self: *const Step, output: *Output) error{OutOfMemory}!bool {
+        return switch (self.*) {
+            .form => |form| forms.write(form, output),
+            .lower => lower.write(output),
+            .prepend => |text| edges.prepend(text, output),
+            .literal => |texts| replace.literally(texts.match, texts.content, output),
+            .pattern => |*pattern| replace.matches(&pattern.program, pattern.content, output),
+            .strip => |sides| edges.strip(sides.left, sides.right, output),
+            .charsmap => |*map| map.write(output),
+            .squeeze => edges.squeeze(output),
+        };
+    }
+};
+
+pub const Steps = struct {
+    steps: []Step,
+
+    /// Reads packed steps; src/tokenmill/formats/packing.py writes them.
+    pub fn init(gpa: Allocator, packed_steps: []const u8) Error!Steps {
+        var steps: std.ArrayList(Step) = .empty;
+        errdefer {
+            for (steps.items) |*step| step.deinit(gpa);
+            steps.deinit(gpa);
+        }
+        var reader: Reader = .{ .bytes = packed_steps };
+        while (reader.bytes.len > 0) {
+            try steps.ensureUnusedCapacity(gpa, 1);
+            steps.appendAssumeCapacity(try reader.take(gpa));
+        }
+        return .{ .steps = try steps.toOwnedSlice(gpa) };
+    }
+
+    pub fn deinit(self: *Steps, gpa: Allocator) void {
+        for (self.steps) |*step| step.deinit(gpa);
+        gpa.free(self.steps);
+        self.* = undefined;
+    }
+
+    pub fn isEmpty(self: *const Steps) bool {
+        return self.steps.len == 0;
+    }
+
+    /// What becomes of a text; the caller owns it. Null: nothing changes, and nothing was copied.
+    pub fn apply(
+        self: *const Steps,
+        gpa: Allocator,
+        text: []const u8,
+        with_places: bool,
+    ) error{OutOfMemory}!?Normal {
+        var current: ?Normal = null;
+        errdefer if (current) |*normal| normal.deinit(gpa);
+        for (self.steps) |*step| {
+            const next = try applyStep(step, gpa, text, current, with_places) orelse continue;
+            if (current) |*before| before.deinit(gpa);
+            current = next;
+        }
+        return current;
+    }
+};
+
+fn applyStep(
+    step: *const Step,
+    gpa: Allocator,
+    text: []const u8,
+    current: ?Normal,
+    with_places: bool,
+) error{OutOfMemory}!?Normal {
+    var output: Output = .{
+        .gpa = gpa,
+        .old = if (current) |before| before.bytes else text,
+        .old_places = if (with_places and current != null) current.?.places else null,
+        .with_places = with_places,
+    };
+    defer output.deinit();
+    if (!try step.write(&output)) return null;
+    const bytes = try output.bytes.toOwnedSlice(gpa);
+    errdefer gpa.free(bytes);
+    return .{ .bytes = bytes, .places = try output.places.toOwnedSlice(gpa) };
+}
+
+/// The numbers of packing.py.
+const Tag = enum(u8) { form, lower, prepend, literal, pattern, strip, charsmap, squeeze };
+
+const Reader = struct {
+    bytes: []const u8,
+
+    const header_bytes = 12;
+
+    /// A header of tag, flags, two unused bytes and the lengths of two strings, and those.
+    fn take(self: *Reader, gpa: Allocator) Error!Step {
+        if (self.bytes.len < header_bytes) return error.InvalidSteps;
+        const header = self.bytes[0..header_bytes];
+        const tag = std.enums.fromInt(Tag, header[0]) orelse return error.InvalidSteps;
+        const flags = header[1];
+        const first_len: usize = std.mem.readInt(u32, header[4..8], .little);
+        const second_len: usize = std.mem.readInt(u32, header[8..12], .little);
+        const rest = self.bytes[header_bytes..];
+        if (first_len + second_len > rest.len) return error.InvalidSteps;
+        self.bytes = rest[first_len + second_len ..];
+        return read(gpa, tag, flags, rest[0..first_len], rest[first_len..][0..second_len]);
+    }
+
+    fn read(gpa: Allocator, tag: Tag, flags: u8, first: []const u8, second: []const u8) Error!Step {
+        switch (tag) {
+            .form => return .{
+                .form = std.enums.fromInt(forms.Form, flags) orelse return error.InvalidSteps,
+            },
+            .lower => return .lower,
+            .prepend => return .{ .prepend = try gpa.dupe(u8, first) },
+            .strip => return .{ .strip = .{ .left = flags & 1 != 0, .right = flags & 2 != 0 } },
+            .squeeze => return .squeeze,
+            .charsmap => return .{ .charsmap = try .init(gpa, first) },
+            .literal => {
+                if (first.len == 0) return error.InvalidSteps;
+                const match = try gpa.dupe(u8, first);
+                errdefer gpa.free(match);
+                return .{ .literal = .{ .match = match, .content = try gpa.dupe(u8, second) } };
+            },
+            .pattern => {
+                const content = try gpa.dupe(u8, second);
+                errdefer gpa.free(content);
+                const made = pretokens.Program.init(gpa, first);
+                const program = made catch |failure| return switch (failure) {
+                    error.OutOfMemory => error.OutOfMemory,
+                    error.InvalidProgram => error.InvalidSteps,
+                };
+                return .{ .pattern = .{ .program = program, .content = content } };
+            },
+        }
+    }
+};
+
+test {
+    _ = forms;
+}
+
+fn expectNormal(packed_steps: []const u8, text: []const u8, wanted: ?[]const u8) !void {
+    const gpa = std.testing.allocator;
+    var steps: Steps = try .init(gpa, packed_steps);
+    defer steps.deinit(gpa);
+    for ([_]bool{ false, true }) |with_places| {
+        var normal = try steps.apply(gpa, text, with_places) orelse {
+            try std.testing.expectEqual(wanted, null);
+            continue;
+        };
+        defer normal.deinit(gpa);
+        try std.testing.expectEqualStrings(wanted.?, normal.bytes);
+        const places_len = if (with_places) normal.bytes.len else 0;
+        try std.testing.expectEqual(places_len, normal.places.len);
+    }
+}
+
+// Prepend "▁", replace " " with "▁", lower case.
+const sample_steps = "\x02\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\u{2581}" ++
+    "\x03\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00 \u{2581}" ++
+    "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
+
+test "normal: steps run in order, and nothing is copied where nothing changes" {
+    try expectNormal("", "A b", null);
+    try expectNormal(sample_steps, "", null);
+    try expectNormal(sample_steps, "A b", "\u{2581}a\u{2581}b");
+    try expectNormal(sample_steps[sample_steps.len - 12 ..], "a b \u{e9}", null);
+    try std.testing.expectError(
+        error.InvalidSteps,
+        Steps.init(std.testing.allocator, sample_steps[0..14]),
+    );
+}
+
+test "normal: runs out of memory without a leak" {
+    const apply = struct {
+        fn apply(gpa: Allocator, text: []const u8) !void {
+            const nfc = [_]u8{0} ** 12;
+            var steps: Steps = try .init(gpa, sample_steps ++ nfc);
+            defer steps.deinit(gpa);
+            var normal = try steps.apply(gpa, text, true) orelse return;
+            normal.deinit(gpa);
+        }
+    }.apply;
+    try std.testing.checkAllAllocationFailures(
+        std.testing.allocator,
+        apply,
+        .{"A be\u{301} c\u{327}\u{301} " ** 9},
+    );
+}

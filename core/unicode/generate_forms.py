@@ -1,0 +1,220 @@
+"""Unicode 9.0.0, tokenizers 0.23.3 → core/unicode/forms.zig, core/unicode/lower.zig
+
+Run by hand, only when Hugging Face's versions change, from the root of the repository:
+
+    pip install tokenizers==0.23.3 ziglang==0.16.0
+    python core/unicode/generate_forms.py PYTHON3.6
+
+`tokenizers` has the normal forms of Unicode 9.0.0 and the lower case of Unicode 17.0.0. CPython 3.6
+is the last one whose `unicodedata` is Unicode 9.0.0, so it is asked for the first; no Python has
+the second yet, so that is read from the library itself. What the tables say is compared with the
+library for all code points in tests/test_normal.py.
+
+**Invariant**: the output depends on the pinned versions alone; a second run changes nothing.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+from tokenizers.normalizers import Lowercase
+
+VERSION = "9.0.0"
+LIBRARY = "0.23.3"
+ROOT = Path(__file__).resolve().parents[2]
+FORMS = ROOT / "core/unicode/forms.zig"
+LOWER = ROOT / "core/unicode/lower.zig"
+CODE_POINTS = 0x110000
+HANGUL = range(0xAC00, 0xAC00 + 11172)
+# Jamo that join what stands before them.
+VOWELS, FINALS = range(0x1161, 0x1176), range(0x11A8, 0x11C3)
+
+# How a form takes a character: as it is; as it is where it stands in order; only by a closer look.
+PLAIN, ORDERED, LOOK = range(3)
+NAMES = ("NFC", "NFD", "NFKC", "NFKD")
+
+# Run by CPython 3.6. Hangul is done by arithmetic, so it is left out.
+QUESTION = """
+import json, sys, unicodedata as u
+if u.unidata_version != "9.0.0":
+    sys.exit("this Python has Unicode " + u.unidata_version)
+answer = []
+for c in range(0x110000):
+    if 0xD800 <= c < 0xE000 or 0xAC00 <= c < 0xD7A4:
+        continue
+    s = chr(c)
+    forms = [u.normalize(name, s) for name in ("NFC", "NFD", "NFKC", "NFKD")]
+    if u.combining(s) or any(form != s for form in forms):
+        pair = u.decomposition(s)
+        answer.append((c, u.combining(s), forms, "" if "<" in pair else pair))
+json.dump(answer, sys.stdout)
+"""
+
+
+def two_stage(table: Sequence[int], shift: int) -> tuple[list[int], list[int]]:
+    """(block of each run of 2**shift code points, the distinct blocks end to end)"""
+    index_of: dict[tuple[int, ...], int] = {}
+    stage1 = []
+    for start in range(0, CODE_POINTS, 1 << shift):
+        block = tuple(table[start : start + (1 << shift)])
+        stage1.append(index_of.setdefault(block, len(index_of)))
+    return stage1, [value for block in index_of for value in block]
+
+
+def array(name: str, kind: str, values: Sequence[int], comment: str) -> str:
+    lines = (values[start : start + 16] for start in range(0, len(values), 16))
+    rows = "".join("    " + ", ".join(map(str, line)) + ",\n" for line in lines)
+    return f"\n/// {comment}\npub const {name} = [{len(values)}]{kind}{{\n{rows}}};\n"
+
+
+def staged(name: str, kind: str, table: Sequence[int], comment: str) -> str:
+    """The table in two stages of the shift that makes it smallest."""
+    width = int(kind[1:]) // 8
+    sizes = {}
+    for shift in range(4, 9):
+        stage1, stage2 = two_stage(table, shift)
+        if len(stage2) >> shift <= 256:
+            sizes[len(stage1) + len(stage2) * width, shift] = stage1, stage2
+    (_, shift), (stage1, stage2) = min(sizes.items())
+    return (
+        f"\npub const {name}_shift = {shift};\n"
+        + array(f"{name}_blocks", "u8", stage1, f"Code point >> {name}_shift → block.")
+        + array(name, kind, stage2, comment)
+    )
+
+
+def write(path: Path, text: str) -> None:
+    zig = [sys.executable, "-m", "ziglang", "fmt", "--stdin"]
+    formatted = subprocess.run(zig, input=text, capture_output=True, text=True, check=True)
+    path.write_text(formatted.stdout)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+Answer = list[tuple[int, int, list[str], str]]
+
+
+def compositions(answer: Answer) -> list[tuple[int, int, int]]:
+    """(first, second, composite) of all that NFC composes."""
+    found = []
+    for code_point, _, forms, pair in answer:
+        parts = [int(part, 16) for part in pair.split()]
+        if len(parts) == 2 and forms[0] == chr(code_point):
+            found.append((parts[0], parts[1], code_point))
+    return sorted(found)
+
+
+def flags_of(answer: Answer, joining: set[int]) -> bytearray:
+    """Two bits a form: how it takes each code point."""
+    table = bytearray(CODE_POINTS)
+    for code_point, combining, forms, _ in answer:
+        for index, form in enumerate(forms):
+            changes = form != chr(code_point)
+            looks = changes or (NAMES[index] in ("NFC", "NFKC") and code_point in joining)
+            table[code_point] |= (LOOK if looks else ORDERED if combining else PLAIN) << 2 * index
+    for code_point in (*VOWELS, *FINALS, *joining):
+        table[code_point] |= LOOK | LOOK << 4
+        for shift in (0, 4):  # ORDERED | LOOK is LOOK
+            if table[code_point] >> shift & 3 == 3:
+                table[code_point] &= ~(ORDERED << shift)
+    for code_point in HANGUL:
+        table[code_point] = LOOK << 2 | LOOK << 6
+    return table
+
+
+def decompositions(answer: Answer) -> str:
+    """Entries of what changes, and the text that they point at."""
+    data = b""
+    entry_of = [0] * CODE_POINTS
+    entries: list[int] = [0, 0]
+    for code_point, _, forms, _ in answer:
+        if forms[3] == chr(code_point):
+            continue
+        entry_of[code_point] = len(entries) // 2
+        for form in (forms[1], forms[3]):
+            text = form.encode()
+            if text not in data:
+                data += text
+            entries.append(data.index(text) << 8 | len(text))
+    assert len(data) < 1 << 16
+    return (
+        staged("entry", "u16", entry_of, "Block and low bits → entry; 0: it has none.")
+        + array(
+            "entries",
+            "u32",
+            entries,
+            "Two an entry, canonical and compatible: offset in `texts` << 8 | bytes.",
+        )
+        + array("texts", "u8", data, "Decompositions, in canonical order, as UTF-8.")
+    )
+
+
+def write_forms(answer: Answer) -> None:
+    pairs = compositions(answer)
+    # Both in one table of two stages: who needs the one nearly always needs the other.
+    kinds = [*flags_of(answer, {second for _, second, _ in pairs})]
+    for code_point, combining, _, _ in answer:
+        kinds[code_point] |= combining << 8
+    write(
+        FORMS,
+        f"//! Unicode {VERSION} → normal forms: decompositions, compositions, combining classes\n"
+        "//!\n"
+        "//! Written by core/unicode/generate_forms.py; do not edit. Hangul syllables have no\n"
+        "//! entries: they are done by arithmetic.\n\n"
+        f'pub const version = "{VERSION}";\n'
+        + staged(
+            "kinds",
+            "u16",
+            kinds,
+            "Block and low bits → combining class << 8 | two bits a form: NFC, NFD, NFKC, NFKD.",
+        )
+        + decompositions(answer)
+        + array(
+            "pairs", "u64", [a << 21 | b for a, b, _ in pairs], "First << 21 | second, ascending."
+        )
+        + array("composites", "u32", [c for _, _, c in pairs], "What each pair becomes."),
+    )
+
+
+def write_lower() -> None:
+    if tokenizers.__version__ != LIBRARY:
+        sys.exit(f"this is tokenizers {tokenizers.__version__}, not {LIBRARY}")
+    lowercase = Lowercase()
+    deltas: list[int] = [0]
+    index_of = [0] * CODE_POINTS
+    for code_point in range(CODE_POINTS):
+        if 0xD800 <= code_point < 0xE000:
+            continue
+        lower = lowercase.normalize_str(chr(code_point))
+        if lower == chr(code_point):
+            continue
+        if code_point == 0x130:  # the only one that becomes two
+            assert lower == "i\u0307"
+        delta = ord(lower[0]) - code_point
+        if delta not in deltas:
+            deltas.append(delta)
+        index_of[code_point] = deltas.index(delta)
+    write(
+        LOWER,
+        f"//! tokenizers {LIBRARY} → lower case of each code point\n"
+        "//!\n"
+        "//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: what is\n"
+        "//! here and U+0307.\n"
+        + staged("index", "u8", index_of, "Block and low bits → index into `deltas`.")
+        + array("deltas", "i32", deltas, "What is added to the code point."),
+    )
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python core/unicode/generate_forms.py PYTHON3.6")
+    command = [sys.argv[1], "-c", QUESTION]
+    answer: Answer = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    write_forms(answer)
+    write_lower()
+
+
+if __name__ == "__main__":
+    main()
