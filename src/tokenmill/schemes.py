@@ -1,14 +1,23 @@
 """Patterns → schemes: which patterns have a hand-written scanner in the core.
 
 A scheme is known by its name or by its exact pattern; nothing is guessed from a pattern that
-merely looks similar. Every other pattern is compiled for the general engine.
+merely looks similar. Every other pattern is compiled for the general engine. The same holds for
+the stages of Hugging Face's pre-tokenizers.
 """
 
 import re
+from functools import cache
+from typing import TypeAlias
 
 from tokenmill.errors import PatternError
-from tokenmill.patterns import compile_pattern
+from tokenmill.formats.parts import Literally, Pattern, Stage
+from tokenmill.native import _native
+from tokenmill.patterns import Dialect, compile_pattern
 from tokenmill.vocabularies import EMBEDDED
+
+# What the core runs: the name of a scanner, a compiled program, or stages, each a program or the
+# name of a class, a behaviour, and whether it is inverted.
+Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
 
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
@@ -63,6 +72,35 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "tekken": (_like_gpt4o("", r"\p{N}"),),
 }
 
+# Oniguruma reads these in another way: `{1,3}+` repeats a repetition, and `$` is also before a
+# newline. A test compares all others with Hugging Face's Split.
+_OF_TIKTOKEN_ALONE = frozenset(PATTERNS["cl100k"])
+
+_DEEPSEEK_WORDS = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def _isolated(*patterns: str) -> tuple[Stage, ...]:
+    return tuple(Stage(Pattern(pattern), "isolated") for pattern in patterns)
+
+
+def _deepseek(words: str) -> tuple[Stage, ...]:
+    return _isolated(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", words)
+
+
+# Stages, and whether they see "▁" in place of blanks, → the scanner that cuts as they do.
+KNOWN_STAGES: dict[tuple[tuple[Stage, ...], bool], str] = {
+    ((), False): "safe",
+    ((), True): "safe",
+    ((Stage(Literally("▁"), "merged_with_next"),), True): "metaspace",
+    (_deepseek(_DEEPSEEK_WORDS), False): "deepseek3",
+    # As DeepSeek's own file has it: with the two characters themselves.
+    (_deepseek(_DEEPSEEK_WORDS.replace(r"\r\n", "\r\n")), False): "deepseek3",
+    ((Stage("digits", "isolated"), *_isolated(PATTERNS["r50k"][1])), False): "digits_r50k",
+}
+
 _ALIASES = {name: entry.scheme for name, entry in EMBEDDED.items()}
 
 
@@ -81,9 +119,54 @@ def pattern_of(pattern: str) -> str:
     return pattern
 
 
-def scheme_of(pattern: str) -> str | bytes:
+def scheme_of(pattern: str, dialect: Dialect = "tiktoken") -> str | bytes:
     """What the core runs for a pattern: the name of a scanner, or a compiled program."""
-    for name, spellings in PATTERNS.items():
-        if pattern in spellings:
+    if dialect == "tiktoken" or pattern not in _OF_TIKTOKEN_ALONE:
+        for name, spellings in PATTERNS.items():
+            if pattern in spellings:
+                return name
+    return compile_pattern(pattern, dialect)
+
+
+def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True) -> Scheme:
+    """What the core runs for stages; raises PatternError.
+
+    `blank`: they see "▁" in place of blanks, while the core's text has the blanks. Without `known`
+    no scanner is used, which is the slow twin for tests.
+    """
+    name = KNOWN_STAGES.get((stages, blank))
+    if name is not None and (not stages or (known and _has_scanner(name))):
+        return name
+    alone = stages[0] if len(stages) == 1 and known and not blank else None
+    if alone is not None and isinstance(alone.match, Pattern):
+        scheme = scheme_of(alone.match.text, alone.match.dialect)
+        # A scanner leaves nothing between its matches, and a program leaves that out.
+        if alone.behaviour == "isolated" and isinstance(scheme, str):
+            return scheme
+        if alone.behaviour == "removed" and alone.invert:
+            return scheme
+    return tuple((_matcher(stage, blank), stage.behaviour, stage.invert) for stage in stages)
+
+
+def _matcher(stage: Stage, blank: bool) -> str | bytes:
+    match stage.match:
+        case Pattern(text, dialect):
+            return compile_pattern(text, dialect, blank)
+        case Literally(text):
+            if not text:
+                raise PatternError("an empty text cuts nothing; leave out the stage")
+            escaped = "".join(rf"\x{{{ord(char):x}}}" for char in text)
+            return compile_pattern(escaped, blank=blank)
+        case "space" if blank:
+            return compile_pattern(r"\s", blank=True)
+        case name:
             return name
-    return compile_pattern(pattern)
+
+
+@cache
+def _has_scanner(name: str) -> bool:
+    try:
+        _native.split(name, "")
+    except ValueError:
+        return False
+    return True

@@ -45,14 +45,22 @@ RANGES_MAX = 200_000
 ENTRIES_MAX = 200
 LOOK_BEHIND_MAX = 255
 
+_LOWER_BLOCK = 0x2581  # ▁
+_BLANK = CodePoints((0x20, 0x21))
+_BLANKS = _BLANK | CodePoints((_LOWER_BLOCK, _LOWER_BLOCK + 1))
+
 _LOOPS = {"greedy": Op.LOOP_GREEDY, "lazy": Op.LOOP_LAZY, "possessive": Op.LOOP_POSSESSIVE}
 
 
-def compile_pattern(pattern: str, dialect: Dialect = "tiktoken") -> bytes:
-    """The serialized program of `pattern` as the dialect reads it; raises PatternError."""
+def compile_pattern(pattern: str, dialect: Dialect = "tiktoken", blank: bool = False) -> bytes:
+    """The serialized program of `pattern` as the dialect reads it; raises PatternError.
+
+    With `blank` the pattern is meant for a text with "▁" in place of blanks, and the program for
+    the text with the blanks.
+    """
     try:
         tree = parse(pattern) if dialect == "tiktoken" else parse_oniguruma(pattern)
-        return _Compiler().compile(tree)
+        return _Compiler(blank).compile(tree)
     except RecursionError:
         raise pattern_error(
             f"groups are nested too deep (the limit is {NESTING_MAX}, less in a deep call stack)",
@@ -68,7 +76,8 @@ def _too_large(what: str) -> PatternError:
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, blank: bool) -> None:
+        self._blank = blank
         self._code: list[Instruction] = []
         self._sets: dict[CodePoints, int] = {NONE: 0}
         self._emptiness = Emptiness()
@@ -99,6 +108,9 @@ class _Compiler:
     # Instructions
 
     def _set(self, members: CodePoints) -> int:
+        if self._blank:
+            # No text has a ▁, and what it says of that holds for the blank.
+            members = members - _BLANKS | (_BLANK if _LOWER_BLOCK in members else NONE)
         index = self._sets.setdefault(members, len(self._sets))
         if index > SETS_MAX:
             raise _too_large(f"{SETS_MAX:,} different sets of characters")
