@@ -2,7 +2,7 @@
 //!
 //! A scheme is either one of the hand-written scanners, whose pattern covers every byte, or a
 //! compiled program for any other pattern; text that such a pattern does not match is left out,
-//! as tiktoken does.
+//! as tiktoken does. Several ways to cut, one inside of the other, are stages.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,6 +17,7 @@ pub const Batch = @import("pretokens/sweep.zig").Batch;
 pub const piece_len_max = @import("pretokens/sweep.zig").piece_len_max;
 pub const Program = @import("pretokens/program.zig").Program;
 pub const Matcher = @import("pretokens/matcher.zig").Matcher;
+pub const stages = @import("pretokens/stages.zig");
 
 pub const Span = struct { start: usize, end: usize };
 
@@ -30,14 +31,25 @@ pub const Scheme = union(Tag) {
     o200k,
     tekken,
     program: Program,
+    stages: stages.Stages,
 
     pub const Tag = schemes.Tag;
 
     pub fn deinit(self: *Scheme, gpa: Allocator) void {
         switch (self.*) {
             .program => |*program| program.deinit(gpa),
+            .stages => |*several| several.deinit(gpa),
             else => {},
         }
+    }
+
+    /// Whether a pretoken may depend on text before its start.
+    pub fn looksBehind(self: *const Scheme) bool {
+        return switch (self.*) {
+            .program => |*program| program.looks_behind,
+            .stages => true,
+            else => false,
+        };
     }
 };
 
@@ -45,7 +57,7 @@ pub const Scheme = union(Tag) {
 /// scanner. In a text that grows, `known` is what earlier scans know.
 pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*Known) usize {
     return switch (scheme.*) {
-        .program => unreachable,
+        .program, .stages => unreachable,
         inline else => |_, tag| Scanner(tag).next(text, start, known),
     };
 }
@@ -74,6 +86,7 @@ pub const Pretokens = struct {
     index: usize,
     scheme: *const Scheme,
     matcher: ?Matcher,
+    cutter: ?stages.Cutter,
 
     pub fn init(gpa: Allocator, scheme: *const Scheme, text: []const u8) Pretokens {
         return .{
@@ -84,11 +97,16 @@ pub const Pretokens = struct {
                 .program => |*program| .init(gpa, program, text),
                 else => null,
             },
+            .cutter = switch (scheme.*) {
+                .stages => |*several| .init(gpa, several, text),
+                else => null,
+            },
         };
     }
 
     pub fn deinit(self: *Pretokens) void {
         if (self.matcher) |*matcher| matcher.deinit();
+        if (self.cutter) |*cutter| cutter.deinit();
     }
 
     pub fn next(self: *Pretokens) error{OutOfMemory}!?Span {
@@ -103,6 +121,14 @@ pub const Pretokens = struct {
                 self.index = match.end;
                 return .{ .start = match.start, .end = match.end };
             },
+            .stages => {
+                const piece = try self.cutter.?.next(start) orelse {
+                    self.index = self.text.len;
+                    return null;
+                };
+                self.index = piece.end;
+                return .{ .start = piece.start, .end = piece.end };
+            },
             else => self.index = endFrom(self.scheme, self.text, start, null),
         }
         return .{ .start = start, .end = self.index };
@@ -112,6 +138,7 @@ pub const Pretokens = struct {
 test {
     _ = @import("pretokens/program.zig");
     _ = @import("pretokens/matcher.zig");
+    _ = @import("pretokens/stages.zig");
     _ = @import("pretokens/known.zig");
     _ = @import("pretokens/blocks/bytes.zig");
     _ = @import("pretokens/blocks/pages.zig");

@@ -55,7 +55,7 @@ pub const Plan = struct {
             if (!is_long and bytes < job_bytes and index + 1 < texts.len) continue;
             const end = if (is_long) index else index + 1;
             if (start < end) try self.jobs.append(gpa, .{ .texts = texts[start..end] });
-            if (is_long and rules.scheme.* == .program) {
+            if (is_long and (rules.scheme.* == .program or rules.scheme.* == .stages)) {
                 try self.addGuesses(text, workers);
             } else if (is_long) try self.addCuts(text);
             start = index + 1;
@@ -84,7 +84,7 @@ pub const Plan = struct {
     }
 
     /// The jobs of a long text that cannot: documents between specials, of which the long ones are
-    /// cut on a guess.
+    /// cut on a guess. Where stages may begin anew, nobody can guess.
     fn addGuesses(self: *Plan, text: []const u8, workers: usize) Allocator.Error!void {
         const part_bytes = @max(job_bytes, text.len / (workers * parts_per_thread));
         var planned: usize = 0;
@@ -95,7 +95,7 @@ pub const Plan = struct {
             else
                 null;
             const end = if (found) |special| special.start else text.len;
-            if (end - start >= 2 * part_bytes) {
+            if (end - start >= 2 * part_bytes and self.rules.scheme.* != .stages) {
                 if (planned < start) {
                     try self.jobs.append(self.gpa, .{ .piece = text[planned..start] });
                 }

@@ -132,7 +132,8 @@ pub const Jobs = struct {
             else
                 null;
             const end = if (found) |special| special.start else text.len;
-            if (end - start >= 2 * part_bytes) {
+            // Where stages may begin anew is not known before all is cut.
+            if (end - start >= 2 * part_bytes and encoder.tokenizer.scheme != .stages) {
                 if (planned < start) try self.add(index, .{ .piece = text[planned..start] });
                 try self.planParts(index, encoder, text[start..end], part_bytes);
                 planned = end;

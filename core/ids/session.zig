@@ -257,7 +257,8 @@ const Change = struct {
             try self.encodeBatch(&sweep, batch, from);
             self.see(&sweep, sweep.index);
             const at = self.document + sweep.index;
-            if (at - self.lastPoint().start >= spacing) try self.addPoint(at);
+            const is_far = at - self.lastPoint().start >= spacing;
+            if (is_far and sweep.canRestart()) try self.addPoint(at);
         }
         if (sweep.matcher) |*matcher| self.session.known.learn(matcher);
         // A search that found nothing has seen the end.
@@ -267,7 +268,7 @@ const Change = struct {
     /// Notes how far the pretokens before `index` have looked, or a bit more.
     fn see(self: *Change, sweep: *const pretokens.Sweep, index: usize) void {
         const reach = switch (sweep.scheme.*) {
-            .program => sweep.reach,
+            .program, .stages => sweep.reach,
             else => pretokens.reachOf(sweep.scheme, sweep.text, index, sweep.known),
         };
         self.reach = @max(self.reach, self.document + reach);
@@ -281,6 +282,8 @@ const Change = struct {
         batch: pretokens.Batch,
         from: usize,
     ) ids.Error!void {
+        // Stages go on at few places, of which those beside a long pretoken need not be one.
+        if (sweep.scheme.* == .stages) return self.encodeShort(batch);
         const long_len = @max(long_min, self.session.tokenizer.vocabulary.token_len_max);
         if (batch.ends.len == 0) {
             if (batch.len > long_len) return self.encodeLong(sweep, batch, from);

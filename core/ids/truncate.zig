@@ -56,6 +56,7 @@ const History = struct {
 /// How far into the text a pretoken depends on: a cut at or behind it leaves the pretoken as it is.
 fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
     if (pieces.matcher) |*matcher| return matcher.reach;
+    if (pieces.cutter) |*cutter| return cutter.reach();
     return pretokens.reachOf(pieces.scheme, pieces.text, span.end, null);
 }
 
@@ -103,7 +104,7 @@ const Cuts = struct {
     /// The last cut at or before `high` that fits.
     fn last(self: *const Cuts, high: usize) ids.Error!usize {
         const scheme = &self.encoder.tokenizer.scheme;
-        const looks_behind = scheme.* == .program and scheme.program.looks_behind;
+        const looks_behind = scheme.looksBehind();
         var end = high;
         var work: usize = 0;
         var step: usize = 1;
@@ -215,7 +216,7 @@ const Tail = struct {
     fn fits(self: *Tail, start: usize) ids.Error!bool {
         if (start == self.text.len) return true;
         const scheme = &self.encoder.tokenizer.scheme;
-        const looks_behind = scheme.* == .program and scheme.program.looks_behind;
+        const looks_behind = scheme.looksBehind();
         const text = self.text[start..];
         var pieces: pretokens.Pretokens = .init(self.encoder.gpa, scheme, text);
         defer pieces.deinit();

@@ -26,7 +26,7 @@ const Program = program_room.Program;
 const no_offset = memory.no_offset;
 const unbounded = program_room.unbounded;
 
-/// Offsets of a match; never empty.
+/// Offsets of a match; not empty unless `takes_empty`.
 pub const Match = struct { start: usize, end: usize };
 
 const Error = error{OutOfMemory};
@@ -57,6 +57,7 @@ pub const Matcher = struct {
     gpa: std.mem.Allocator,
     program: *const Program,
     text: []const u8,
+    takes_empty: bool = false, // whether an empty match is one, too
     /// One past the last byte that the last call of `next` has looked at; `text.len + 1` if it has
     /// seen the end of the text. Other text from there on would give the same match.
     reach: usize = 0,
@@ -114,7 +115,7 @@ pub const Matcher = struct {
             self.free_steps_end = self.attempt_free_steps_end;
             for (self.program.entriesOf(char.code_point)) |entry| {
                 const end = try self.run(.{ .pc = entry, .offset = offset }) orelse continue;
-                if (end > offset) return .{ .start = offset, .end = end };
+                if (self.takes_empty or end > offset) return .{ .start = offset, .end = end };
                 break;
             }
             self.steps += 1;

@@ -3,7 +3,18 @@
 //! The patterns of most models are GPT-2's, cl100k's or o200k's but for a detail. Each detail is
 //! an option of its family, known when the core is compiled: no scheme pays for another one's.
 
-pub const Tag = enum { r50k, cl100k, llama3, nanochat, qwen2, qwen35, o200k, tekken, program };
+pub const Tag = enum {
+    r50k,
+    cl100k,
+    llama3,
+    nanochat,
+    qwen2,
+    qwen35,
+    o200k,
+    tekken,
+    program,
+    stages,
+};
 
 pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k };
 
@@ -39,6 +50,6 @@ pub fn familyOf(tag: Tag) Family {
         .qwen35 => .{ .cl100k = .{ .numbers_max = 1, .has_marks = true } },
         .o200k => .{ .o200k = .{ .numbers_max = 3, .has_contractions = true } },
         .tekken => .{ .o200k = .{ .numbers_max = 1, .has_contractions = false } },
-        .program => unreachable,
+        .program, .stages => unreachable,
     };
 }

@@ -9,8 +9,8 @@ const Allocator = std.mem.Allocator;
 const pretokens = @import("../pretokens.zig");
 const blocks = @import("blocks.zig");
 const levels = @import("levels.zig");
-const matcher_room = @import("matcher.zig");
-const Matcher = matcher_room.Matcher;
+const Cutter = @import("stages.zig").Cutter;
+const Matcher = @import("matcher.zig").Matcher;
 
 /// Bytes that may be read behind the end of a batch.
 pub const overread = 16;
@@ -55,11 +55,15 @@ pub const Sweep = struct {
     text: []const u8,
     scheme: *const pretokens.Scheme,
     matcher: ?Matcher,
+    cutter: ?Cutter,
     index: usize = 0,
-    /// A match of the matcher that is in no batch yet.
+    /// A match of the matcher, or piece of the cutter, that is in no batch yet.
     held: ?Held = null,
-    /// One past the last byte on which the pretokens of a program up to `index` depend.
+    /// One past the last byte on which the pretokens of a program, or of stages, up to `index`
+    /// depend.
     reach: usize = 0,
+    /// Where the piece of the first stage ends in which the last pretoken lies.
+    outer_end: usize = 0,
     /// What is known about a text that grows.
     known: ?*pretokens.Known = null,
     /// Where the tail begins, once it is in the scratch memory.
@@ -78,22 +82,33 @@ pub const Sweep = struct {
         self.index = 0;
         self.held = null;
         self.reach = 0;
+        self.outer_end = 0;
         self.known = null;
         self.tail_start = null;
         self.matcher = switch (scheme.*) {
             .program => |*program| .init(gpa, program, text),
             else => null,
         };
+        self.cutter = switch (scheme.*) {
+            .stages => |*several| .init(gpa, several, text),
+            else => null,
+        };
     }
 
     pub fn deinit(self: *Sweep) void {
         if (self.matcher) |*matcher| matcher.deinit();
+        if (self.cutter) |*cutter| cutter.deinit();
+    }
+
+    /// Whether a sweep that starts at `index` goes on as this one does.
+    pub fn canRestart(self: *const Sweep) bool {
+        return self.scheme.* != .stages or self.index == self.outer_end;
     }
 
     pub fn next(self: *Sweep) error{OutOfMemory}!?Batch {
         if (self.index >= self.text.len) return null;
         switch (self.scheme.*) {
-            .program => return self.match(),
+            .program, .stages => return self.match(),
             else => return self.scan(),
         }
     }
@@ -140,7 +155,7 @@ pub const Sweep = struct {
         };
     }
 
-    const Held = struct { found: matcher_room.Match, reach: usize };
+    const Held = struct { found: pretokens.Span, reach: usize, outer_end: usize };
 
     fn match(self: *Sweep) error{OutOfMemory}!?Batch {
         const first = try self.nextMatch() orelse {
@@ -160,7 +175,8 @@ pub const Sweep = struct {
             };
             const found = next_.found;
             // What has seen the end of the text is apart: it may change when the text goes on.
-            const follows = found.start == self.index and next_.reach <= self.text.len;
+            const is_sure = next_.reach <= self.text.len or next_.outer_end == self.outer_end;
+            const follows = found.start == self.index and is_sure;
             if (!follows or found.end - start > batch_len_max or
                 !isPlain(self.text[found.start..found.end]))
             {
@@ -180,14 +196,23 @@ pub const Sweep = struct {
             self.held = null;
             return held;
         }
+        if (self.cutter) |*cutter| {
+            const piece = try cutter.next(self.index);
+            if (piece == null) self.reach = self.text.len + 1;
+            const found = piece orelse return null;
+            return .{ .found = found, .reach = cutter.reach(), .outer_end = cutter.outerEnd() };
+        }
         const found = try self.matcher.?.next(self.index);
         const reach = self.matcher.?.reach;
         if (found == null) self.reach = @max(self.reach, reach);
-        return .{ .found = found orelse return null, .reach = reach };
+        const match_ = found orelse return null;
+        const span: pretokens.Span = .{ .start = match_.start, .end = match_.end };
+        return .{ .found = span, .reach = reach, .outer_end = match_.end };
     }
 
     fn take(self: *Sweep, match_: Held) void {
         self.index = match_.found.end;
+        self.outer_end = match_.outer_end;
         self.reach = @max(self.reach, match_.reach);
     }
 

@@ -57,6 +57,7 @@ pub const tp_methods = 64;
 pub const tp_new = 65;
 
 const flag_list = 1 << 25;
+const flag_tuple = 1 << 26;
 const flag_unicode = 1 << 28;
 
 pub const Buffer = extern struct {
@@ -127,6 +128,9 @@ pub fn isUnicode(object: *Object) bool {
 }
 pub fn isList(object: *Object) bool {
     return PyType_GetFlags(object.type) & flag_list != 0;
+}
+pub fn isTuple(object: *Object) bool {
+    return PyType_GetFlags(object.type) & flag_tuple != 0;
 }
 pub fn isNone(object: *Object) bool {
     return object == data("_Py_NoneStruct");

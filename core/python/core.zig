@@ -104,31 +104,94 @@ pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*
     return null;
 }
 
-/// The name of a hand-written scheme as str, or a compiled program as bytes.
+/// The name of a hand-written scheme as str, a compiled program as bytes, or stages as a tuple.
 pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
+    if (api.isTuple(object)) return .{ .stages = stagesFrom(state, object) orelse return null };
+    if (!api.isUnicode(object)) {
+        return .{ .program = programFrom(state, object) orelse return null };
+    }
     var text = Text.from(object) orelse return null;
     defer text.release();
-    if (!api.isUnicode(object)) {
-        return .{ .program = pretokens.Program.init(gpa, text.bytes) catch |failure| {
-            _ = switch (failure) {
-                error.OutOfMemory => api.PyErr_NoMemory(),
-                error.InvalidProgram => fail(
-                    state.pattern_error.?,
-                    "this is not a compiled pattern",
-                    .{},
-                ),
-            };
-            return null;
-        } };
-    }
     inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
         const name = @tagName(tag);
-        if (tag != .program and std.mem.eql(u8, text.bytes, name)) {
+        if (tag != .program and tag != .stages and std.mem.eql(u8, text.bytes, name)) {
             return @unionInit(pretokens.Scheme, name, {});
         }
     }
     const name = text.bytes[0..@min(text.bytes.len, 80)];
     _ = fail(api.valueError(), "no scheme is called '{s}'", .{name});
+    return null;
+}
+
+fn programFrom(state: *State, object: *Object) ?pretokens.Program {
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    return pretokens.Program.init(gpa, text.bytes) catch |failure| {
+        _ = switch (failure) {
+            error.OutOfMemory => api.PyErr_NoMemory(),
+            error.InvalidProgram => fail(
+                state.pattern_error.?,
+                "this is not a compiled pattern",
+                .{},
+            ),
+        };
+        return null;
+    };
+}
+
+/// A tuple of (program or name of a class, behaviour, invert).
+fn stagesFrom(state: *State, object: *Object) ?pretokens.stages.Stages {
+    const count: usize = @intCast(api.PyTuple_Size(object));
+    if (count == 0 or count > stages_max) {
+        _ = fail(api.valueError(), "there are 1 to {d} stages, not {d}", .{ stages_max, count });
+        return null;
+    }
+    var list: std.ArrayList(pretokens.stages.Stage) = .empty;
+    var stages: pretokens.stages.Stages = .{ .list = &.{} };
+    list.ensureTotalCapacityPrecise(gpa, count) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+    for (0..count) |index| {
+        const item = api.PyTuple_GetItem(object, @intCast(index)).?;
+        list.appendAssumeCapacity(stageFrom(state, item) orelse {
+            for (list.items) |*stage| stage.deinit(gpa);
+            list.deinit(gpa);
+            return null;
+        });
+    }
+    stages.list = list.allocatedSlice();
+    return stages;
+}
+
+const stages_max = 64;
+
+fn stageFrom(state: *State, object: *Object) ?pretokens.stages.Stage {
+    if (!api.isTuple(object) or api.PyTuple_Size(object) != 3) {
+        _ = fail(api.typeError(), "a stage is (program or class, behaviour, invert)", .{});
+        return null;
+    }
+    const match = api.PyTuple_GetItem(object, 0).?;
+    const named = enumFrom(pretokens.stages.Behaviour, api.PyTuple_GetItem(object, 1).?);
+    const behaviour = named orelse return null;
+    const invert = api.PyLong_AsLongLong(api.PyTuple_GetItem(object, 2).?);
+    if (api.PyErr_Occurred() != null) return null;
+    return .{
+        .match = if (api.isUnicode(match))
+            .{ .class = enumFrom(pretokens.stages.Class, match) orelse return null }
+        else
+            .{ .program = programFrom(state, match) orelse return null },
+        .behaviour = behaviour,
+        .invert = invert != 0,
+    };
+}
+
+fn enumFrom(comptime Enum: type, object: *Object) ?Enum {
+    var text = Text.from(object) orelse return null;
+    defer text.release();
+    if (std.meta.stringToEnum(Enum, text.bytes)) |value| return value;
+    const name = text.bytes[0..@min(text.bytes.len, 80)];
+    _ = fail(api.valueError(), "no part of a stage is called '{s}'", .{name});
     return null;
 }
 

@@ -5,6 +5,8 @@ unicode_version: str
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 T = TypeVar("T", str, bytes)
+# The name of a scanner, a program, or stages: program or class, behaviour, whether inverted.
+Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
 
 class Buffer:
     def __len__(self) -> int: ...
@@ -56,7 +58,7 @@ class Session:
 
 class Counter:
     def __new__(
-        cls, scheme: str | bytes, specials: list[Any], seed: int, ordered: bool, /
+        cls, scheme: Scheme, specials: list[Any], seed: int, ordered: bool, /
     ) -> Counter: ...
     def add(self, texts: list[Any], threads: int, /) -> None: ...
     def take(self, /) -> Inventory: ...
@@ -108,14 +110,14 @@ class Learner:
     def certificate(self, /) -> tuple[int, int, int, int, int, int]: ...
 
 def from_image(
-    image: bytes, seed: int, scheme: str | bytes, names: bytes, lengths: bytes, ids: bytes, /
+    image: bytes, seed: int, scheme: Scheme, names: bytes, lengths: bytes, ids: bytes, /
 ) -> Core: ...
 def from_tokens(
     tokens: bytes,
     token_lengths: bytes,
     token_ids: bytes,
     seed: int,
-    scheme: str | bytes,
+    scheme: Scheme,
     names: bytes,
     lengths: bytes,
     ids: bytes,
@@ -128,7 +130,7 @@ def read_vocabulary(
     vocab_json: bytes, merges_txt: bytes, seed: int, /
 ) -> tuple[bytes, bytes, Buffer, Buffer, Buffer, int]: ...
 def read_spelling(names: bytes, lengths: Any, /) -> tuple[bytes, Buffer, Buffer]: ...
-def split(scheme: str | bytes, text: Text, /) -> list[tuple[int, int]]: ...
+def split(scheme: Scheme, text: Text, /) -> list[tuple[int, int]]: ...
 def normalize(steps: bytes, text: T, /) -> tuple[T, Buffer | None]: ...
 def arrow_capsules(ids: Buffer, offsets: Buffer, /) -> tuple[object, object]: ...
 def cache_limit() -> int: ...
