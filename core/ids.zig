@@ -73,6 +73,12 @@ pub const Tokenizer = struct {
             .memory = undefined,
         };
         errdefer self.deinitParts(gpa);
+        // A token that is only a whole pretoken must be none in a part of the text.
+        if (vocabulary.is_closed and scheme.safely() != null) {
+            const safe: pretokens.Safe = .fromTokens(vocabulary.bytes, vocabulary.offsets);
+            if (scheme == .safe) self.scheme = .{ .safe = safe };
+            if (scheme == .metaspace) self.scheme = .{ .metaspace = safe.atEachBlank() };
+        }
         self.memory = try gpa.create(Memory);
         self.memory.* = .{ .caches = .{ .seed = seed } };
         self.memory.caches.register();

@@ -19,6 +19,9 @@ pub const Program = @import("pretokens/program.zig").Program;
 pub const Matcher = @import("pretokens/matcher.zig").Matcher;
 pub const stages = @import("pretokens/stages.zig");
 
+const safe_room = @import("pretokens/safe.zig");
+pub const Safe = safe_room.Safe;
+
 pub const Span = struct { start: usize, end: usize };
 
 pub const Scheme = union(Tag) {
@@ -30,6 +33,9 @@ pub const Scheme = union(Tag) {
     qwen35,
     o200k,
     tekken,
+    /// What is safe depends on the vocabulary.
+    metaspace: Safe,
+    safe: Safe,
     program: Program,
     stages: stages.Stages,
 
@@ -51,6 +57,23 @@ pub const Scheme = union(Tag) {
             else => false,
         };
     }
+
+    /// What a scheme that cuts where it is safe knows about the vocabulary.
+    pub fn safely(self: *const Scheme) ?*const Safe {
+        return switch (self.*) {
+            .metaspace, .safe => |*safe| safe,
+            else => null,
+        };
+    }
+
+    /// Whether the pretoken at `start` begins a word, which is what the tokenizer itself cuts.
+    pub fn isWordStart(self: *const Scheme, text: []const u8, start: usize) bool {
+        return switch (self.*) {
+            .metaspace => start == 0 or text[start] == ' ',
+            .safe => start == 0,
+            else => true,
+        };
+    }
 };
 
 /// Where the pretoken that starts at `start` ends, which is below `text.len`, with a hand-written
@@ -58,6 +81,7 @@ pub const Scheme = union(Tag) {
 pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*Known) usize {
     return switch (scheme.*) {
         .program, .stages => unreachable,
+        .metaspace, .safe => |*safe| safe.next(text, start, known),
         inline else => |_, tag| Scanner(tag).next(text, start, known),
     };
 }
@@ -67,6 +91,7 @@ fn Scanner(comptime tag: Scheme.Tag) type {
         .r50k => @import("pretokens/r50k.zig"),
         .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
         .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
+        .safe => unreachable,
     };
 }
 
@@ -74,9 +99,11 @@ fn Scanner(comptime tag: Scheme.Tag) type {
 /// depend. It looks behind a pretoken at the rest of a run of white space, or of [U] where o200k's
 /// family gives one back, at one more character, and at a contraction.
 pub fn reachOf(scheme: *const Scheme, text: []const u8, end: usize, known: ?*Known) usize {
+    const family = schemes.familyOf(scheme.*);
+    // What is cut by the characters at both sides looks no further.
+    if (family == .safe) return end + 8;
     const space_end = runs.runEnd(text, end, .space, known);
-    const gives_back = schemes.familyOf(scheme.*) == .o200k;
-    const run_end = if (gives_back) runs.runEnd(text, end, .upper, known) else end;
+    const run_end = if (family == .o200k) runs.runEnd(text, end, .upper, known) else end;
     return @max(space_end, run_end) + 8;
 }
 
@@ -140,6 +167,7 @@ test {
     _ = @import("pretokens/matcher.zig");
     _ = @import("pretokens/stages.zig");
     _ = @import("pretokens/known.zig");
+    _ = @import("pretokens/safe.zig");
     _ = @import("pretokens/blocks/bytes.zig");
     _ = @import("pretokens/blocks/pages.zig");
 }
@@ -147,6 +175,25 @@ test {
 const hand_written = [_]Scheme{
     .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken,
 };
+
+/// The hand-written schemes, and `safe` for vocabularies of all sorts.
+fn testedSchemes(random: std.Random) ![hand_written.len + 4]Scheme {
+    const tokens = [_][]const u8{
+        " a",      "ab",        "  ",               "B1",        "!!",
+        " !",      "a'",        "\u{e9}a",          "!\xe2",     "a b",
+        ". ",      "\n\n",      "11",               "\u{201c}!", "\u{e01}\u{e31}",
+        "a\u{e9}", " \u{4f60}", "\u{4f60}\u{4f60}", "\x9c\n",    "a1",
+    };
+    var chosen: [8][]const u8 = undefined;
+    for (&chosen) |*token| token.* = tokens[random.uintLessThan(usize, tokens.len)];
+    const any = try safe_room.testing.fromList(&chosen);
+    return hand_written ++ .{
+        Scheme{ .metaspace = .blanks },
+        Scheme{ .metaspace = any.atEachBlank() },
+        Scheme{ .safe = try safe_room.testing.fromList(tokens[0..9]) },
+        Scheme{ .safe = if (random.boolean()) any else any.atBlanksOnly() },
+    };
+}
 
 fn expectSweep(scheme: Scheme, text: []const u8) !void {
     var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text);
@@ -197,7 +244,7 @@ test "pretokens: the blocks split as the scalar twins do" {
             @memcpy(text[len..][0..part.len], part);
             len += part.len;
         }
-        for (hand_written) |scheme| {
+        for (try testedSchemes(random.random())) |scheme| {
             if (!levels.use(random.random().enumValue(levels.Level))) continue;
             expectSweep(scheme, text[0..len]) catch |failure| {
                 std.debug.print("{s}: {any} {f}\n", .{
@@ -253,7 +300,7 @@ test "pretokens: the blocks split any script as the scalar twins do, wherever it
         const text = writeScripts(random, buffer[0..limit]);
         // The tail is scanned in blocks too: cut off at each length, it ends in every place of one.
         const cuts: usize = if (round % 50 == 0) @min(text.len, 140) else 1;
-        for (0..cuts) |cut| for ([_]Scheme{ .r50k, .cl100k, .o200k }) |scheme| {
+        for (0..cuts) |cut| for (try testedSchemes(random)) |scheme| {
             if (!levels.use(random.enumValue(levels.Level))) continue;
             const part = text[0 .. text.len - cut];
             expectSweep(scheme, part) catch |failure| {
@@ -283,7 +330,7 @@ test "pretokens: what lies behind the reach changes nothing before it" {
                 len += fits.len;
             }
         }
-        for (hand_written) |scheme| {
+        for (try testedSchemes(random.random())) |scheme| {
             var pretokens: Pretokens = .init(std.testing.allocator, &scheme, &texts[0]);
             var end: usize = 0;
             for (0..1 + random.random().uintLessThan(usize, 8)) |_| {
@@ -362,7 +409,7 @@ test "pretokens: concatenation restores any bytes" {
         for (text[0..len]) |*byte| {
             byte.* = alphabet[random.random().uintLessThan(usize, alphabet.len)];
         }
-        for (hand_written) |scheme| {
+        for (try testedSchemes(random.random())) |scheme| {
             var pretokens: Pretokens = .init(std.testing.allocator, &scheme, text[0..len]);
             var end: usize = 0;
             while (try pretokens.next()) |span| {

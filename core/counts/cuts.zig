@@ -1,6 +1,6 @@
 //! Text → places at which it can be cut without changing its pretokens.
 //!
-//! In every hand-written scheme a pretoken starts between certain kinds of characters, whatever
+//! In every hand-written pattern a pretoken starts between certain kinds of characters, whatever
 //! lies around them: no alternative of a pattern goes on from a word to a blank. And what ends
 //! there does not look further: to it, a character of another kind is as good as the end of the
 //! text. So a long text is cut there, and its parts are documents of their own.
@@ -10,8 +10,14 @@ const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const Specials = @import("../specials.zig").Specials;
 
-/// The first place from `from` on, before the end, where a text can be cut for any hand-written
-/// scheme. Text of one kind only, such as a megabyte of digits, has none.
+/// Whether `find` is right for a scheme: for the families of patterns, but not for a program, or
+/// for `safe` and the like, which cut at fewer places.
+pub fn fits(scheme: *const pretokens.Scheme) bool {
+    return scheme.* != .program and scheme.* != .stages and scheme.safely() == null;
+}
+
+/// The first place from `from` on, before the end, where a text can be cut for any such scheme.
+/// Text of one kind only, such as a megabyte of digits, has none.
 pub fn find(text: []const u8, from: usize) ?usize {
     var index = @max(1, from);
     while (index < text.len) : (index += 1) if (isCut(text, index)) return index;

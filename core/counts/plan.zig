@@ -55,7 +55,7 @@ pub const Plan = struct {
             if (!is_long and bytes < job_bytes and index + 1 < texts.len) continue;
             const end = if (is_long) index else index + 1;
             if (start < end) try self.jobs.append(gpa, .{ .texts = texts[start..end] });
-            if (is_long and (rules.scheme.* == .program or rules.scheme.* == .stages)) {
+            if (is_long and !cuts.fits(rules.scheme)) {
                 try self.addGuesses(text, workers);
             } else if (is_long) try self.addCuts(text);
             start = index + 1;

@@ -437,7 +437,10 @@ test "session: after any change the ids are those of the whole text" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     for (0..30) |round| {
-        const schemes = [_]pretokens.Scheme{ .r50k, .o200k, .llama3, .tekken, .qwen35 };
+        const schemes = [_]pretokens.Scheme{
+            .r50k,   .o200k,              .llama3,                   .tekken,
+            .qwen35, .{ .safe = .whole }, .{ .metaspace = .blanks },
+        };
         var tokenizer = try randomTokenizer(random, schemes[round % schemes.len]);
         defer tokenizer.deinit(gpa);
         var encoder: ids.Encoder = .init(gpa, &tokenizer);

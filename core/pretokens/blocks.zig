@@ -15,7 +15,7 @@ const Masks = masks_.Masks;
 pub const reach = masks_.len + 4;
 
 /// Longer words are left to the scalar scanner, which knows how to follow one that grows.
-const word_len_max = 1024;
+pub const word_len_max = 1024;
 
 /// How many ends there is room for.
 pub const ends_max = 512;
@@ -144,7 +144,7 @@ inline fn endsInSpace(masks: *const Masks) bool {
 }
 
 /// Writes where the bits are, eight at a time: the number of them is hard to predict.
-inline fn write(ends: []u32, start: u32, bits: u64) u32 {
+pub inline fn write(ends: []u32, start: u32, bits: u64) u32 {
     const count: u32 = @popCount(bits);
     var rest = bits;
     var index: u32 = 0;

@@ -31,6 +31,8 @@ const Run = struct { start: usize = 0, end: usize = 0, mark_end: usize = 0 };
 
 pub const Known = struct {
     runs: std.EnumArray(Kind, Run) = .initFill(.{}),
+    /// The pretoken that goes on without a place to cut it, as `safe.zig` and the like see it.
+    uncut: Run = .{},
     loops: []LoopCache = &.{},
 
     pub fn deinit(self: *Known, gpa: Allocator) void {
@@ -57,6 +59,21 @@ pub const Known = struct {
             run.mark_end = @max(run.mark_end, sure.mark_end);
         }
         return found;
+    }
+
+    /// Up to where it is known that the pretoken from `start` on is not cut, or `start`.
+    pub fn uncutFrom(self: *const Known, text: []const u8, start: usize) usize {
+        const run = self.uncut;
+        const is_known = run.start == start and run.end > start and run.end + margin <= text.len;
+        return if (is_known) run.end else start;
+    }
+
+    /// Remembers that it is not cut before `end`, where a character starts. What is nearer to the
+    /// end of the text than it may be is not remembered.
+    pub fn keepUncut(self: *Known, text: []const u8, start: usize, end: usize) void {
+        const sure = boundaryBefore(text, @min(end, text.len -| margin));
+        if (sure < start + len_min) return;
+        self.uncut = .{ .start = start, .end = sure };
     }
 
     /// Tells a new matcher what is known about the runs of its loops.
@@ -99,6 +116,7 @@ pub const Known = struct {
         for (&self.runs.values) |*run| {
             if (run.end + margin > cut) run.* = .{};
         }
+        if (self.uncut.end + margin > cut) self.uncut = .{};
         for (self.loops) |*loop| {
             if (loop.run_end + margin > cut) loop.* = .{};
         }

@@ -8,10 +8,13 @@ const std = @import("std");
 const builtin = @import("builtin");
 const blocks = @import("blocks.zig");
 const schemes = @import("schemes.zig");
+const safe_blocks = @import("blocks/safe.zig");
+const Safe = @import("safe.zig").Safe;
 
 const Ends = *[blocks.ends_max]u32;
 const Filled = blocks.Filled;
-pub const Fill = fn ([*]const u8, u32, bool, Ends, Filled) callconv(.c) Filled;
+/// As `blocks.fill`; the last is what the family `safe` knows.
+pub const Fill = fn ([*]const u8, u32, bool, Ends, Filled, ?*const Safe) callconv(.c) Filled;
 
 /// The scanners of one level, by the tags of their schemes, of which `program` is the last.
 pub const Scanners = [@intFromEnum(schemes.Tag.program)]*const Fill;
@@ -28,6 +31,7 @@ fn Blocks(comptime tag: schemes.Tag) type {
         .r50k => @import("blocks/r50k.zig"),
         .cl100k => |own| @import("blocks/cl100k.zig").Scheme(own.numbers_max, own.has_marks),
         .o200k => |own| @import("blocks/o200k.zig").Scheme(own),
+        .safe => safe_blocks,
     };
 }
 
@@ -39,7 +43,11 @@ fn fillOf(comptime Scheme: type) *const Fill {
             is_whole: bool,
             ends: Ends,
             filled: Filled,
+            safe: ?*const Safe,
         ) callconv(.c) Filled {
+            if (Scheme == safe_blocks) {
+                return safe_blocks.fill(safe.?, text, text_len, is_whole, ends, filled);
+            }
             return blocks.fill(Scheme, text, text_len, is_whole, ends, filled);
         }
     }.fill;

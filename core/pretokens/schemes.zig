@@ -1,4 +1,4 @@
-//! Tag → hand-written scheme: one of three families of patterns, and what is its own there.
+//! Tag → hand-written scheme: one of a few families of patterns, and what is its own there.
 //!
 //! The patterns of most models are GPT-2's, cl100k's or o200k's but for a detail. Each detail is
 //! an option of its family, known when the core is compiled: no scheme pays for another one's.
@@ -12,11 +12,13 @@ pub const Tag = enum {
     qwen35,
     o200k,
     tekken,
+    metaspace,
+    safe,
     program,
     stages,
 };
 
-pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k };
+pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k, safe };
 
 /// '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?[W]+|\p{N}{1,n}| ?[^\s\p{N}[W]]+[\r\n]*
 /// |\s*[\r\n]|\s+(?!\S)|\s
@@ -50,6 +52,7 @@ pub fn familyOf(tag: Tag) Family {
         .qwen35 => .{ .cl100k = .{ .numbers_max = 1, .has_marks = true } },
         .o200k => .{ .o200k = .{ .numbers_max = 3, .has_contractions = true } },
         .tekken => .{ .o200k = .{ .numbers_max = 1, .has_contractions = false } },
+        .metaspace, .safe => .safe,
         .program, .stages => unreachable,
     };
 }

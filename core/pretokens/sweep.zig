@@ -120,11 +120,12 @@ pub const Sweep = struct {
         const is_whole = left <= tail_len;
         const scanned: u32 = @intCast(if (is_whole) left else @min(left - tail_len, batch_len_max));
         const fill = levels.scanners()[@intFromEnum(self.scheme.*)];
+        const safe = self.scheme.safely();
         var filled: blocks.Filled = .{};
         var alone: u32 = 1;
         while (true) {
             const count = filled.count;
-            filled = fill(bytes, scanned, is_whole, &self.ends, filled);
+            filled = fill(bytes, scanned, is_whole, &self.ends, filled, safe);
             if (!filled.hasRoom() or filled.end >= scanned) break;
             // What a block cannot tell, the scalar scanner can. Where blocks tell nothing again
             // and again, as in bytes that are no text, it takes more and more pretokens before

@@ -115,6 +115,9 @@ pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
     inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
         const name = @tagName(tag);
         if (tag != .program and tag != .stages and std.mem.eql(u8, text.bytes, name)) {
+            // What is safe is found when the vocabulary is known.
+            if (tag == .safe) return .{ .safe = .whole };
+            if (tag == .metaspace) return .{ .metaspace = .blanks };
             return @unionInit(pretokens.Scheme, name, {});
         }
     }

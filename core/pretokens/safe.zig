@@ -1,0 +1,239 @@
+//! Tokens → kinds of characters between which none of them reaches; text → pretokens between those.
+//!
+//! Some tokenizers cut no text: Llama 2's and Gemma's, and Mistral's first ones. To merge a text as
+//! one pretoken would be slow, and nothing of it would be remembered. But where no token has the
+//! two characters beside each other, no merge crosses: the ids of what lies before and behind are
+//! those of the whole. Characters are put into a few kinds, and the text is cut between two kinds
+//! that stand beside each other in no token. In the vocabularies of SentencePiece that leaves
+//! words, numbers and symbols, with the blanks before them.
+//!
+//! Metaspace, whose pattern is ` ?[^ ]+| ` where a blank stands for "▁", starts a pretoken at each
+//! blank. Beyond that it is cut as safely: "word," is a word and a symbol, which come again more
+//! often than both together.
+//!
+//! **Invariant** whether a place is cut depends on the characters at both sides of it only.
+//! **Invariant** nothing is cut inside of a character.
+//!
+//! It is exact for tokens that merging reaches. One that is only found as a whole pretoken must not
+//! be looked up in a part of the text: either there is none, or whole pretokens are not looked up.
+//! And each character has to be tokens of its own. If it is left out where it is none, its
+//! neighbours meet over any cut; if it is unknown there, and runs of such are one token, only
+//! `atBlanksOnly` is exact, as long as the blank is a token.
+
+const std = @import("std");
+const Known = @import("runs.zig").Known;
+
+pub const Kind = enum(u3) {
+    blank,
+    newline,
+    /// Of ASCII, as are the next three.
+    digit,
+    letter,
+    symbol,
+    /// The symbols that some token has beside a letter or a digit, or before a blank.
+    loud,
+    /// Characters of several bytes, and bytes that are no character.
+    foreign,
+    /// Those in blocks of mostly punctuation: U+0080–BF, 2000–2FFF, 3000–303F, FF00–3F.
+    punctuation,
+};
+
+pub const kind_count = @typeInfo(Kind).@"enum".fields.len;
+
+/// A set of kinds.
+const Kinds = std.EnumSet(Kind);
+
+/// The kind of the character at an index, and how many bytes show it.
+const Step = struct { kind: Kind, len: u2 };
+
+pub const Safe = struct {
+    /// What may stand right behind a kind in a token.
+    joins: [kind_count]Kinds,
+    /// The bytes of the kind `loud`: an entry for each low nibble, with a bit for each high one.
+    loud: [16]u8,
+
+    /// Cuts nothing.
+    pub const whole: Safe = .{ .joins = @splat(.initFull()), .loud = @splat(0) };
+
+    /// Cuts before each blank, and nowhere else.
+    pub const blanks: Safe = whole.atEachBlank();
+
+    /// Token `id` is `bytes[offsets[id]..offsets[id + 1]]`.
+    pub fn fromTokens(bytes: []const u8, offsets: []const u32) Safe {
+        var self: Safe = .{ .joins = @splat(.initEmpty()), .loud = @splat(0) };
+        for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| {
+            self.findLoud(bytes[start..end]);
+        }
+        for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| {
+            self.join(bytes[start..end]);
+        }
+        return self;
+    }
+
+    /// Cuts before each blank too: no token is asked for that has one behind something else.
+    pub fn atEachBlank(self: Safe) Safe {
+        var more = self;
+        for (&more.joins) |*behind| behind.remove(.blank);
+        return more;
+    }
+
+    /// Cuts before blanks, but nowhere else.
+    pub fn atBlanksOnly(self: Safe) Safe {
+        var fewer = self;
+        for (&fewer.joins) |*behind| behind.setUnion(Kinds.initOne(.blank).complement());
+        return fewer;
+    }
+
+    fn findLoud(self: *Safe, token: []const u8) void {
+        if (token.len < 2) return;
+        for (token[0 .. token.len - 1], token[1..]) |left, right| {
+            if (left >= 0x80 or right >= 0x80) continue;
+            const kinds = .{ quiet_kinds[left], quiet_kinds[right] };
+            const is_left = kinds[1] == .letter or kinds[1] == .digit or kinds[1] == .blank;
+            if (kinds[0] == .symbol and is_left) self.loud[left & 15] |= bitOf(left);
+            const is_right = kinds[0] == .letter or kinds[0] == .digit;
+            if (kinds[1] == .symbol and is_right) self.loud[right & 15] |= bitOf(right);
+        }
+    }
+
+    fn join(self: *Safe, token: []const u8) void {
+        var before: Kinds = .initEmpty();
+        var index: usize = 0;
+        while (index < token.len) {
+            const step = self.stepAt(token, index);
+            var kinds: Kinds = .initOne(step.kind);
+            // A part of a character may belong to any.
+            if (isPartial(token, index)) kinds = .initMany(&.{ .foreign, .punctuation });
+            if (!isContinuation(token[index])) {
+                var each = before.iterator();
+                while (each.next()) |kind| self.joins[@intFromEnum(kind)].setUnion(kinds);
+            }
+            before = kinds;
+            index += step.len;
+        }
+    }
+
+    /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+    pub fn next(self: *const Safe, text: []const u8, start: usize, known: ?*Known) usize {
+        var last = if (known) |some| some.uncutFrom(text, start) else start;
+        var left = self.stepAt(text, last);
+        var index = last + left.len;
+        while (index < text.len) : (index += left.len) {
+            const right = self.stepAt(text, index);
+            const joined = self.joins[@intFromEnum(left.kind)].contains(right.kind);
+            if (!joined and !isContinuation(text[index])) break;
+            last = index;
+            left = right;
+        }
+        if (known) |some| some.keepUncut(text, start, last);
+        return index;
+    }
+
+    fn stepAt(self: *const Safe, text: []const u8, index: usize) Step {
+        const first = text[index];
+        if (first < 0x80) {
+            if (self.loud[first & 15] & bitOf(first) != 0) return .{ .kind = .loud, .len = 1 };
+            return .{ .kind = quiet_kinds[first], .len = 1 };
+        }
+        const rest = text[index + 1 ..];
+        const len: u2 = switch (first) {
+            0xC2 => 2,
+            0xE2 => 3,
+            0xE3 => if (rest.len > 0 and rest[0] == 0x80) 3 else 1,
+            0xEF => if (rest.len > 0 and rest[0] == 0xBC) 3 else 1,
+            else => 1,
+        };
+        const foreign: Step = .{ .kind = .foreign, .len = 1 };
+        if (len == 1 or rest.len < len - 1) return foreign;
+        for (rest[0 .. len - 1]) |byte| if (!isContinuation(byte)) return foreign;
+        return .{ .kind = .punctuation, .len = len };
+    }
+};
+
+/// Whether what lies at an index of a token may be a part of a character that begins before it or
+/// ends behind it.
+fn isPartial(token: []const u8, index: usize) bool {
+    if (token[index] < 0x80) return false;
+    for (token[0 .. index + 1]) |byte| {
+        if (!isContinuation(byte)) break;
+    } else return true;
+    const rest = token[index + 1 ..];
+    return rest.len == 0 or (rest.len == 1 and isContinuation(rest[0]) and token[index] >= 0xE0);
+}
+
+inline fn isContinuation(byte: u8) bool {
+    return byte & 0xC0 == 0x80;
+}
+
+inline fn bitOf(byte: u8) u8 {
+    return @as(u8, 1) << @intCast(byte >> 4);
+}
+
+/// The kinds of ASCII, with no symbol loud.
+const quiet_kinds = blk: {
+    var kinds: [128]Kind = @splat(.symbol);
+    kinds[' '] = .blank;
+    kinds['\n'] = .newline;
+    for (&kinds, 0..) |*kind, byte| {
+        if (std.ascii.isDigit(byte)) kind.* = .digit;
+        if (std.ascii.isAlphabetic(byte)) kind.* = .letter;
+    }
+    break :blk kinds;
+};
+
+fn expectPretokens(safe: Safe, expected: []const []const u8) !void {
+    const text = try std.mem.concat(std.testing.allocator, u8, expected);
+    defer std.testing.allocator.free(text);
+    var start: usize = 0;
+    for (expected) |piece| {
+        const end = safe.next(text, start, null);
+        try std.testing.expectEqualStrings(piece, text[start..end]);
+        start = end;
+    }
+}
+
+pub const testing = struct {
+    pub fn fromList(tokens: []const []const u8) !Safe {
+        const gpa = std.testing.allocator;
+        const bytes = try std.mem.concat(gpa, u8, tokens);
+        defer gpa.free(bytes);
+        const offsets = try gpa.alloc(u32, tokens.len + 1);
+        defer gpa.free(offsets);
+        offsets[0] = 0;
+        for (tokens, 0..) |token, index| {
+            offsets[index + 1] = offsets[index] + @as(u32, @intCast(token.len));
+        }
+        return .fromTokens(bytes, offsets);
+    }
+};
+
+test "safe: words are cut where tokens are words with blanks before them" {
+    const tokens = [_][]const u8{
+        " ", "  ", " a", "ab", "\u{e9}b", "b\u{e9}", "\u{e9}\u{e8}", "..", " .", ".\u{201d}",
+    };
+    const safe = try testing.fromList(&tokens);
+    try expectPretokens(safe, &.{
+        "a", "  ba",      " b\u{e9}a\u{e8}", "...\u{201d}", "a", "\u{201d}", "\u{201d}", " .",
+        "1", " ",         "1",               "2",           "a", "\n",       "\n",       "a",
+        ".", "\u{4e00}a", "\u{3002}",        "   ",
+    });
+    try expectPretokens(safe.atBlanksOnly(), &.{ "a..b\n1", "  \u{e9}\u{3002}", " 12", "  " });
+    try expectPretokens(safe.atEachBlank(), &.{ "ab", "..", " ", " a", " ", "1", " ", " " });
+    try expectPretokens(.blanks, &.{ "ab..", " ", " \u{e9}\u{3002}\n1", " ", " " });
+}
+
+test "safe: a symbol that some token has beside letters is apart from the others" {
+    const tokens = [_][]const u8{ "ab", "_a", "--", " -" };
+    const safe = try testing.fromList(&tokens);
+    try expectPretokens(safe, &.{ "ab", "_ab", "--", "a", " -", "_", "_a", "--" });
+}
+
+test "safe: a token that crosses a blank takes the cuts from all text like it" {
+    try expectPretokens(try testing.fromList(&.{"a b"}), &.{ "a b a", "1", "2", " a", "." });
+    try expectPretokens(try testing.fromList(&.{}), &.{ "a", "b", " ", " ", "\u{4e00}", "." });
+    // Half of a curly quote may be the end of any character of the same bytes.
+    const behind = try testing.fromList(&.{"\x80\x9d."});
+    try expectPretokens(behind, &.{ "\u{201d}.", "\u{4e00}.", "." });
+    const before = try testing.fromList(&.{".\xe2"});
+    try expectPretokens(before, &.{ ".\u{201d}", ".\u{4e00}", ".\u{a0}", "." });
+}

@@ -1,0 +1,169 @@
+"""Scanners that stand for no single pattern → pretokens: each beside Hugging Face's own.
+
+`safe` cuts where no token reaches across, so its ids are those of the text as one pretoken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import hard_inputs
+import numpy as np
+import pytest
+from compare import brute_truncate
+from conftest import SEED
+from tokenizers import pre_tokenizers
+
+from tokenmill import Tokenizer, _native
+from tokenmill.patterns import compile_pattern
+
+WHOLE = "(?s:.+)"
+# What `metaspace` cuts, in a text with blanks for "▁".
+METASPACE = r" ?[^ ]+| "
+JOB_BYTES = 512 << 10  # as in the core
+
+# One of each kind that `safe` tells apart, bytes of characters, and those of longer ones.
+PARTS = [
+    *(b" ", b"\n", b"1", b"2", b"a", b"b", b"B", b".", b"_", b"'", b"\r", b"\t", b"\x00"),
+    *("é", "è", "中", "国", "。", "“", "”", "«", "！", "あ", "ไ", "🙂", "\u0301", "\u2f00"),
+]
+PIECES = [part if isinstance(part, bytes) else part.encode() for part in PARTS]
+
+
+def is_text(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def every_character(context: str) -> Iterator[str]:
+    """All characters there are, each in a context, many to a text."""
+    codes = [code for code in range(0x110000) if code >> 11 != 0x1B]
+    for start in range(0, len(codes), 500):
+        yield "".join(context.format(chr(code)) for code in codes[start : start + 500])
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    yield
+    _native.use_simd(_native.simd_levels()[-1])
+    _native.use_job_bytes(JOB_BYTES)
+
+
+def merged(text: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+    parts = [bytes([byte]) for byte in text]
+    while True:
+        pairs = [ranks.get(a + b, len(ranks)) for a, b in itertools.pairwise(parts)]
+        if min(pairs, default=len(ranks)) == len(ranks):
+            return parts
+        at = pairs.index(min(pairs))
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+def random_tokens(rng: random.Random, *, closed: bool = True) -> list[bytes]:
+    """All bytes, and some tokens of a few kinds of characters, in the order of their ranks."""
+    tokens = [bytes([byte]) for byte in range(256)]
+    ranks = {token: rank for rank, token in enumerate(tokens)}
+    some = rng.sample(PIECES, rng.randrange(2, 9))
+    for piece in some:
+        for end in range(2, len(piece) + 1):
+            if rng.random() < 0.8 and piece[:end] not in ranks:
+                ranks[piece[:end]] = len(tokens)
+                tokens.append(piece[:end])
+    for _ in range(rng.randrange(60)):
+        known = [*some, *tokens[256:]]
+        token = rng.choice(known) + rng.choice(known)
+        # A token that merging does not reach is found only as a whole pretoken.
+        if token in ranks or len(token) > 40 or (closed and len(merged(token, ranks)) != 2):
+            continue
+        ranks[token] = len(tokens)
+        tokens.append(token)
+    return tokens
+
+
+def load(tokens: list[bytes], scheme: str | bytes, name: str = "safe") -> Tokenizer:
+    lengths = np.array([len(token) for token in tokens], np.uint32)
+    none = np.array([], np.uint32)
+    ids = np.arange(len(tokens), dtype=np.uint32)
+    core = _native.from_tokens(b"".join(tokens), lengths, ids, 7, scheme, b"", none, none)
+    return Tokenizer._wrap(core, name, WHOLE, {}, False)
+
+
+def random_texts(rng: random.Random, tokens: list[bytes], count: int, length: int) -> list[bytes]:
+    """Tokens, characters, and now and then a byte that is none."""
+    texts = []
+    for _ in range(count):
+        kinds = rng.choices([*tokens[256:], *PIECES], k=rng.randrange(1, 12))
+        parts = rng.choices(kinds, k=rng.randrange(length))
+        if rng.random() < 0.1:
+            parts.insert(rng.randrange(len(parts) + 1), rng.choice([b"\xff", b"\x80", b"\xe2\x80"]))
+        texts.append(b"".join(parts))
+    return texts
+
+
+@pytest.mark.parametrize("scheme", ["safe", "metaspace"])
+def test_cuts_that_are_safe_change_no_ids(scheme):
+    rng = random.Random(SEED)
+    pattern = WHOLE if scheme == "safe" else METASPACE
+    for round_ in range(150):
+        tokens = random_tokens(rng, closed=round_ % 5 != 0)
+        fast, slow = load(tokens, scheme), load(tokens, compile_pattern(pattern))
+        texts = random_texts(rng, tokens, 60, rng.choice([8, 60, 400]))
+        expected = slow.encode_batch(texts)
+        for level in _native.simd_levels():
+            _native.use_simd(level)
+            for text, ids, wanted in zip(texts, fast.encode_batch(texts), expected, strict=True):
+                assert ids == wanted, f"{tokens[256:]} {text!r} {level} TOKENMILL_SEED={SEED}"
+
+
+def test_metaspace_cuts_as_in_tokenizers():
+    oracle = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
+    rng = random.Random(SEED)
+    edges = ["a", "é", "中", "▁", " ", "  ", "\n", "\t", "1", ".", "🙂", "\u3000", "\u0301"]
+    texts = [text for text in hard_inputs.STRINGS if is_text(text)]
+    texts += ["".join(rng.choices(edges, k=rng.randrange(200))) for _ in range(10_000)]
+    for text in [*texts, *every_character("a{0} {0}b")]:
+        data = text.replace("▁", " ").encode()
+        got = [data[start:end].decode() for start, end in _native.split("metaspace", data)]
+        wanted = [piece.replace("▁", " ") for piece, _ in oracle.pre_tokenize_str(text)]
+        assert got == wanted, f"{text!r} TOKENMILL_SEED={SEED}"
+
+
+@pytest.mark.parametrize("scheme", ["safe", "metaspace"])
+def test_truncate_sessions_and_jobs(scheme):
+    rng = random.Random(SEED)
+    for _ in range(12):
+        tokens = random_tokens(rng)
+        tokenizer = load(tokens, scheme)
+        check_truncate(tokenizer, random_texts(rng, tokens, 10, 14), rng)
+        check_session(tokenizer, random_texts(rng, tokens, 40, 150), rng)
+        check_jobs(tokenizer, random_texts(rng, tokens, 3, 20_000), rng)
+
+
+def check_truncate(tokenizer: Tokenizer, texts: list[bytes], rng: random.Random) -> None:
+    for text in texts:
+        for side in ("right", "left"):
+            limit = rng.randrange(20)
+            expected = brute_truncate(tokenizer, text, limit, side)
+            assert tokenizer.truncate(text, limit, side) == expected, f"TOKENMILL_SEED={SEED}"
+
+
+def check_session(tokenizer: Tokenizer, texts: list[bytes], rng: random.Random) -> None:
+    session, text = tokenizer.session(b""), b""
+    for new in texts:
+        back = min(len(text), rng.choice([0, 0, 1, 5, 300]))
+        text = text[: len(text) - back] + new
+        if back:
+            session.replace_from(-back, new)
+        else:
+            session.append(new)
+        assert session.ids == tokenizer.encode(text), f"TOKENMILL_SEED={SEED}"
+
+
+def check_jobs(tokenizer: Tokenizer, texts: list[bytes], rng: random.Random) -> None:
+    expected = tokenizer.encode_ragged(texts, threads=1)
+    for threads in (2, 3):
+        _native.use_job_bytes(int(10 ** rng.uniform(2, 4.5)))
+        got = tokenizer.encode_ragged(texts, threads=threads)
+        assert np.array_equal(got.ids, expected.ids), f"TOKENMILL_SEED={SEED}"
+        assert np.array_equal(got.offsets, expected.offsets), f"TOKENMILL_SEED={SEED}"
