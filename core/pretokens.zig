@@ -33,6 +33,7 @@ pub const Scheme = union(Tag) {
     qwen35,
     o200k,
     tekken,
+    deepseek3,
     /// What is safe depends on the vocabulary.
     metaspace: Safe,
     safe: Safe,
@@ -91,6 +92,7 @@ fn Scanner(comptime tag: Scheme.Tag) type {
         .r50k => @import("pretokens/r50k.zig"),
         .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
         .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
+        .deepseek3 => @import("pretokens/deepseek3.zig"),
         .safe => unreachable,
     };
 }
@@ -173,7 +175,7 @@ test {
 }
 
 const hand_written = [_]Scheme{
-    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken,
+    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken, .deepseek3,
 };
 
 /// The hand-written schemes, and `safe` for vocabularies of all sorts.
@@ -227,10 +229,13 @@ fn expectSweep(scheme: Scheme, text: []const u8) !void {
 test "pretokens: the blocks split as the scalar twins do" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const parts = [_][]const u8{
-        "a",        "B",   " ",        "'s",      "'",        "\n",      "\r",        "1",
-        "!",        "/",   "\u{17f}",  "\u{301}", "\u{4f60}", "\xff",    "\u{1f642}", "\t",
-        "  ",       "'re", "LL",       "'LL",     "word",     "\u{e9}",  "\u{3000}",  "\u{a0}",
-        "\u{201c}", "12",  "\xe4\xbd", "\u{e01}", "\u{e31}",  "\u{1c5}", "\u{661}",   "\x00",
+        "a",        "B",         " ",         "'s",       "'",        "\n",
+        "\r",       "1",         "!",         "/",        "\u{17f}",  "\u{301}",
+        "\u{4f60}", "\xff",      "\u{1f642}", "\t",       "  ",       "'re",
+        "LL",       "'LL",       "word",      "\u{e9}",   "\u{3000}", "\u{a0}",
+        "\u{201c}", "12",        "\xe4\xbd",  "\u{e01}",  "\u{e31}",  "\u{1c5}",
+        "\u{661}",  "\x00",      "\u{30fb}",  "\u{200b}", "\u{9fa6}", "\u{3042}",
+        "\u{3099}", "\u{11de0}", "\x01",      "-",
     };
     var text: [600]u8 = undefined;
     for (0..20000) |_| {
@@ -259,9 +264,10 @@ test "pretokens: the blocks split as the scalar twins do" {
 /// Text of a few scripts: characters of the same pages, with what makes a difference among them.
 fn writeScripts(random: std.Random, text: []u8) []u8 {
     const between = [_][]const u8{
-        " ",        "'",       "'s",      "a",    "B",        "\n",           "1",    "!",
-        "\u{301}",  "\u{e31}", "\u{661}", "\xe0", "\xed\xa0", "\xf4\x90\x80", "\x80", "/",
-        "\u{3000}", "\u{a0}",  "\xff",
+        " ",        "'",       "'s",       "a",       "B",    "\n",       "1",
+        "!",        "\u{301}", "\u{e31}",  "\u{661}", "\xe0", "\xed\xa0", "\xf4\x90\x80",
+        "\x80",     "/",       "\u{3000}", "\u{a0}",  "\xff", "\u{4f60}", "\u{30fb}",
+        "\u{200b}", "\x00",    "-",
     };
     // Of those that a scanner takes one by one, some at the end of what exists.
     const rare_pages = [_]u21{ 0x80, 0xF900, 0x1D400, 0x1E900, 0x1F600, 0x20000, 0x10FFC0 };

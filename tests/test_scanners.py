@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from compare import brute_truncate
 from conftest import SEED
-from tokenizers import pre_tokenizers
+from tokenizers import Regex, pre_tokenizers
 
 from tokenmill import Tokenizer, _native
 from tokenmill.patterns import compile_pattern
@@ -23,6 +23,45 @@ WHOLE = "(?s:.+)"
 # What `metaspace` cuts, in a text with blanks for "▁".
 METASPACE = r" ?[^ ]+| "
 JOB_BYTES = 512 << 10  # as in the core
+
+# As the models' files have them. Bytes are left as they are.
+SEQUENCES = {
+    "deepseek3": [
+        pre_tokenizers.Split(Regex(pattern), "isolated")
+        for pattern in (
+            r"\p{N}{1,3}",
+            "[一-龥\u3040-ゟ゠-ヿ]+",
+            "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+            "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+            "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+        )
+    ],
+}
+each_sequence = pytest.mark.parametrize("scheme", SEQUENCES)
+
+# One of each kind that the patterns tell apart; the first letters and digits that they do not
+# know as such, or not all of them.
+EDGES = [
+    *("a", "Bc", "é", "中", "あ", "カ", "・", "゛", "\u3040", "\u3099", "\u9fa5", "\u9fa6", "한"),
+    *("1", "23", "²", "٣", "Ⅳ", "\U00011de0", "\U00016ff4", " ", "  ", "\n", "\r", "\t", "\u3000"),
+    *(
+        "!",
+        "'",
+        "'s",
+        "'ll",
+        "-",
+        "$",
+        "“",
+        "…",
+        "🙂",
+        "\u0301",
+        "\u0e31",
+        "\u200b",
+        "\x00",
+        "\x85",
+    ),
+    *("\ue000", "\U000e0001", "\U0001d7d8"),
+]
 
 # One of each kind that `safe` tells apart, bytes of characters, and those of longer ones.
 PARTS = [
@@ -37,8 +76,10 @@ def is_text(text: str) -> bool:
 
 
 def every_character(context: str) -> Iterator[str]:
-    """All characters there are, each in a context, many to a text."""
-    codes = [code for code in range(0x110000) if code >> 11 != 0x1B]
+    """All characters there are, each in a context, many to a text; of the planes that have none,
+    or only private ones, some."""
+    codes = [code for code in range(0x32400) if code >> 11 != 0x1B]
+    codes += [*range(0xE0000, 0xE0200), *range(0x32400, 0x110000, 997), 0x10FFFF]
     for start in range(0, len(codes), 500):
         yield "".join(context.format(chr(code)) for code in codes[start : start + 500])
 
@@ -129,7 +170,7 @@ def test_metaspace_cuts_as_in_tokenizers():
         assert got == wanted, f"{text!r} TOKENMILL_SEED={SEED}"
 
 
-@pytest.mark.parametrize("scheme", ["safe", "metaspace"])
+@pytest.mark.parametrize("scheme", ["safe", "metaspace", *SEQUENCES])
 def test_truncate_sessions_and_jobs(scheme):
     rng = random.Random(SEED)
     for _ in range(12):
@@ -138,6 +179,45 @@ def test_truncate_sessions_and_jobs(scheme):
         check_truncate(tokenizer, random_texts(rng, tokens, 10, 14), rng)
         check_session(tokenizer, random_texts(rng, tokens, 40, 150), rng)
         check_jobs(tokenizer, random_texts(rng, tokens, 3, 20_000), rng)
+
+
+def utf8_spans(text: str, pieces: list[tuple[str, tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Spans of characters as spans of bytes."""
+    offsets = [0, *itertools.accumulate(len(char.encode()) for char in text)]
+    return [(offsets[start], offsets[end]) for _, (start, end) in pieces]
+
+
+@each_sequence
+def test_sequences_cut_as_in_tokenizers(scheme):
+    oracle = pre_tokenizers.Sequence(SEQUENCES[scheme])
+    rng = random.Random(SEED)
+    texts = [text for text in hard_inputs.STRINGS if is_text(text) and len(text) < 100_000]
+    texts += ["".join(each) for size in range(3) for each in itertools.product(EDGES, repeat=size)]
+    for _ in range(10_000):
+        kinds = rng.sample(EDGES, rng.randrange(1, 6))
+        texts.append("".join(rng.choices(kinds, k=rng.randrange(150))))
+    texts += every_character("a{0}b {0} !{0}1{0}\n中{0}中'{0}s\0{0}\0")
+    for text in texts:
+        wanted = utf8_spans(text, oracle.pre_tokenize_str(text))
+        assert _native.split(scheme, text) == wanted, f"{text[:300]!r} TOKENMILL_SEED={SEED}"
+
+
+@each_sequence
+def test_sequences_are_cut_alike_at_every_level(scheme):
+    rng = random.Random(SEED)
+    pairs = [a + b for a in PIECES for b in PIECES]
+    tokens = [bytes([byte]) for byte in range(256)] + rng.sample(pairs, 200)
+    tokens = list(dict.fromkeys(tokens))
+    tokenizer = load(tokens, scheme)
+    texts = random_texts(rng, tokens, 500, 400)
+    texts += ["".join(rng.choices(EDGES, k=rng.randrange(400))).encode() for _ in range(2000)]
+    for level in _native.simd_levels():
+        _native.use_simd(level)
+        for text in texts:
+            # One by one the scalar scanner finds them.
+            pieces = [text[start:end] for start, end in _native.split(scheme, text)]
+            wanted = [i for piece in pieces for i in tokenizer.encode(piece)]
+            assert tokenizer.encode(text) == wanted, f"{level} {text!r} TOKENMILL_SEED={SEED}"
 
 
 def check_truncate(tokenizer: Tokenizer, texts: list[bytes], rng: random.Random) -> None:

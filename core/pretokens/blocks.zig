@@ -97,7 +97,7 @@ noinline fn wordLen(comptime Scheme: type, text: [*]const u8, left: u32) u32 {
     while (at < word_len_max and at + masks_.len <= left) {
         var masks: Masks = .ofAscii(text + at, masks_.len, Scheme.letters);
         masks.addMultibyte(text + at, at != letters_start, Scheme.letters);
-        const run: u32 = @ctz(~Scheme.inWord(&masks));
+        const run: u32 = @ctz(~Scheme.inWord(&masks, text + at, first.code_point));
         // The masks may end at a cut character, but not at the first: what they end at there, a
         // number, white space or an invalid byte, ends the word too.
         if (run != 0 and run == masks.valid) {

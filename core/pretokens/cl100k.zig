@@ -13,12 +13,12 @@ pub fn Scanner(comptime options: Options) type {
             const contraction = runs.contractionLen(text, start, .insensitive);
             if (contraction != 0) return start + contraction;
             const first = runs.step(text, start);
-            if (runs.is(word, first.class)) return runs.runEnd(text, first.end, word, known);
+            if (runs.is(word, first)) return runs.runEnd(text, first.end, word, known);
             if (first.class.number) return runs.numbersEnd(text, start, options.numbers_max);
             if (!first.class.newline and first.end < text.len) {
                 const second = runs.step(text, first.end);
-                if (runs.is(word, second.class)) return runs.runEnd(text, second.end, word, known);
-                const is_other = runs.is(other, second.class);
+                if (runs.is(word, second)) return runs.runEnd(text, second.end, word, known);
+                const is_other = runs.is(other, second);
                 if (text[start] == ' ' and is_other) return otherEnd(text, second.end, known);
             }
             if (!first.class.space) return otherEnd(text, first.end, known);

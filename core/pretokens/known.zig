@@ -20,8 +20,26 @@ const margin = 8;
 /// A shorter run is scanned faster than it is remembered.
 const len_min = 256;
 
-/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark.
-pub const Kind = enum { letter, number, other, marked, unmarked, space, upper, lower, newline };
+/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark; `latin` is a letter
+/// of ASCII. Han, and the plain ones that are not, are words (letters and marks), symbols or rest.
+pub const Kind = enum {
+    letter,
+    number,
+    other,
+    marked,
+    unmarked,
+    space,
+    upper,
+    lower,
+    newline,
+    latin,
+    plain_word,
+    plain_symbol,
+    plain_rest,
+    han_word,
+    han_symbol,
+    han_rest,
+};
 
 /// Where a run ends, and where the last of its characters ends that has the mark of its kind (0
 /// when none has): a newline among white space, [L] among [U].
@@ -48,7 +66,7 @@ pub const Known = struct {
         var sure = found;
         while (found.end < text.len) {
             const next = runs.step(text, found.end);
-            if (!runs.is(kind, next.class)) break;
+            if (!runs.is(kind, next)) break;
             found.end = next.end;
             if (hasMark(kind, next.class)) found.mark_end = next.end;
             if (found.end + margin <= text.len) sure = found;
@@ -146,8 +164,9 @@ test "known: runs of a text that changes at its end are those of a fresh scan" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const parts = [_][]const u8{
-        "a",      "B",        " ",    "\n",   "1",      "-", "\u{4f60}", "\u{e9}",
-        "\u{c9}", "\xe4\xbd", "\x80", "\x80", "\u{a0}",
+        "a",        "B",       " ",        "\n",       "1",    "-",
+        "\u{4f60}", "\u{e9}",  "\u{c9}",   "\xe4\xbd", "\x80", "\x80",
+        "\u{a0}",   "\u{301}", "\u{200b}", "\u{30fb}",
     };
     for (0..200) |_| {
         var known: Known = .{};

@@ -31,6 +31,7 @@ fn Blocks(comptime tag: schemes.Tag) type {
         .r50k => @import("blocks/r50k.zig"),
         .cl100k => |own| @import("blocks/cl100k.zig").Scheme(own.numbers_max, own.has_marks),
         .o200k => |own| @import("blocks/o200k.zig").Scheme(own),
+        .deepseek3 => @import("blocks/deepseek3.zig"),
         .safe => safe_blocks,
     };
 }

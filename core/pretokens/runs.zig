@@ -7,8 +7,8 @@ pub const Class = unicode.Class;
 pub const Known = @import("known.zig").Known;
 pub const Kind = @import("known.zig").Kind;
 
-/// The class of the character at an index, and where the next one starts.
-pub const Step = struct { class: Class, end: usize };
+/// The character at an index, and where the next one starts.
+pub const Step = struct { class: Class, code_point: u21, end: usize };
 
 const ascii_classes = blk: {
     var classes: [128]Class = undefined;
@@ -18,9 +18,15 @@ const ascii_classes = blk: {
 
 pub inline fn step(text: []const u8, index: usize) Step {
     const byte = text[index];
-    if (byte < 0x80) return .{ .class = ascii_classes[byte], .end = index + 1 };
+    if (byte < 0x80) {
+        return .{ .class = ascii_classes[byte], .code_point = byte, .end = index + 1 };
+    }
     const char = unicode.decode(text, index);
-    return .{ .class = unicode.class(char.code_point), .end = index + char.len };
+    return .{
+        .class = unicode.class(char.code_point),
+        .code_point = char.code_point,
+        .end = index + char.len,
+    };
 }
 
 /// [^\s\p{L}\p{N}]
@@ -32,11 +38,29 @@ pub fn isPrefix(class: Class) bool {
     return !class.newline and !class.letter and !class.number;
 }
 
-pub inline fn is(comptime kind: Kind, class: Class) bool {
+/// [一-龥぀-ゟ゠-ヿ], which DeepSeek splits off.
+pub inline fn isHan(code_point: u21) bool {
+    return code_point -% 0x4E00 <= 0x9FA5 - 0x4E00 or code_point -% 0x3040 < 0xC0;
+}
+
+/// [^\s\p{L}\p{M}\p{N}\p{P}\p{S}]
+pub fn isRest(class: Class) bool {
+    return isOther(class) and !class.mark and !class.symbol;
+}
+
+pub inline fn is(comptime kind: Kind, char: Step) bool {
+    const class = char.class;
     return switch (kind) {
         .other => isOther(class),
         .marked => class.letter or class.mark,
         .unmarked => isOther(class) and !class.mark,
+        .latin => class.letter and char.code_point < 0x80,
+        .plain_word => (class.letter or class.mark) and !isHan(char.code_point),
+        .plain_symbol => class.symbol and !isHan(char.code_point),
+        .plain_rest => isRest(class) and !isHan(char.code_point),
+        .han_word => (class.letter or class.mark) and isHan(char.code_point),
+        .han_symbol => class.symbol and isHan(char.code_point),
+        .han_rest => isRest(class) and isHan(char.code_point),
         else => @field(class, @tagName(kind)),
     };
 }
@@ -53,7 +77,7 @@ pub inline fn runEnd(
     var end = index;
     while (end < text.len) {
         const next = step(text, end);
-        if (!is(kind, next.class)) break;
+        if (!is(kind, next)) break;
         end = next.end;
     }
     return end;

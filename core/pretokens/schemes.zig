@@ -12,13 +12,14 @@ pub const Tag = enum {
     qwen35,
     o200k,
     tekken,
+    deepseek3,
     metaspace,
     safe,
     program,
     stages,
 };
 
-pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k, safe };
+pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k, deepseek3, safe };
 
 /// '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?[W]+|\p{N}{1,n}| ?[^\s\p{N}[W]]+[\r\n]*
 /// |\s*[\r\n]|\s+(?!\S)|\s
@@ -52,6 +53,7 @@ pub fn familyOf(tag: Tag) Family {
         .qwen35 => .{ .cl100k = .{ .numbers_max = 1, .has_marks = true } },
         .o200k => .{ .o200k = .{ .numbers_max = 3, .has_contractions = true } },
         .tekken => .{ .o200k = .{ .numbers_max = 1, .has_contractions = false } },
+        .deepseek3 => .deepseek3,
         .metaspace, .safe => .safe,
         .program, .stages => unreachable,
     };

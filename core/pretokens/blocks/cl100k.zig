@@ -22,7 +22,7 @@ pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
             const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
                 ~shared.afterSingle(ascii, m, other_starts);
             var bits = word_starts | other_starts | shared.numbers(m.number, numbers_max) |
-                shared.spaces(m, taken);
+                shared.spaces(m, taken, 0);
             var candidates = m.apostrophe & other_starts & (m.letter >> 1);
             while (candidates != 0) : (candidates &= candidates - 1) {
                 const at: u6 = @intCast(@ctz(candidates));
@@ -43,7 +43,7 @@ pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
         }
 
         /// The letters that do not end a word.
-        pub inline fn inWord(m: *const Masks) u64 {
+        pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
             return m.letter;
         }
 

@@ -14,8 +14,9 @@ pub const len = bytes_.len;
 pub const low = bytes_.low;
 pub const flood = bytes_.flood;
 
-/// Which of the letters' and marks' properties a scheme needs.
-pub const Letters = enum { plain, cased };
+/// Which properties of letters, marks and symbols a scheme needs. With case, marks behind letters
+/// are letters. If it is strict, `other` has symbols only, [\p{P}\p{S}].
+pub const Letters = enum { plain, cased, strict };
 
 pub const Masks = struct {
     letter: u64,
@@ -52,21 +53,27 @@ pub const Masks = struct {
         const number = bits(bytes -% splat('0') < splat(10)) & known;
         const blank = bits(bytes == splat(' ')) & known;
         const space = (bits(bytes -% splat('\t') < splat(5)) & known) | blank;
+        const other = known & ~(letter | number | space | bits(bytes >= splat(0x80)));
         const lower = if (letters == .cased) letter & bits(bytes & splat(0x20) != splat(0)) else 0;
-        return .{
+        var self: Masks = .{
             .letter = letter,
             .upper = if (letters == .cased) letter & ~lower else 0,
             .lower = lower,
             .number = number,
             .space = space,
             .newline = bits((bytes == splat('\n')) | (bytes == splat('\r'))) & known,
-            .other = known & ~(letter | number | space | bits(bytes >= splat(0x80))),
+            .other = other,
             .blank = blank,
             .apostrophe = bits(bytes == splat('\'')) & known,
             .slash = if (letters == .cased) bits(bytes == splat('/')) & known else 0,
             .other_leads = @splat(0),
             .valid = count,
         };
+        if (letters == .strict) {
+            const control = other & (bits(bytes < splat(' ')) | bits(bytes == splat(0x7F)));
+            if (control != 0) self.end(@intCast(@ctz(control)));
+        }
+        return self;
     }
 
     /// Adds the characters of several bytes. In the middle of a word there is a letter before the
@@ -77,8 +84,8 @@ pub const Masks = struct {
         in_word: bool,
         comptime letters: Letters,
     ) void {
-        const cased = letters == .cased;
-        const leads: Leads = .of(text, self.valid, cased);
+        const cased = letters != .plain;
+        const leads: Leads = .of(text, self.valid, cased, letters == .strict);
         var stops = leads.stop | (nonAscii(text, self.valid) & ~leads.whole(leads.all));
         self.letter |= leads.whole(leads.letter);
         const mark_leads = leads.upper & leads.lower;

@@ -23,7 +23,7 @@ pub fn Scheme(comptime options: Options) type {
             const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
                 ~shared.afterSingle(ascii, m, other_starts);
             const bits = word_starts | (m.upper & m.lower << 1) | other_starts |
-                shared.numbers(m.number, options.numbers_max) | shared.spaces(m, taken);
+                shared.numbers(m.number, options.numbers_max) | shared.spaces(m, taken, 0);
             if (!options.has_contractions) return bits;
             const candidates = m.apostrophe & (m.letter << 1) & (m.letter >> 1);
             return if (candidates == 0) bits else withSuffixes(bits, candidates, text);
@@ -41,7 +41,7 @@ pub fn Scheme(comptime options: Options) type {
         }
 
         /// The letters that do not end a word, whatever is before them: those in both sets.
-        pub inline fn inWord(m: *const Masks) u64 {
+        pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
             return m.letter & ~(m.upper | m.lower);
         }
 

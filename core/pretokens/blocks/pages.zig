@@ -24,7 +24,8 @@ pub const Leads = struct {
     /// Only [U] and only [L] of o200k. A mark, which is in both and no letter, has both bits.
     upper: u64 = 0,
     lower: u64 = 0,
-    /// Numbers and white space, which the schemes' bit algebra takes for single bytes.
+    /// Numbers and white space, which the schemes' bit algebra takes for single bytes. If it is
+    /// strict, also what is neither letter nor mark nor symbol.
     stop: u64 = 0,
     /// Characters of at least three bytes, and of four.
     three: u64 = 0,
@@ -32,7 +33,12 @@ pub const Leads = struct {
 
     /// The characters of several bytes in the first `count` bytes at `text`, up to one that is
     /// invalid or cut off. The masks of o200k are filled only if `cased`.
-    pub inline fn of(text: [*]const u8, count: u7, comptime cased: bool) Leads {
+    pub inline fn of(
+        text: [*]const u8,
+        count: u7,
+        comptime cased: bool,
+        comptime strict: bool,
+    ) Leads {
         const first: Bytes = bytes_.load(text);
         var leads: Leads = .{};
         if (bits(first -% splat(0xE3) < splat(0xEE - 0xE3)) != 0) {
@@ -45,10 +51,10 @@ pub const Leads = struct {
             const at: u6 = @intCast(@ctz(rest));
             // Also where it is the only one: a choice by their number is hard to predict, and
             // German takes 15 % longer.
-            const found = if (Page.at(text + at)) |page|
+            const found = if (Pages(strict).at(text + at)) |page|
                 leads.addPage(page, text, at, count, cased)
             else
-                leads.addOne(text, at, count, cased);
+                leads.addOne(.at(text + at, count - at, strict), at, cased);
             if (found >> at & 1 == 0) break;
             rest &= ~found;
         }
@@ -106,8 +112,7 @@ pub const Leads = struct {
     }
 
     /// Adds the character at `at`, and gives its bit, or none where it is invalid or cut off.
-    inline fn addOne(self: *Leads, text: [*]const u8, at: u6, count: u7, comptime cased: bool) u64 {
-        const class: BlockClass = .at(text + at, count - at);
+    inline fn addOne(self: *Leads, class: BlockClass, at: u6, comptime cased: bool) u64 {
         const bit = @as(u64, @intFromBool(class.len != 0)) << at;
         self.all |= bit;
         if (class.letter) self.letter |= bit;
@@ -129,21 +134,22 @@ const BlockClass = packed struct(u8) {
     /// Of the character in bytes; 0 if it is invalid.
     len: u4 = 0,
 
-    fn of(code_point: u21) BlockClass {
+    fn of(code_point: u21, strict: bool) BlockClass {
         const class = unicode.class(code_point);
+        const is_rest = !class.letter and !class.mark and !class.symbol;
         return .{
             .letter = class.letter,
-            .stop = class.number or class.space,
+            .stop = class.number or class.space or (strict and is_rest),
             .upper = class.mark or (class.letter and !class.lower),
             .lower = class.mark or (class.letter and !class.upper),
         };
     }
 
     /// Not inline: few blocks have a character that is on no page.
-    noinline fn at(text: [*]const u8, count: u7) BlockClass {
+    noinline fn at(text: [*]const u8, count: u7, strict: bool) BlockClass {
         const char = unicode.decode(text[0..count], 0);
         if (char.len == 1 or char.code_point == unicode.replacement) return .{};
-        var class: BlockClass = .of(char.code_point);
+        var class: BlockClass = .of(char.code_point, strict);
         class.len = char.len;
         return class;
     }
@@ -156,32 +162,36 @@ const Page = struct {
     words: bytes_.Table = @splat(0),
     /// [U] in the low four bits, [L] in the high ones.
     cases: bytes_.Table = @splat(0),
-
-    /// The page of the character of several bytes at `text`, if it has one.
-    inline fn at(text: [*]const u8) ?*const Page {
-        switch (text[0]) {
-            0xC2...0xDF => |first| return &pages[first & 0x1F],
-            0xE0 => if (text[1] -% 0xA0 < 0x20) return &pages[text[1] & 0x3F],
-            0xE1...0xE3 => |first| if (text[1] -% 0x80 < 0x40) {
-                return &pages[@as(usize, first & 0x0F) << 6 | (text[1] & 0x3F)];
-            },
-            0xEF => if (text[1] -% 0x80 < 0x40) return &pages_ef[text[1] & 0x3F],
-            else => {},
-        }
-        return null;
-    }
 };
 
-/// U+0000 to U+3FFF: all scripts in wide use but those of `wideLetters`.
-const pages = pagesFrom(0, 256);
-/// U+F000 to U+FFFF: wide and narrow forms.
-const pages_ef = pagesFrom(0xF000, 64);
+fn Pages(comptime strict: bool) type {
+    return struct {
+        /// U+0000 to U+3FFF: all scripts in wide use but those of `wideLetters`.
+        const low_ones = pagesFrom(0, 256, strict);
+        /// U+F000 to U+FFFF: wide and narrow forms.
+        const forms = pagesFrom(0xF000, 64, strict);
 
-fn pagesFrom(comptime start: u21, comptime count: usize) [count]Page {
+        /// The page of the character of several bytes at `text`, if it has one.
+        inline fn at(text: [*]const u8) ?*const Page {
+            switch (text[0]) {
+                0xC2...0xDF => |first| return &low_ones[first & 0x1F],
+                0xE0 => if (text[1] -% 0xA0 < 0x20) return &low_ones[text[1] & 0x3F],
+                0xE1...0xE3 => |first| if (text[1] -% 0x80 < 0x40) {
+                    return &low_ones[@as(usize, first & 0x0F) << 6 | (text[1] & 0x3F)];
+                },
+                0xEF => if (text[1] -% 0x80 < 0x40) return &forms[text[1] & 0x3F],
+                else => {},
+            }
+            return null;
+        }
+    };
+}
+
+fn pagesFrom(comptime start: u21, comptime count: usize, comptime strict: bool) [count]Page {
     @setEvalBranchQuota(count * 64 * 30);
     var list: [count]Page = @splat(.{});
     for (0..count * 64) |offset| {
-        const class: BlockClass = .of(start + offset);
+        const class: BlockClass = .of(start + offset, strict);
         const page = &list[offset >> 6];
         const bit = 1 << (offset >> 4 & 3);
         if (class.letter) page.words[offset & 15] |= bit;
@@ -216,6 +226,10 @@ inline fn wideLetters(text: [*]const u8) u64 {
 }
 
 test "pages: characters have their class and length, the last one is cut off" {
+    inline for (.{ false, true }) |strict| try expectClasses(strict);
+}
+
+fn expectClasses(comptime strict: bool) !void {
     var start: u21 = 0x80;
     // All that are on pages, and some of the others.
     while (start <= 0x10FFFF) : (start += if (start < 0x4000 or start >> 12 == 0xF) 15 else 500) {
@@ -224,7 +238,7 @@ test "pages: characters have their class and length, the last one is cut off" {
         var at: u7 = 0;
         for (start..start + 16) |code_point| {
             if (code_point > 0x10FFFF or (code_point >= 0xD800 and code_point <= 0xDFFF)) break;
-            classes[at] = .of(@intCast(code_point));
+            classes[at] = .of(@intCast(code_point), strict);
             classes[at].len = try std.unicode.utf8Encode(@intCast(code_point), text[at..][0..4]);
             at += classes[at].len;
         }
@@ -232,7 +246,7 @@ test "pages: characters have their class and length, the last one is cut off" {
         for (&classes, 0..) |*class, place| {
             if (place + class.len > count) class.* = .{};
         }
-        const leads: Leads = .of(&text, count, true);
+        const leads: Leads = .of(&text, count, true, strict);
         for (classes, 0..) |class, place| {
             const found: BlockClass = .{
                 .letter = leads.letter >> @intCast(place) & 1 != 0,

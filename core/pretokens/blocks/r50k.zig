@@ -36,7 +36,7 @@ pub inline fn mayPrecedeWord(first: u8, _: unicode.Class) bool {
 }
 
 /// The letters that do not end a word.
-pub inline fn inWord(m: *const Masks) u64 {
+pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
     return m.letter;
 }
 

@@ -24,12 +24,13 @@ pub inline fn numbers(number: u64, comptime count_max: u2) u64 {
     }
 }
 
-/// \s*[\r\n]+|\s+(?!\S)|\s, where the newlines in `taken` belong to the symbols before them.
-pub inline fn spaces(m: *const Masks, taken: u64) u64 {
+/// \s*[\r\n]+|\s+(?!\S)|\s, where the newlines in `taken` belong to the symbols before them, and
+/// what is in `edges` is the end of the text to the white space before it.
+pub inline fn spaces(m: *const Masks, taken: u64, edges: u64) u64 {
     const space = m.space & ~taken;
     const plain = m.space & ~m.newline;
     // The last one before text is a start: it goes with the text, or stands alone.
-    var bits = (space & ~(space << 1)) | (plain & ~(m.space >> 1));
+    var bits = (space & ~(space << 1)) | (plain & ~(m.space >> 1) & ~(edges >> 1));
     // Behind the last newline of a run something starts, also white space.
     var behind = plain & ((m.newline & ~taken) << 1);
     // Unless that white space ends in yet another newline.

@@ -1,0 +1,72 @@
+//! Masks → starts of pretokens of DeepSeek V3; the patterns are in ../deepseek3.zig.
+//!
+//! Something starts wherever a piece of the first two splits does. A piece ends white space as the
+//! end of a text does, so the last blank before a number or Han does not go its own way.
+
+const unicode = @import("../../unicode.zig");
+const runs = @import("../runs.zig");
+const bytes_ = @import("bytes.zig");
+const Bytes = bytes_.Bytes;
+const bits = bytes_.bits;
+const splat = bytes_.splat;
+const masks_ = @import("masks.zig");
+const Masks = masks_.Masks;
+const shared = @import("shared.zig");
+
+/// Marks behind letters are letters, and what is neither word nor symbol ends the block.
+pub const letters: masks_.Letters = .strict;
+
+/// A bit where a pretoken starts; the first byte of the block starts one.
+pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+    const known = masks_.low(m.valid);
+    const single_bytes = if (ascii) known else known & ~Masks.nonAscii(text, m.valid);
+    const han: u64 = if (ascii) 0 else hanIn(text) & known;
+    const edges = ((m.number << 1 & ~m.number) | (han ^ han << 1)) & known;
+    const taken = masks_.flood(m.newline & ((m.other & ~han) << 1), m.newline);
+    const symbol_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
+    // A single symbol of ASCII takes the letters of ASCII behind it.
+    const singles = m.other & single_bytes & ~((m.other & ~han) << 1) & ~(m.blank << 1);
+    const latin = m.letter & single_bytes;
+    const seeds = latin & singles << 1;
+    const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) & ~seeds;
+    const behind_latin: u64 = if (ascii) 0 else masks_.flood(seeds, latin) << 1 & m.letter & ~latin;
+    return word_starts | symbol_starts | behind_latin | edges | shared.numbers(m.number, 3) |
+        shared.spaces(m, taken, m.number | han);
+}
+
+/// All bytes of [一-龥぀-ゟ゠-ヿ].
+inline fn hanIn(text: [*]const u8) u64 {
+    const first: Bytes = bytes_.load(text);
+    const second: Bytes = bytes_.load(text + 1);
+    const third: Bytes = bytes_.load(text + 2);
+    // U+4E00 to U+9FA5
+    const han = bits(first -% splat(0xE5) < splat(4)) |
+        (bits(first == splat(0xE4)) & bits(second >= splat(0xB8))) |
+        (bits(first == splat(0xE9)) & (bits(second < splat(0xBE)) |
+            (bits(second == splat(0xBE)) & bits(third < splat(0xA6)))));
+    // U+3040 to U+30FF
+    const kana = bits(first == splat(0xE3)) & bits(second -% splat(0x81) < splat(3));
+    const leads = han | kana;
+    return leads | leads << 1 | leads << 2;
+}
+
+/// Every start is clear in this scheme.
+pub inline fn unclear(_: *const Masks) u64 {
+    return 0;
+}
+
+/// Whether a character can be the first of a word without being a letter.
+pub inline fn mayPrecedeWord(_: u8, class: unicode.Class) bool {
+    return class.space and !class.newline;
+}
+
+/// The letters that do not end a word: Han in one of Han, others in one of others.
+pub inline fn inWord(m: *const Masks, text: [*]const u8, first: u21) u64 {
+    const han = hanIn(text);
+    return m.letter & if (runs.isHan(first)) han else ~han;
+}
+
+/// What is no letter always ends a word.
+pub inline fn maybeInWord(_: *const Masks) u64 {
+    return 0;
+}
