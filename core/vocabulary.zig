@@ -1,6 +1,7 @@
 //! Tokens → vocabulary: the bytes of every id, and the two look-ups that encoding needs.
 //!
-//! A vocabulary here is tiktoken's: an id is also its rank, so the lower id merges first. Two hash
+//! Here an id is a rank, as in tiktoken's vocabularies: the lower one merges first. The ids of a
+//! file whose order is another are mapped where they go in or out (`public`, `ranks`). Two hash
 //! tables answer "which id are these bytes?" and "which id do these two ids merge into?". The
 //! second one needs only pairs that can occur: merges inside a token never depend on what
 //! surrounds it, so the one pair that can ever become token t is the last step of encoding t
@@ -17,6 +18,13 @@ const image = @import("vocabulary/image.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
 const PairTable = @import("vocabulary/pair_table.zig").PairTable;
 const canonical = @import("vocabulary/canonical.zig");
+const merging = @import("vocabulary/merged.zig");
+const models = @import("vocabulary/model.zig");
+const Numbered = @import("vocabulary/ordered.zig").Numbered;
+const Ties = @import("vocabulary/ties.zig").Ties;
+
+pub const Model = models.Model;
+pub const Missing = models.Missing;
 
 /// Above the ids there is room for a stand-in of each byte and for `PairTable.stranger`.
 pub const id_limit = PairTable.id_limit - 257;
@@ -27,15 +35,17 @@ const bytes_len_limit = 1 << 30;
 
 pub const no_pair = PairTable.none;
 
-pub const Error = error{
-    OutOfMemory,
-    /// An image that does not hold what its header says.
-    InvalidImage,
-    IdTooLarge,
-    /// Two ids with the same bytes, or two tokens with the same id.
-    DuplicateToken,
-    TokenTooLong,
-    TooManyBytes,
+/// InvalidImage: one that does not hold what its header says.
+pub const Error = models.Error || error{InvalidImage};
+
+/// What is done with what merging leaves over.
+pub const Leftover = enum {
+    /// A byte without a token is an error.
+    refuse,
+    /// A part of a character that is no token becomes the tokens of its bytes.
+    expand,
+    /// The pretoken is settled as a whole (ids/settle.zig).
+    settle,
 };
 
 pub const Vocabulary = struct {
@@ -55,8 +65,26 @@ pub const Vocabulary = struct {
     pairs: PairTable,
     /// What two bytes merge into, or `no_pair`: merging begins with these.
     byte_pairs: *[1 << 16]u32,
-    /// Whether every token is what its bytes are encoded to, as in a trained vocabulary.
+    /// Whether every token that is found is what its bytes are encoded to, as in a trained
+    /// vocabulary.
     is_closed: bool,
+    /// The id of each rank and the rank of each id, `none` where there is no such; null where they
+    /// are the same.
+    public: ?[]u32 = null,
+    ranks: ?[]u32 = null,
+    /// Ranks that are parts of characters and have no id.
+    prefixes_start: u32 = 0,
+    prefixes_end: u32 = 0,
+    leftover: Leftover = .refuse,
+    missing: Missing = .fail,
+    /// The rank of what is missing.
+    unk: u32 = no_pair,
+    fuse_unk: bool = false,
+    /// Whether merging starts with characters.
+    characters: bool = false,
+    /// Whether some tokens are only decoded, and not in `tokens`.
+    has_hidden: bool = false,
+    ties: ?Ties = null,
 
     /// `lengths` cuts `bytes` into tokens, `ids` names them, in any order. All are copied.
     /// On an error `culprit` is the id that was refused.
@@ -98,7 +126,7 @@ pub const Vocabulary = struct {
             @memcpy(self.bytes[self.offsets[id]..][0..length], bytes[source..][0..length]);
             source += length;
         }
-        try self.indexTokens(gpa, seed, culprit);
+        try self.indexTokens(gpa, seed, null, culprit);
         self.pairs = try .init(gpa, self.token_count, seed);
         if (canonical.enterPairs(&self)) |unreached| {
             self.is_closed = unreached == 0;
@@ -119,7 +147,7 @@ pub const Vocabulary = struct {
         defer gpa.free(merges);
         const merge_count = try reader.readInto(self.bytes, self.offsets, merges);
         var culprit: u32 = 0;
-        try self.indexTokens(gpa, seed, &culprit);
+        try self.indexTokens(gpa, seed, null, &culprit);
         self.pairs = try .init(gpa, merge_count, seed);
         self.pairs.putAll(merges[0..merge_count]);
         // One pair for each token but the single bytes.
@@ -127,6 +155,116 @@ pub const Vocabulary = struct {
         for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
         self.is_closed = merge_count + single_bytes == self.token_count;
         return self;
+    }
+
+    /// A model of any file. On an error `culprit` is the id that was refused, or the merge.
+    pub fn fromModel(
+        gpa: Allocator,
+        model: *const Model,
+        seed: u64,
+        culprit: *u32,
+    ) Error!Vocabulary {
+        try checkSizes(model, culprit);
+        if (model.isRanks()) {
+            return fromTokens(gpa, model.bytes, model.lengths, model.ids, seed, culprit);
+        }
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        var tokens: models.Tokens = try .init(arena.allocator(), model, culprit);
+        const pairs = try merging.find(&tokens, culprit);
+        const numbered: Numbered = try .init(arena.allocator(), &tokens, &pairs);
+        const symbols = numbered.symbols.items;
+        if (symbols.len >= id_limit) return error.IdTooLarge;
+        var bytes_len: usize = 0;
+        for (symbols) |symbol| {
+            if (symbol != no_pair) bytes_len += tokens.tokenBytes(symbol).len;
+        }
+        var self = try allocate(gpa, @intCast(symbols.len), bytes_len);
+        errdefer self.deinit(gpa);
+        const hidden = try arena.allocator().alloc(bool, symbols.len);
+        var end: u32 = 0;
+        for (symbols, hidden, 0..) |symbol, *is_hidden, rank| {
+            self.offsets[rank] = end;
+            is_hidden.* = symbol != no_pair and !numbered.isIndexed(symbol);
+            if (symbol == no_pair) continue;
+            const token = tokens.tokenBytes(symbol);
+            @memcpy(self.bytes[end..][0..token.len], token);
+            end += @intCast(token.len);
+            if (token.len > 0) continue;
+            if (self.empty_id != null) return error.DuplicateToken;
+            self.empty_id = @intCast(rank);
+        }
+        self.offsets[symbols.len] = end;
+        self.indexTokens(gpa, seed, hidden, culprit) catch |failure| {
+            if (failure == error.DuplicateToken) culprit.* = model.ids[symbols[culprit.*]];
+            return failure;
+        };
+        try self.take(gpa, model, &numbered, seed);
+        return self;
+    }
+
+    fn checkSizes(model: *const Model, culprit: *u32) Error!void {
+        if (model.bytes.len > bytes_len_limit) return error.TooManyBytes;
+        if (model.lengths.len != model.ids.len) return error.InvalidModel;
+        for (model.lengths, model.ids) |length, id| {
+            culprit.* = id;
+            if (id >= id_limit) return error.IdTooLarge;
+            if (length > token_len_limit) return error.TokenTooLong;
+        }
+    }
+
+    /// Takes pairs and all else from a model whose tokens are there.
+    fn take(
+        self: *Vocabulary,
+        gpa: Allocator,
+        model: *const Model,
+        numbered: *const Numbered,
+        seed: u64,
+    ) Error!void {
+        const merges = numbered.merges.items;
+        self.pairs = try .init(gpa, merges.len, seed);
+        self.pairs.putAll(merges);
+        for (merges) |merge| {
+            const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
+            if (left.len != 1 or right.len != 1) continue;
+            self.byte_pairs[@as(usize, left[0]) << 8 | right[0]] = merge.id;
+        }
+        self.is_closed = numbered.is_closed;
+        self.token_count = @intCast(model.ids.len);
+        self.prefixes_start = numbered.prefixes_start;
+        self.prefixes_end = numbered.prefixes_end;
+        // No token that is found is longer, and so is what is left of a character.
+        if (model.characters) self.token_len_max = @max(self.token_len_max, 4);
+        self.characters = model.characters;
+        self.missing = model.missing;
+        self.fuse_unk = model.fuse_unk;
+        if (model.missing == .unk) self.unk = numbered.ranks[numbered.tokens.unk];
+        const has_all = std.mem.max(u32, &self.byte_ids) < self.ids_end;
+        self.leftover = if (model.missing == .bytes)
+            .expand
+        else if (has_all and !model.characters or model.missing == .fail and !model.characters)
+            .refuse
+        else
+            .settle;
+        if (try numbered.classes(gpa)) |classes| self.ties = try .init(gpa, classes, self, merges);
+        if (numbered.is_mapped) try self.map(gpa, model.ids, numbered.symbols.items);
+    }
+
+    fn map(
+        self: *Vocabulary,
+        gpa: Allocator,
+        ids: []const u32,
+        symbols: []const u32,
+    ) Error!void {
+        const public = try gpa.alloc(u32, symbols.len);
+        self.public = public;
+        const ranks = try gpa.alloc(u32, if (ids.len == 0) 0 else std.mem.max(u32, ids) + 1);
+        self.ranks = ranks;
+        @memset(ranks, no_pair);
+        for (symbols, public, 0..) |symbol, *id, rank| {
+            id.* = if (symbol < ids.len) ids[symbol] else no_pair;
+            if (symbol < ids.len) ranks[id.*] = @intCast(rank);
+        }
     }
 
     fn allocate(gpa: Allocator, ids_end: u32, bytes_len: usize) Error!Vocabulary {
@@ -154,12 +292,23 @@ pub const Vocabulary = struct {
         gpa.free(self.bytes);
         gpa.free(self.offsets);
         gpa.destroy(self.byte_pairs);
+        if (self.public) |public| gpa.free(public);
+        if (self.ranks) |ranks| gpa.free(ranks);
+        if (self.ties) |*ties| ties.deinit(gpa);
         self.tokens.deinit(gpa);
         self.pairs.deinit(gpa);
         self.* = undefined;
     }
 
-    fn indexTokens(self: *Vocabulary, gpa: Allocator, seed: u64, culprit: *u32) Error!void {
+    /// Makes the table of tokens. Without `hidden`, which says of each rank whether it stays out,
+    /// all are in it, and any two bytes that are a token merge.
+    fn indexTokens(
+        self: *Vocabulary,
+        gpa: Allocator,
+        seed: u64,
+        hidden: ?[]const bool,
+        culprit: *u32,
+    ) Error!void {
         for (&self.byte_ids, 0..) |*id, byte| id.* = self.ids_end + @as(u32, @intCast(byte));
         self.tokens = try .init(gpa, self.ids_end, seed);
         // Hashes of the tokens to come: their slots are on the way from memory.
@@ -174,11 +323,17 @@ pub const Vocabulary = struct {
             const id: u32 = @intCast(index - hashes.len);
             const token = self.tokenBytes(id);
             if (token.len == 0) continue;
+            if (hidden) |is_hidden| if (is_hidden[id]) {
+                self.has_hidden = true;
+                continue;
+            };
             culprit.* = id;
             self.token_count += 1;
             self.token_len_max = @max(self.token_len_max, @as(u32, @intCast(token.len)));
             if (token.len == 1) self.byte_ids[token[0]] = id;
-            if (token.len == 2) self.byte_pairs[@as(usize, token[0]) << 8 | token[1]] = id;
+            if (token.len == 2 and hidden == null) {
+                self.byte_pairs[@as(usize, token[0]) << 8 | token[1]] = id;
+            }
             if (!self.tokens.put(self, token, id, hash)) return error.DuplicateToken;
         }
     }
@@ -209,6 +364,69 @@ pub const Vocabulary = struct {
         return self.bytes[self.offsets[id]..self.offsets[id + 1]];
     }
 
+    /// What is merged as this id: a token, or a single byte.
+    pub fn partBytes(self: *const Vocabulary, id: u32) []const u8 {
+        return if (id < self.ids_end) self.tokenBytes(id) else &all_bytes[id - self.ids_end];
+    }
+
+    /// The rank of an id of the file's, if it has one.
+    pub fn rankOf(self: *const Vocabulary, id: u32) ?u32 {
+        const ranks = self.ranks orelse return if (id < self.ids_end) id else null;
+        return if (id < ranks.len and ranks[id] != no_pair) ranks[id] else null;
+    }
+
+    pub fn publicOf(self: *const Vocabulary, rank: u32) u32 {
+        const public = self.public orelse return rank;
+        return if (rank < public.len) public[rank] else rank;
+    }
+
+    /// Turns ranks into the ids of the file.
+    pub fn publish(self: *const Vocabulary, ranks: []u32) void {
+        self.copyPublic(ranks, ranks);
+    }
+
+    /// The same on the way to another place, or to the same.
+    pub fn copyPublic(self: *const Vocabulary, out: []u32, ranks: []const u32) void {
+        const public = self.public orelse {
+            if (out.ptr != ranks.ptr) @memcpy(out, ranks);
+            return;
+        };
+        for (out, ranks) |*id, rank| id.* = if (rank < public.len) public[rank] else rank;
+    }
+
+    /// One past the largest id.
+    pub fn publicEnd(self: *const Vocabulary) u32 {
+        return if (self.ranks) |ranks| @intCast(ranks.len) else self.ids_end;
+    }
+
+    /// The rank of a token, also of one that is only decoded: these are looked through.
+    pub fn findAny(self: *const Vocabulary, token: []const u8) ?u32 {
+        if (self.find(token)) |rank| return rank;
+        if (!self.has_hidden or token.len == 0) return null;
+        for (0..self.ids_end) |index| {
+            const rank: u32 = @intCast(index);
+            if (self.isPrefix(rank)) continue;
+            if (std.mem.eql(u8, self.tokenBytes(rank), token)) return rank;
+        }
+        return null;
+    }
+
+    /// Whether it is a part of a character, which has no id.
+    pub inline fn isPrefix(self: *const Vocabulary, rank: u32) bool {
+        return rank -% self.prefixes_start < self.prefixes_end - self.prefixes_start;
+    }
+
+    /// Whether a token that two encodings have in common at the same place joins them, though
+    /// parts of characters are taken apart: one that cannot come from such a part.
+    pub inline fn isJoint(self: *const Vocabulary, rank: u32) bool {
+        return rank >= self.prefixes_end or self.tokenBytes(rank)[0] < 0x80;
+    }
+
+    /// Whether merging has to go by class and place.
+    pub inline fn isTied(self: *const Vocabulary, piece: []const u8) bool {
+        return if (self.ties) |*ties| ties.areIn(piece) else false;
+    }
+
     pub inline fn find(self: *const Vocabulary, token: []const u8) ?u32 {
         if (token.len > self.token_len_max) return null;
         return self.tokens.get(self, token);
@@ -223,6 +441,16 @@ pub const Vocabulary = struct {
         return if (id < self.ids_end) self.offsets[id + 1] - self.offsets[id] else 1;
     }
 };
+
+const all_bytes: [256][1]u8 = blk: {
+    var bytes: [256][1]u8 = undefined;
+    for (&bytes, 0..) |*byte, value| byte.* = .{@intCast(value)};
+    break :blk bytes;
+};
+
+test {
+    _ = merging;
+}
 
 test "vocabulary: every token is found, and nothing else" {
     const gpa = std.testing.allocator;

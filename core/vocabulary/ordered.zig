@@ -1,0 +1,234 @@
+//! Tokens and the pairs that become them → ranks: a number for each, in the order of merging.
+//!
+//! Ranks are what the core works with: the lower rank merges first. They are the ids themselves
+//! where these are in the order of merging, as in most files of byte-level models. Else tokens are
+//! numbered anew: single bytes, then what the characters of several bytes begin with, then these
+//! characters, then the merged tokens as they are merged, then all that merging does not reach.
+//!
+//! Characters become merges of bytes which come before all others. UTF-8 keeps these merges from
+//! each other's bytes, so what they leave is what merging characters begins with. A *prefix*, two
+//! or three bytes of a character, has no id: where one is left over, its character is no token.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const models = @import("model.zig");
+const Merged = @import("merged.zig").Merged;
+const PairTable = @import("pair_table.zig").PairTable;
+const Error = models.Error;
+const Tokens = models.Tokens;
+
+const none = models.none;
+
+pub const Numbered = struct {
+    arena: Allocator,
+    tokens: *Tokens,
+    merged: *const Merged,
+    is_mapped: bool = true,
+    /// By rank: a symbol; `none` for a gap.
+    symbols: std.ArrayList(u32) = .empty,
+    /// By symbol: its rank.
+    ranks: []u32 = &.{},
+    /// Ranks of prefixes, and of characters that are no token.
+    prefixes_start: u32 = 0,
+    prefixes_end: u32 = 0,
+    prefixes: std.StringHashMapUnmanaged(u32) = .empty,
+    joints: std.ArrayList(Joint) = .empty,
+    merges: std.ArrayList(PairTable.Merge) = .empty,
+    /// Places of merged tokens in the order of merging.
+    reached: std.ArrayList(u32) = .empty,
+    is_closed: bool = true,
+
+    pub fn init(arena: Allocator, tokens: *Tokens, merged: *const Merged) Error!Numbered {
+        var self: Numbered = .{ .arena = arena, .tokens = tokens, .merged = merged };
+        try self.findReached();
+        if (self.areIdsRanks()) try self.keepIds() else try self.number();
+        try self.addMerges();
+        return self;
+    }
+
+    fn findReached(self: *Numbered) Error!void {
+        const keys = self.merged.keys;
+        try self.reached.ensureTotalCapacity(self.arena, keys.len);
+        if (self.tokens.model.merges != null) {
+            for (self.merged.made, 0..) |place, index| {
+                if (place == none or keys[place] != index) continue;
+                self.reached.appendAssumeCapacity(place);
+            }
+            return;
+        }
+        for (keys, 0..) |key, place| {
+            if (key != none) self.reached.appendAssumeCapacity(@intCast(place));
+        }
+        std.mem.sort(u32, self.reached.items, self, comesFirst);
+    }
+
+    fn comesFirst(self: *Numbered, a: u32, b: u32) bool {
+        const keys = self.merged.keys;
+        const ids = self.tokens.model.ids;
+        return if (keys[a] != keys[b]) keys[a] < keys[b] else ids[a] < ids[b];
+    }
+
+    /// The rank of a symbol while merging; a byte without a token has a stand-in.
+    fn rankOf(self: *const Numbered, symbol: u32) u32 {
+        if (self.ranks[symbol] != none) return self.ranks[symbol];
+        return @as(u32, @intCast(self.symbols.items.len)) + self.tokens.tokenBytes(symbol)[0];
+    }
+
+    /// Whether ids are in the order of merging, and those of parts below those of the whole.
+    fn areIdsRanks(self: *const Numbered) bool {
+        const model = self.tokens.model;
+        if (model.characters or model.missing == .bytes) return false;
+        if (self.tokens.extras.items.len > 0) return false;
+        var before: ?u32 = null;
+        for (self.reached.items) |place| {
+            const id = model.ids[place];
+            const pair = self.merged.pairs[place];
+            if (before != null and id <= before.?) return false;
+            if (id <= @max(model.ids[pair[0]], model.ids[pair[1]])) return false;
+            before = id;
+        }
+        return true;
+    }
+
+    fn keepIds(self: *Numbered) Error!void {
+        self.is_mapped = false;
+        const ids = self.tokens.model.ids;
+        const ids_end = if (ids.len == 0) 0 else std.mem.max(u32, ids) + 1;
+        try self.symbols.appendNTimes(self.arena, none, ids_end);
+        self.ranks = try self.arena.dupe(u32, ids);
+        for (ids, 0..) |id, place| self.symbols.items[id] = @intCast(place);
+        for (0..ids.len) |place| self.noteUnreached(@intCast(place));
+    }
+
+    /// Whether it is in the table of tokens: merged, or found as a whole pretoken.
+    pub fn isIndexed(self: *const Numbered, symbol: u32) bool {
+        if (symbol >= self.tokens.count) return false;
+        if (self.merged.keys[symbol] != none or self.tokens.isSymbol(symbol)) return true;
+        return self.tokens.model.whole and self.tokens.kinds[symbol] == .token;
+    }
+
+    fn noteUnreached(self: *Numbered, place: u32) void {
+        const is_reached = self.merged.keys[place] != none or self.tokens.isSymbol(place);
+        if (!is_reached and self.isIndexed(place)) self.is_closed = false;
+    }
+
+    fn number(self: *Numbered) Error!void {
+        const tokens = self.tokens;
+        const count = tokens.count + tokens.extras.items.len;
+        self.ranks = try self.arena.alloc(u32, count);
+        @memset(self.ranks, none);
+        for (tokens.singles) |symbol| {
+            if (symbol < tokens.count) try self.add(symbol);
+        }
+        if (tokens.model.characters) try self.addCharacters();
+        for (self.reached.items) |place| try self.add(place);
+        for (0..tokens.count) |place| {
+            self.noteUnreached(@intCast(place));
+            if (self.ranks[place] == none and self.isIndexed(@intCast(place))) {
+                try self.add(@intCast(place));
+            }
+        }
+        for (0..tokens.count) |place| {
+            if (self.ranks[place] == none) try self.add(@intCast(place));
+        }
+    }
+
+    fn add(self: *Numbered, symbol: u32) Error!void {
+        self.ranks[symbol] = @intCast(self.symbols.items.len);
+        try self.symbols.append(self.arena, symbol);
+    }
+
+    /// Numbers characters of several bytes, and what they begin with before them.
+    fn addCharacters(self: *Numbered) Error!void {
+        const tokens = self.tokens;
+        var chars: std.ArrayList(u32) = .empty;
+        var values = tokens.chars.valueIterator();
+        while (values.next()) |symbol| try chars.append(self.arena, symbol.*);
+        // In an order that is always the same.
+        std.mem.sort(u32, chars.items, {}, std.sort.asc(u32));
+        self.prefixes_start = @intCast(self.symbols.items.len);
+        for (2..4) |len| for (chars.items) |symbol| {
+            const bytes = tokens.tokenBytes(symbol);
+            if (bytes.len > len) try self.addPrefix(bytes[0..len]);
+        };
+        for ([_]bool{ false, true }) |are_tokens| {
+            for (chars.items) |symbol| {
+                if ((symbol < tokens.count) != are_tokens) continue;
+                try self.add(symbol);
+                try self.addJoint(tokens.tokenBytes(symbol), self.ranks[symbol]);
+            }
+            if (!are_tokens) self.prefixes_end = @intCast(self.symbols.items.len);
+        }
+    }
+
+    fn addPrefix(self: *Numbered, bytes: []const u8) Error!void {
+        const entry = try self.prefixes.getOrPut(self.arena, bytes);
+        if (entry.found_existing) return;
+        const rank: u32 = @intCast(self.symbols.items.len);
+        entry.value_ptr.* = rank;
+        const extras = &self.tokens.extras;
+        try self.symbols.append(self.arena, @intCast(self.tokens.count + extras.items.len));
+        try extras.append(self.arena, bytes);
+        try self.addJoint(bytes, rank);
+    }
+
+    /// The merge of bytes of a character with the next one of it.
+    fn addJoint(self: *Numbered, bytes: []const u8, rank: u32) Error!void {
+        const last = bytes.len - 1;
+        const left = if (last == 1) none else self.prefixes.get(bytes[0..last]).?;
+        try self.joints.append(self.arena, .{
+            .left = left,
+            .first = bytes[0],
+            .last = bytes[last],
+            .rank = rank,
+        });
+    }
+
+    /// The rank of a single byte, or its stand-in behind all ranks.
+    fn byteRank(self: *const Numbered, byte: u8) u32 {
+        const symbol = self.tokens.singles[byte];
+        if (symbol < self.tokens.count) return self.ranks[symbol];
+        return @as(u32, @intCast(self.symbols.items.len)) + byte;
+    }
+
+    fn addMerges(self: *Numbered) Error!void {
+        const count = self.joints.items.len + self.reached.items.len;
+        try self.merges.ensureTotalCapacity(self.arena, count);
+        for (self.joints.items) |joint| self.merges.appendAssumeCapacity(.{
+            .left = if (joint.left == none) self.byteRank(joint.first) else joint.left,
+            .right = self.byteRank(joint.last),
+            .id = joint.rank,
+        });
+        for (self.reached.items) |place| {
+            const pair = self.merged.pairs[place];
+            self.merges.appendAssumeCapacity(.{
+                .left = self.rankOf(pair[0]),
+                .right = self.rankOf(pair[1]),
+                .id = self.ranks[place],
+            });
+        }
+    }
+
+    /// By rank: the first rank of those that are merged at the same time, the leftmost first. Null
+    /// if there are none.
+    pub fn classes(self: *const Numbered, gpa: Allocator) Error!?[]u32 {
+        if (self.tokens.model.merges != null or self.tokens.model.order == null) return null;
+        const keys = self.merged.keys;
+        const reached = self.reached.items;
+        var has_ties = false;
+        for (reached[0..reached.len -| 1], 1..) |place, next| {
+            has_ties = has_ties or keys[place] == keys[reached[next]];
+        }
+        if (!has_ties) return null;
+        const firsts = try gpa.alloc(u32, self.symbols.items.len);
+        for (firsts, 0..) |*first, rank| first.* = @intCast(rank);
+        for (reached[0 .. reached.len - 1], reached[1..]) |before, place| {
+            if (keys[before] != keys[place]) continue;
+            firsts[self.ranks[place]] = firsts[self.ranks[before]];
+        }
+        return firsts;
+    }
+};
+
+/// The last byte of some bytes of a character, and the prefix before it, or `none` and a byte.
+const Joint = struct { left: u32, first: u8, last: u8, rank: u32 };
