@@ -12,10 +12,13 @@ const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
+const expand = @import("ids/expand.zig");
+const settle = @import("ids/settle.zig");
 const units = @import("ids/units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Cache = @import("ids/cache.zig").Cache;
+const Window = @import("ids/window.zig").Window;
 pub const caches = @import("ids/caches.zig");
 pub const pages = @import("pages.zig");
 
@@ -123,11 +126,12 @@ pub const Tokenizer = struct {
 
     /// The bytes an id stands for, a special's name included.
     pub fn idBytes(self: *const Tokenizer, id: u32) ?[]const u8 {
-        if (id < self.vocabulary.ids_end) {
-            const token = self.vocabulary.tokenBytes(id);
-            if (token.len > 0 or self.vocabulary.empty_id == id) return token;
+        if (self.vocabulary.rankOf(id)) |rank| {
+            const token = self.vocabulary.tokenBytes(rank);
+            if (token.len > 0 or self.vocabulary.empty_id == rank) return token;
         }
-        return self.specials.nameOf(id);
+        // Where ids are not ranks, specials are tokens.
+        return if (self.vocabulary.ranks == null) self.specials.nameOf(id) else null;
     }
 };
 
@@ -254,7 +258,9 @@ pub const Encoder = struct {
         const vocabulary = &self.tokenizer.vocabulary;
         const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
         const keeps_places = @TypeOf(sink) != *List and @TypeOf(sink) != *Count;
-        if (!is_long or keeps_places) return sink.push(try self.idsOf(piece), piece.len);
+        const is_whole = !is_long or keeps_places or
+            vocabulary.leftover == .settle or vocabulary.isTied(piece);
+        if (is_whole) return sink.push(try self.idsOf(piece), piece.len);
         var rest = piece;
         if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
@@ -272,6 +278,7 @@ pub const Encoder = struct {
             const before = sink.ids.items.len;
             try merge_long.merge(sink.gpa, vocabulary, rest, rest.len, &sink.ids);
             try self.refuseStandIns(sink.ids.items[before..]);
+            try expand.inList(sink.gpa, vocabulary, &sink.ids, before);
         }
     }
 
@@ -288,15 +295,31 @@ pub const Encoder = struct {
 
     /// The ids that merging gives, valid until the next call.
     pub fn mergedIds(self: *Encoder, piece: []const u8) Error![]const u32 {
+        const found = try self.mergedParts(piece);
+        if (self.tokenizer.vocabulary.leftover != .refuse) {
+            return settle.settle(self, piece, found);
+        }
+        try self.refuseStandIns(found);
+        return found;
+    }
+
+    /// What merging gives, with stand-ins and parts of characters, valid until the next call.
+    pub fn mergedParts(self: *Encoder, piece: []const u8) Allocator.Error![]u32 {
         const vocabulary = &self.tokenizer.vocabulary;
+        if (vocabulary.isTied(piece)) {
+            var window: Window = .empty;
+            defer window.deinit(self.gpa);
+            const found = try window.mergeTied(self.gpa, vocabulary, piece);
+            self.long_ids.clearRetainingCapacity();
+            try self.long_ids.appendSlice(self.gpa, found);
+            return self.long_ids.items;
+        }
         if (piece.len <= merge_short.len_max) {
             const count = merge_short.merge(vocabulary, piece, &self.short_ids);
-            try self.refuseStandIns(self.short_ids[0..count]);
             return self.short_ids[0..count];
         }
         self.long_ids.clearRetainingCapacity();
         try merge_long.merge(self.gpa, vocabulary, piece, piece.len, &self.long_ids);
-        try self.refuseStandIns(self.long_ids.items);
         return self.long_ids.items;
     }
 
@@ -392,4 +415,5 @@ test {
     _ = caches;
     _ = Session;
     _ = @import("ids/testing.zig");
+    _ = @import("ids/reference_merges.zig");
 }

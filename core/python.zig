@@ -11,13 +11,13 @@ const core = @import("python/core.zig");
 const files = @import("python/files.zig");
 const ids = @import("ids.zig");
 const merges = @import("python/merges.zig");
+const models = @import("python/models.zig");
 const normal = @import("python/normal.zig");
 const pretokens = @import("pretokens.zig");
 const session = @import("python/session.zig");
 const unicode = @import("unicode.zig");
 const Specials = @import("specials.zig").Specials;
-const vocabularies = @import("vocabulary.zig");
-const Vocabulary = vocabularies.Vocabulary;
+const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const lists = @import("python/lists.zig");
 const Text = @import("python/text.zig").Text;
 
@@ -35,7 +35,7 @@ fn fromImage(module: *Object, args: Args) ?*Object {
     defer image.release();
     const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
     const vocabulary = Vocabulary.fromImage(gpa, image.bytes, seed) catch |failure|
-        return failVocabulary(module, failure, 0);
+        return models.fail(stateOf(module), failure, 0);
     return finish(module, vocabulary, seed, args[2..6]);
 }
 
@@ -50,8 +50,16 @@ fn fromTokens(module: *Object, args: Args) ?*Object {
     const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
     var culprit: u32 = 0;
     const made = Vocabulary.fromTokens(gpa, bytes.bytes, lengths, numbers, seed, &culprit);
-    const vocabulary = made catch |failure| return failVocabulary(module, failure, culprit);
+    const vocabulary = made catch |failure|
+        return models.fail(stateOf(module), failure, culprit);
     return finish(module, vocabulary, seed, args[4..8]);
+}
+
+/// from_parts(model, scheme, special_names, special_lengths, special_ids, seed) → Core
+fn fromParts(module: *Object, args: Args) ?*Object {
+    const seed = api.PyLong_AsUnsignedLongLongMask(args[5]);
+    const made = models.vocabularyFrom(stateOf(module), args[0], seed);
+    return finish(module, made orelse return null, seed, args[1..5]);
 }
 
 /// Adds scheme and specials to a vocabulary, which is taken over.
@@ -61,7 +69,7 @@ fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*O
         parts.deinit(gpa);
         return null;
     };
-    const specials = specialsFrom(args[1], args[2], args[3]) orelse {
+    const specials = specialsFrom(module, &parts, args[1..4]) orelse {
         parts.deinit(gpa);
         scheme.deinit(gpa);
         return null;
@@ -71,37 +79,24 @@ fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*O
     return core.Core.create(stateOf(module).core_type.?, tokenizer);
 }
 
-fn specialsFrom(names: *Object, lengths: *Object, numbers: *Object) ?Specials {
-    var text = Text.from(names) orelse return null;
+/// Names, lengths and ids. Where ids are not ranks, each special has to be a token.
+fn specialsFrom(module: *Object, vocabulary: *const Vocabulary, args: *const [3]*Object) ?Specials {
+    var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    const name_lengths = core.numbersFrom(u32, lengths) orelse return null;
+    const name_lengths = core.numbersFrom(u32, args[1]) orelse return null;
     defer gpa.free(name_lengths);
-    const special_ids = core.numbersFrom(u32, numbers) orelse return null;
+    const special_ids = core.numbersFrom(u32, args[2]) orelse return null;
     defer gpa.free(special_ids);
+    if (vocabulary.ranks != null) for (special_ids) |*id| {
+        id.* = vocabulary.rankOf(id.*) orelse {
+            const exception = stateOf(module).vocabulary_error.?;
+            _ = core.fail(exception, "id {d} of a special is no token of the model", .{id.*});
+            return null;
+        };
+    };
     return Specials.init(gpa, text.bytes, name_lengths, special_ids) catch {
         _ = api.PyErr_NoMemory();
         return null;
-    };
-}
-
-fn failVocabulary(module: *Object, failure: vocabularies.Error, culprit: u32) ?*Object {
-    const exception = stateOf(module).vocabulary_error.?;
-    const fail = core.fail;
-    return switch (failure) {
-        error.OutOfMemory => api.PyErr_NoMemory(),
-        error.InvalidImage => fail(exception, "the vocabulary image is damaged; reinstall", .{}),
-        error.IdTooLarge => fail(
-            exception,
-            "id {d} is too large; ids below {d} can be loaded",
-            .{ culprit, vocabularies.id_limit },
-        ),
-        error.DuplicateToken => fail(exception, "id {d} stands for two tokens", .{culprit}),
-        error.TokenTooLong => fail(
-            exception,
-            "the token of id {d} is longer than {d} bytes",
-            .{ culprit, vocabularies.token_len_limit },
-        ),
-        error.TooManyBytes => fail(exception, "the tokens have more than a gigabyte", .{}),
     };
 }
 
@@ -285,6 +280,7 @@ fn free(module: *Object) callconv(.c) void {
 const methods = [_]api.Method{
     core.method("from_image", 6, fromImage),
     core.method("from_tokens", 8, fromTokens),
+    core.method("from_parts", 6, fromParts),
     core.method("read_model", 2, readModel),
     core.method("read_vocabulary", 3, readVocabulary),
     core.method("read_spelling", 2, readSpelling),

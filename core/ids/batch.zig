@@ -34,6 +34,9 @@ pub const Batch = struct {
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
 
+    /// Whether ids are those of the file, and not ranks.
+    is_public: bool = true,
+
     /// Ids and offsets, owned by the caller.
     pub fn encode(self: *Batch) ids.Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
@@ -68,7 +71,11 @@ pub const Batch = struct {
         if (items.len == 1 and items[0].work == .texts_end) {
             // Nothing to join: the ids go where they belong.
             errdefer self.missing_byte = encoder.missing_byte;
-            if (goal == .encode) return self.encodeJob(&items[0], &encoder, counts, list);
+            if (goal == .encode) {
+                try self.encodeJob(&items[0], &encoder, counts, list);
+                if (self.is_public) self.tokenizer.vocabulary.publish(list.ids.items);
+                return;
+            }
             return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
         }
         var joined: Joined = .{
@@ -76,6 +83,7 @@ pub const Batch = struct {
             .goal = goal,
             .counts = counts,
             .list = list.*,
+            .published = if (self.is_public) &self.tokenizer.vocabulary else null,
             .stopped = &self.stopped,
         };
         defer list.* = joined.list;

@@ -14,6 +14,7 @@ const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
 const pages = @import("../pages.zig");
 const Job = @import("jobs.zig").Job;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 pub const Goal = enum { encode, count };
 const Atomic = std.atomic.Value;
@@ -30,6 +31,8 @@ pub const Joined = struct {
     list: ids.List,
     /// Set when a job fails: what the others do is of no use any more.
     stopped: *Atomic(bool),
+    /// Whose ids the result has; null: it has ranks.
+    published: ?*const Vocabulary,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
 
@@ -154,8 +157,13 @@ pub const Joined = struct {
         const place = self.list.ids.items.ptr + job.start;
         const bridge = job.bridge.ids.items;
         const own = job.list.ids.items[job.skipped..];
-        @memcpy(place[0..bridge.len], bridge);
-        @memcpy(place[bridge.len..][0..own.len], own);
+        if (self.published) |vocabulary| {
+            vocabulary.copyPublic(place[0..bridge.len], bridge);
+            vocabulary.copyPublic(place[bridge.len..][0..own.len], own);
+        } else {
+            @memcpy(place[0..bridge.len], bridge);
+            @memcpy(place[bridge.len..][0..own.len], own);
+        }
         job.bridge.ids.clearAndFree(job.bridge.gpa);
         self.giveList(job);
         _ = self.copied.fetchAdd(1, .acq_rel);

@@ -13,6 +13,7 @@ const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 const Window = @import("window.zig").Window;
+const expand = @import("expand.zig");
 const merge_short = @import("merge_short.zig");
 
 /// A window overlaps the one before by this part of its length, or by a token more. With 1/5,
@@ -42,7 +43,7 @@ pub const Counted = struct {
     stand_in: ?u32 = null,
 
     fn take(self: *Counted, vocabulary: *const Vocabulary, ids: []const u32) void {
-        self.ids += ids.len;
+        self.ids += expand.lenOf(vocabulary, ids);
         for (ids) |id| self.stand_in = if (id < vocabulary.ids_end) self.stand_in else id;
     }
 };
@@ -144,7 +145,7 @@ fn join(
     index: usize,
     ids: []const u32,
 ) Allocator.Error!bool {
-    const common = firstCommon(vocabulary, out.items[index..], ids) orelse return false;
+    const common = firstCommon(vocabulary, out.items[index..], ids, .merged) orelse return false;
     out.shrinkRetainingCapacity(index + common.known + 1);
     try out.appendSlice(gpa, ids[common.fresh + 1 ..]);
     return true;
@@ -153,17 +154,21 @@ fn join(
 /// Where a token lies in two sequences.
 pub const Common = struct { known: usize, fresh: usize };
 
-/// The first token that two sequences have in common, which begin with the same byte.
+/// The first token that two sequences have in common, which begin with the same byte; of those
+/// whose parts of characters are taken apart, one that joins them all the same.
 pub fn firstCommon(
     vocabulary: *const Vocabulary,
     known: []const u32,
     fresh: []const u32,
+    comptime made: enum { merged, expanded },
 ) ?Common {
     var at: Common = .{ .known = 0, .fresh = 0 };
     // How far `known` begins behind `fresh`.
     var ahead: isize = 0;
     while (at.known < known.len and at.fresh < fresh.len) {
-        if (ahead == 0 and known[at.known] == fresh[at.fresh]) return at;
+        if (ahead == 0 and known[at.known] == fresh[at.fresh]) {
+            if (made == .merged or vocabulary.isJoint(known[at.known])) return at;
+        }
         if (ahead <= 0) {
             ahead += @intCast(vocabulary.partLen(known[at.known]));
             at.known += 1;

@@ -12,6 +12,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
+const expand = @import("expand.zig");
 const merge_long = @import("merge_long.zig");
 const pretokens = @import("../pretokens.zig");
 
@@ -331,7 +332,8 @@ const Change = struct {
         const session = self.session;
         const vocabulary = &session.tokenizer.vocabulary;
         const old = session.ids.items;
-        const known = self.knownOf(start, piece.len);
+        const is_whole = vocabulary.leftover == .settle or vocabulary.isTied(piece);
+        const known: Known = if (is_whole) .{} else self.knownOf(start, piece.len);
         var back: usize = overlap;
         while (true) : (back *|= 4) {
             var index = known.ids_end;
@@ -346,9 +348,11 @@ const Change = struct {
             const rest = piece[at..];
             try merge_long.merge(session.gpa, vocabulary, rest, rest.len, &self.tail);
             try self.encoder.refuseStandIns(self.tail.items);
+            try expand.inList(session.gpa, vocabulary, &self.tail, 0);
             const tail = self.tail.items;
             const last = old[index..known.ids_end];
-            const common = merge_long.firstCommon(vocabulary, last, tail) orelse continue;
+            const common = merge_long.firstCommon(vocabulary, last, tail, .expanded) orelse
+                continue;
             try self.keep(known.ids_start, index + common.known + 1);
             return self.fresh.push(tail[common.fresh + 1 ..], 0);
         }

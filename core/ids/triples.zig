@@ -12,6 +12,7 @@
 
 const std = @import("std");
 const ids = @import("../ids.zig");
+const expand = @import("expand.zig");
 const units = @import("units.zig");
 const chunks = @import("chunk.zig");
 const merge_short = @import("merge_short.zig");
@@ -76,7 +77,8 @@ pub fn encode(
 
 /// Whether `encode` is exact for a vocabulary.
 pub fn fits(vocabulary: *const Vocabulary) bool {
-    return vocabulary.is_closed and vocabulary.pairs.rising;
+    const is_ranked = if (vocabulary.ties) |ties| ties.is_ascii else true;
+    return vocabulary.is_closed and vocabulary.pairs.rising and is_ranked;
 }
 
 /// Fetches what the units that begin at `several` are looked up in.
@@ -242,7 +244,7 @@ const Unit = struct {
         }
         const merged = merge_short.mergeFrom(vocabulary, parts[0..count], out);
         if (has_bytes) try encoder.refuseStandIns(out[0..merged]);
-        return merged;
+        return expand.inPlace(vocabulary, out, merged);
     }
 };
 

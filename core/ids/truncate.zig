@@ -77,8 +77,8 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
         reach = @max(reach, reachOf(&pieces, span));
         const high = @min(reach, text.len);
         const pretoken = text[span.start..span.end];
-        if (pretoken.len > edge.len_min) {
-            const extended = text[span.start..@min(high, span.end + 16)];
+        const extended = text[span.start..@min(high, span.end + 16)];
+        if (edge.fits(encoder, extended, pretoken.len)) {
             const rest = tokens_max - tokens;
             const found = try edge.prefixEnd(encoder, pretoken, extended, rest);
             if (found.cut) |cut| return cuts.last(span.start + cut);
@@ -203,13 +203,21 @@ const Tail = struct {
         while (points[index].tokens > self.tokens_max) index += 1;
         const over = points[index - 1];
         var start = over.start -| suffix_reach;
-        if (over.end - over.start > edge.len_min) {
+        const pretoken = self.text[over.start..over.end];
+        if (edge.fits(self.encoder, pretoken, pretoken.len)) {
             const rest = self.tokens_max - points[index].tokens;
-            const pretoken = self.text[over.start..over.end];
             start = over.start + try edge.suffixStart(self.encoder, pretoken, rest);
         }
         while (!isBoundary(self.text, start)) start += 1;
-        while (!try self.fits(start)) start += unicode.decode(self.text, start).len;
+        var work: usize = 0;
+        var step: usize = 1;
+        while (!try self.fits(start)) {
+            work += @min(over.end -| start, self.text.len - start);
+            if (work > work_max) step *= 2;
+            for (0..step) |_| {
+                if (start < self.text.len) start += unicode.decode(self.text, start).len;
+            }
+        }
         return start;
     }
 

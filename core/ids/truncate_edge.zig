@@ -9,6 +9,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
+const expand = @import("expand.zig");
 const merge_long = @import("merge_long.zig");
 const Window = @import("window.zig").Window;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
@@ -23,6 +24,13 @@ const seams_max = 16;
 /// Candidates that fit no seam (a run of one letter whose tokens all shift) are encoded as a
 /// whole, until they add up to this: about a third of a second.
 const whole_bytes_max = 8 << 20;
+
+/// Whether a pretoken of `len` bytes, that goes on as `extended`, is cut here: a long one whose
+/// parts are encoded as they are in the whole.
+pub fn fits(encoder: *const ids.Encoder, extended: []const u8, len: usize) bool {
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    return len > len_min and vocabulary.leftover != .settle and !vocabulary.isTied(extended);
+}
 
 pub const Prefix = struct {
     /// The tokens of the whole pretoken, where they are no more than were asked for.
@@ -42,9 +50,10 @@ pub fn prefixEnd(
     var search: Search = .init(encoder, extended);
     defer search.deinit();
     try merge_long.merge(search.gpa, search.vocabulary, pretoken, tokens_max + 1, &search.known);
-    const count = search.known.items.len;
+    const count = search.countOf(search.known.items);
     if (count <= tokens_max) return .{ .tokens = count, .cut = null };
-    search.known.items.len = tokens_max;
+    search.known.items.len = @min(search.known.items.len, tokens_max);
+    while (search.countOf(search.known.items) > tokens_max) search.known.items.len -= 1;
     const known_end = search.lenOf(search.known.items);
     var cut = known_end;
     var end = known_end;
@@ -70,9 +79,10 @@ pub fn suffixStart(encoder: *ids.Encoder, piece: []const u8, tokens_max: usize) 
         const tail = piece[piece.len -| len..];
         search.known.clearRetainingCapacity();
         try merge_long.merge(search.gpa, search.vocabulary, tail, tail.len, &search.known);
-        if (search.known.items.len > tokens_max or len >= piece.len) break;
+        if (search.countOf(search.known.items) > tokens_max or len >= piece.len) break;
     }
-    const extra = search.known.items.len -| tokens_max;
+    var extra = search.known.items.len -| tokens_max;
+    while (search.countOf(search.known.items[extra..]) > tokens_max) extra += 1;
     search.known.replaceRangeAssumeCapacity(0, extra, &.{});
     const known_start = piece.len - search.lenOf(search.known.items);
     var cut = known_start;
@@ -121,6 +131,11 @@ const Search = struct {
         return len;
     }
 
+    /// How many ids they are in the end.
+    fn countOf(self: *const Search, tokens: []const u32) usize {
+        return expand.lenOf(self.vocabulary, tokens);
+    }
+
     /// Tokens of `piece[0..end]`; null when that would take too long. `known` ends at `known_end`.
     fn countPrefix(self: *Search, end: usize, known_end: usize) Allocator.Error!?usize {
         const known = self.known.items;
@@ -128,7 +143,9 @@ const Search = struct {
         var base = known_end - self.lenOf(known[kept..]);
         for (0..seams_max) |_| {
             const part = try self.part.merge(self.gpa, self.vocabulary, self.piece[base..end]);
-            if (kept == 0 or try self.fits(base, known[kept - 1], part[0])) return kept + part.len;
+            if (kept == 0 or try self.fits(base, known[kept - 1], part[0])) {
+                return self.countOf(known[0..kept]) + self.countOf(part);
+            }
             kept -= 1;
             base -= self.vocabulary.partLen(known[kept]);
         }
@@ -145,7 +162,7 @@ const Search = struct {
             const part = try self.part.merge(self.gpa, self.vocabulary, self.piece[start..base]);
             const last = part[part.len - 1];
             if (dropped == known.len or try self.fits(base, last, known[dropped])) {
-                return part.len + known.len - dropped;
+                return self.countOf(part) + self.countOf(known[dropped..]);
             }
             base += self.vocabulary.partLen(known[dropped]);
             dropped += 1;
@@ -165,6 +182,6 @@ const Search = struct {
         if (self.whole_bytes > whole_bytes_max) return null;
         self.whole.clearRetainingCapacity();
         try merge_long.merge(self.gpa, self.vocabulary, part, part.len, &self.whole);
-        return self.whole.items.len;
+        return self.countOf(self.whole.items);
     }
 };

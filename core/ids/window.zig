@@ -25,6 +25,8 @@ pub const Window = struct {
     next: std.ArrayList(u32),
     /// merged id << 32 | index of the left part: the lowest id first, then the leftmost.
     heap: std.ArrayList(u64),
+    /// What goes in place of an id there, where several are merged at the same time.
+    classes: ?[]const u32 = null,
 
     pub const empty: Window = .{
         .ids = .empty,
@@ -70,6 +72,21 @@ pub const Window = struct {
         self.fill(vocabulary, piece);
         const count = if (vocabulary.pairs.rising) self.mergeRounds(vocabulary) else piece.len;
         return self.mergeHeap(gpa, vocabulary, count);
+    }
+
+    /// The same by class and place, for a vocabulary with ties.
+    pub fn mergeTied(
+        self: *Window,
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        piece: []const u8,
+    ) Allocator.Error![]const u32 {
+        try self.ids.resize(gpa, piece.len);
+        try self.merged.resize(gpa, piece.len + padding);
+        self.fill(vocabulary, piece);
+        self.classes = vocabulary.ties.?.classes;
+        defer self.classes = null;
+        return self.mergeHeap(gpa, vocabulary, piece.len);
     }
 
     fn fill(self: *Window, vocabulary: *const Vocabulary, piece: []const u8) void {
@@ -129,7 +146,7 @@ pub const Window = struct {
             const entry = self.pop();
             const left: u32 = @truncate(entry);
             // An entry is stale when one of its parts has merged with another neighbour.
-            if (merged[left] != entry >> 32) continue;
+            if (merged[left] == none or self.keyOf(merged[left]) != entry >> 32) continue;
             const right = next[left];
             const after = next[right];
             ids[left] = merged[left];
@@ -162,7 +179,8 @@ pub const Window = struct {
             previous.* = if (index == 0) none else @intCast(index - 1);
             next.* = if (index + 1 == count) none else @intCast(index + 1);
             const id = self.merged.items[index];
-            if (index + 1 < count and id != none) try self.push(gpa, @as(u64, id) << 32 | index);
+            if (index + 1 == count or id == none) continue;
+            try self.push(gpa, self.keyOf(id) << 32 | index);
         }
     }
 
@@ -177,8 +195,12 @@ pub const Window = struct {
     ) Allocator.Error!u32 {
         const id = vocabulary.pairs.find(left, right);
         if (id == none) return none;
-        try self.push(gpa, @as(u64, id) << 32 | index);
+        try self.push(gpa, self.keyOf(id) << 32 | index);
         return id;
+    }
+
+    inline fn keyOf(self: *const Window, id: u32) u64 {
+        return if (self.classes) |classes| classes[id] else id;
     }
 
     fn push(self: *Window, gpa: Allocator, entry: u64) Allocator.Error!void {

@@ -3,6 +3,7 @@
 const std = @import("std");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
+const expand = @import("expand.zig");
 const units = @import("units.zig");
 const triples = @import("triples.zig");
 const merge_group = @import("merge_group.zig");
@@ -185,7 +186,8 @@ noinline fn slowly(
         const room = if (writes) out else try encoder.roomFor(piece.len + room_extra);
         break :blk room[0..try units.encode(encoder, cache, some, piece, room)];
     } else try encoder.idsOf(piece);
-    cache.insert(key, piece, found);
+    // Of a word without ids nothing is remembered.
+    if (found.len > 0) cache.insert(key, piece, found);
     // Units are written where they belong.
     return if (writes and found.ptr == out) found.len else units.put(found, out);
 }
@@ -206,6 +208,7 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         const piece = chunk.piece(at);
         if (piece.len > caches.key_len_max) continue;
         if (isWide(piece) and encoder.tokenizer.madeCharacters() != null) continue;
+        if (vocabulary.isTied(piece)) continue;
         if (count == candidates_max) {
             chunk.learnt_end = at;
             break;
@@ -230,10 +233,12 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
     group.merge(vocabulary);
     for (group.words[0..group.count], places[0..group.count]) |*word, at| {
         var out: [merge_group.len_max]u32 = undefined;
-        const found = out[0..word.take(&out)];
+        const merged = word.take(&out);
+        const found = out[0..expand.inPlace(vocabulary, &out, merged)];
         const key = chunk.keys[at];
-        // The same word twice, or a byte without a token: that is an error in its turn.
+        // The same word twice, or a byte without a token, which is settled in its turn.
         if (cache.knows(key, word.piece)) continue;
+        if (vocabulary.leftover == .settle and found.len > merged) continue;
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
         cache.insert(key, word.piece, found);
     }

@@ -96,6 +96,8 @@ pub extern fn PyList_New(Ssize) ?*Object;
 pub extern fn PyList_Size(*Object) Ssize;
 pub extern fn PyList_GetItem(*Object, Ssize) ?*Object;
 pub extern fn PyList_SetItem(*Object, Ssize, *Object) c_int;
+pub extern fn PyFloat_AsDouble(*Object) f64;
+pub extern fn PyObject_IsTrue(*Object) c_int;
 pub extern fn PyTuple_New(Ssize) ?*Object;
 pub extern fn PyTuple_Size(*Object) Ssize;
 pub extern fn PyTuple_GetItem(*Object, Ssize) ?*Object;

@@ -29,6 +29,7 @@ fn run(
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: *Object,
+    is_public: bool,
 ) ?Outcome(goal) {
     var batch: ids.batch.Batch = .{
         .gpa = gpa,
@@ -36,6 +37,7 @@ fn run(
         .texts = texts,
         .allowed = allowed,
         .threads = threadsFrom(threads),
+        .is_public = is_public,
     };
     var unlocked: core_.Unlocked = .begin();
     batch.poll = unlocked.poll();
@@ -52,11 +54,11 @@ fn threadsFrom(object: *Object) usize {
 }
 
 /// The same for a list of texts, as the methods get it: (texts, allowed, threads).
-fn runList(comptime goal: Goal, core: *Core, args: Args) ?Outcome(goal) {
+fn runList(comptime goal: Goal, core: *Core, args: Args, is_public: bool) ?Outcome(goal) {
     const allowed = core_.allowedFrom(core, args[1]) orelse return null;
     var texts = Texts.from(args[0]) orelse return null;
     defer texts.release(texts.slices.len);
-    return run(goal, core, texts.slices, allowed, args[2]);
+    return run(goal, core, texts.slices, allowed, args[2], is_public);
 }
 
 /// encode_buffer(text, allowed, narrow, threads) → Buffer of u32, or of u16
@@ -94,7 +96,7 @@ fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
 /// The ids of one text, owned by the caller; null when an exception is set.
 fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Object) ?[]u32 {
     if (text.len >= long_text_len and threadsFrom(threads) > 1) {
-        const ragged = run(.encode, core, &.{text}, allowed, threads) orelse return null;
+        const ragged = run(.encode, core, &.{text}, allowed, threads, true) orelse return null;
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
@@ -102,6 +104,7 @@ fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Obj
     defer sink.ids.deinit(gpa);
     ids.batch.reserve(&sink, text.len);
     if (!core_.encodeInto(core, text, allowed, &sink)) return null;
+    core.tokenizer.?.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa) catch {
         _ = api.PyErr_NoMemory();
         return null;
@@ -115,7 +118,8 @@ pub fn count(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     if (text.bytes.len >= long_text_len and threadsFrom(args[2]) > 1) {
-        const counts = run(.count, core, &.{text.bytes}, allowed, args[2]) orelse return null;
+        const texts = [_][]const u8{text.bytes};
+        const counts = run(.count, core, &texts, allowed, args[2], true) orelse return null;
         defer gpa.free(counts);
         return api.PyLong_FromLongLong(counts[0]);
     }
@@ -127,7 +131,8 @@ pub fn count(self: *Object, args: Args) ?*Object {
 /// encode_batch(texts, allowed, threads) → list of lists
 pub fn encodeBatch(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
-    const ragged = runList(.encode, core, args) orelse return null;
+    // Ints are looked up by rank.
+    const ragged = runList(.encode, core, args, false) orelse return null;
     defer gpa.free(ragged.ids);
     defer gpa.free(ragged.offsets);
     const text_count = ragged.offsets.len - 1;
@@ -152,7 +157,7 @@ pub fn encodeBatch(self: *Object, args: Args) ?*Object {
 /// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
 pub fn encodeRagged(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
-    return buffersOf(core, runList(.encode, core, args) orelse return null);
+    return buffersOf(core, runList(.encode, core, args, true) orelse return null);
 }
 
 fn buffersOf(core: *Core, ragged: ids.batch.Ragged) ?*Object {
@@ -175,7 +180,7 @@ pub fn encodeSplit(self: *Object, args: Args) ?*Object {
     defer documents.deinit(gpa);
     const used = split(data.bytes, separator.bytes, is_last, &documents) catch
         return api.PyErr_NoMemory();
-    const ragged = run(.encode, core, documents.items, allowed, args[4]) orelse return null;
+    const ragged = run(.encode, core, documents.items, allowed, args[4], true) orelse return null;
     return core_.pairOf(buffersOf(core, ragged), api.PyLong_FromUnsignedLongLong(used));
 }
 
@@ -199,7 +204,7 @@ fn split(
 
 /// count_batch(texts, allowed, threads) → list of counts
 pub fn countBatch(self: *Object, args: Args) ?*Object {
-    const counts = runList(.count, Core.of(self), args) orelse return null;
+    const counts = runList(.count, Core.of(self), args, true) orelse return null;
     defer gpa.free(counts);
     const list = api.PyList_New(@intCast(counts.len)) orelse return null;
     for (counts, 0..) |number, index| {

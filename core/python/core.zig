@@ -74,7 +74,7 @@ pub const Core = extern struct {
         errdefer gpa.destroy(place);
         const ints = try gpa.create(Ints);
         errdefer gpa.destroy(ints);
-        ints.* = try .init(tokenizer.vocabulary.ids_end);
+        ints.* = try .init(tokenizer.vocabulary.ids_end, tokenizer.vocabulary.public);
         place.* = tokenizer;
         self.tokenizer = place;
         self.ints = ints;
@@ -407,11 +407,12 @@ fn appendBytes(core: *Core, bytes: *std.ArrayList(u8), number: i64) bool {
 
 fn failId(core: *Core, number: i64) bool {
     const vocabulary = &core.tokenizer.?.vocabulary;
+    const specials_count = core.tokenizer.?.specials.ids.len;
     _ = fail(
         core.state().unknown_id_error.?,
         "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} specials; " ++
             "was the text encoded with another tokenizer?",
-        .{ number, vocabulary.token_count, vocabulary.ids_end, core.tokenizer.?.specials.ids.len },
+        .{ number, vocabulary.token_count, vocabulary.publicEnd(), specials_count },
     );
     return false;
 }
@@ -420,8 +421,9 @@ fn failId(core: *Core, number: i64) bool {
 fn find(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    const id = Core.of(self).tokenizer.?.vocabulary.find(text.bytes);
-    if (id) |found| return api.PyLong_FromUnsignedLongLong(found);
+    const vocabulary = &Core.of(self).tokenizer.?.vocabulary;
+    const rank = vocabulary.findAny(text.bytes);
+    if (rank) |found| return api.PyLong_FromUnsignedLongLong(vocabulary.publicOf(found));
     return api.PyLong_FromLongLong(-1);
 }
 
@@ -429,6 +431,7 @@ fn find(self: *Object, args: Args) ?*Object {
 fn tokens(self: *Object, _: Args) ?*Object {
     const core = Core.of(self);
     const vocabulary = &core.tokenizer.?.vocabulary;
+    if (vocabulary.ranks) |ranks| return tokensOf(core, ranks);
     const ends = gpa.dupe(u32, vocabulary.offsets[1..]) catch return api.PyErr_NoMemory();
     return pairOf(
         api.PyBytes_FromStringAndSize(vocabulary.bytes.ptr, @intCast(vocabulary.bytes.len)),
@@ -436,15 +439,39 @@ fn tokens(self: *Object, _: Args) ?*Object {
     );
 }
 
+/// The same where ids are not ranks.
+fn tokensOf(core: *Core, ranks: []const u32) ?*Object {
+    const vocabulary = &core.tokenizer.?.vocabulary;
+    const ends = gpa.alloc(u32, ranks.len) catch return api.PyErr_NoMemory();
+    const all = gpa.alloc(u8, vocabulary.bytes.len) catch {
+        gpa.free(ends);
+        return api.PyErr_NoMemory();
+    };
+    defer gpa.free(all);
+    var end: u32 = 0;
+    for (ranks, ends, 0..) |_, *place, id| {
+        const rank = vocabulary.rankOf(@intCast(id));
+        const token = if (rank) |some| vocabulary.tokenBytes(some) else "";
+        @memcpy(all[end..][0..token.len], token);
+        end += @intCast(token.len);
+        place.* = end;
+    }
+    return pairOf(
+        api.PyBytes_FromStringAndSize(all.ptr, end),
+        buffer.create(core.state().buffer_type.?, .u32, ends),
+    );
+}
+
 /// empty_id() → the id whose token has no bytes, or -1
 fn emptyId(self: *Object, _: Args) ?*Object {
-    const id = Core.of(self).tokenizer.?.vocabulary.empty_id;
-    return api.PyLong_FromLongLong(id orelse -1);
+    const vocabulary = &Core.of(self).tokenizer.?.vocabulary;
+    const rank = vocabulary.empty_id orelse return api.PyLong_FromLongLong(-1);
+    return api.PyLong_FromLongLong(vocabulary.publicOf(rank));
 }
 
 /// ids_end() → one past the largest id of a token
 fn idsEnd(self: *Object, _: Args) ?*Object {
-    return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.ids_end);
+    return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.publicEnd());
 }
 
 /// A method of a fixed number of positional arguments; any other number is a TypeError.

@@ -33,6 +33,8 @@ pub fn tryLayout() void {
 /// GIL.
 pub const Ints = struct {
     entries: []align(pages.page_size) Entry,
+    /// The number of each id, where it is another.
+    public: ?[]const u32,
 
     /// An int and references to it that were counted in advance: handing one out touches nothing
     /// but the entry. All zero is an int that was not asked for yet.
@@ -45,8 +47,8 @@ pub const Ints = struct {
     /// With it no count comes near those that CPython gives objects that it does not count.
     const stock_max = 1 << 29;
 
-    pub fn init(ids_end: usize) !Ints {
-        return .{ .entries = try pages.map(Entry, @max(ids_end, 1)) };
+    pub fn init(ids_end: usize, public: ?[]const u32) !Ints {
+        return .{ .entries = try pages.map(Entry, @max(ids_end, 1)), .public = public };
     }
 
     pub fn deinit(self: *Ints) void {
@@ -107,7 +109,8 @@ pub const Ints = struct {
         // Specials lie behind the vocabulary, and there are few of them.
         if (id >= self.entries.len) return api.PyLong_FromUnsignedLongLong(id);
         const place = &self.entries[id].object;
-        if (place.* == null) place.* = api.PyLong_FromUnsignedLongLong(id) orelse return null;
+        const number = if (self.public) |public| public[id] else id;
+        if (place.* == null) place.* = api.PyLong_FromUnsignedLongLong(number) orelse return null;
         api.Py_IncRef(place.*);
         return place.*;
     }

@@ -159,6 +159,7 @@ fn idList(self: *Object, args: Args) ?*Object {
 fn idBuffer(self: *Object, args: Args) ?*Object {
     const session = idle(self) orelse return null;
     const copied = gpa.dupe(u32, sliceOf(session, args)) catch return api.PyErr_NoMemory();
+    session.tokenizer.vocabulary.publish(copied);
     const state = Core.of(Instance.of(self).core.?).state();
     return buffer.create(state.buffer_type.?, .u32, copied);
 }

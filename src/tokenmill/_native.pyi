@@ -123,6 +123,29 @@ def from_tokens(
     ids: bytes,
     /,
 ) -> Core: ...
+def from_parts(
+    model: tuple[
+        bytes,  # data
+        Any,  # lengths, ids and kinds
+        Any,
+        Any,
+        Any,  # merges and order, or None
+        Any,
+        bool,  # characters, whole, blank
+        bool,
+        bool,
+        str,  # missing
+        int,  # unk, or -1
+        bool,  # fuse_unk
+        float,  # dropout
+    ],
+    scheme: Scheme,
+    names: bytes,
+    lengths: bytes,
+    ids: bytes,
+    seed: int,
+    /,
+) -> Core: ...
 def read_model(
     json: bytes, seed: int, /
 ) -> tuple[bytes, bytes, Buffer, Buffer, Buffer, int]: ...

@@ -1,0 +1,257 @@
+//! Pretoken → ids of the file, the slow twin for any model: no ranks, no pairs, only its list.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const unicode = @import("../unicode.zig");
+const vocabularies = @import("../vocabulary.zig");
+const Model = vocabularies.Model;
+const Specials = @import("../specials.zig").Specials;
+
+const Part = struct { start: usize, end: usize, place: ?usize };
+
+/// A model whose tokens are looked through one by one.
+const Plain = struct {
+    model: *const Model,
+
+    fn bytes(self: Plain, place: usize) []const u8 {
+        var start: usize = 0;
+        for (self.model.lengths[0..place]) |length| start += length;
+        return self.model.bytes[start..][0..self.model.lengths[place]];
+    }
+
+    fn find(self: Plain, token: []const u8, kind: u8) ?usize {
+        for (0..self.model.ids.len) |place| {
+            if (self.model.kinds[place] != kind) continue;
+            if (std.mem.eql(u8, self.bytes(place), token)) return place;
+        }
+        return null;
+    }
+
+    /// When two parts of `piece` become one, and which.
+    fn merge(self: Plain, piece: []const u8, left: Part, right: Part) ?struct { u32, usize } {
+        const joined = piece[left.start..right.end];
+        const place = self.find(joined, 0) orelse return null;
+        const merges = self.model.merges orelse {
+            const order = self.model.order orelse self.model.ids;
+            return .{ order[place], place };
+        };
+        // Of a pair that stands there twice the last one counts.
+        var index = merges.len / 2;
+        while (index > 0) {
+            index -= 1;
+            const pair = merges[2 * index ..][0..2].*;
+            if (left.place != pair[0] or right.place != pair[1]) continue;
+            return .{ @intCast(index), place };
+        }
+        return null;
+    }
+
+    /// Appends the ids of `piece`.
+    fn encode(self: Plain, gpa: Allocator, piece: []const u8, out: *std.ArrayList(u32)) !void {
+        if (self.model.whole) if (self.find(piece, 0)) |place| {
+            return out.append(gpa, self.model.ids[place]);
+        };
+        var text: std.ArrayList(u8) = .empty;
+        defer text.deinit(gpa);
+        var parts: std.ArrayList(Part) = .empty;
+        defer parts.deinit(gpa);
+        var at: usize = 0;
+        while (at < piece.len) {
+            const len = if (self.model.characters) unicode.decode(piece, at).len else 1;
+            const symbol = piece[at..][0..len];
+            at += len;
+            const place = self.find(symbol, 0);
+            if (place == null and self.model.missing == .drop) continue;
+            const start = text.items.len;
+            try parts.append(gpa, .{ .start = start, .end = start + len, .place = place });
+            try text.appendSlice(gpa, symbol);
+        }
+        try self.mergeParts(text.items, &parts);
+        for (parts.items, 0..) |part, index| {
+            if (part.place) |place| {
+                try out.append(gpa, self.model.ids[place]);
+            } else if (self.model.missing == .bytes) {
+                for (text.items[part.start..part.end]) |byte| {
+                    try out.append(gpa, self.model.ids[self.find(&.{byte}, 1).?]);
+                }
+            } else {
+                const follows = index > 0 and parts.items[index - 1].place == null;
+                if (follows and self.model.fuse_unk) continue;
+                try out.append(gpa, self.model.unk.?);
+            }
+        }
+    }
+
+    fn mergeParts(self: Plain, text: []const u8, parts: *std.ArrayList(Part)) !void {
+        while (true) {
+            var best: ?struct { u32, usize } = null;
+            var at: usize = 0;
+            for (0..parts.items.len -| 1) |index| {
+                const found = self.merge(text, parts.items[index], parts.items[index + 1]) orelse
+                    continue;
+                if (best != null and best.?[0] <= found[0]) continue;
+                best = .{ found[0], found[1] };
+                at = index;
+            }
+            const found = best orelse break;
+            const end = parts.orderedRemove(at + 1).end;
+            parts.items[at] = .{ .start = parts.items[at].start, .end = end, .place = found[1] };
+        }
+    }
+};
+
+const letters = [_][]const u8{ "a", "b", " ", "é", "ê", "漢", "漣", "字", "🦀" };
+
+const Names = std.StringArrayHashMapUnmanaged(void);
+
+/// Merges of what is there, and the tokens that they make.
+fn randomMerges(arena: Allocator, random: std.Random, tokens: *Names) ![]const u32 {
+    var merges: std.ArrayList(u32) = .empty;
+    for (0..random.uintLessThan(usize, 25)) |_| {
+        const pair = [2]u32{
+            random.uintLessThan(u32, @intCast(tokens.count())),
+            random.uintLessThan(u32, @intCast(tokens.count())),
+        };
+        const parts = .{ tokens.keys()[pair[0]], tokens.keys()[pair[1]] };
+        if (parts[0].len + parts[1].len > 30) continue;
+        try tokens.put(arena, try std.mem.concat(arena, u8, &parts), {});
+        try merges.appendSlice(arena, &pair);
+    }
+    // Lists that no training gives, and pairs that come twice.
+    const pairs: [][2]u32 = @ptrCast(merges.items);
+    if (random.boolean()) random.shuffle([2]u32, pairs);
+    if (pairs.len > 0) {
+        const again = pairs[random.uintLessThan(usize, pairs.len)];
+        try merges.appendSlice(arena, &again);
+    }
+    return merges.items;
+}
+
+/// A random model over a few letters, with merges in any order, or any two that spell a token.
+fn randomModel(arena: Allocator, random: std.Random) !Model {
+    const characters = random.boolean();
+    var tokens: Names = .empty;
+    const missing = random.enumValue(vocabularies.Missing);
+    const is_whole = missing == .fail;
+    for (letters) |letter| {
+        if (!is_whole and random.uintLessThan(u8, 4) == 0) continue;
+        if (characters) try tokens.put(arena, letter, {}) else for (letter) |byte| {
+            try tokens.put(arena, try arena.dupe(u8, &.{byte}), {});
+        }
+    }
+    if (tokens.count() == 0) try tokens.put(arena, "a", {});
+    const merges = try randomMerges(arena, random, &tokens);
+    const has_list = random.uintLessThan(u8, 3) > 0;
+    var bytes: std.ArrayList(u8) = .empty;
+    var lengths: std.ArrayList(u32) = .empty;
+    var kinds: std.ArrayList(u8) = .empty;
+    for (tokens.keys()) |token| {
+        try bytes.appendSlice(arena, token);
+        try lengths.append(arena, @intCast(token.len));
+        try kinds.append(arena, 0);
+    }
+    if (missing == .bytes) for (0..256) |byte| {
+        try bytes.append(arena, @intCast(byte));
+        try lengths.append(arena, 1);
+        try kinds.append(arena, 1);
+    };
+    try bytes.appendSlice(arena, "<unk>");
+    try lengths.append(arena, 5);
+    try kinds.append(arena, 2);
+    // Letters that are parts of tokens and none themselves.
+    const may_lack = !has_list and (missing == .unk or missing == .bytes);
+    if (may_lack) for (tokens.keys(), kinds.items[0..tokens.count()]) |token, *kind| {
+        const len = if (characters) unicode.decode(token, 0).len else 1;
+        if (token.len == len and random.uintLessThan(u8, 4) == 0) kind.* = 2;
+    };
+    const numbers = try arena.alloc(u32, lengths.items.len);
+    for (numbers, 0..) |*number, index| number.* = @intCast(2 * index);
+    if (random.boolean()) random.shuffle(u32, numbers);
+    const order = try arena.alloc(u32, numbers.len);
+    for (order) |*class| class.* = random.uintLessThan(u32, 8);
+    return .{
+        .bytes = bytes.items,
+        .lengths = lengths.items,
+        .ids = numbers,
+        .kinds = kinds.items,
+        .merges = if (has_list) merges else null,
+        .order = if (has_list or random.boolean()) null else order,
+        .characters = characters,
+        .whole = random.boolean(),
+        .missing = missing,
+        .unk = numbers[numbers.len - 1],
+        .fuse_unk = random.boolean(),
+    };
+}
+
+fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !void {
+    const gpa = std.testing.allocator;
+    var expected: std.ArrayList(u32) = .empty;
+    defer expected.deinit(gpa);
+    try (Plain{ .model = model }).encode(gpa, piece, &expected);
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    const found = try gpa.dupe(u32, try encoder.idsOf(piece));
+    defer gpa.free(found);
+    vocabulary.publish(found);
+    try std.testing.expectEqualSlices(u32, expected.items, found);
+    var list: ids.List = .{ .gpa = gpa };
+    defer list.ids.deinit(gpa);
+    try encoder.encodePretoken(piece, &list);
+    vocabulary.publish(list.ids.items);
+    try std.testing.expectEqualSlices(u32, expected.items, list.ids.items);
+    var count: ids.Count = .{};
+    try encoder.encodePretoken(piece, &count);
+    try std.testing.expectEqual(expected.items.len, count.count);
+    for (expected.items) |id| {
+        const rank = vocabulary.rankOf(id).?;
+        try std.testing.expectEqual(id, vocabulary.publicOf(rank));
+    }
+}
+
+test "ids: any model gives what its list says" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..600) |_| {
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        const model = try randomModel(arena.allocator(), random);
+        var culprit: u32 = 0;
+        const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, &model, 1, &culprit);
+        const specials = try Specials.init(gpa, "", &.{}, &.{});
+        var tokenizer: ids.Tokenizer = try .init(gpa, vocabulary, .r50k, specials, 1);
+        defer tokenizer.deinit(gpa);
+        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        defer encoder.deinit();
+        for (0..6) |_| {
+            var piece: std.ArrayList(u8) = .empty;
+            // Some are longer than what is merged at once.
+            const len = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 60);
+            const kinds = 1 + random.uintLessThan(usize, letters.len);
+            for (0..len) |_| {
+                const letter = letters[random.uintLessThan(usize, kinds)];
+                try piece.appendSlice(arena.allocator(), letter);
+            }
+            try expectPlain(&encoder, &model, piece.items);
+        }
+    }
+}
+
+test "vocabulary: a model runs out of memory without a leak" {
+    const gpa = std.testing.allocator;
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const load = struct {
+        fn load(failing: Allocator, model: *const Model) !void {
+            var culprit: u32 = 0;
+            var made = try vocabularies.Vocabulary.fromModel(failing, model, 1, &culprit);
+            made.deinit(failing);
+        }
+    }.load;
+    for (0..5) |_| {
+        const model = try randomModel(arena.allocator(), prng.random());
+        try std.testing.checkAllAllocationFailures(gpa, load, .{&model});
+    }
+}

@@ -1,0 +1,90 @@
+//! What merging has left of a pretoken → its ids, where some of its characters are no tokens.
+//!
+//! Such a character becomes the token for what is missing, one each or one for a row of them. Or it
+//! is dropped: then its neighbours meet, so the pretoken is merged again without it. Merging never
+//! crosses one: no pair has it as a part.
+
+const std = @import("std");
+const ids = @import("../ids.zig");
+const expand = @import("expand.zig");
+const unicode = @import("../unicode.zig");
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+
+/// The ids of `piece`, of which merging has made `found`, in memory of the encoder; valid until
+/// the next call.
+pub fn settle(encoder: *ids.Encoder, piece: []const u8, found: []u32) ids.Error![]const u32 {
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    if (vocabulary.leftover == .expand) {
+        if (found.ptr == &encoder.short_ids) {
+            return found.ptr[0..expand.inPlace(vocabulary, found.ptr, found.len)];
+        }
+        try expand.inList(encoder.gpa, vocabulary, &encoder.long_ids, 0);
+        return encoder.long_ids.items;
+    }
+    var start: usize = 0;
+    for (found) |id| {
+        if (isMissing(vocabulary, id)) break;
+        start += vocabulary.partLen(id);
+    } else return found;
+    switch (vocabulary.missing) {
+        .unk => return putUnk(encoder, piece, found),
+        .drop => {
+            const kept = try encoder.gpa.alloc(u8, piece.len);
+            defer encoder.gpa.free(kept);
+            const len = keep(vocabulary, piece, found, kept);
+            if (len == 0) return found[0..0];
+            return encoder.mergedParts(kept[0..len]);
+        },
+        .fail, .bytes => {
+            encoder.missing_byte = piece[start];
+            return error.MissingByte;
+        },
+    }
+}
+
+fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
+    return id >= vocabulary.ids_end or vocabulary.isPrefix(id);
+}
+
+fn putUnk(encoder: *ids.Encoder, piece: []const u8, found: []const u32) ids.Error![]const u32 {
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    const out = try encoder.roomFor(piece.len);
+    var count: usize = 0;
+    var start: usize = 0;
+    var index: usize = 0;
+    while (index < found.len) {
+        if (!isMissing(vocabulary, found[index])) {
+            out[count] = found[index];
+            count += 1;
+            start += vocabulary.partLen(found[index]);
+            index += 1;
+            continue;
+        }
+        var end = start;
+        while (index < found.len and isMissing(vocabulary, found[index])) : (index += 1) {
+            end += vocabulary.partLen(found[index]);
+        }
+        while (start < end) {
+            out[count] = vocabulary.unk;
+            count += 1;
+            const is_char = vocabulary.characters and !vocabulary.fuse_unk;
+            const len = if (is_char) unicode.decode(piece[0..end], start).len else 1;
+            start = if (vocabulary.fuse_unk) end else start + len;
+        }
+    }
+    return out[0..count];
+}
+
+/// Copies all but what is missing to `out`, and returns how many bytes that is.
+fn keep(vocabulary: *const Vocabulary, piece: []const u8, found: []const u32, out: []u8) usize {
+    var count: usize = 0;
+    var start: usize = 0;
+    for (found) |id| {
+        const part = piece[start..][0..vocabulary.partLen(id)];
+        start += part.len;
+        if (isMissing(vocabulary, id)) continue;
+        @memcpy(out[count..][0..part.len], part);
+        count += part.len;
+    }
+    return count;
+}

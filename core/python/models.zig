@@ -1,0 +1,123 @@
+//! A model as Python gives it → a vocabulary: the first argument of `from_parts`.
+
+const std = @import("std");
+const api = @import("api.zig");
+const buffer = @import("buffer.zig");
+const core = @import("core.zig");
+const vocabularies = @import("../vocabulary.zig");
+const Text = @import("text.zig").Text;
+const Model = vocabularies.Model;
+const Vocabulary = vocabularies.Vocabulary;
+
+const gpa = buffer.gpa;
+const Object = api.Object;
+
+/// (data, lengths, ids, kinds, merges, order, characters, whole, blank, missing, unk, fuse_unk,
+/// dropout)
+const fields_count = 13;
+
+/// The vocabulary of a model; null when an exception is set.
+pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabulary {
+    if (api.PyTuple_Size(object) != fields_count) {
+        _ = core.fail(api.typeError(), "a model is a tuple of {d}", .{fields_count});
+        return null;
+    }
+    var fields: [fields_count]*Object = undefined;
+    for (&fields, 0..) |*field, index| field.* = api.PyTuple_GetItem(object, @intCast(index)).?;
+    var data = Text.from(fields[0]) orelse return null;
+    defer data.release();
+    const lengths = core.numbersFrom(u32, fields[1]) orelse return null;
+    defer gpa.free(lengths);
+    const ids = core.numbersFrom(u32, fields[2]) orelse return null;
+    defer gpa.free(ids);
+    const kinds = core.numbersFrom(u8, fields[3]) orelse return null;
+    defer gpa.free(kinds);
+    const merges = optional(fields[4]) orelse return null;
+    defer if (merges) |some| gpa.free(some);
+    const order = optional(fields[5]) orelse return null;
+    defer if (order) |some| gpa.free(some);
+    var name = Text.from(fields[9]) orelse return null;
+    defer name.release();
+    const unk = api.PyLong_AsLongLong(fields[10]);
+    const dropout = api.PyFloat_AsDouble(fields[12]);
+    if (api.PyErr_Occurred() != null) return null;
+    const missing = std.meta.stringToEnum(vocabularies.Missing, name.bytes) orelse {
+        _ = core.fail(api.valueError(), "what is missing cannot become '{s}'", .{name.bytes});
+        return null;
+    };
+    const model: Model = .{
+        .bytes = data.bytes,
+        .lengths = lengths,
+        .ids = ids,
+        .kinds = kinds,
+        .merges = merges,
+        .order = order,
+        .characters = api.PyObject_IsTrue(fields[6]) == 1,
+        .whole = api.PyObject_IsTrue(fields[7]) == 1,
+        .blank = api.PyObject_IsTrue(fields[8]) == 1,
+        .missing = missing,
+        .unk = std.math.cast(u32, unk),
+        .fuse_unk = api.PyObject_IsTrue(fields[11]) == 1,
+        .dropout = dropout,
+    };
+    if (dropout != 0) {
+        _ = core.fail(
+            state.vocabulary_error.?,
+            "dropout {d} is not supported; set the model's dropout to null",
+            .{dropout},
+        );
+        return null;
+    }
+    var culprit: u32 = 0;
+    return Vocabulary.fromModel(gpa, &model, seed, &culprit) catch |failure| {
+        _ = fail(state, failure, culprit);
+        return null;
+    };
+}
+
+fn optional(object: *Object) ?(?[]u32) {
+    if (api.isNone(object)) return @as(?[]u32, null);
+    return core.numbersFrom(u32, object) orelse return null;
+}
+
+/// Raises what makes a vocabulary impossible; `culprit` is an id, or the place of a merge.
+pub fn fail(state: *core.State, failure: vocabularies.Error, culprit: u32) ?*Object {
+    const exception = state.vocabulary_error.?;
+    return switch (failure) {
+        error.OutOfMemory => api.PyErr_NoMemory(),
+        error.InvalidImage => core.fail(
+            exception,
+            "the vocabulary image is damaged; reinstall",
+            .{},
+        ),
+        error.IdTooLarge => core.fail(
+            exception,
+            "id {d} is too large; ids below {d} can be loaded",
+            .{ culprit, vocabularies.id_limit },
+        ),
+        error.DuplicateToken => core.fail(exception, "id {d} stands for two tokens", .{culprit}),
+        error.TokenTooLong => core.fail(
+            exception,
+            "the token of id {d} is longer than {d} bytes",
+            .{ culprit, vocabularies.token_len_limit },
+        ),
+        error.TooManyBytes => core.fail(exception, "the tokens have more than a gigabyte", .{}),
+        error.InvalidModel => core.fail(exception, "the arrays of the model do not fit", .{}),
+        error.InvalidMerge => core.fail(
+            exception,
+            "merge {d} makes no token, or is of a token that no text holds; " ++
+                "the list has to be that of this vocabulary",
+            .{culprit},
+        ),
+        error.MissingByteTokens => core.fail(
+            exception,
+            "byte_fallback needs a token for each of the 256 bytes, <0x00> to <0xFF>",
+            .{},
+        ),
+        error.UnknownUnk => core.fail(
+            exception,
+            "the unk token is not in the vocabulary; add it, or set unk_token to null",
+            .{},
+        ),
+    };
+}
