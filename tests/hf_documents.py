@@ -50,7 +50,7 @@ def byte_vocabulary() -> dict[str, int]:
 
 
 def byte_tokens() -> dict[str, int]:
-    return {f"<0x{byte:02X}>": 100 + byte for byte in range(256)}
+    return {f"<0x{byte:02X}>": len(VOCAB) + byte for byte in range(256)}
 
 
 def document(model: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
 from tokenmill.formats import huggingface, own, ranks
 from tokenmill.formats.contents import Contents, Merge, find_merges
 
-__all__ = ["Contents", "Merge", "check_name", "find_merges", "save"]
+if TYPE_CHECKING:
+    from tokenmill.formats.parts import Parts
+
+__all__ = ["Contents", "Merge", "check_name", "find_merges", "load_parts", "save", "save_parts"]
 
 
 def check_name(path: Path) -> None:
@@ -36,3 +40,41 @@ def save(path: Path, contents: Contents) -> None:
         write_whole(path, huggingface.write_tokenizer(contents))
     else:
         write_whole(path, ranks.write(contents.tokens))
+
+
+# Readers and writers of whole tokenizers are imported when they are needed: nobody who loads an
+# embedded vocabulary waits for them.
+
+
+def load_parts(source: Any, pattern: str | None = None) -> Parts:
+    """The parts of a file, of a folder, of a model in the hub's cache ("org/name"), or of a
+    tokenizer of another library. `pattern` is for formats that do not have it."""
+    from tokenmill.formats import sniff
+
+    return sniff.load_parts(source, pattern)
+
+
+def save_parts(path: Path, parts: Parts) -> None:
+    """Writes a tokenizer of any kind, in the format that the name of the file says; one that
+    would not hold all of it is refused."""
+    from tokenmill.formats import (
+        model_writer,
+        own_parts,
+        rank_parts,
+        tokenizer_json,
+        vocab_merges,
+    )
+
+    if path.suffix == own.SUFFIX:
+        write_whole(path, own_parts.write(parts))
+    elif path.name in (vocab_merges.VOCABULARY, vocab_merges.MERGES):
+        # The one that can fail is made before anything is written.
+        vocabulary, merges = vocab_merges.write(parts)
+        write_whole(path.with_name(vocab_merges.MERGES), merges)
+        write_whole(path.with_name(vocab_merges.VOCABULARY), vocabulary)
+    elif path.suffix == ".json":
+        write_whole(path, tokenizer_json.write(parts))
+    elif path.suffix == ".model":
+        write_whole(path, model_writer.write(parts))
+    else:
+        write_whole(path, rank_parts.write(parts))

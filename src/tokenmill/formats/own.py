@@ -1,4 +1,4 @@
-"""Contents ↔ .tokenmill: everything that a tokenizer is, in one JSON file.
+"""Contents ↔ .tokenmill, version 1: everything that a tokenizer of ranks is, in one JSON file.
 
 Tokens are in base64, in the order of their ids; an id without a token is null. Merges are pairs of
 ids. See docs/formats.md.
@@ -17,7 +17,7 @@ from tokenmill.formats.contents import Contents
 
 SUFFIX = ".tokenmill"
 _START = b'{"format": "tokenmill", "version": '
-_VERSION = 1
+VERSION = 1
 
 
 def write(contents: Contents) -> bytes:
@@ -29,7 +29,7 @@ def write(contents: Contents) -> bytes:
         merges = [[ids[left], ids[right]] for left, right in contents.learned]
     document = {
         "format": "tokenmill",
-        "version": _VERSION,
+        "version": VERSION,
         "pattern": contents.pattern,
         "specials": dict(sorted(contents.specials.items(), key=lambda item: (item[1], item[0]))),
         "provenance": dict(contents.provenance),
@@ -54,10 +54,10 @@ def read(path: Path) -> Contents:
     """The tokenizer of a file."""
     try:
         document = json.loads(path.read_bytes())
-        if document["version"] != _VERSION:
+        if document["version"] != VERSION:
             raise VocabularyError(
                 f"{path} has version {document['version']!r} of the format, and this tokenmill "
-                f"reads {_VERSION}; upgrade it"
+                f"reads {VERSION}; upgrade it"
             )
         return _contents(document)
     except (ValueError, KeyError, TypeError, IndexError) as error:

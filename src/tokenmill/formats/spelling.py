@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 from typing import Any
@@ -99,8 +100,7 @@ def entries(parts: Parts, names: list[str]) -> dict[str, int]:
     """What vocab holds: the tokens, and those added tokens that would get another id without it."""
     found = dict(zip(names, parts.model.ids.tolist(), strict=True))
     if len(found) < len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice = Counter(names).most_common(1)[0][0]
         raise VocabularyError(
             f"two tokens are written {twice!r} in Hugging Face's files; save to .tokenmill"
         )

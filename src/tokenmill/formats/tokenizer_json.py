@@ -146,6 +146,12 @@ def _read_token(value: Any, place: Place) -> Added:
 
 def write(parts: Parts) -> bytes:
     """The file that Hugging Face's tokenizers load to the same ids."""
+    for token in parts.added:
+        if token.literal:
+            raise VocabularyError(
+                f"{token.content!r} is found as SentencePiece finds user-defined symbols, and "
+                "Hugging Face finds no tokens like that; save to .model or .tokenmill"
+            )
     names = spelling.write_all(parts.model)
     entries = spelling.entries(parts, names)
     cutting = steps.Cutting(parts.steps, parts.blank, parts.prefix, parts.stages, parts.model.base)

@@ -1,0 +1,236 @@
+"""A folder as transformers saves it → parts.
+
+One file has the tokenizer: tokenizer.json, else tekken.json, else a .model, else vocab.json with
+merges.txt. The others are about it: tokenizer_config.json, special_tokens_map.json and
+added_tokens.json. Only these names in that folder are read, and no code that a file names is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import VocabularyError
+from tokenmill.formats import model, spelling, tekken, tokenizer_json, vocab_merges
+from tokenmill.formats.parts import Added, Item, Parts, Template
+from tokenmill.formats.places import Place, parse
+from tokenmill.formats.reading import read_bytes
+from tokenmill.formats.steps import BYTE_LEVEL
+
+CONFIG = "tokenizer_config.json"
+SPECIALS = "special_tokens_map.json"
+ADDED = "added_tokens.json"
+_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
+
+# Classes whose files are GPT-2's two.
+_GPT2 = ("GPT2", "Roberta", "Longformer", "Bart", "LED", "Blenderbot")
+_ROBERTA = _GPT2[1:]
+
+
+def read(folder: Path, pattern: str | None = None) -> Parts:
+    """The parts of a folder. `pattern` is for vocab.json and merges.txt, which do not say it."""
+    config = _read_json(folder / CONFIG)
+    kind = _class(config)
+    source = _find(folder)
+    path = folder / source
+    if source != vocab_merges.VOCABULARY and pattern is not None:
+        raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
+    if source == vocab_merges.VOCABULARY:
+        parts = vocab_merges.read(folder, pattern, is_gpt2=kind in _GPT2)
+    elif source == "tokenizer.json":
+        parts = tokenizer_json.read(read_bytes(path), str(path))
+    elif source == "tekken.json":
+        parts = tekken.read(read_bytes(path), str(path))
+    else:
+        parts = model.read(read_bytes(path), str(path))
+    parts = _add(parts, folder, config, source)
+    parts = _set_prefix(parts, config, kind)
+    if source != "tokenizer.json":  # which has its own template
+        parts = _put_around(parts, config, kind)
+    if config:
+        parts = replace(parts, extra={**parts.extra, "tokenizer_config": config})
+    return parts
+
+
+def _find(folder: Path) -> str:
+    for name in ("tokenizer.json", "tekken.json"):
+        if (folder / name).is_file():
+            return name
+    models = sorted(
+        path.name for path in folder.iterdir() if ".model" in path.suffixes and path.is_file()
+    )
+    if "tokenizer.model" in models:
+        return "tokenizer.model"
+    if len(models) > 1:
+        raise VocabularyError(
+            f"{folder} holds {len(models)} models, {', '.join(models[:4])}; give the path of one"
+        )
+    if models:
+        return models[0]
+    if (folder / vocab_merges.VOCABULARY).is_file():
+        return vocab_merges.VOCABULARY
+    raise VocabularyError(
+        f"{folder} holds no tokenizer: there is no tokenizer.json, tekken.json, .model, or "
+        "vocab.json with merges.txt in it"
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    place = Place(str(path))
+    return place.check(parse(read_bytes(path), place), dict)
+
+
+def _class(config: Mapping[str, Any]) -> str:
+    name = config.get("tokenizer_class")
+    return name.removesuffix("Fast").removesuffix("Tokenizer") if isinstance(name, str) else ""
+
+
+# ── Added tokens ─────────────────────────────────────────────────────────────────────────────
+
+
+def _add(parts: Parts, folder: Path, config: Mapping[str, Any], source: str) -> Parts:
+    """Tokens that the other files add, or whose flags they change."""
+    known = _Known(parts, folder)
+    for token, place in _decoder_tokens(config, Place(str(folder / CONFIG))):
+        known.add(token, place, overrides=True)
+    specials = dict(_special_names(_read_json(folder / SPECIALS), Place(str(folder / SPECIALS))))
+    specials |= dict(_special_names(config, Place(str(folder / CONFIG))))
+    place = Place(str(folder / ADDED))
+    for content, id_ in _read_json(folder / ADDED).items():
+        is_special = content in specials
+        flags = {"special": is_special, "normalized": not is_special}
+        known.add(Added(content, place.check(id_, int), **flags), place)
+    for content, at in specials.items():
+        known.need(content, at, adds=source == vocab_merges.VOCABULARY)
+    return replace(parts, added=known.sorted())
+
+
+def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[Added, Place]]:
+    place = place.inside("added_tokens_decoder")
+    tokens = place.check(config.get("added_tokens_decoder") or {}, dict)
+    for key, value in sorted(tokens.items(), key=lambda item: (len(item[0]), item[0])):
+        at = place.inside(key)
+        if not (key.isascii() and key.isdigit() and len(key) < 10):
+            at.refuse("is no id; an id is a whole number")
+        token = at.check(value, dict)
+        content = at.get(token, "content", str)
+        if not content or len(content.encode()) > tokenizer_json.CONTENT_BYTES_MAX:
+            at.refuse(f"has a content of {len(content.encode())} bytes; 1 to 4096 can be loaded")
+        flags = {flag: at.maybe(token, flag, bool) for flag in _FLAGS}
+        flags["special"] = bool(flags["special"])
+        if flags["normalized"] is None:
+            flags["normalized"] = not flags["special"]
+        chosen = {flag: bool(value) for flag, value in flags.items()}
+        yield Added(content, int(key), **chosen), at
+
+
+def _special_names(config: Mapping[str, Any], place: Place) -> Iterator[tuple[str, Place]]:
+    """The names of bos_token, eos_token and so on."""
+    for key, value in config.items():
+        if not key.endswith("_token") and key != "additional_special_tokens":
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            content = one.get("content") if isinstance(one, dict) else one
+            if isinstance(content, str) and content:
+                yield content, place.inside(key)
+
+
+class _Known:
+    """The added tokens of a tokenizer, and the tokens of its vocabulary by name when needed."""
+
+    def __init__(self, parts: Parts, folder: Path) -> None:
+        self.parts = parts
+        self.folder = folder
+        self.added = {token.content: token for token in parts.added}
+        self._names: dict[str, int] | None = None
+
+    def sorted(self) -> tuple[Added, ...]:
+        return tuple(sorted(self.added.values(), key=lambda token: token.id))
+
+    def names(self) -> dict[str, int]:
+        if self._names is None:
+            texts = spelling.write_all(self.parts.model)
+            self._names = dict(zip(texts, self.parts.model.ids.tolist(), strict=True))
+        return self._names
+
+    def add(self, token: Added, place: Place, *, overrides: bool = False) -> None:
+        known = self.added.get(token.content)
+        id_ = known.id if known else self.names().get(token.content)
+        if id_ is not None and id_ != token.id:
+            place.refuse(
+                f"gives {token.content!r} id {token.id}, and the tokenizer has it with id {id_}; "
+                "remove one of them"
+            )
+        if id_ is None:
+            largest = max((one.id for one in self.added.values()), default=-1)
+            next_id = max(len(self.names()), largest + 1)
+            if token.id != next_id:
+                place.refuse(
+                    f"adds {token.content!r} with id {token.id}, and the next one that is free is "
+                    f"{next_id}; write tokenizer.json with the token in it"
+                )
+        if known is None or overrides:
+            self.added[token.content] = token
+
+    def need(self, content: str, place: Place, *, adds: bool) -> None:
+        """A special must be there; of a vocabulary without added tokens it becomes one."""
+        if content in self.added:
+            return
+        id_ = self.names().get(content)
+        if id_ is None:
+            place.refuse(
+                f"names {content!r}, which the tokenizer does not have; add it to added_tokens of "
+                "tokenizer.json, or remove the name"
+            )
+        if adds:
+            self.added[content] = Added(content, id_)
+
+
+# ── Settings ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _set_prefix(parts: Parts, config: Mapping[str, Any], kind: str) -> Parts:
+    adds = config.get("add_prefix_space")
+    if kind not in _GPT2 or not isinstance(adds, bool) or parts.stages != (BYTE_LEVEL,):
+        return parts
+    return replace(parts, prefix="missing" if adds else "never")
+
+
+def _put_around(parts: Parts, config: Mapping[str, Any], kind: str) -> Parts:
+    """The template that transformers makes where the file has none."""
+    ids = {token.content: token.id for token in parts.added}
+    names = dict(_named(config))
+    if kind in _ROBERTA:
+        start, end = (_special(names.get(key), ids) for key in ("cls_token", "sep_token"))
+        if start is None or end is None:
+            return parts
+        one = (start, Item("A", 0, None), end)
+        two = (*one, end, Item("B", 0, None), end)
+        return replace(parts, template=Template(one, two, True, parts.prefix == "missing"))
+    first = _special(names.get("bos_token"), ids) if config.get("add_bos_token") else None
+    last = _special(names.get("eos_token"), ids) if config.get("add_eos_token") else None
+    if first is None and last is None:
+        return parts
+    single = _around(first, Item("A", 0, None), last)
+    second = tuple(one and replace(one, type_id=1) for one in (first, last))
+    pair = (*single, *_around(second[0], Item("B", 1, None), second[1]))
+    return replace(parts, template=replace(parts.template, single=single, pair=pair))
+
+
+def _around(first: Item | None, middle: Item, last: Item | None) -> tuple[Item, ...]:
+    return tuple(item for item in (first, middle, last) if item is not None)
+
+
+def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in config.items():
+        content = value.get("content") if isinstance(value, dict) else value
+        if key.endswith("_token") and isinstance(content, str):
+            yield key, content
+
+
+def _special(name: str | None, ids: Mapping[str, int]) -> Item | None:
+    return Item(name, 0, (ids[name],), (name,)) if name is not None and name in ids else None
