@@ -20,7 +20,7 @@ PYTHON_ROOMS = [
     ["errors", "files", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
-    ["file_blocks", "cache", "loading"],
+    ["file_blocks", "cache", "loading", "decoding"],
     ["tokenizer", "session"],
     ["training"],
     ["compat"],

@@ -54,3 +54,11 @@ class MissingInputError(TokenmillError, FileNotFoundError):
 
 class TrainingError(TokenmillError, ValueError):
     """Options that training cannot meet, or that do not go together."""
+
+
+class DecodingError(TokenmillError, ValueError):
+    """Ids whose text changes when more of them come, so that it cannot be given step by step."""
+
+
+class TokenizersError(TokenmillError, ValueError):
+    """What Hugging Face's library answers with a bare Exception, said in its words."""
