@@ -1,0 +1,86 @@
+"""Hugging Face's `tokenizers` on this engine: the same names, signatures, results and errors."""
+
+from enum import Enum
+
+from tokenmill.compat.tokenizers import (
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+    values,
+)
+from tokenmill.compat.tokenizers.added import AddedToken
+from tokenmill.compat.tokenizers.components import Regex
+from tokenmill.compat.tokenizers.encoding import Encoding
+from tokenmill.compat.tokenizers.implementations import (
+    ByteLevelBPETokenizer,
+    CharBPETokenizer,
+    SentencePieceBPETokenizer,
+)
+from tokenmill.compat.tokenizers.models import Token
+from tokenmill.compat.tokenizers.tokenizer import Tokenizer
+
+__version__ = "0.23.3"
+
+
+class OffsetReferential(Enum):
+    """Which text offsets are about."""
+
+    ORIGINAL = "original"
+    NORMALIZED = "normalized"
+
+
+class OffsetType(Enum):
+    """What offsets count."""
+
+    BYTE = "byte"
+    CHAR = "char"
+
+
+class SplitDelimiterBehavior(Enum):
+    """What becomes of a match at which text is cut."""
+
+    REMOVED = "removed"
+    ISOLATED = "isolated"
+    MERGED_WITH_PREVIOUS = "merged_with_previous"
+    MERGED_WITH_NEXT = "merged_with_next"
+    CONTIGUOUS = "contiguous"
+
+
+class NormalizedString:
+    """Not here: the real library's is for components written in Python."""
+
+    def __init__(self, sequence: str) -> None:
+        values.not_there("NormalizedString")
+
+
+class PreTokenizedString:
+    """Not here: the real library's is for components written in Python."""
+
+    def __init__(self, s: str) -> None:
+        values.not_there("PreTokenizedString")
+
+
+__all__ = [
+    "AddedToken",
+    "ByteLevelBPETokenizer",
+    "CharBPETokenizer",
+    "Encoding",
+    "NormalizedString",
+    "OffsetReferential",
+    "OffsetType",
+    "PreTokenizedString",
+    "Regex",
+    "SentencePieceBPETokenizer",
+    "SplitDelimiterBehavior",
+    "Token",
+    "Tokenizer",
+    "decoders",
+    "models",
+    "normalizers",
+    "pre_tokenizers",
+    "processors",
+    "trainers",
+]

@@ -1,0 +1,233 @@
+"""Pre-tokenizers: how a text is cut before it is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokenmill.compat.tokenizers import engine, values
+from tokenmill.compat.tokenizers.components import (
+    Bare,
+    Component,
+    Family,
+    Field,
+    PatternField,
+    Regex,
+    Steps,
+    Variant,
+    byte_level_data,
+    pattern_of,
+)
+from tokenmill.formats.huggingface import byte_characters
+
+_BEHAVIORS = {
+    "removed": "Removed", "isolated": "Isolated", "merged_with_previous": "MergedWithPrevious",
+    "merged_with_next": "MergedWithNext", "contiguous": "Contiguous",
+}  # fmt: skip
+
+
+class PreTokenizer(Component):
+    """The base of all pre-tokenizers."""
+
+    KIND = "PreTokenizer"
+
+    def pre_tokenize_str(self, s: str) -> list[tuple[str, tuple[int, int]]]:
+        return engine.pre_tokenize(self.to_json(), values.text(s))
+
+    def pre_tokenize(self, pretok: object) -> None:
+        values.not_there("PreTokenizedString")
+
+    @staticmethod
+    def custom(pretok: object) -> PreTokenizer:
+        values.not_there("a pre-tokenizer written in Python")
+
+
+def behavior_of(value: object) -> Bare:
+    """What becomes of a match, as tokenizer.json writes it."""
+    name = values.text(getattr(value, "value", value))
+    if name not in _BEHAVIORS:
+        raise ValueError(
+            f"Wrong value for SplitDelimiterBehavior, expected one of: `{', '.join(_BEHAVIORS)}`"
+        )
+    return Bare(_BEHAVIORS[name])
+
+
+class Behavior(Field[str]):
+    """A behaviour, which is read without the underscores that it is written with."""
+
+    def __init__(self) -> None:
+        super().__init__("behavior", behavior_of)
+
+    def __get__(self, component: Component, owner: object = None) -> str:
+        return str(super().__get__(component)).lower()
+
+
+def scheme_of(value: object) -> Bare:
+    """Where a Metaspace puts its first blank."""
+    found = values.text(value)
+    if found not in ("first", "never", "always"):
+        raise ValueError(
+            f"{found} is an unknown variant, should be one of ['first', 'never', 'always']"
+        )
+    return Bare(found)
+
+
+def metaspace_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A Metaspace of a file, which may be an old one."""
+    old = "always" if data.get("add_prefix_space", True) else "never"
+    scheme = Bare(data.get("prepend_scheme", old))
+    split = data.get("split", True)
+    return {"replacement": data["replacement"], "prepend_scheme": scheme, "split": split}
+
+
+class ByteLevel(PreTokenizer):
+    """GPT-2's way: its pattern, and bytes as characters."""
+
+    def __init__(
+        self,
+        add_prefix_space: bool = True,
+        trim_offsets: bool = True,
+        use_regex: bool = True,
+        **_kwargs: object,
+    ) -> None:
+        self._data = {
+            "add_prefix_space": values.flag(add_prefix_space),
+            "trim_offsets": values.flag(trim_offsets),
+            "use_regex": values.flag(use_regex),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        return super().from_data(byte_level_data(data))
+
+    add_prefix_space = Field("add_prefix_space", values.flag)
+    trim_offsets = Field("trim_offsets", values.flag)
+    use_regex = Field("use_regex", values.flag)
+
+    @staticmethod
+    def alphabet() -> list[str]:
+        return list(byte_characters())
+
+
+class Split(PreTokenizer):
+    """Cuts at matches."""
+
+    def __init__(self, pattern: str | Regex, behavior: Any, invert: bool = False) -> None:
+        self._data = {
+            "pattern": pattern_of(pattern),
+            "behavior": behavior_of(behavior),
+            "invert": values.flag(invert),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        made = {"pattern": Variant(data["pattern"]), "behavior": Bare(data["behavior"])}
+        return super().from_data({**data, **made})
+
+    pattern = PatternField("split")
+    behavior = Behavior()
+    invert = Field("invert", values.flag)
+
+
+class Digits(PreTokenizer):
+    """Cuts numbers from other text."""
+
+    def __init__(self, individual_digits: bool = False) -> None:
+        self._data = {"individual_digits": values.flag(individual_digits)}
+
+    individual_digits = Field("individual_digits", values.flag)
+
+
+class Punctuation(PreTokenizer):
+    """Cuts at punctuation."""
+
+    def __init__(self, behavior: Any = "isolated") -> None:
+        self._data = {"behavior": behavior_of(behavior)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        return super().from_data({"behavior": Bare(data.get("behavior", "Isolated"))})
+
+    behavior = Behavior()
+
+
+class Metaspace(PreTokenizer):
+    """SentencePiece's way: blanks are characters of words."""
+
+    def __init__(
+        self, replacement: str = "▁", prepend_scheme: str = "always", split: bool = True
+    ) -> None:
+        self._data = {
+            "replacement": values.character(replacement),
+            "prepend_scheme": scheme_of(prepend_scheme),
+            "split": values.flag(split),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        return super().from_data(metaspace_data(data))
+
+    replacement = Field("replacement", values.character)
+    prepend_scheme = Field[str]("prepend_scheme", scheme_of)
+    split = Field("split", values.flag)
+
+
+class CharDelimiterSplit(PreTokenizer):
+    """Cuts at a character, which is left out."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._data = {"delimiter": values.character(delimiter)}
+
+    delimiter = Field("delimiter", values.character)
+
+
+class FixedLength(PreTokenizer):
+    """Pieces of so many characters."""
+
+    def __init__(self, length: int = 5) -> None:
+        self._data = {"length": values.unsigned(length)}
+
+    length = Field("length", values.unsigned)
+
+
+class Whitespace(PreTokenizer):
+    r"""`\w+|[^\w\s]+`."""
+
+
+class WhitespaceSplit(PreTokenizer):
+    """Cuts at white space."""
+
+
+class BertPreTokenizer(PreTokenizer):
+    """What BERT does."""
+
+
+class UnicodeScripts(PreTokenizer):
+    """Cuts where the script changes."""
+
+
+class Sequence(PreTokenizer, Steps):
+    """Several pre-tokenizers, each on the pieces of the one before."""
+
+    KEY = "pretokenizers"
+
+    def __init__(self, pre_tokenizers: list[PreTokenizer]) -> None:
+        self._hold(pre_tokenizers, PreTokenizer)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        made = cls.__new__(cls)
+        made._parts = [FAMILY.read(part) for part in data[cls.KEY]]
+        return made
+
+    def __getitem__(self, index: int) -> Any:
+        return self._parts[self._part(index)]
+
+    def __setitem__(self, index: int, value: PreTokenizer) -> None:
+        self._replace(index, values.instance(value, PreTokenizer))
+
+
+FAMILY = Family(
+    PreTokenizer, ByteLevel, Split, Digits, Punctuation, Metaspace, CharDelimiterSplit, FixedLength,
+    Whitespace, WhitespaceSplit, BertPreTokenizer, UnicodeScripts, Sequence,
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""Hugging Face's tokenizer as the engine below ours: what is above it is compared by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from tokenmill.formats.parts import Added, Model, Parts
+
+EMPTY: dict[str, Any] = {
+    "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+    "pre_tokenizer": None, "post_processor": None, "decoder": None,
+}  # fmt: skip
+NO_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
+
+
+class StandIn:
+    """Ids, places and words of one sequence, by the real library."""
+
+    def __init__(self, document: Mapping[str, Any], added: tuple[Added, ...]) -> None:
+        plain = {name: document.get(name) for name in ("normalizer", "pre_tokenizer", "model")}
+        tokens = [{name: getattr(each, name) for name in Added.__slots__} for each in added]
+        tokens.sort(key=lambda each: each["id"])
+        self._added = sorted(added, key=lambda each: each.content.encode())
+        made = {**EMPTY, **plain, "added_tokens": tokens}
+        self._real = tokenizers.Tokenizer.from_str(json.dumps(made))
+        ids = {each.content: each.id for each in added}
+        assert {n: self._real.token_to_id(n) for n in ids} == ids
+
+    def _encode(self, text: str, allowed: bytes | None) -> tokenizers.Encoding:
+        marks = (
+            set()
+            if allowed is None
+            else set(zip((each.special for each in self._added), allowed, strict=True))
+        )
+        assert marks <= {(False, 1), (True, 1)} or marks <= {(False, 1), (True, 2)}
+        self._real.encode_special_tokens = (True, 2) in marks
+        return self._real.encode(text, add_special_tokens=False)
+
+    def encode(self, text: str, allowed: bytes | None) -> list[int]:
+        return self._encode(text, allowed).ids
+
+    def encode_batch(self, texts: Sequence[str], allowed: bytes | None) -> list[list[int]]:
+        return [self.encode(text, allowed) for text in texts]
+
+    def details(
+        self, text: str, allowed: bytes | None
+    ) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+        found = self._encode(text, allowed)
+        return found.ids, found.offsets, [-1 if word is None else word for word in found.word_ids]
+
+
+def read_parts(data: bytes, source: str) -> Parts:
+    document = json.loads(data)
+    tokenizers.Tokenizer.from_str(data.decode())  # which refuses what is wrong
+    none = np.zeros(0, np.uint32)
+    model = Model(b"", none, none, np.zeros(0, np.uint8), None)
+    added = tuple(
+        Added(**{name: entry[name] for name in Added.__slots__})
+        for entry in document["added_tokens"]
+    )
+    return Parts(model, added, extra={"document": document})
+
+
+def make_engine(parts: Parts) -> StandIn:
+    return StandIn(parts.extra["document"], parts.added)
+
+
+def bare_engine(model: Mapping[str, Any]) -> StandIn:
+    return StandIn({"model": model}, ())
+
+
+def _with(name: str, part: Mapping[str, Any]) -> Any:
+    document = {**EMPTY, "model": NO_MODEL, name: part}
+    return getattr(tokenizers.Tokenizer.from_str(json.dumps(document)), name)
+
+
+def normalize(normalizer: Mapping[str, Any], text: str) -> str:
+    return _with("normalizer", normalizer).normalize_str(text)
+
+
+def pre_tokenize(pre_tokenizer: Mapping[str, Any], text: str) -> list[tuple[str, tuple[int, int]]]:
+    return _with("pre_tokenizer", pre_tokenizer).pre_tokenize_str(text)

@@ -1,0 +1,238 @@
+"""Templates, truncation, padding, pairs: our encodings beside Hugging Face's, field by field."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import Any
+
+import pytest
+import side_by_side
+import tokenizers as theirs
+from conftest import SEED
+from side_by_side import TEXTS, both, outcome, same, state
+
+import tokenmill.compat.tokenizers as ours
+
+
+@pytest.fixture(autouse=True)
+def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    side_by_side.use_stand_in(monkeypatch)
+
+
+@pytest.fixture(scope="module", params=["bytes", "characters"])
+def real(request: pytest.FixtureRequest) -> theirs.Tokenizer:
+    return side_by_side.trained(request.param)
+
+
+def random_options(rng: random.Random) -> dict[str, Any]:
+    return {
+        "processor": rng.randrange(len(side_by_side.processors(theirs))),
+        "truncation": side_by_side.random_truncation(rng),
+        "padding": side_by_side.random_padding(rng),
+    }
+
+
+def random_input(rng: random.Random, words: bool) -> Any:
+    if words:
+        return [rng.choice([*TEXTS, "un", "de", "</s>"]) for _ in range(rng.randint(0, 4))]
+    return rng.choice(TEXTS)
+
+
+def compare(mine: tuple[str, Any], expected: tuple[str, Any], case: object) -> None:
+    assert mine[0] == expected[0], (case, mine, expected)
+    if mine[0] != "gave":
+        assert mine[1] == expected[1], case
+    elif isinstance(mine[1], list):
+        assert len(mine[1]) == len(expected[1])
+        for one, other in zip(mine[1], expected[1], strict=True):
+            same(one, other)
+    else:
+        same(mine[1], expected[1])
+
+
+def test_every_field_is_hugging_faces_with_any_options(real: theirs.Tokenizer) -> None:
+    rng = random.Random(SEED)
+    there, here = both(real)
+    for _ in range(700):
+        options = random_options(rng)
+        words = rng.random() < 0.3
+        set_there = outcome(lambda options=options: side_by_side.apply(theirs, there, options))
+        assert outcome(lambda options=options: side_by_side.apply(ours, here, options)) == set_there
+        first = random_input(rng, words)
+        second = random_input(rng, words) if rng.random() < 0.5 else None
+        given = (first, second, words, rng.random() < 0.8)
+        case = (options, given)
+        expected = outcome(lambda given=given: there.encode(*given))
+        compare(outcome(lambda given=given: here.encode(*given)), expected, case)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_batches_are_hugging_faces_with_any_options(real: theirs.Tokenizer, fast: bool) -> None:
+    rng = random.Random(SEED)
+    there, here = both(real)
+    name = "encode_batch_fast" if fast else "encode_batch"
+    for _ in range(250):
+        options = random_options(rng)
+        words = rng.random() < 0.3
+        set_there = outcome(lambda options=options: side_by_side.apply(theirs, there, options))
+        assert outcome(lambda options=options: side_by_side.apply(ours, here, options)) == set_there
+        batch = []
+        for _ in range(rng.randint(0, 4)):
+            first, second = random_input(rng, words), random_input(rng, words)
+            batch.append(first if rng.random() < 0.6 else (first, second))
+        given = (batch, words, rng.random() < 0.8)
+        expected = outcome(lambda given=given: getattr(there, name)(*given))
+        mine = outcome(lambda given=given: getattr(here, name)(*given))
+        if expected[0] not in ("gave", mine[0]) or len(batch) < 2 or mine[0] == "gave":
+            compare(mine, expected, (options, given))
+            continue
+        # Theirs run side by side: of several errors any may be the one that is raised.
+        alone = [
+            outcome(lambda one=one, more=given[1:]: getattr(there, name)([one], *more))
+            for one in batch
+        ]
+        assert mine in alone
+        assert expected in alone
+
+
+def test_slow_way_is_the_quick_one(real: theirs.Tokenizer) -> None:
+    rng = random.Random(SEED)
+    _, here = both(real)
+    for _ in range(300):
+        options = random_options(rng)
+        if outcome(lambda options=options: side_by_side.apply(ours, here, options))[0] != "gave":
+            continue
+        pair = (rng.choice(TEXTS), rng.choice([None, *TEXTS]))
+        ready = here._ready()
+        quick = outcome(lambda ready=ready, pair=pair: ready.encode(pair, True))
+        slow = outcome(lambda ready=ready, pair=pair: ready.slowly(pair, True))
+        assert quick[0] == slow[0]
+        if quick[0] == "gave":
+            assert quick[1].ids == slow[1].ids
+            assert quick[1].type_ids == slow[1].type_ids
+            assert quick[1].attention_mask == slow[1].attention_mask
+            assert quick[1].special_tokens_mask == slow[1].special_tokens_mask
+
+
+def places(encoding: Any) -> list[Any]:
+    """What all the methods that go between texts and tokens say."""
+    by_token = [
+        [encoding.token_to_sequence(n), encoding.token_to_chars(n), encoding.token_to_word(n)]
+        for n in range(45)
+    ]
+    by_place = [
+        [
+            encoding.char_to_token(n, sequence),
+            encoding.char_to_word(n, sequence_index=sequence),
+            encoding.word_to_tokens(n, sequence),
+            encoding.word_to_chars(word_index=n, sequence_index=sequence),
+        ]
+        for n in range(45)
+        for sequence in range(3)
+    ]
+    return by_token + by_place
+
+
+def test_places_of_characters_words_and_tokens_are_hugging_faces(real: theirs.Tokenizer) -> None:
+    rng = random.Random(SEED)
+    there, here = both(real)
+    for _ in range(60):
+        # The last one gives two sequences the same tokens, and theirs takes either of them.
+        options = {**random_options(rng), "processor": rng.randrange(12)}
+        if outcome(lambda options=options: side_by_side.apply(theirs, there, options))[0] != "gave":
+            continue
+        side_by_side.apply(ours, here, options)
+        given = (rng.choice(TEXTS), rng.choice([None, *TEXTS]))
+        expected = outcome(lambda given=given: there.encode(*given))
+        if expected[0] == "gave":
+            assert places(here.encode(*given)) == places(expected[1])
+
+
+def change(library: Any, encoding: Any, rng: random.Random) -> Any:
+    """Some changes of an encoding, decided by `rng`."""
+    for _ in range(rng.randint(1, 3)):
+        kind = rng.randrange(5)
+        if kind == 0:
+            side = rng.choice(["left", "right"])
+            encoding.pad(rng.randint(0, 20), direction=side, pad_id=7, pad_token="p")
+        elif kind == 1:
+            encoding.truncate(
+                rng.randint(0, 9), rng.choice([0, 0, 1]), rng.choice(["left", "right"])
+            )
+        elif kind == 2 and len(encoding.overflowing) < 5:  # they multiply
+            encoding = library.Encoding.merge([encoding, encoding], rng.random() < 0.5)
+        elif kind == 3:
+            encoding.set_sequence_id(rng.randint(0, 2))
+        else:
+            encoding = pickle.loads(pickle.dumps(encoding))
+    return encoding
+
+
+def test_changes_of_an_encoding_are_hugging_faces(real: theirs.Tokenizer) -> None:
+    rng = random.Random(SEED)
+    there, here = both(real)
+    for tokenizer, library in ((there, theirs), (here, ours)):
+        tokenizer.post_processor = side_by_side.processors(library)[1]
+    for _ in range(300):
+        text, seed = rng.choice(TEXTS), rng.random()
+        pair = rng.choice([None, "pair of it"])
+        expected = outcome(
+            lambda t=text, p=pair, s=seed: change(theirs, there.encode(t, p), random.Random(s))
+        )
+        mine = outcome(
+            lambda t=text, p=pair, s=seed: change(ours, here.encode(t, p), random.Random(s))
+        )
+        assert mine[0] == expected[0]
+        if mine[0] == "gave":
+            assert state(mine[1]) == state(expected[1])
+        else:
+            assert mine == expected
+
+
+def test_processors_process_as_hugging_faces(real: theirs.Tokenizer) -> None:
+    there, here = both(real)
+    made = zip(side_by_side.processors(theirs), side_by_side.processors(ours), strict=True)
+    for real_processor, processor in made:
+        if processor is None:
+            continue
+        assert repr(processor) == repr(real_processor)
+        for pair in (None, "some pair"):
+            for specials in (False, True):
+                given = [[each.encode("one two")] for each in (there, here)]
+                for each, list_ in zip((there, here), given, strict=True):
+                    list_.append(None if pair is None else each.encode(pair))
+                is_pair = pair is not None
+                assert processor.num_special_tokens_to_add(
+                    is_pair
+                ) == real_processor.num_special_tokens_to_add(is_pair)
+                same(
+                    processor.process(*given[1], add_special_tokens=specials),
+                    real_processor.process(*given[0], add_special_tokens=specials),
+                )
+    side_by_side.apply(
+        ours, here, {"processor": 1, "truncation": {"max_length": 4}, "padding": None}
+    )
+    side_by_side.apply(
+        theirs, there, {"processor": 1, "truncation": {"max_length": 4}, "padding": None}
+    )
+    given = [each.encode("one two three", add_special_tokens=False) for each in (there, here)]
+    same(here.post_process(given[1], given[1]), there.post_process(given[0], given[0]))
+
+
+def test_a_returned_list_can_be_changed_without_harm(real: theirs.Tokenizer) -> None:
+    _, here = both(real)
+    encoding = here.encode("hello world")
+    for name in ("ids", "type_ids", "tokens", "offsets", "attention_mask", "word_ids"):
+        before = getattr(encoding, name)
+        getattr(encoding, name).clear()
+        assert getattr(encoding, name) == before
+
+
+def test_encodings_outlive_changes_of_the_tokenizer(real: theirs.Tokenizer) -> None:
+    there, here = both(real)
+    encoding, expected = here.encode("hello <x> world"), there.encode("hello <x> world")
+    here.enable_truncation(1)
+    here.post_processor = side_by_side.processors(ours)[1]
+    here.add_tokens(["hello", "world"])
+    same(encoding, expected)
