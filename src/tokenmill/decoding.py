@@ -203,7 +203,7 @@ def _replace(step: Mapping[str, Any]) -> Step:
         if not text:
             raise VocabularyError("decoder Replace: '' is between all characters; give a text")
         return lambda tokens: [token.replace(text, content) for token in tokens]
-    program, put = compile_pattern(pattern["Regex"]), content.encode()
+    program, put = compile_pattern(pattern["Regex"], "oniguruma"), content.encode()
 
     def replaced(token: str) -> str:
         data, end = token.encode(), 0

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tokenizers
 
-from tokenmill.formats.parts import Added, Model, Parts
+from tokenmill.formats import tokenizer_json
+from tokenmill.formats.parts import Added, Parts
 
 EMPTY: dict[str, Any] = {
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
@@ -54,20 +54,8 @@ class StandIn:
         return found.ids, found.offsets, [-1 if word is None else word for word in found.word_ids]
 
 
-def read_parts(data: bytes, source: str) -> Parts:
-    document = json.loads(data)
-    tokenizers.Tokenizer.from_str(data.decode())  # which refuses what is wrong
-    none = np.zeros(0, np.uint32)
-    model = Model(b"", none, none, np.zeros(0, np.uint8), None)
-    added = tuple(
-        Added(**{name: entry[name] for name in Added.__slots__})
-        for entry in document["added_tokens"]
-    )
-    return Parts(model, added, extra={"document": document})
-
-
 def make_engine(parts: Parts) -> StandIn:
-    return StandIn(parts.extra["document"], parts.added)
+    return StandIn(json.loads(tokenizer_json.write(parts)), parts.added)
 
 
 def bare_engine(model: Mapping[str, Any]) -> StandIn:

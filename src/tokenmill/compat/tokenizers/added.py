@@ -32,6 +32,12 @@ class AddedToken:
         self._normalized = None if normalized is None else values.flag(normalized)
         self.special = values.flag(special)
 
+    @classmethod
+    def _of(cls, added: Added) -> AddedToken:
+        """The token of a file."""
+        flags = {name: getattr(added, name) for name in _FLAGS}
+        return cls(added.content, **flags)
+
     single_word = property(lambda self: self._single_word)
     lstrip = property(lambda self: self._lstrip)
     rstrip = property(lambda self: self._rstrip)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tokenmill.errors import TokenizersError
-from tokenmill.formats.parts import Parts
+from tokenmill.formats import models, spelling, tokenizer_json
+from tokenmill.formats.parts import Model, Parts
 
 
 class Engine(Protocol):
@@ -32,27 +31,16 @@ def make_engine(parts: Parts) -> Engine:
 
 def read_parts(data: bytes, source: str) -> Parts:
     """The parts of a tokenizer.json; raises VocabularyError for what cannot be done exactly."""
-    raise NotImplementedError("tokenizer.json is not read yet")
+    return tokenizer_json.read(data, source)
 
 
-def read_document(
-    data: bytes,
-) -> tuple[dict[str, Any], Callable[[], tuple[dict[str, int], list[tuple[str, str]]]]]:
-    """A tokenizer.json without its tokens and merges, and what spells those out."""
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise TokenizersError(str(error)) from None
-    if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
-        raise TokenizersError("Model missing.")
-    model = document["model"]
-    vocabulary, merges = model.pop("vocab", {}), model.pop("merges", [])
-
-    def spell() -> tuple[dict[str, int], list[tuple[str, str]]]:
-        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-        return vocabulary, [(left, right) for left, right in pairs]
-
-    return document, spell
+def vocabulary_of(model: Model) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The tokens and merges of a model, as tokenizer.json spells them."""
+    if not len(model.ids):
+        return {}, []
+    names = spelling.write_all(model)
+    vocabulary = dict(zip(names, model.ids.tolist(), strict=True))
+    return vocabulary, list(models.write_merges(model, names))
 
 
 def find_pretrained(name: str, revision: str) -> str:

@@ -39,7 +39,7 @@ from tokenmill.compat.tokenizers.padding import Padding
 from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.compat.tokenizers.truncation import Truncation
 from tokenmill.decoding import Decoder
-from tokenmill.errors import TokenizersError
+from tokenmill.errors import TokenizersError, VocabularyError
 from tokenmill.formats.parts import Added, Parts
 
 _SLOTS = {
@@ -89,7 +89,7 @@ class Tokenizer:
         data = values.instance(buffer, bytes)
         try:
             return _read(data, "the given bytes")
-        except TokenizersError as error:
+        except VocabularyError as error:
             said = f"Cannot instantiate Tokenizer from buffer: {error}"
             raise ValueError(said) from None
 
@@ -414,19 +414,16 @@ class Tokenizer:
 
 def _read(data: bytes, source: str) -> Tokenizer:
     """A tokenizer of a file; what cannot be done exactly is refused now."""
-    rest, load = engine.read_document(data)
     parts = engine.read_parts(data, source)
-    made = Tokenizer(models.BPE._later(rest["model"], load))
+    rest = {**parts.extra, "decoder": parts.decoder}
+    model = parts.model
+    made = Tokenizer(models.BPE._later(rest["model"], lambda: engine.vocabulary_of(model)))
     made._parts = {name: family.read(rest.get(name)) for name, family in _FAMILIES.items()}
     if rest.get("truncation") is not None:
         made._truncation = Truncation.from_json(rest["truncation"])
     if rest.get("padding") is not None:
         made._padding = Padding.from_json(rest["padding"])
     ids = {added.content: added.id for added in parts.added}
-    tokens = []
-    for entry in rest.get("added_tokens", []):
-        tokens.append(AddedToken())
-        tokens[-1].__setstate__(entry)
-    made._added.add(tokens, ids.get, lambda: 0)
+    made._added.add(map(AddedToken._of, parts.added), ids.get, lambda: 0)
     made._read = (made._key(), parts)
     return made
