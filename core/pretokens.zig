@@ -34,6 +34,7 @@ pub const Scheme = union(Tag) {
     o200k,
     tekken,
     deepseek3,
+    digits_r50k,
     /// What is safe depends on the vocabulary.
     metaspace: Safe,
     safe: Safe,
@@ -89,7 +90,7 @@ pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*K
 
 fn Scanner(comptime tag: Scheme.Tag) type {
     return switch (schemes.familyOf(tag)) {
-        .r50k => @import("pretokens/r50k.zig"),
+        .r50k => |own| @import("pretokens/r50k.zig").Scanner(own),
         .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
         .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
         .deepseek3 => @import("pretokens/deepseek3.zig"),
@@ -175,7 +176,7 @@ test {
 }
 
 const hand_written = [_]Scheme{
-    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken, .deepseek3,
+    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken, .deepseek3, .digits_r50k,
 };
 
 /// The hand-written schemes, and `safe` for vocabularies of all sorts.

@@ -43,6 +43,12 @@ pub inline fn class(cp: u21) Class {
     return @bitCast(tables.flags[block << tables.shift | low]);
 }
 
+/// Whether Unicode 17 has a number that the tables do not know: Tolong Siki digits, and three
+/// Chinese small ones.
+pub inline fn isNumberOf17(cp: u21) bool {
+    return cp -% 0x11DE0 < 10 or cp -% 0x16FF4 < 3;
+}
+
 /// One character of a text: `len` bytes, 1 to 4.
 pub const Char = struct { code_point: u21, len: u3 };
 

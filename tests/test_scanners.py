@@ -37,6 +37,10 @@ SEQUENCES = {
         )
     ],
 }
+SEQUENCES["digits_r50k"] = [
+    pre_tokenizers.Digits(individual_digits=True),
+    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+]
 each_sequence = pytest.mark.parametrize("scheme", SEQUENCES)
 
 # One of each kind that the patterns tell apart; the first letters and digits that they do not

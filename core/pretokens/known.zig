@@ -20,8 +20,9 @@ const margin = 8;
 /// A shorter run is scanned faster than it is remembered.
 const len_min = 256;
 
-/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark; `latin` is a letter
-/// of ASCII. Han, and the plain ones that are not, are words (letters and marks), symbols or rest.
+/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark; `digit` has the
+/// numbers of Unicode 17, and `undigit` is an `other` that is none; `latin` is a letter of ASCII.
+/// Han, and the plain ones that are not, are words (letters and marks), symbols or rest.
 pub const Kind = enum {
     letter,
     number,
@@ -32,6 +33,8 @@ pub const Kind = enum {
     upper,
     lower,
     newline,
+    digit,
+    undigit,
     latin,
     plain_word,
     plain_symbol,

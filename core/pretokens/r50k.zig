@@ -1,19 +1,35 @@
-//! Text → pretokens of GPT-2, r50k_base, p50k_base and p50k_edit.
+//! Text → pretokens of GPT-2, r50k_base, p50k_base and p50k_edit, and of Command R and StarCoder.
 //!
 //!     '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
+//!
+//! The latter split off each digit first, and what lies between two is a text of its own.
 
 const runs = @import("runs.zig");
+const Options = @import("schemes.zig").R50k;
 
-/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
-pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
-    const contraction = runs.contractionLen(text, start, .sensitive);
-    if (contraction != 0) return start + contraction;
-    const body = start + @intFromBool(text[start] == ' ');
-    if (body < text.len) {
-        const first = runs.step(text, body);
-        if (first.class.letter) return runs.runEnd(text, first.end, .letter, known);
-        if (first.class.number) return runs.runEnd(text, first.end, .number, known);
-        if (!first.class.space) return runs.runEnd(text, first.end, .other, known);
-    }
-    return runs.Space.at(text, start, known).endBeforeText(text, start);
+pub fn Scanner(comptime options: Options) type {
+    return struct {
+        const other: runs.Kind = if (options.splits_digits) .undigit else .other;
+
+        /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+        pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
+            const contraction = runs.contractionLen(text, start, .sensitive);
+            if (contraction != 0) return start + contraction;
+            const body = start + @intFromBool(text[start] == ' ');
+            if (body < text.len) {
+                const first = runs.step(text, body);
+                if (first.class.letter) return runs.runEnd(text, first.end, .letter, known);
+                if (options.splits_digits and runs.is(.digit, first)) {
+                    return if (body == start) first.end else body;
+                }
+                if (first.class.number) return runs.runEnd(text, first.end, .number, known);
+                if (!first.class.space) return runs.runEnd(text, first.end, other, known);
+            }
+            const space = runs.Space.at(text, start, known);
+            if (options.splits_digits and space.end < text.len) {
+                if (runs.is(.digit, runs.step(text, space.end))) return space.end;
+            }
+            return space.endBeforeText(text, start);
+        }
+    };
 }

@@ -43,6 +43,11 @@ pub inline fn isHan(code_point: u21) bool {
     return code_point -% 0x4E00 <= 0x9FA5 - 0x4E00 or code_point -% 0x3040 < 0xC0;
 }
 
+/// \p{N} of Unicode 17, which has a few more than the tables of 16: what is one to Rust, in which
+/// Hugging Face's Digits is written.
+pub inline fn isDigit(char: Step) bool {
+    return char.class.number or unicode.isNumberOf17(char.code_point);
+}
 /// [^\s\p{L}\p{M}\p{N}\p{P}\p{S}]
 pub fn isRest(class: Class) bool {
     return isOther(class) and !class.mark and !class.symbol;
@@ -54,6 +59,8 @@ pub inline fn is(comptime kind: Kind, char: Step) bool {
         .other => isOther(class),
         .marked => class.letter or class.mark,
         .unmarked => isOther(class) and !class.mark,
+        .digit => isDigit(char),
+        .undigit => isOther(class) and !isDigit(char),
         .latin => class.letter and char.code_point < 0x80,
         .plain_word => (class.letter or class.mark) and !isHan(char.code_point),
         .plain_symbol => class.symbol and !isHan(char.code_point),

@@ -13,13 +13,20 @@ pub const Tag = enum {
     o200k,
     tekken,
     deepseek3,
+    digits_r50k,
     metaspace,
     safe,
     program,
     stages,
 };
 
-pub const Family = union(enum) { r50k, cl100k: Cl100k, o200k: O200k, deepseek3, safe };
+pub const Family = union(enum) { r50k: R50k, cl100k: Cl100k, o200k: O200k, deepseek3, safe };
+
+/// '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
+pub const R50k = struct {
+    /// Each number is a pretoken, and the pattern is for what lies between them.
+    splits_digits: bool = false,
+};
 
 /// '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?[W]+|\p{N}{1,n}| ?[^\s\p{N}[W]]+[\r\n]*
 /// |\s*[\r\n]|\s+(?!\S)|\s
@@ -45,7 +52,8 @@ pub const O200k = struct {
 /// The family of a hand-written scheme. Which patterns each stands for is in schemes.py.
 pub fn familyOf(tag: Tag) Family {
     return switch (tag) {
-        .r50k => .r50k,
+        .r50k => .{ .r50k = .{} },
+        .digits_r50k => .{ .r50k = .{ .splits_digits = true } },
         .cl100k => .{ .cl100k = .{ .numbers_max = 3, .has_end = true } },
         .llama3 => .{ .cl100k = .{ .numbers_max = 3 } },
         .nanochat => .{ .cl100k = .{ .numbers_max = 2 } },

@@ -136,10 +136,12 @@ const BlockClass = packed struct(u8) {
 
     fn of(code_point: u21, strict: bool) BlockClass {
         const class = unicode.class(code_point);
+        // One that the tables do not know is left to the scalar scanner too.
+        const is_number = class.number or unicode.isNumberOf17(code_point);
         const is_rest = !class.letter and !class.mark and !class.symbol;
         return .{
             .letter = class.letter,
-            .stop = class.number or class.space or (strict and is_rest),
+            .stop = is_number or class.space or (strict and is_rest),
             .upper = class.mark or (class.letter and !class.lower),
             .lower = class.mark or (class.letter and !class.upper),
         };
