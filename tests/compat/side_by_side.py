@@ -146,7 +146,7 @@ def apply(library: Any, tokenizer: Any, options: dict[str, Any]) -> None:
 
 
 def use_stand_in(monkeypatch: Any) -> None:
-    for name in ("make_engine", "bare_engine", "normalize", "pre_tokenize"):
+    for name in ("make_engine", "bare_engine"):
         monkeypatch.setattr(engine, name, getattr(stand_in, name))
 
 

@@ -60,16 +60,3 @@ def make_engine(parts: Parts) -> StandIn:
 
 def bare_engine(model: Mapping[str, Any]) -> StandIn:
     return StandIn({"model": model}, ())
-
-
-def _with(name: str, part: Mapping[str, Any]) -> Any:
-    document = {**EMPTY, "model": NO_MODEL, name: part}
-    return getattr(tokenizers.Tokenizer.from_str(json.dumps(document)), name)
-
-
-def normalize(normalizer: Mapping[str, Any], text: str) -> str:
-    return _with("normalizer", normalizer).normalize_str(text)
-
-
-def pre_tokenize(pre_tokenizer: Mapping[str, Any], text: str) -> list[tuple[str, tuple[int, int]]]:
-    return _with("pre_tokenizer", pre_tokenizer).pre_tokenize_str(text)

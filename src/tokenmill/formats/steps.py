@@ -64,7 +64,7 @@ class Cutting:
 
 def read(normalizer: Any, pre_tokenizer: Any, place: Place) -> Cutting:
     """What the two parts say together."""
-    steps, is_spelled = _read_steps(normalizer, place.inside("normalizer"))
+    steps, is_spelled = read_normalizer(normalizer, place.inside("normalizer"))
     found = _Stages(flatten(pre_tokenizer, "pretokenizers", place.inside("pre_tokenizer")))
     if is_spelled:
         if found.parts:
@@ -111,7 +111,7 @@ def _ignores_blanks(stage: Stage) -> bool:
     return stage.match in ("digits", "punctuation")
 
 
-def _read_steps(normalizer: Any, place: Place) -> tuple[tuple[Step, ...], bool]:
+def read_normalizer(normalizer: Any, place: Place) -> tuple[tuple[Step, ...], bool]:
     """The steps, and whether the last one shows bytes as characters."""
     steps: list[Step] = []
     parts = flatten(normalizer, "normalizers", place)

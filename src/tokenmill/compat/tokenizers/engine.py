@@ -51,13 +51,3 @@ def find_pretrained(name: str, revision: str) -> str:
 def bare_engine(model: Mapping[str, Any]) -> Engine:
     """The engine of a model alone."""
     raise NotImplementedError("the core does not run `Parts` yet")
-
-
-def normalize(normalizer: Mapping[str, Any], text: str) -> str:
-    """What a normalizer of tokenizer.json makes of a text."""
-    raise NotImplementedError("the core does not normalize yet")
-
-
-def pre_tokenize(pre_tokenizer: Mapping[str, Any], text: str) -> list[tuple[str, tuple[int, int]]]:
-    """The pieces that a pre-tokenizer of tokenizer.json cuts, with their places in characters."""
-    raise NotImplementedError("the core does not run stages yet")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Sequence_
 from typing import Any
 
-from tokenmill.compat.tokenizers import engine, values
+from tokenmill.compat.tokenizers import cutting, values
 from tokenmill.compat.tokenizers.components import (
     Component,
     Family,
@@ -26,7 +26,7 @@ class Normalizer(Component):
     KIND = "Normalizer"
 
     def normalize_str(self, sequence: str) -> str:
-        return engine.normalize(self.to_json(), values.text(sequence))
+        return cutting.normalize(self.to_json(), values.text(sequence))
 
     def normalize(self, normalized: object) -> None:
         values.not_there("NormalizedString")

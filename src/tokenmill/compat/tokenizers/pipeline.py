@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from tokenmill.compat.tokenizers import engine, processors
+from tokenmill.compat.tokenizers import cutting, engine, processors
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
     Run,
@@ -219,4 +219,4 @@ class Pipeline:
         found = text[span[0] : span[1]]
         if self.normalizer is None or not self.taken[id_]:
             return found
-        return engine.normalize(self.normalizer, found)
+        return cutting.normalize(self.normalizer, found)

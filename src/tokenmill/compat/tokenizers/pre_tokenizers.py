@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokenmill.compat.tokenizers import engine, values
+from tokenmill.compat.tokenizers import cutting, values
 from tokenmill.compat.tokenizers.components import (
     Bare,
     Component,
@@ -32,7 +32,7 @@ class PreTokenizer(Component):
     KIND = "PreTokenizer"
 
     def pre_tokenize_str(self, s: str) -> list[tuple[str, tuple[int, int]]]:
-        return engine.pre_tokenize(self.to_json(), values.text(s))
+        return cutting.pre_tokenize(self.to_json(), values.text(s))
 
     def pre_tokenize(self, pretok: object) -> None:
         values.not_there("PreTokenizedString")
