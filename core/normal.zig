@@ -175,7 +175,7 @@ const Reader = struct {
             .prepend => return .{ .prepend = try gpa.dupe(u8, first) },
             .strip => return .{ .strip = .{ .left = flags & 1 != 0, .right = flags & 2 != 0 } },
             .squeeze => return .squeeze,
-            .charsmap => return .{ .charsmap = try .init(gpa, first) },
+            .charsmap => return .{ .charsmap = try .init(gpa, first, flags & 1 != 0) },
             .literal => {
                 if (first.len == 0) return error.InvalidSteps;
                 const match = try gpa.dupe(u8, first);

@@ -26,7 +26,7 @@ PYTHON_ROOMS = [
     ["compat"],
     ["cli", "__init__", "__main__"],
 ]
-GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower")}
+GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower", "graphemes")}
 
 
 def tracked(*patterns: str) -> list[Path]:

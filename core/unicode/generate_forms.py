@@ -1,14 +1,15 @@
-"""Unicode 9.0.0, tokenizers 0.23.3 → core/unicode/forms.zig, core/unicode/lower.zig
+"""Unicode 9.0.0, tokenizers 0.23.3 → core/unicode/{forms,lower,graphemes}.zig
 
 Run by hand, only when Hugging Face's versions change, from the root of the repository:
 
-    pip install tokenizers==0.23.3 ziglang==0.16.0
+    pip install tokenizers==0.23.3 regex==2025.9.18 ziglang==0.16.0
     python core/unicode/generate_forms.py PYTHON3.6
 
-`tokenizers` has the normal forms of Unicode 9.0.0 and the lower case of Unicode 17.0.0. CPython 3.6
-is the last one whose `unicodedata` is Unicode 9.0.0, so it is asked for the first; no Python has
-the second yet, so that is read from the library itself. What the tables say is compared with the
-library for all code points in tests/test_normal.py.
+`tokenizers` has the normal forms of Unicode 9.0.0, and lower case and grapheme clusters of Unicode
+17.0.0. CPython 3.6 is the last one whose `unicodedata` is Unicode 9.0.0, so it is asked for the
+first; no Python has 17.0.0 yet, so the others are read from the library itself, clusters through a
+map that shows them. Hangul and flags, which never change, are taken from `regex`. What the tables
+say is compared with the library for all code points in tests/test_normal.py.
 
 **Invariant**: the output depends on the pinned versions alone; a second run changes nothing.
 """
@@ -17,16 +18,23 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
+import regex  # type: ignore[import-untyped,unused-ignore]
 import tokenizers
-from tokenizers.normalizers import Lowercase
+from tokenizers.normalizers import Lowercase, Precompiled
 
 VERSION = "9.0.0"
 LIBRARY = "0.23.3"
+REGEX = "2025.9.18"
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+from charsmaps import make_map  # noqa: E402
+
 FORMS = ROOT / "core/unicode/forms.zig"
 LOWER = ROOT / "core/unicode/lower.zig"
+GRAPHEMES = ROOT / "core/unicode/graphemes.zig"
 CODE_POINTS = 0x110000
 HANGUL = range(0xAC00, 0xAC00 + 11172)
 # Jamo that join what stands before them.
@@ -207,6 +215,89 @@ def write_lower() -> None:
     )
 
 
+# Of normal/graphemes.zig: Grapheme_Cluster_Break, Indic_Conjunct_Break << 4, and one bit.
+BREAKS = ("Other", "CR", "LF", "Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend")
+BREAKS += ("SpacingMark", "L", "V", "T", "LV", "LVT")
+OTHER, CONTROL, EXTEND, ZWJ, PREPEND, SPACING_MARK = map(
+    BREAKS.index, ("Other", "Control", "Extend", "ZWJ", "Prepend", "SpacingMark")
+)
+CONSONANT, LINKER, CONJUNCT_EXTEND = (number << 4 for number in (1, 2, 3))
+PICTOGRAPH = 1 << 6
+
+# Each shows one thing about the character in it: how many characters are left of the text when
+# every rule turns one into Q, and a cluster of less than 6 bytes as a whole becomes one Q.
+QUESTIONS = {
+    "joins": ("a%s", 1),
+    "prepend": ("%sa", 1),
+    "control": ("%s\u0301\u0301", 2),
+    "extend": ("©%s\u200d©\u0301", 5),
+    "pictograph": ("a%s\u200d©\u0301", 5),
+    "consonant": ("%s\u094d\u0915\u0301", 4),
+    "linker": ("\u0915%s\u0915\u0301", 4),
+    "conjunct_extend": ("\u0915%s\u094d\u0915\u0301", 5),
+}
+
+
+def ask_graphemes(plane: range) -> dict[str, set[int]]:
+    """What the library says of the code points of a plane, which its clusters show."""
+    chars = [chr(c) for c in plane if not 0xD800 <= c < 0xE000 and c not in (0, 0x0A, 0x0D)]
+    rules = dict.fromkeys([*chars, *"a©\u0301\u200d\u0915\u094d"], "Q")
+    normalizer = Precompiled(make_map(rules))
+    answers = {}
+    for name, (question, count) in QUESTIONS.items():
+        text = normalizer.normalize_str("\n".join(question % char for char in chars))
+        parts = zip(chars, text.split("\n"), strict=True)
+        answers[name] = {ord(char) for char, part in parts if len(part) == count}
+    return answers
+
+
+def grapheme_of(code_point: int, known: int, answers: dict[str, set[int]]) -> int:
+    """The kind of a code point; `known` is its break in Unicode 16.0.0."""
+
+    def shows(name: str) -> bool:
+        return code_point in answers[name]
+
+    if code_point == 0x200D:
+        kind = ZWJ
+    elif shows("joins"):
+        kind = EXTEND if shows("extend") else SPACING_MARK
+    elif shows("control"):
+        kind = CONTROL
+    elif shows("prepend"):
+        kind = PREPEND
+    else:
+        kind = OTHER if known in (CONTROL, EXTEND, ZWJ, PREPEND, SPACING_MARK) else known
+    if shows("consonant"):
+        kind |= CONSONANT
+    elif shows("linker"):
+        kind |= LINKER
+    elif shows("conjunct_extend"):
+        kind |= CONJUNCT_EXTEND
+    return kind | (PICTOGRAPH if shows("pictograph") else 0)
+
+
+def write_graphemes() -> None:
+    if version("regex") != REGEX:
+        sys.exit(f"this is regex {version('regex')}, not {REGEX}, the last with Unicode 16.0.0")
+    table = bytearray(CODE_POINTS)
+    every = "".join(map(chr, range(CODE_POINTS)))
+    for number, value in enumerate(BREAKS[1:], 1):
+        for match in regex.finditer(rf"\p{{GCB={value}}}", every):
+            table[ord(match[0])] = number
+    for plane in (range(0x10000), range(0x10000, 0x20000), range(0xE0000, 0xE1000)):
+        answers = ask_graphemes(plane)
+        for code_point in plane:
+            if not 0xD800 <= code_point < 0xE000 and code_point not in (0, 0x0A, 0x0D):
+                table[code_point] = grapheme_of(code_point, table[code_point], answers)
+    write(
+        GRAPHEMES,
+        f"//! tokenizers {LIBRARY} → what each code point is in its grapheme clusters\n"
+        "//!\n"
+        "//! Written by core/unicode/generate_forms.py; do not edit.\n"
+        + staged("kinds", "u8", table, "Block and low bits → kind, see normal/graphemes.zig."),
+    )
+
+
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python core/unicode/generate_forms.py PYTHON3.6")
@@ -214,6 +305,7 @@ def main() -> None:
     answer: Answer = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     write_forms(answer)
     write_lower()
+    write_graphemes()
 
 
 if __name__ == "__main__":

@@ -117,11 +117,6 @@ def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]
 
 
 def _pack_charsmap(data: bytes, by_grapheme: bool) -> tuple[bytes, int]:
-    if by_grapheme:
-        raise VocabularyError(
-            "the normaliser has a Precompiled map, which Hugging Face applies in a way of its own; "
-            "load the .model file that it was made from instead"
-        )
     if len(data) > MAP_BYTES_MAX:
         raise VocabularyError(
             f"the map of the normaliser has {len(data)} bytes; up to {MAP_BYTES_MAX} can be loaded"
@@ -133,4 +128,4 @@ def _pack_charsmap(data: bytes, by_grapheme: bool) -> tuple[bytes, int]:
             f"the map of the normaliser has a replacement of {longest} bytes; up to "
             f"{STEP_GROWTH_MAX} can be loaded"
         )
-    return _record(_CHARSMAP, 0, data), max(longest, 1)
+    return _record(_CHARSMAP, by_grapheme, data), max(longest, 1)
