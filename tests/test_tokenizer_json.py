@@ -172,7 +172,13 @@ def sequence_of(key: str, *parts: dict) -> dict:
         (
             None,
             {"type": "Whitespace"},
-            {"stages": (Stage(Pattern(r"\w+|[^\w\s]+"), "removed", True),)},
+            {
+                "stages": (
+                    Stage(
+                        Pattern(r"[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+"), "removed", True
+                    ),
+                )
+            },
         ),
         (
             None,

@@ -36,7 +36,8 @@ BYTE_LEVEL = Stage(
     Pattern(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
     "isolated",
 )
-_WORDS = Stage(Pattern(r"\w+|[^\w\s]+"), "removed", True)
+# Whitespace's words are those of Rust's regular expressions: the joiners are letters there.
+WORDS = Stage(Pattern(r"[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+"), "removed", True)
 _SPACED = Stage(Literally(SPACE), "merged_with_next")
 _FOLDED = Replace(Literally(" "), SPACE)
 
@@ -253,7 +254,7 @@ def _read_stage(name: str, part: dict[str, Any], place: Place) -> Stage:
         case "Punctuation":
             return Stage("punctuation", _read_behaviour(part.get("behavior", "Isolated"), place))
         case "Whitespace":
-            return _WORDS
+            return WORDS
         case "WhitespaceSplit":
             return Stage("space", "removed")
         case "CharDelimiterSplit":
