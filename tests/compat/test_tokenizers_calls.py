@@ -349,3 +349,22 @@ def test_what_is_not_here_names_the_real_library() -> None:
     for call in calls:
         with pytest.raises(NotImplementedError, match="use Hugging Face's `tokenizers` for it"):
             call()
+
+
+def test_names_are_looked_up_in_the_local_cache(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    expected = names(ours)["tk"].to_str()
+    for name, folder in (("org/name", "models--org--name"), ("gpt2", "models--gpt2")):
+        snapshot = tmp_path / folder / "snapshots" / "abc1"
+        snapshot.mkdir(parents=True)
+        (tmp_path / folder / "refs").mkdir()
+        (tmp_path / folder / "refs" / "main").write_text("abc1")
+        (snapshot / "tokenizer.json").write_text(expected)
+        for revision in ("main", "abc1"):
+            assert ours.Tokenizer.from_pretrained(name, revision).to_str() == expected
+    for name in ("org/other", "../x", "a/b/c"):
+        with pytest.raises(VocabularyError):
+            ours.Tokenizer.from_pretrained(name)
+    for revision in ("abc2", "../main", "../../models--gpt2/refs/main"):
+        with pytest.raises(VocabularyError):
+            ours.Tokenizer.from_pretrained("org/name", revision)

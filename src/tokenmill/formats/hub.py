@@ -31,7 +31,7 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "huggingface" / "hub"
 
 
-def find(name: str) -> Path:
+def find(name: str, revision: str = "main") -> Path:
     """The folder of the files of a model, as they were downloaded last."""
     cache = cache_folder()
     repository = cache / f"models--{name.replace('/', '--')}"
@@ -41,10 +41,12 @@ def find(name: str) -> Path:
             f"{name!r} is neither a file nor an embedded vocabulary, and the cache of the hub "
             f"({cache}) has no such model; {advice}"
         )
+    if not _NAME.fullmatch(f"revision/{revision}") or ".." in revision:
+        raise VocabularyError(f"{revision!r} is no name of a revision; {advice}")
     try:
-        revision = (repository / "refs" / "main").read_text("utf-8").strip()
+        revision = (repository / "refs" / revision).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        revision = ""
+        revision = "" if revision == "main" else revision  # which may be a commit
     folder = repository / "snapshots" / revision
     if not _REVISION.fullmatch(revision) or not folder.is_dir():
         raise VocabularyError(f"{repository} has no whole download of {name!r}; {advice}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tokenmill.formats import models, spelling, tokenizer_json
+from tokenmill.errors import VocabularyError
+from tokenmill.formats import hub, models, spelling, tokenizer_json
 from tokenmill.formats.parts import Model, Parts
 
 
@@ -45,7 +46,9 @@ def vocabulary_of(model: Model) -> tuple[dict[str, int], list[tuple[str, str]]]:
 
 def find_pretrained(name: str, revision: str) -> str:
     """The tokenizer.json of a name that was downloaded before."""
-    raise NotImplementedError("names of the hub are not looked up yet")
+    if not hub.is_name(name if "/" in name else f"models/{name}"):
+        raise VocabularyError(f"{name!r} is no name of a model in the hub; write org/name")
+    return str(hub.find(name, revision) / "tokenizer.json")
 
 
 def bare_engine(model: Mapping[str, Any]) -> Engine:
