@@ -84,6 +84,8 @@ pub const Memo = struct {
     }
 
     pub fn clear(self: *Memo, gpa: std.mem.Allocator) void {
+        // Of an empty one nothing has to be cleared, and the matcher of a stage is asked often.
+        if (self.isEmpty()) return;
         if (self.outcomes.capacity() > slots_max) {
             self.outcomes.clearAndFree(gpa);
         } else {
