@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from random import Random
 
 import hard_inputs
+import numpy as np
 import pytest
 from compare import SOURCES, as_text, brute_truncate
 from conftest import FIXTURES, SEED
@@ -18,7 +20,7 @@ from tokenizers import Regex, pre_tokenizers
 from tokenmill import Tokenizer, _native, loading, schemes
 from tokenmill.errors import PatternError
 from tokenmill.formats.parts import Literally, Pattern, Stage
-from tokenmill.patterns import unicode
+from tokenmill.patterns import compile_pattern, covers_all, unicode
 from tokenmill.schemes import KNOWN_STAGES, PATTERNS, scheme_of, scheme_of_stages
 
 BEHAVIOURS = ["isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"]
@@ -246,6 +248,44 @@ def test_patterns_see_blanks_as_hugging_face_sees_its_own_character(pattern, tex
         assert pieces(scheme, text.replace("▁", " ")) == expected, repr(text)
 
 
+# ── Patterns that leave nothing between their matches ────────────────────────────────────────
+
+COVERS = [
+    (r"\s+|\S+", True),
+    (r"\s+|\S*\S", True),
+    (r" ?+\p{L}++|[^\p{L}]", True),
+    (r"\w?+\p{L}|\P{L}", False),
+    (r"\w??\p{L}|\P{L}", True),
+    (r"\s*|\S+", False),
+    (r"\s+(?!\S)|\S+", False),
+    (r"\s{2,}|\S+", False),
+    (r"(?>\s+)|(?:\p{L}|[^\s\p{L}])", True),
+    (r".", False),
+    (r"(?m:.)", True),
+    *((pattern, True) for pattern in SPELLINGS.values()),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), COVERS)
+def test_patterns_that_cover_all_text_are_told(pattern, expected):
+    assert covers_all(pattern, "oniguruma") == expected
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(patterns | st.sampled_from([r"\s+", r"\S", r"\w?+[^ ]", r"(?m:.)"]), max_size=4),
+    st.lists(st.text("aaabc A1-\n\né▁,½", max_size=12), min_size=4, max_size=4),
+)
+def test_what_is_said_to_cover_all_text_does(alternatives, texts):
+    pattern = "|".join(alternatives)
+    try:
+        program, covers = compile_pattern(pattern, "oniguruma"), covers_all(pattern, "oniguruma")
+    except PatternError:
+        reject()
+    for text in texts:
+        assert not covers or "".join(pieces(program, text)) == text, repr(text)
+
+
 # ── Which scheme ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -257,6 +297,8 @@ def test_what_runs_for_stages():
     words = Stage(Pattern(r"\w+", "tiktoken"), "removed", invert=True)
     assert scheme_of_stages((words,), blank=False) == scheme_of(r"\w+")
     assert isinstance(scheme_of_stages((split(BYTE_LEVEL),), blank=True), tuple)
+    assert isinstance(scheme_of_stages((split(rf"(?:{BYTE_LEVEL})"),), blank=False), bytes)
+    assert isinstance(scheme_of_stages((split("a"),), blank=False), tuple)
     with pytest.raises(PatternError, match="an empty text cuts nothing"):
         scheme_of_stages((Stage(Literally(""), "isolated"),), blank=False)
 
@@ -337,3 +379,20 @@ def test_a_session_has_the_ids_of_the_whole_text(tokenizer):
                 text = text[: len(text) - back]
                 session.replace_from(len(text))
             assert session.ids == made.encode(text), f"{text!r} TOKENMILL_SEED={SEED}"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_counts_are_those_of_the_pieces(name, real_texts):
+    scheme = scheme_of_stages(REAL[name], blank=False, known=False)
+    texts = [*real_texts[:500], "".join(Random(SEED).choices(real_texts, k=10_000))]
+    expected: collections.Counter[bytes] = collections.Counter()
+    for text in texts:
+        data = text.encode()
+        expected.update(data[start:end] for start, end in _native.split(scheme, data))
+    counter = _native.Counter(scheme, [], SEED, True)
+    counter.add(texts, 3)
+    data, lengths, counts = map(bytes, counter.take().arrays())
+    ends = [0, *itertools.accumulate(np.frombuffer(lengths, np.uint32).tolist())]
+    tokens = [data[start:end] for start, end in itertools.pairwise(ends)]
+    found = zip(tokens, np.frombuffer(counts, np.uint64).tolist(), strict=True)
+    assert dict(found) == dict(expected)

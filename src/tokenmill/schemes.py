@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tokenmill.errors import PatternError
 from tokenmill.formats.parts import Literally, Pattern, Stage
 from tokenmill.native import _native
-from tokenmill.patterns import Dialect, compile_pattern
+from tokenmill.patterns import Dialect, compile_pattern, covers_all
 from tokenmill.vocabularies import EMBEDDED
 
 # What the core runs: the name of a scanner, a compiled program, or stages, each a program or the
@@ -139,9 +139,12 @@ def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True)
         return name
     alone = stages[0] if len(stages) == 1 and known and not blank else None
     if alone is not None and isinstance(alone.match, Pattern):
-        scheme = scheme_of(alone.match.text, alone.match.dialect)
+        pattern, dialect = alone.match.text, alone.match.dialect
+        scheme = scheme_of(pattern, dialect)
         # A scanner leaves nothing between its matches, and a program leaves that out.
-        if alone.behaviour == "isolated" and isinstance(scheme, str):
+        if alone.behaviour == "isolated" and (
+            isinstance(scheme, str) or covers_all(pattern, dialect)
+        ):
             return scheme
         if alone.behaviour == "removed" and alone.invert:
             return scheme

@@ -59,14 +59,18 @@ def compile_pattern(pattern: str, dialect: Dialect = "tiktoken", blank: bool = F
     the text with the blanks.
     """
     try:
-        tree = parse(pattern) if dialect == "tiktoken" else parse_oniguruma(pattern)
-        return _Compiler(blank).compile(tree)
+        return _Compiler(blank).compile(parse_as(pattern, dialect))
     except RecursionError:
         raise pattern_error(
             f"groups are nested too deep (the limit is {NESTING_MAX}, less in a deep call stack)",
             "write the pattern flatter",
             0,
         ) from None
+
+
+def parse_as(pattern: str, dialect: Dialect) -> Node:
+    """The tree of `pattern` as the dialect reads it; raises PatternError."""
+    return parse(pattern) if dialect == "tiktoken" else parse_oniguruma(pattern)
 
 
 def _too_large(what: str) -> PatternError:
