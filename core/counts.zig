@@ -9,7 +9,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("pretokens.zig");
 const pool = @import("pool.zig");
-const Specials = @import("specials.zig").Specials;
+const Names = @import("added.zig").Names;
 const cuts = @import("counts/cuts.zig");
 const fold = @import("counts/fold.zig");
 const Plan = @import("counts/plan.zig").Plan;
@@ -77,7 +77,7 @@ pub const Counter = struct {
     gpa: Allocator,
     scheme: pretokens.Scheme,
     /// Documents are cut at these first, and they count nowhere.
-    specials: Specials,
+    specials: Names,
     /// One byte for each special: all of them may be found.
     allowed: []const u8,
     /// Secret and different for each counter: no text can be made to fit the tables badly.
@@ -100,7 +100,7 @@ pub const Counter = struct {
         errdefer taken.deinit(gpa);
         var specials = try specialsOf(gpa, names);
         errdefer specials.deinit(gpa);
-        const allowed = try gpa.alloc(u8, specials.ids.len);
+        const allowed = try gpa.alloc(u8, specials.ends.len);
         @memset(allowed, 1);
         return .{
             .gpa = gpa,
@@ -283,8 +283,8 @@ pub fn readInventory(gpa: Allocator, reader: *Reader, entries_max: usize) Error!
     };
 }
 
-/// The specials of some names, sorted and each once; ids do not matter here.
-fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Specials {
+/// The specials of some names, sorted and each once.
+fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Names {
     const in_order = try gpa.dupe([]const u8, names);
     defer gpa.free(in_order);
     std.mem.sort([]const u8, in_order, {}, isLess);
@@ -297,7 +297,7 @@ fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Special
         try bytes.appendSlice(gpa, name);
         try lengths.append(gpa, @intCast(name.len));
     }
-    return .init(gpa, bytes.items, lengths.items, lengths.items);
+    return .init(gpa, bytes.items, lengths.items, null);
 }
 
 fn isLess(_: void, a: []const u8, b: []const u8) bool {

@@ -1,4 +1,4 @@
-//! Text → ids: specials are cut out, the rest becomes pretokens, and each pretoken becomes ids.
+//! Text → ids: added tokens are cut out, the rest becomes pretokens, and each pretoken becomes ids.
 //!
 //! The tokenizer is immutable and shared by all threads; an `Encoder` is what one thread needs
 //! beside it. Where the ids go is up to the sink: a list, a number, or ids with their places.
@@ -8,7 +8,6 @@ const Allocator = std.mem.Allocator;
 const pretokens = @import("pretokens.zig");
 const pool = @import("pool.zig");
 const unicode = @import("unicode.zig");
-const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
@@ -17,13 +16,16 @@ const settle = @import("ids/settle.zig");
 const units = @import("ids/units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
+const Document = @import("ids/document.zig").Document;
 const Cache = @import("ids/cache.zig").Cache;
 const Window = @import("ids/window.zig").Window;
 pub const caches = @import("ids/caches.zig");
 pub const pages = @import("pages.zig");
 
 pub const batch = @import("ids/batch.zig");
+pub const front = @import("ids/front.zig");
 pub const Session = @import("ids/session.zig").Session;
+pub const Spans = @import("ids/spans.zig").Spans;
 pub const truncate = @import("ids/truncate.zig");
 
 pub const Poll = pool.Poll;
@@ -43,7 +45,7 @@ pub var wide_bytes_min: std.atomic.Value(usize) = .init(32 << 10);
 pub const Tokenizer = struct {
     vocabulary: Vocabulary,
     scheme: pretokens.Scheme,
-    specials: Specials,
+    front: front.Front,
     /// Secret and different at each load: no text can be made to fit the tables badly.
     seed: u64,
     /// Whether each byte is a token: otherwise a character that has no ids alone may have some
@@ -64,13 +66,13 @@ pub const Tokenizer = struct {
         gpa: Allocator,
         vocabulary: Vocabulary,
         scheme: pretokens.Scheme,
-        specials: Specials,
+        given: front.Front,
         seed: u64,
     ) Allocator.Error!Tokenizer {
         var self: Tokenizer = .{
             .vocabulary = vocabulary,
             .scheme = scheme,
-            .specials = specials,
+            .front = given,
             .seed = seed,
             .has_all_bytes = std.mem.max(u32, &vocabulary.byte_ids) < vocabulary.ids_end,
             .memory = undefined,
@@ -121,7 +123,7 @@ pub const Tokenizer = struct {
     fn deinitParts(self: *Tokenizer, gpa: Allocator) void {
         self.vocabulary.deinit(gpa);
         self.scheme.deinit(gpa);
-        self.specials.deinit(gpa);
+        self.front.deinit(gpa);
     }
 
     /// The bytes an id stands for, a special's name included.
@@ -131,7 +133,7 @@ pub const Tokenizer = struct {
             if (token.len > 0 or self.vocabulary.empty_id == rank) return token;
         }
         // Where ids are not ranks, specials are tokens.
-        return if (self.vocabulary.ranks == null) self.specials.nameOf(id) else null;
+        return if (self.vocabulary.ranks == null) self.front.nameOf(id) else null;
     }
 };
 
@@ -148,16 +150,24 @@ pub const Encoder = struct {
     missing_byte: u8 = 0,
     poll: ?Poll = null,
     bytes_since_poll: usize = 0,
+    /// Where documents are made ready that are not in the text.
+    scratch: front.Scratch,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
         const cache = tokenizer.memory.caches.take();
-        return .{ .gpa = gpa, .tokenizer = tokenizer, .cache = cache };
+        return .{
+            .gpa = gpa,
+            .tokenizer = tokenizer,
+            .cache = cache,
+            .scratch = .{ .gpa = gpa },
+        };
     }
 
     pub fn deinit(self: *Encoder) void {
         if (self.cache) |*cache| self.tokenizer.memory.caches.put(cache);
         self.long_ids.deinit(self.gpa);
         self.counted_ids.deinit(self.gpa);
+        self.scratch.deinit();
     }
 
     /// Memory for `count` ids, valid until the next call.
@@ -166,49 +176,22 @@ pub const Encoder = struct {
         return self.counted_ids.items.ptr;
     }
 
-    /// Encodes any bytes. `allowed` has a byte for each special that says whether it is one here;
-    /// null: text that looks like a special is text.
+    /// Encodes any bytes. `allowed` has a byte for each name that says whether it is found here
+    /// (added.Choice); null: those that are no specials.
     pub fn encode(
         self: *Encoder,
         text: []const u8,
         allowed: ?[]const u8,
         sink: anytype,
     ) Error!void {
-        var start: usize = 0;
-        if (allowed) |which| {
-            while (self.tokenizer.specials.find(text, start, which)) |found| {
-                try self.encodeDocument(text, start, found.start, sink);
-                sink.at(found.start);
-                try sink.push(&.{found.id}, found.end - found.start);
-                start = found.end;
-            }
-        }
-        try self.encodeDocument(text, start, text.len, sink);
-    }
-
-    /// Encodes `text[start..end]` as if there were nothing around it.
-    fn encodeDocument(
-        self: *Encoder,
-        text: []const u8,
-        start: usize,
-        end: usize,
-        sink: anytype,
-    ) Error!void {
-        const document = text[start..end];
-        if (@TypeOf(sink) == *List or @TypeOf(sink) == *Count) return self.sweep(document, sink);
-        var pieces: pretokens.Pretokens = .init(self.gpa, &self.tokenizer.scheme, document);
-        defer pieces.deinit();
-        while (try pieces.next()) |span| {
-            try self.pollAfter(span.end - span.start);
-            sink.at(start + span.start);
-            try self.encodePretoken(document[span.start..span.end], sink);
-        }
+        return self.tokenizer.front.encode(self, text, 0, allowed, sink);
     }
 
     /// Encodes a document batch by batch.
-    fn sweep(self: *Encoder, document: []const u8, sink: anytype) Error!void {
+    pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
+        if (@TypeOf(sink) == *Spans) return sink.encode(self, document);
         var batches: pretokens.Sweep = undefined;
-        batches.init(self.gpa, &self.tokenizer.scheme, document);
+        batches.init(self.gpa, &self.tokenizer.scheme, document.bytes);
         defer batches.deinit();
         while (try batches.next()) |part| try self.encodeBatch(part, sink);
     }
@@ -257,10 +240,8 @@ pub const Encoder = struct {
     pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
         const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
-        const keeps_places = @TypeOf(sink) != *List and @TypeOf(sink) != *Count;
-        const is_whole = !is_long or keeps_places or
-            vocabulary.leftover == .settle or vocabulary.isTied(piece);
-        if (is_whole) return sink.push(try self.idsOf(piece), piece.len);
+        const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
+        if (is_whole) return sink.push(try self.idsOf(piece));
         var rest = piece;
         if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
@@ -341,16 +322,18 @@ pub const List = struct {
     /// Ids beyond one for each byte for which a list needs room that must not grow.
     pub const room_extra = words.room_extra;
 
-    pub fn at(_: *List, _: usize) void {}
     pub fn total(self: *const List) usize {
         return self.ids.items.len;
     }
     pub fn reset(self: *List) void {
         self.ids.clearRetainingCapacity();
     }
-    pub inline fn push(self: *List, ids: []const u32, _: usize) Allocator.Error!void {
+    pub inline fn push(self: *List, ids: []const u32) Allocator.Error!void {
         try self.ids.ensureUnusedCapacity(self.gpa, ids.len);
         self.ids.appendSliceAssumeCapacity(ids);
+    }
+    pub fn pushAdded(self: *List, id: u32, _: Document.Span) Allocator.Error!void {
+        return self.push(&.{id});
     }
 };
 
@@ -358,62 +341,25 @@ pub const List = struct {
 pub const Count = struct {
     count: usize = 0,
 
-    pub fn at(_: *Count, _: usize) void {}
     pub fn total(self: *const Count) usize {
         return self.count;
     }
     pub fn reset(self: *Count) void {
         self.count = 0;
     }
-    pub inline fn push(self: *Count, ids: []const u32, _: usize) Allocator.Error!void {
+    pub inline fn push(self: *Count, ids: []const u32) Allocator.Error!void {
         self.count += ids.len;
     }
-};
-
-/// Keeps the ids and the byte offset where each one starts and ends.
-pub const Spans = struct {
-    gpa: Allocator,
-    tokenizer: *const Tokenizer,
-    position: usize = 0,
-    ids: std.ArrayList(u32) = .empty,
-    spans: std.ArrayList(pretokens.Span) = .empty,
-
-    pub fn at(self: *Spans, start: usize) void {
-        self.position = start;
-    }
-    pub fn push(self: *Spans, ids: []const u32, len: usize) Allocator.Error!void {
-        try self.ids.appendSlice(self.gpa, ids);
-        for (ids) |id| {
-            // A lone id covers what was taken; a special's name is not in the vocabulary.
-            const id_len = if (ids.len == 1) len else self.tokenizer.vocabulary.partLen(id);
-            const end = self.position + id_len;
-            try self.spans.append(self.gpa, .{ .start = self.position, .end = end });
-            self.position = end;
-        }
-    }
-
-    /// Turns byte offsets into `text` into character offsets. A token that begins or ends inside
-    /// a character covers all of that character.
-    pub fn toCharacters(self: *Spans, text: []const u8) void {
-        var index: usize = 0;
-        var begun: usize = 0; // characters that begin before `index`
-        for (self.spans.items) |*span| {
-            // A special or a token has at least one byte, so `start` is inside the text.
-            while (index <= span.start) : (index += 1) begun += isFirst(text[index]);
-            const start = begun - 1;
-            while (index < span.end) : (index += 1) begun += isFirst(text[index]);
-            span.* = .{ .start = start, .end = begun };
-        }
-    }
-
-    fn isFirst(byte: u8) usize {
-        return @intFromBool(byte & 0xC0 != 0x80);
+    pub fn pushAdded(self: *Count, _: u32, _: Document.Span) Allocator.Error!void {
+        self.count += 1;
     }
 };
 
 test {
     _ = caches;
     _ = Session;
+    _ = @import("ids/document.zig");
+    _ = front;
     _ = @import("ids/testing.zig");
     _ = @import("ids/reference_merges.zig");
 }

@@ -7,6 +7,7 @@ const batches = @import("python/batches.zig");
 const buffer = @import("python/buffer.zig");
 const counts = @import("python/counts.zig");
 const counts_files = @import("python/counts_files.zig");
+const fronts = @import("python/fronts.zig");
 const core = @import("python/core.zig");
 const files = @import("python/files.zig");
 const ids = @import("ids.zig");
@@ -16,7 +17,6 @@ const normal = @import("python/normal.zig");
 const pretokens = @import("pretokens.zig");
 const session = @import("python/session.zig");
 const unicode = @import("unicode.zig");
-const Specials = @import("specials.zig").Specials;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const lists = @import("python/lists.zig");
 const Text = @import("python/text.zig").Text;
@@ -29,17 +29,17 @@ fn stateOf(module: *Object) *core.State {
     return @ptrCast(@alignCast(api.PyModule_GetState(module).?));
 }
 
-/// from_image(image, seed, scheme, special_names, special_lengths, special_ids) → Core
+/// from_image(image, seed, scheme, front) → Core
 fn fromImage(module: *Object, args: Args) ?*Object {
     var image = Text.from(args[0]) orelse return null;
     defer image.release();
     const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
     const vocabulary = Vocabulary.fromImage(gpa, image.bytes, seed) catch |failure|
         return models.fail(stateOf(module), failure, 0);
-    return finish(module, vocabulary, seed, args[2..6]);
+    return finish(module, vocabulary, seed, args[2], args[3], false);
 }
 
-/// from_tokens(bytes, lengths, ids, seed, scheme, special_names, special_lengths, special_ids)
+/// from_tokens(bytes, lengths, ids, seed, scheme, front) → Core
 fn fromTokens(module: *Object, args: Args) ?*Object {
     var bytes = Text.from(args[0]) orelse return null;
     defer bytes.release();
@@ -52,52 +52,38 @@ fn fromTokens(module: *Object, args: Args) ?*Object {
     const made = Vocabulary.fromTokens(gpa, bytes.bytes, lengths, numbers, seed, &culprit);
     const vocabulary = made catch |failure|
         return models.fail(stateOf(module), failure, culprit);
-    return finish(module, vocabulary, seed, args[4..8]);
+    return finish(module, vocabulary, seed, args[4], args[5], false);
 }
 
-/// from_parts(model, scheme, special_names, special_lengths, special_ids, seed) → Core
+/// from_parts(model, scheme, front, seed) → Core
 fn fromParts(module: *Object, args: Args) ?*Object {
-    const seed = api.PyLong_AsUnsignedLongLongMask(args[5]);
-    const made = models.vocabularyFrom(stateOf(module), args[0], seed);
-    return finish(module, made orelse return null, seed, args[1..5]);
+    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
+    const vocabulary = models.vocabularyFrom(stateOf(module), args[0], seed) orelse return null;
+    return finish(module, vocabulary, seed, args[1], args[2], models.hasBlank(args[0]));
 }
 
-/// Adds scheme and specials to a vocabulary, which is taken over.
-fn finish(module: *Object, vocabulary: Vocabulary, seed: u64, args: *const [4]*Object) ?*Object {
+/// Adds a scheme and a front to a vocabulary, which is taken over. `blank`: "▁" is one in texts.
+fn finish(
+    module: *Object,
+    vocabulary: Vocabulary,
+    seed: u64,
+    scheme_object: *Object,
+    front_object: *Object,
+    blank: bool,
+) ?*Object {
     var parts = vocabulary;
-    var scheme = core.schemeFrom(stateOf(module), args[0]) orelse {
+    var scheme = core.schemeFrom(stateOf(module), scheme_object) orelse {
         parts.deinit(gpa);
         return null;
     };
-    const specials = specialsFrom(module, &parts, args[1..4]) orelse {
+    const front = fronts.from(stateOf(module), &parts, front_object, blank) orelse {
         parts.deinit(gpa);
         scheme.deinit(gpa);
         return null;
     };
-    const made = ids.Tokenizer.init(gpa, parts, scheme, specials, seed);
+    const made = ids.Tokenizer.init(gpa, parts, scheme, front, seed);
     const tokenizer = made catch return api.PyErr_NoMemory();
     return core.Core.create(stateOf(module).core_type.?, tokenizer);
-}
-
-/// Names, lengths and ids. Where ids are not ranks, each special has to be a token.
-fn specialsFrom(module: *Object, vocabulary: *const Vocabulary, args: *const [3]*Object) ?Specials {
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    const name_lengths = core.numbersFrom(u32, args[1]) orelse return null;
-    defer gpa.free(name_lengths);
-    const special_ids = core.numbersFrom(u32, args[2]) orelse return null;
-    defer gpa.free(special_ids);
-    if (vocabulary.ranks != null) for (special_ids) |*id| {
-        id.* = vocabulary.rankOf(id.*) orelse {
-            const exception = stateOf(module).vocabulary_error.?;
-            _ = core.fail(exception, "id {d} of a special is no token of the model", .{id.*});
-            return null;
-        };
-    };
-    return Specials.init(gpa, text.bytes, name_lengths, special_ids) catch {
-        _ = api.PyErr_NoMemory();
-        return null;
-    };
 }
 
 /// split(scheme, text) → list of (start, end): the pretokens of one document, in bytes
@@ -278,9 +264,9 @@ fn free(module: *Object) callconv(.c) void {
 }
 
 const methods = [_]api.Method{
-    core.method("from_image", 6, fromImage),
-    core.method("from_tokens", 8, fromTokens),
-    core.method("from_parts", 6, fromParts),
+    core.method("from_image", 4, fromImage),
+    core.method("from_tokens", 6, fromTokens),
+    core.method("from_parts", 4, fromParts),
     core.method("read_model", 2, readModel),
     core.method("read_vocabulary", 3, readVocabulary),
     core.method("read_spelling", 2, readSpelling),

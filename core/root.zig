@@ -8,7 +8,7 @@ pub const pretokens = @import("pretokens.zig");
 pub const normal = @import("normal.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const files = @import("files.zig");
-pub const specials = @import("specials.zig");
+pub const added = @import("added.zig");
 pub const pages = @import("pages.zig");
 pub const pool = @import("pool.zig");
 pub const counts = @import("counts.zig");
@@ -21,7 +21,7 @@ test {
     _ = normal;
     _ = vocabulary;
     _ = files;
-    _ = specials;
+    _ = added;
     _ = pages;
     _ = pool;
     _ = counts;

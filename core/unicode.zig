@@ -10,6 +10,7 @@
 
 const std = @import("std");
 const tables = @import("unicode/tables.zig");
+const words = @import("unicode/words.zig");
 
 pub const version = tables.version;
 pub const replacement: u21 = 0xFFFD;
@@ -47,6 +48,16 @@ pub inline fn class(cp: u21) Class {
 /// Chinese small ones.
 pub inline fn isNumberOf17(cp: u21) bool {
     return cp -% 0x11DE0 < 10 or cp -% 0x16FF4 < 3;
+}
+
+/// Whether a character is one of \w.
+pub fn isWord(cp: u21) bool {
+    // Runs of \w begin at even places of the table and end before those at odd ones.
+    return std.sort.upperBound(u21, &words.edges, cp, compare) % 2 == 1;
+}
+
+fn compare(a: u21, b: u21) std.math.Order {
+    return std.math.order(a, b);
 }
 
 /// One character of a text: `len` bytes, 1 to 4.
@@ -218,5 +229,14 @@ test "unicode: classes of well-known characters" {
             const wanted = std.mem.indexOf(u8, case[1], field.name) != null;
             try std.testing.expectEqual(wanted, @field(got, field.name));
         }
+    }
+}
+
+test "unicode: words are letters, marks, digits and what joins them" {
+    for ([_]u21{ '0', 'a', '_', 0xE9, 0x301, 0x4E00, 0x200D, 0x2160, 0xE01EF }) |code_point| {
+        try std.testing.expect(isWord(code_point));
+    }
+    for ([_]u21{ 0, ' ', '.', '-', 0xD7, 0x2028, 0xFFFD, 0x10FFFF }) |code_point| {
+        try std.testing.expect(!isWord(code_point));
     }
 }

@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from tokenmill import _native
+from tokenmill.arguments import pack_specials
 from tokenmill.formats.parts import BYTE, DECODED, TOKEN
 from tokenmill.schemes import scheme_of
 
@@ -124,15 +125,8 @@ def core_of(
         None if order is None else np.array(order, np.uint32),
         *(characters, whole, blank, missing, unk, fuse_unk, dropout),
     )
-    names = sorted(specials or {}, key=str.encode)
-    return _native.from_parts(
-        model,
-        scheme_of(scheme),
-        "".join(names).encode(),
-        np.array([len(name.encode()) for name in names], np.uint32).tobytes(),
-        np.array([(specials or {})[name] for name in names], np.uint32).tobytes(),
-        random.getrandbits(64),
-    )
+    front = pack_specials(specials or {})
+    return _native.from_parts(model, scheme_of(scheme), front, random.getrandbits(64))
 
 
 # Of one to four bytes, some of which begin alike.

@@ -208,7 +208,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: core_of({"a": 3, "b": 3}, []), "id 3 stands for two tokens"),
     (lambda: core_of({"a": 1 << 21}, []), "id 2097152 is too large"),
-    (lambda: core_of({"a": 0, "é": 1}, [], specials={"<x>": 7}), "id 7 of a special is no token"),
+    (lambda: core_of({"a": 0, "é": 1}, [], specials={"<x>": 7}), "id 7 of an added token"),
 ]
 
 

@@ -8,7 +8,7 @@
 const std = @import("std");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
-const Specials = @import("../specials.zig").Specials;
+const Names = @import("../added.zig").Names;
 
 /// Whether `find` is right for a scheme: for the families of patterns, but not for a program, or
 /// for `safe` and the like, which cut at fewer places.
@@ -60,7 +60,7 @@ inline fn classOf(char: unicode.Char) ?unicode.Class {
 }
 
 /// The first place from `from` on where a text can be cut that is inside of no special.
-pub fn findBetween(text: []const u8, from: usize, specials: *const Specials) ?usize {
+pub fn findBetween(text: []const u8, from: usize, specials: *const Names) ?usize {
     var index = from;
     while (find(text, index)) |cut| : (index = cut + 1) {
         if (!isInside(text, cut, specials)) return cut;
@@ -69,10 +69,10 @@ pub fn findBetween(text: []const u8, from: usize, specials: *const Specials) ?us
 }
 
 /// Whether the name of a special stands across a place.
-fn isInside(text: []const u8, cut: usize, specials: *const Specials) bool {
+fn isInside(text: []const u8, cut: usize, specials: *const Names) bool {
     for (cut -| specials.len_max..cut) |start| {
-        if (!specials.first_bytes.isSet(text[start])) continue;
-        for (0..specials.ends.len) |index| {
+        const first: usize = text[start];
+        for (specials.firsts[first]..specials.firsts[first + 1]) |index| {
             const name = specials.name(index);
             if (start + name.len <= cut) continue;
             if (std.mem.startsWith(u8, text[start..], name)) return true;

@@ -7,7 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("../pretokens.zig");
-const Specials = @import("../specials.zig").Specials;
+const Names = @import("../added.zig").Names;
 const cuts = @import("cuts.zig");
 const parts = @import("parts.zig");
 
@@ -29,7 +29,7 @@ pub const Job = union(enum) {
 /// How texts become pretokens; all specials are allowed.
 pub const Rules = struct {
     scheme: *const pretokens.Scheme,
-    specials: *const Specials,
+    specials: *const Names,
     allowed: []const u8,
 };
 

@@ -170,7 +170,10 @@ pub const Batch = struct {
                 try encoder.encode(self.texts[index], self.allowed, sink);
                 counts[index] = @intCast(sink.total() - before);
             },
-            .piece => |piece| try encoder.encode(piece, self.allowed, sink),
+            .piece => |piece| {
+                const front = &self.tokenizer.front;
+                try front.encode(encoder, piece.bytes, piece.offset, self.allowed, sink);
+            },
             .part => |*part| try part.encode(encoder, sink),
         }
     }

@@ -1,12 +1,13 @@
 //! Texts → jobs, each of which one thread does alone.
 //!
-//! Neighbouring texts form jobs of about equal bytes; a long text is several jobs, cut at specials
-//! where it has them and else into parts (parts.zig).
+//! Neighbouring texts form jobs of about equal bytes; a long text is several jobs, cut at added
+//! tokens where it has them and else into parts (parts.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
+const Document = @import("document.zig").Document;
 
 /// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.
 const job_bytes_min = 64 * 1024;
@@ -20,8 +21,8 @@ pub var job_bytes_max: std.atomic.Value(usize) = .init(512 * 1024);
 pub const Work = union(enum) {
     /// All texts up to this one.
     texts_end: usize,
-    /// A piece of a text, from one special to another.
-    piece: []const u8,
+    /// A piece of a text, from one added token to another, and where in the text it begins.
+    piece: struct { bytes: []const u8, offset: usize },
     part: parts.Part,
 };
 
@@ -47,7 +48,7 @@ pub const Job = struct {
     pub fn textBytes(self: *const Job, texts: []const []const u8) usize {
         return switch (self.work) {
             .texts_end => |end| bytesOf(texts[self.text..end]),
-            .piece => |piece| piece.len,
+            .piece => |piece| piece.bytes.len,
             .part => |part| part.limit - part.from,
         };
     }
@@ -67,8 +68,12 @@ pub fn bytesOf(texts: []const []const u8) usize {
 pub const Jobs = struct {
     gpa: Allocator,
     list: std.ArrayList(Job) = .empty,
+    /// Documents that are not as they are in their text.
+    made: std.ArrayList([]const u8) = .empty,
 
     pub fn deinit(self: *Jobs) void {
+        for (self.made.items) |bytes| self.gpa.free(bytes);
+        self.made.deinit(self.gpa);
         for (self.list.items) |*job| {
             job.list.ids.deinit(job.list.gpa);
             job.bridge.ids.deinit(job.bridge.gpa);
@@ -92,7 +97,7 @@ pub const Jobs = struct {
         var start: usize = 0;
         var bytes: usize = 0;
         for (texts, 0..) |text, index| {
-            if (text.len >= 2 * part_bytes) {
+            if (text.len >= 2 * part_bytes and encoder.tokenizer.front.isSimple()) {
                 if (start < index) try self.add(start, .{ .texts_end = index });
                 try self.planLong(index, encoder, text, allowed, part_bytes);
             } else {
@@ -115,7 +120,7 @@ pub const Jobs = struct {
         });
     }
 
-    /// The jobs of one long text: documents between specials, of which the long ones are cut.
+    /// The jobs of one long text: documents between added tokens, of which the long ones are cut.
     fn planLong(
         self: *Jobs,
         index: usize,
@@ -124,25 +129,50 @@ pub const Jobs = struct {
         allowed: ?[]const u8,
         part_bytes: usize,
     ) ids.Error!void {
+        const front = &encoder.tokenizer.front;
         var planned: usize = 0;
         var start: usize = 0;
+        var matches = front.raw.in(text, front.choiceOf(allowed));
         while (true) {
-            const found = if (allowed) |which|
-                encoder.tokenizer.specials.find(text, start, which)
-            else
-                null;
-            const end = if (found) |special| special.start else text.len;
+            const found = matches.next();
+            const end = if (found) |some| some.start else text.len;
             // Where stages may begin anew is not known before all is cut.
             if (end - start >= 2 * part_bytes and encoder.tokenizer.scheme != .stages) {
-                if (planned < start) try self.add(index, .{ .piece = text[planned..start] });
-                try self.planParts(index, encoder, text[start..end], part_bytes);
+                if (planned < start) try self.addPiece(index, text, planned, start);
+                const document = try self.documentOf(encoder, .of(text, start, end, 0));
+                try self.planParts(index, encoder, document, part_bytes);
                 planned = end;
             } else if (end - planned >= part_bytes or found == null) {
-                try self.add(index, .{ .piece = text[planned..end] });
+                try self.addPiece(index, text, planned, end);
                 planned = end;
             }
-            start = if (found) |special| special.end else return;
+            start = if (found) |some| some.end else return;
         }
+    }
+
+    fn addPiece(
+        self: *Jobs,
+        index: usize,
+        text: []const u8,
+        start: usize,
+        end: usize,
+    ) Allocator.Error!void {
+        const bytes = text[start..end];
+        try self.add(index, .{ .piece = .{ .bytes = bytes, .offset = start } });
+    }
+
+    /// The document of a segment, which lives as long as the jobs.
+    fn documentOf(
+        self: *Jobs,
+        encoder: *ids.Encoder,
+        segment: Document,
+    ) Allocator.Error![]const u8 {
+        const document = try encoder.tokenizer.front.documentOf(&encoder.scratch, segment);
+        if (document.bytes.ptr == segment.bytes.ptr) return document.bytes;
+        // The scratch memory would be used for the next one.
+        try self.made.ensureUnusedCapacity(self.gpa, 1);
+        self.made.appendAssumeCapacity(try encoder.scratch.bytes.toOwnedSlice(self.gpa));
+        return self.made.getLast();
     }
 
     fn planParts(

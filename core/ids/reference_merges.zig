@@ -6,7 +6,7 @@ const ids = @import("../ids.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Model = vocabularies.Model;
-const Specials = @import("../specials.zig").Specials;
+const Steps = @import("../normal.zig").Steps;
 
 const Part = struct { start: usize, end: usize, place: ?usize };
 
@@ -219,8 +219,9 @@ test "ids: any model gives what its list says" {
         const model = try randomModel(arena.allocator(), random);
         var culprit: u32 = 0;
         const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, &model, 1, &culprit);
-        const specials = try Specials.init(gpa, "", &.{}, &.{});
-        var tokenizer: ids.Tokenizer = try .init(gpa, vocabulary, .r50k, specials, 1);
+        var name: usize = 0;
+        const front: ids.front.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
+        var tokenizer: ids.Tokenizer = try .init(gpa, vocabulary, .r50k, front, 1);
         defer tokenizer.deinit(gpa);
         var encoder: ids.Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();

@@ -42,7 +42,7 @@ const Point = struct {
 pub const Session = struct {
     gpa: Allocator,
     tokenizer: *const ids.Tokenizer,
-    /// A byte for each special that says whether it is one here.
+    /// A byte for each name that says whether it is found here.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
     ids: std.ArrayList(u32) = .empty,
@@ -55,7 +55,7 @@ pub const Session = struct {
     /// Bytes that were given to merging so far, for tests of how little that is.
     bytes_encoded: u64 = 0,
 
-    /// `allowed` is copied.
+    /// `allowed` is copied; it drops no name, and the tokenizer's front has no obstacle.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const ids.Tokenizer,
@@ -64,7 +64,7 @@ pub const Session = struct {
         var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
         errdefer self.deinit();
         try self.points.append(gpa, .{});
-        if (allowed) |which| self.allowed = try gpa.dupe(u8, which);
+        if (tokenizer.front.choiceOf(allowed)) |which| self.allowed = try gpa.dupe(u8, which);
         return self;
     }
 
@@ -140,7 +140,7 @@ pub const Session = struct {
     /// The index of the last point that a change of the text from `cut` on leaves as it is.
     fn settled(self: *const Session, cut: usize) usize {
         // A special may begin before the cut and end behind it: what is before is then a document.
-        const specials_len = if (self.allowed == null) 0 else self.tokenizer.specials.len_max;
+        const specials_len = if (self.allowed == null) 0 else self.tokenizer.front.names.len_max;
         const safe = cut -| specials_len;
         return std.sort.partitionPoint(Point, self.points.items, safe, isSettled) -| 1;
     }
@@ -227,9 +227,10 @@ const Change = struct {
         const text = self.session.text.items;
         var start = self.lastPoint().start;
         if (self.session.allowed) |which| {
-            while (self.session.tokenizer.specials.find(text, start, which)) |found| {
+            const added = &self.session.tokenizer.front.raw;
+            while (added.names.find(text, start, which)) |found| {
                 try self.encodeDocument(start, found.start);
-                try self.fresh.push(&.{found.id}, 0);
+                try self.fresh.push(added.ids[found.index..][0..1]);
                 start = found.end;
                 self.document = start;
                 self.reach = @max(self.reach, found.start + 1);
@@ -354,7 +355,7 @@ const Change = struct {
             const common = merge_long.firstCommon(vocabulary, last, tail, .expanded) orelse
                 continue;
             try self.keep(known.ids_start, index + common.known + 1);
-            return self.fresh.push(tail[common.fresh + 1 ..], 0);
+            return self.fresh.push(tail[common.fresh + 1 ..]);
         }
     }
 
@@ -393,7 +394,7 @@ const Change = struct {
         const fresh = self.fresh.ids.items;
         const is_there = self.ids_kept + fresh.len == start and
             std.mem.eql(u32, old[self.ids_kept..start], fresh);
-        if (!is_there) return self.fresh.push(old[start..end], 0);
+        if (!is_there) return self.fresh.push(old[start..end]);
         self.ids_kept = end;
         self.fresh.ids.clearRetainingCapacity();
     }
@@ -416,17 +417,25 @@ const Change = struct {
 };
 
 const testing = @import("testing.zig");
-const Specials = @import("../specials.zig").Specials;
+const Steps = @import("../normal.zig").Steps;
 
 /// A tokenizer of three letters, with the specials "<a>" and "<a>bc".
 fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {
     const gpa = std.testing.allocator;
     var vocabulary = try testing.randomVocabulary(random, .by_length);
-    const specials = Specials.init(gpa, "<a><a>bc", &.{ 3, 5 }, &.{ 9000, 9001 }) catch |failure| {
+    const given: ids.front.Given = .{
+        .names = "<a><a>bc",
+        .lengths = &.{ 3, 5 },
+        .ids = &.{ 9000, 9001 },
+        .flags = &.{ .{ .special = true }, .{ .special = true } },
+    };
+    var culprit: usize = 0;
+    const steps = try Steps.init(gpa, "");
+    const front = ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| {
         vocabulary.deinit(gpa);
         return failure;
     };
-    return .init(gpa, vocabulary, scheme, specials, random.int(u64));
+    return .init(gpa, vocabulary, scheme, front, random.int(u64));
 }
 
 fn expectWhole(session: *const Session, encoder: *ids.Encoder) !void {
@@ -502,7 +511,8 @@ test "session: runs out of memory without a leak, and stays as it was" {
     defer tokenizer.deinit(gpa);
     const change = struct {
         fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
-            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of };
+            const scratch: ids.front.Scratch = .{ .gpa = failing };
+            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of, .scratch = scratch };
             defer encoder.deinit();
             var session: Session = try .init(failing, of, "\x01\x01");
             defer session.deinit();

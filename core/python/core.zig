@@ -9,6 +9,7 @@ const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
+const fronts = @import("fronts.zig");
 const session = @import("session.zig");
 const Text = @import("text.zig").Text;
 const Ints = @import("lists.zig").Ints;
@@ -241,12 +242,12 @@ pub fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object 
     };
 }
 
-/// None, or one byte for each special.
+/// None, or one byte for each name.
 pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     if (api.isNone(object)) return @as(?[]const u8, null);
     var text = Text.from(object) orelse return null;
     defer text.release();
-    std.debug.assert(text.bytes.len == core.tokenizer.?.specials.ids.len);
+    std.debug.assert(text.bytes.len == core.tokenizer.?.front.ids.len);
     // A bytes object's memory stays where it is as long as the caller's reference does.
     return text.bytes;
 }
@@ -309,8 +310,9 @@ fn encode(self: *Object, args: Args) ?*Object {
     defer text.release();
     var buffer_: [short_text_len + ids.List.room_extra]u32 = undefined;
     var sink: ids.List = .{ .gpa = gpa };
-    if (text.bytes.len <= short_text_len) {
-        // A byte gives at most one id, so this list never grows.
+    const count_max = core.tokenizer.?.front.idsMax(text.bytes.len);
+    if (count_max != null and count_max.? <= short_text_len) {
+        // There are no more ids than that, so this list never grows.
         sink.ids = .initBuffer(&buffer_);
         if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
         return core.ints.?.listOf(sink.ids.items);
@@ -326,11 +328,12 @@ fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    var sink: ids.Spans = .{ .gpa = gpa, .tokenizer = core.tokenizer.? };
-    defer sink.ids.deinit(gpa);
-    defer sink.spans.deinit(gpa);
+    var sink: ids.Spans = .init(gpa);
+    defer sink.deinit();
     if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
-    if (api.isUnicode(args[0])) sink.toCharacters(text.bytes);
+    if (api.isUnicode(args[0]) and text.bytes.len > 0) {
+        sink.toCharacters(text.bytes) catch return api.PyErr_NoMemory();
+    }
     const spans = api.PyList_New(@intCast(sink.spans.items.len)) orelse return null;
     for (sink.spans.items, 0..) |span, index| {
         const pair = pairOf(
@@ -342,7 +345,7 @@ fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
         };
         _ = api.PyList_SetItem(spans, @intCast(index), pair);
     }
-    return pairOf(core.ints.?.listOf(sink.ids.items), spans);
+    return pairOf(core.ints.?.listOf(sink.list.ids.items), spans);
 }
 
 /// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
@@ -352,6 +355,7 @@ fn truncate(self: *Object, args: Args) ?*Object {
     const left = api.PyLong_AsLongLong(args[2]) != 0;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
+    if (!fronts.allowTruncating(core, text.bytes)) return null;
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     var unlocked: Unlocked = .begin();
@@ -407,7 +411,7 @@ fn appendBytes(core: *Core, bytes: *std.ArrayList(u8), number: i64) bool {
 
 fn failId(core: *Core, number: i64) bool {
     const vocabulary = &core.tokenizer.?.vocabulary;
-    const specials_count = core.tokenizer.?.specials.ids.len;
+    const specials_count = core.tokenizer.?.front.ids.len;
     _ = fail(
         core.state().unknown_id_error.?,
         "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} specials; " ++

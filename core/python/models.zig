@@ -75,6 +75,11 @@ pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabular
     };
 }
 
+/// Whether "▁" is a blank in the tokens of a model, which has been read, and so in texts.
+pub fn hasBlank(object: *Object) bool {
+    return api.PyObject_IsTrue(api.PyTuple_GetItem(object, 8).?) == 1;
+}
+
 fn optional(object: *Object) ?(?[]u32) {
     if (api.isNone(object)) return @as(?[]u32, null);
     return core.numbersFrom(u32, object) orelse return null;

@@ -7,6 +7,7 @@ const std = @import("std");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
+const fronts = @import("fronts.zig");
 const ids = @import("../ids.zig");
 const Text = @import("text.zig").Text;
 
@@ -32,6 +33,7 @@ const Instance = extern struct {
 pub fn create(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = core_.allowedFrom(core, args[0]) orelse return null;
+    if (!fronts.allowSession(core, allowed)) return null;
     const made = ids.Session.init(gpa, core.tokenizer.?, allowed) catch return api.PyErr_NoMemory();
     return wrap(self, made);
 }

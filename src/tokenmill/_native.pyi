@@ -109,18 +109,16 @@ class Learner:
     def merges(self, start: int, /) -> tuple[Buffer, Buffer, Buffer, Buffer]: ...
     def certificate(self, /) -> tuple[int, int, int, int, int, int]: ...
 
-def from_image(
-    image: bytes, seed: int, scheme: Scheme, names: bytes, lengths: bytes, ids: bytes, /
-) -> Core: ...
+Front: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, str]
+
+def from_image(image: bytes, seed: int, scheme: Scheme, front: Front, /) -> Core: ...
 def from_tokens(
     tokens: bytes,
     token_lengths: bytes,
     token_ids: bytes,
     seed: int,
     scheme: Scheme,
-    names: bytes,
-    lengths: bytes,
-    ids: bytes,
+    front: Front,
     /,
 ) -> Core: ...
 def from_parts(
@@ -140,9 +138,7 @@ def from_parts(
         float,  # dropout
     ],
     scheme: Scheme,
-    names: bytes,
-    lengths: bytes,
-    ids: bytes,
+    front: Front,
     seed: int,
     /,
 ) -> Core: ...

@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,13 @@ from tokenmill.errors import (
     UnknownSpecialError,
     VocabularyError,
 )
+from tokenmill.formats.parts import Added, Prefix
 from tokenmill.native import _native
 from tokenmill.vocabularies import EMBEDDED, MODELS
 
 Result = TypeVar("Result")
+# Names, their lengths, ids and flags, packed steps, and the prefix.
+Front: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, Prefix]
 
 _LONG_TEXT_LEN = 1 << 18  # characters, of up to four bytes: the core's limit is a megabyte
 _THREADS_MAX = 256
@@ -169,20 +172,36 @@ def allowed_specials(choice: Any, names: Collection[str]) -> bytes | None:
     return bytes(name in choice for name in sorted(names, key=str.encode))
 
 
-def pack_specials(specials: Mapping[str, int]) -> tuple[bytes, bytes, bytes]:
-    """Names end to end in order of their bytes, their lengths and their ids, as the core wants."""
+def pack_specials(specials: Mapping[str, int]) -> Front:
+    """A front that only finds specials, as the core wants it."""
     for name, id_ in specials.items():
         if not isinstance(name, str) or not name:
             raise VocabularyError(f"a special's name is a str of at least one character: {name!r}")
         if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < 1 << 31:
             raise VocabularyError(f"special {name!r} needs an id from 0 to 2,147,483,647: {id_!r}")
+    return pack_front([Added(name, id_) for name, id_ in specials.items()])
+
+
+def pack_front(added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "never") -> Front:
+    """What is done before text is cut, as the core wants it: names in order of their bytes."""
     try:
-        encoded = sorted((name.encode(), id_) for name, id_ in specials.items())
+        entries = sorted(
+            ((entry.content.encode(), entry) for entry in added), key=operator.itemgetter(0)
+        )
     except UnicodeEncodeError as error:
         raise VocabularyError(f"special {error.object!r} holds a lone surrogate") from None
-    lengths = np.array([len(name) for name, _ in encoded], np.uint32)
-    ids = np.array([id_ for _, id_ in encoded], np.uint32)
-    return b"".join(name for name, _ in encoded), lengths.tobytes(), ids.tobytes()
+    flags = [
+        entry.special
+        | entry.lstrip << 1
+        | entry.rstrip << 2
+        | entry.single_word << 3
+        | entry.normalized << 4
+        for _, entry in entries
+    ]
+    lengths = np.array([len(name) for name, _ in entries], np.uint32)
+    ids = np.array([entry.id for _, entry in entries], np.uint32)
+    joined = b"".join(name for name, _ in entries)
+    return joined, lengths.tobytes(), ids.tobytes(), bytes(flags), steps, prefix
 
 
 def token_arrays(tokens: Mapping[bytes, int], source: object) -> tuple[bytes, bytes, bytes]:

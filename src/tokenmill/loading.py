@@ -70,7 +70,7 @@ def load_embedded(name: str, specials: Mapping[str, int]) -> Loaded:
     )
     packed = arguments.pack_specials(names)
     seed = secrets.randbits(64)
-    core = _native.from_image(entry.read_image(), seed, entry.scheme, *packed)
+    core = _native.from_image(entry.read_image(), seed, entry.scheme, packed)
     return _checked(Loaded(core, name, pattern_of(entry.scheme), names, True))
 
 
@@ -110,7 +110,7 @@ def from_arrays(
     arguments.refuse_shared_ids(specials, specials)
     packed = arguments.pack_specials(specials)
     seed = secrets.randbits(64)
-    core = _native.from_tokens(*arrays, seed, scheme_of(pattern), *packed)
+    core = _native.from_tokens(*arrays, seed, scheme_of(pattern), packed)
     return _checked(Loaded(core, name, pattern, specials, False, learned, dict(provenance)))
 
 
@@ -120,7 +120,7 @@ def core_of_ranks(
     """A core of ranks and specials as they are: a special may share the id of a token."""
     packed = arguments.pack_specials(specials)
     arrays = arguments.token_arrays(ranks_, source)
-    return _native.from_tokens(*arrays, secrets.randbits(64), scheme_of(pattern), *packed)
+    return _native.from_tokens(*arrays, secrets.randbits(64), scheme_of(pattern), packed)
 
 
 def _checked(loaded: Loaded) -> Loaded:

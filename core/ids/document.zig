@@ -1,0 +1,72 @@
+//! A document and where its bytes come from in the text.
+
+const std = @import("std");
+const normal = @import("../normal.zig");
+const unicode = @import("../unicode.zig");
+
+pub const Document = struct {
+    bytes: []const u8,
+    /// Where in the text places count from.
+    origin: usize = 0,
+    /// The place of each byte but the blank in front; none when byte i is byte i of the text.
+    places: []const normal.Place = &.{},
+    /// Where the first character ends, if there is a blank before it that is not in the text.
+    first_end: ?u32 = null,
+
+    pub const Span = struct { start: usize, end: usize };
+
+    /// `text[start..end]`, where `text` begins at `offset` in the whole one.
+    pub fn of(text: []const u8, start: usize, end: usize, offset: usize) Document {
+        return .{ .bytes = text[start..@max(start, end)], .origin = offset + start };
+    }
+
+    /// Whether byte i is byte `origin + i` of the text.
+    pub fn isText(self: *const Document) bool {
+        return self.places.len == 0 and self.first_end == null;
+    }
+
+    /// The bytes from `start` to `end`, of which there is at least one.
+    pub fn part(self: Document, start: usize, end: usize) Document {
+        var made = self;
+        made.bytes = self.bytes[start..end];
+        if (start == 0) return made;
+        const skipped = start - @intFromBool(self.first_end != null);
+        made.first_end = null;
+        if (self.places.len > 0) {
+            made.places = self.places[skipped..];
+        } else made.origin += skipped;
+        return made;
+    }
+
+    /// Where in the text the bytes from `start` to `end` come from, of which there is one at least.
+    /// The blank in front counts for the first character.
+    pub fn spanOf(self: *const Document, start: usize, end: usize) Span {
+        const blanks = @intFromBool(self.first_end != null);
+        if (end <= blanks) {
+            const first = self.placeOf(0, 1);
+            return .{ .start = self.origin + first.start, .end = self.origin + self.first_end.? };
+        }
+        const place = self.placeOf(start -| blanks, end - blanks);
+        return .{ .start = self.origin + place.start, .end = self.origin + place.end };
+    }
+
+    /// The same from `origin` on, not counting the blank in front.
+    pub fn placeOf(self: *const Document, start: usize, end: usize) normal.Place {
+        if (self.places.len == 0) return .{ .start = @intCast(start), .end = @intCast(end) };
+        return .{ .start = self.places[start].start, .end = self.places[end - 1].end };
+    }
+
+    /// Where the first character of a document ends that has no blank in front yet.
+    pub fn firstEnd(self: *const Document) u32 {
+        return self.placeOf(0, unicode.decode(self.bytes, 0).len).end;
+    }
+};
+
+test "document: the blank in front has the place of the first character" {
+    const plain: Document = .{ .bytes = " \u{e9}a", .origin = 5, .first_end = 2 };
+    try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 7 }, plain.spanOf(0, 1));
+    try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 8 }, plain.spanOf(0, 4));
+    try std.testing.expectEqualDeep(Document.Span{ .start = 7, .end = 8 }, plain.spanOf(3, 4));
+    const rest = plain.part(3, 4);
+    try std.testing.expectEqualDeep(Document.Span{ .start = 7, .end = 8 }, rest.spanOf(0, 1));
+}

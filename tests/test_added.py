@@ -1,0 +1,158 @@
+"""Added tokens → found where Hugging Face finds them, whatever their flags are."""
+
+import random
+
+import pytest
+from conftest import SEED
+from hugging_face import FLAGS, byte_level, core_of, hf, random_text, with_ids
+
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.parts import Added
+
+
+def expect_equal(tokenizer, core, text, allowed):
+    try:
+        expected = tokenizer.encode(text, add_special_tokens=False)
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # its bug: a token in what another one took
+            return
+        raise
+    ids, spans = core.encode_with_offsets(text, allowed)
+    assert ids == expected.ids, text
+    assert core.encode(text, allowed) == expected.ids, text
+    assert spans == expected.offsets, text
+
+
+# name, flags; and texts that were tried by hand
+PROBES = [
+    (
+        [Added("abc", 0, single_word=True), Added("bcd", 0), Added("de", 0)],
+        ["abcde", "abc", "abc de", ".abc.", "éabc", "abcé", "abc_", "1abc", "abc1", "bcde"],
+    ),
+    (
+        [Added("<a>", 0, rstrip=True), Added("<b>", 0, lstrip=True), Added("<c>", 0)],
+        [
+            "x <a> \n y",
+            "x \t<b> y",
+            "<a>  <b>",
+            "<c>  <b>",
+            "<a>\x1c",
+            "\u3000<b>",
+            "<a>\x85\u2028x",
+        ],
+    ),
+    (
+        [Added("<a>", 0, rstrip=True), Added(" b", 0), Added("  ", 0)],
+        ["<a> b", "<a>  b", "<a>   b", "<a>    b", "<a>     c", "<a>", "<a> "],
+    ),
+    (
+        [Added("<a>", 0, lstrip=True), Added(" ", 0), Added("<b>", 0, special=False, lstrip=True)],
+        ["b  <a>", "b  <b>", "  <b>", "<b> <a>"],
+    ),
+    (
+        [Added("<a>", 0), Added("bb", 0, single_word=True, normalized=True)],
+        ["a<a>bb<a>", "abb", "1<a>bb1", "bb é", "bbé", "<a>bb"],
+    ),
+    ([Added("a", 0), Added("aa", 0), Added("aab", 0)], ["aaab", "aaaa", "aab", "baaba"]),
+]
+
+
+@pytest.mark.parametrize("prefix", ["never", "missing"])
+@pytest.mark.parametrize("probe", range(len(PROBES)))
+def test_added_tokens_are_found_as_hugging_face_does(probe, prefix):
+    added, texts = PROBES[probe]
+    tokenizer = byte_level(added, prefix == "missing")
+    added = with_ids(tokenizer, added)
+    core = core_of(tokenizer, added, prefix=prefix)
+    for drops in (False, True):
+        tokenizer.encode_special_tokens = drops
+        allowed = bytes(2 if drops and entry.special else 1 for entry in added)
+        for text in texts:
+            expect_equal(tokenizer, core, text, allowed)
+
+
+NAMES = ["<a>", " ", "  ", "ab", "abc", "b c", "é", "\n", "he", "<", "a>", "[x]", "X", "你", " <a>"]
+PIECES = [
+    *NAMES,
+    *("a", "b", "c", "_", ".", "\t", "\u3000", "the", " hello", "!", "1", "é", "x", "\u200d"),
+]
+
+
+@pytest.mark.parametrize("prefix", ["never", "missing", "always"])
+def test_added_tokens_of_any_flags_are_found_in_any_text(prefix):
+    generator = random.Random(SEED)
+    for _ in range(60):
+        added = [
+            Added(name, 0, generator.random() < 0.5, normalized=generator.random() < 0.3, **flags)
+            for name in generator.sample(NAMES, generator.randrange(1, 8))
+            for flags in [generator.choice(FLAGS)]
+        ]
+        tokenizer = byte_level(added, prefix == "missing")
+        if prefix == "always":
+            tokenizer.normalizer = hf.normalizers.Prepend(" ")
+        added = with_ids(tokenizer, added)
+        core = core_of(tokenizer, added, prefix=prefix)
+        for drops in (False, True):
+            tokenizer.encode_special_tokens = drops
+            allowed = bytes(2 if drops and entry.special else 1 for entry in added)
+            for _ in range(60):
+                expect_equal(tokenizer, core, random_text(generator, PIECES), allowed)
+
+
+def test_names_that_are_no_specials_are_found_without_a_choice():
+    added = [Added("<a>", 0), Added("<b>", 0, special=False)]
+    tokenizer = byte_level(added)
+    core = core_of(tokenizer, with_ids(tokenizer, added))
+    ids = core.encode("<a><b>", None)
+    assert ids[-1] == tokenizer.token_to_id("<b>")
+    assert tokenizer.token_to_id("<a>") not in ids
+    assert core.encode("<a><b>", b"\x01\x00")[0] == tokenizer.token_to_id("<a>")
+
+
+@pytest.mark.parametrize(
+    ("entry", "prefix", "what"),
+    [
+        (Added("<a>", 0, lstrip=True), "never", "lstrip, rstrip or single_word"),
+        (Added("<a>", 0, normalized=True), "never", "found in normalised text"),
+        (Added("<a>", 0), "missing", "a blank put in front"),
+    ],
+)
+def test_what_goes_piece_by_piece_says_what_is_in_the_way(entry, prefix, what):
+    tokenizer = byte_level([entry])
+    core = core_of(tokenizer, with_ids(tokenizer, [entry]), prefix=prefix)
+    with pytest.raises(VocabularyError, match=f"a session cannot .*{what}.*; encode the whole"):
+        core.session(None)
+    with pytest.raises(VocabularyError, match=f"truncate cannot .*{what}"):
+        core.truncate("abc", 1, False)
+
+
+def test_sessions_and_truncation_know_names_that_are_always_found():
+    added = [Added("<a>", 0), Added("<b>", 0, special=False)]
+    tokenizer = byte_level(added)
+    core = core_of(tokenizer, with_ids(tokenizer, added))
+    session = core.session(None)
+    session.append("the <b")
+    session.append("> cat <a>")
+    assert session.ids(0, session.count()) == core.encode("the <b> cat <a>", None)
+    assert core.truncate("the <a>", 1, False) == "the"
+    with pytest.raises(VocabularyError, match="an added token in this text"):
+        core.truncate("the <b>", 1, False)
+    with pytest.raises(VocabularyError, match="found and dropped"):
+        core.session(b"\x02\x01")
+
+
+@pytest.mark.parametrize("prefix", ["never", "missing", "missing_first", "always"])
+def test_a_long_text_is_the_same_on_any_number_of_threads(prefix):
+    added = [Added("<a>", 0), Added("<b>", 0, special=False)]
+    tokenizer = byte_level(added)
+    core = core_of(tokenizer, with_ids(tokenizer, added), prefix=prefix)
+    words = ["the cat", " sat", " on", " the mat", "\n", "héé", " 123", "你好"]
+    generator = random.Random(3)
+    text = "".join(generator.choices(words, k=400_000))
+    text = "<b>" + text + "<a>" + text[:2_000_000] + "<b>" + text[:100] + "<a>" + text[5:900]
+    for some in (text, text[3:]):
+        whole = core.encode(some, b"\x01\x01")
+        for threads in (1, 2, 3, 8):
+            buffer = core.encode_buffer(some, b"\x01\x01", False, threads)
+            assert list(memoryview(buffer)) == whole
+            assert core.count(some, b"\x01\x01", threads) == len(whole)
