@@ -25,7 +25,8 @@ pub const pages = @import("pages.zig");
 pub const batch = @import("ids/batch.zig");
 pub const front = @import("ids/front.zig");
 pub const Session = @import("ids/session.zig").Session;
-pub const Spans = @import("ids/spans.zig").Spans;
+pub const spans = @import("ids/spans.zig");
+pub const Spans = spans.Spans;
 pub const truncate = @import("ids/truncate.zig");
 
 pub const Poll = pool.Poll;
@@ -360,6 +361,7 @@ test {
     _ = Session;
     _ = @import("ids/document.zig");
     _ = front;
+    _ = spans;
     _ = @import("ids/testing.zig");
     _ = @import("ids/reference_merges.zig");
 }

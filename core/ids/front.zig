@@ -405,7 +405,7 @@ const Maker = struct {
 const testing = std.testing;
 
 /// A tokenizer of single bytes with a few names, where "▁" is a blank.
-fn testTokenizer(prefix: Prefix) !ids.Tokenizer {
+pub fn testTokenizer(prefix: Prefix) !ids.Tokenizer {
     var bytes: [256]u8 = undefined;
     var numbers: [256]u32 = undefined;
     for (&bytes, &numbers, 0..) |*byte, *id, index| {

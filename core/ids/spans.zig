@@ -1,17 +1,28 @@
 //! Documents → ids, and the bytes of the text that each one covers.
+//!
+//! The ids of a batch come from the cache as ever. Its pretokens follow each other, and the tokens
+//! of each cover all of it, so where they lie follows from their lengths. Only where a vocabulary
+//! leaves characters out, or has a token for them, the pretokens are encoded one by one.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const normal = @import("../normal.zig");
 const pretokens = @import("../pretokens.zig");
+const unicode = @import("../unicode.zig");
 const Document = @import("document.zig").Document;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// Keeps the ids and where each one starts and ends.
+/// Keeps the ids and where each one starts and ends, in a text of less than 4 GB.
 pub const Spans = struct {
     gpa: Allocator,
     list: ids.List,
     spans: std.ArrayList(normal.Place) = .empty,
+    /// Of each id the number of its pretoken, or of its added token: they are counted together.
+    words: ?std.ArrayList(u32) = null,
+    word: u32 = 0,
+    /// Pretoken by pretoken, for tests of the fast way.
+    is_slow: bool = false,
 
     pub fn init(gpa: Allocator) Spans {
         return .{ .gpa = gpa, .list = .{ .gpa = gpa } };
@@ -20,28 +31,130 @@ pub const Spans = struct {
     pub fn deinit(self: *Spans) void {
         self.list.ids.deinit(self.gpa);
         self.spans.deinit(self.gpa);
+        if (self.words) |*words| words.deinit(self.gpa);
+    }
+
+    /// Makes room for what most texts need, or any long one; it is no error if there is none.
+    pub fn reserve(self: *Spans, text_bytes: usize) void {
+        ids.batch.reserve(&self.list, text_bytes);
+        self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
     }
 
     pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
         try self.list.push(&.{id});
         try self.spans.append(self.gpa, placeOf(span));
+        if (self.words) |*words| try words.append(self.gpa, self.word);
+        self.word += 1;
     }
 
-    /// Encodes a document pretoken by pretoken.
     pub fn encode(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
-        const bytes = document.bytes;
+        const tokenizer = encoder.tokenizer;
+        const first_word = self.word;
+        const first_id = self.list.ids.items.len;
+        if (self.is_slow or !coversAll(&tokenizer.vocabulary)) {
+            try self.encodeSlowly(encoder, document);
+        } else try self.encodeBatches(encoder, document);
+        // Where pretokens are cut only to be remembered, a document is one word.
+        if (tokenizer.scheme != .safe) return;
+        self.word = first_word + 1;
+        if (self.words) |*words| @memset(words.items[first_id..], first_word);
+    }
+
+    fn encodeBatches(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
-        var pieces: pretokens.Pretokens = .init(self.gpa, &encoder.tokenizer.scheme, bytes);
+        var batches: pretokens.Sweep = undefined;
+        batches.init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
+        defer batches.deinit();
+        while (try batches.next()) |batch| {
+            const before = self.list.ids.items.len;
+            try encoder.encodeBatch(batch, &self.list);
+            const fresh = self.list.ids.items[before..];
+            try self.spans.ensureUnusedCapacity(self.gpa, fresh.len);
+            const spans = self.spans.unusedCapacitySlice()[0..fresh.len];
+            self.spans.items.len += fresh.len;
+            // The blank in front has no place of its own.
+            const blanks = @intFromBool(document.first_end != null);
+            measure(vocabulary, fresh, @truncate(document.origin + batch.start -% blanks), spans);
+            if (self.words) |*words| try self.tellWords(words, spans, batch);
+            if (document.isText()) continue;
+            if (document.places.len > 0) {
+                moveAll(document, vocabulary, fresh, batch.start, spans);
+            } else if (batch.start == 0 and fresh.len > 0) {
+                spans[0] = placeOf(document.spanOf(0, vocabulary.partLen(fresh[0])));
+            }
+        }
+    }
+
+    /// Spans of tokens that follow each other from `first` on.
+    fn measure(
+        vocabulary: *const Vocabulary,
+        fresh: []const u32,
+        first: u32,
+        spans: []normal.Place,
+    ) void {
+        const offsets = vocabulary.offsets;
+        var start = first;
+        for (fresh, spans) |id, *span| {
+            const end = start +% (offsets[id + 1] - offsets[id]);
+            span.* = .{ .start = start, .end = end };
+            start = end;
+        }
+    }
+
+    /// The spans in the text of tokens that follow each other from `first` in the document on.
+    fn moveAll(
+        document: Document,
+        vocabulary: *const Vocabulary,
+        fresh: []const u32,
+        first: usize,
+        spans: []normal.Place,
+    ) void {
+        var start = first;
+        for (fresh, spans) |id, *span| {
+            const end = start + vocabulary.partLen(id);
+            span.* = placeOf(document.spanOf(start, end));
+            start = end;
+        }
+    }
+
+    /// Numbers the ids of a batch, whose spans count from any place, by their pretokens.
+    fn tellWords(
+        self: *Spans,
+        words: *std.ArrayList(u32),
+        spans: []const normal.Place,
+        batch: pretokens.Batch,
+    ) Allocator.Error!void {
+        try words.ensureUnusedCapacity(self.gpa, spans.len);
+        const ends: []const u32 = if (batch.ends.len > 0) batch.ends else &.{0};
+        var index: usize = 0;
+        for (spans) |span| {
+            words.appendAssumeCapacity(self.word);
+            // A lone pretoken ends where its batch does.
+            if (batch.ends.len == 0 or span.end -% spans[0].start < ends[index]) continue;
+            self.word += 1;
+            index += 1;
+        }
+        if (batch.ends.len == 0) self.word += 1;
+    }
+
+    /// The slow twin, and the way for vocabularies whose tokens do not cover all of a text.
+    fn encodeSlowly(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+        const vocabulary = &encoder.tokenizer.vocabulary;
+        var pieces: pretokens.Pretokens =
+            .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
-        while (try pieces.next()) |span| {
+        while (try pieces.next()) |span| : (self.word += 1) {
             try encoder.pollAfter(span.end - span.start);
-            const found = try encoder.idsOf(bytes[span.start..span.end]);
+            const piece = document.bytes[span.start..span.end];
+            const found = try encoder.idsOf(piece);
             try self.list.push(found);
             try self.spans.ensureUnusedCapacity(self.gpa, found.len);
-            var start = span.start;
+            if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);
+            var start: usize = 0;
             for (found) |id| {
-                const end = start + vocabulary.partLen(id);
-                self.spans.appendAssumeCapacity(placeOf(document.spanOf(start, end)));
+                const end = start + lenOf(vocabulary, id, piece[start..]);
+                const place = document.spanOf(span.start + start, span.start + end);
+                self.spans.appendAssumeCapacity(placeOf(place));
                 start = end;
             }
         }
@@ -54,14 +167,111 @@ pub const Spans = struct {
     /// Turns byte offsets into `text` into character offsets. A token that begins or ends inside
     /// a character covers all of that character.
     pub fn toCharacters(self: *Spans, text: []const u8) Allocator.Error!void {
-        var index: Index = try .init(self.gpa, text);
-        defer index.deinit(self.gpa);
-        for (self.spans.items) |*span| {
-            const start = @min(span.start, text.len - 1);
-            span.* = .{ .start = index.before(start + 1) - 1, .end = index.before(span.end) };
-        }
+        return countCharacters(self.gpa, text, self.spans.items);
     }
 };
+
+/// As `Spans.toCharacters`.
+pub fn countCharacters(
+    gpa: Allocator,
+    text: []const u8,
+    spans: []normal.Place,
+) Allocator.Error!void {
+    var index: Index = try .init(gpa, text);
+    defer index.deinit(gpa);
+    // Where text is ASCII for a while, characters differ from bytes by a number that stays.
+    var ascii_start: u32 = 0;
+    var ascii_end: u32 = 0;
+    var more: u32 = 0;
+    for (spans) |*span| {
+        if (span.start >= ascii_start and span.end <= ascii_end) {
+            @branchHint(.likely);
+            span.* = .{ .start = span.start - more, .end = span.end - more };
+            continue;
+        }
+        // One that lies behind the last character covers it.
+        const start = @min(span.start, text.len - 1);
+        const end = span.end;
+        span.* = .{ .start = index.before(start + 1) - 1, .end = index.before(end) };
+        ascii_start = end;
+        ascii_end = asciiEnd(text, end);
+        more = end - span.end;
+    }
+}
+
+/// Where the ASCII that begins at `start` ends, or a place in it.
+fn asciiEnd(text: []const u8, start: u32) u32 {
+    const far = @min(text.len, start + 4096);
+    var end: usize = start;
+    while (end + 16 <= far) : (end += 16) {
+        const bytes: @Vector(16, i8) = @bitCast(text[end..][0..16].*);
+        if (@reduce(.Or, bytes < @as(@Vector(16, i8), @splat(0)))) break;
+    }
+    while (end < far and text[end] < 0x80) end += 1;
+    return @intCast(end);
+}
+
+/// Whether the tokens of a pretoken are as long together as it is.
+pub fn coversAll(vocabulary: *const Vocabulary) bool {
+    return vocabulary.leftover != .settle;
+}
+
+/// How much of `rest`, which begins with it, a token covers. Those that are left out take no room,
+/// as in Hugging Face's library.
+fn lenOf(vocabulary: *const Vocabulary, id: u32, rest: []const u8) usize {
+    const missing = if (id == vocabulary.unk) missingLen(vocabulary, rest) else 0;
+    return if (missing > 0) missing else vocabulary.partLen(id);
+}
+
+/// How much the token for what is missing covers.
+fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
+    var len: usize = 0;
+    while (len < rest.len) {
+        const char_len = if (vocabulary.characters) unicode.decode(rest, len).len else 1;
+        const is_missing = vocabulary.find(rest[len..][0..char_len]) == null;
+        if (!is_missing) break;
+        len += char_len;
+        if (!vocabulary.fuse_unk) break;
+    }
+    return len;
+}
+
+/// Whether ids alone tell where in a text they lie: nothing of it is changed or left out.
+pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
+    if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
+    const front = &tokenizer.front;
+    if (front.obstacle() != null or !coversAll(&tokenizer.vocabulary)) return false;
+    for (front.ids, 0..) |id, index| {
+        if (lenOfAny(tokenizer, id) != front.names.name(index).len) return false;
+    }
+    return true;
+}
+
+/// The spans of all ids of a text where they are told, owned by the caller.
+pub fn tell(
+    gpa: Allocator,
+    tokenizer: *const ids.Tokenizer,
+    all: []const u32,
+) Allocator.Error![]normal.Place {
+    const spans = try gpa.alloc(normal.Place, all.len);
+    var start: u32 = 0;
+    for (all, spans) |id, *span| {
+        const end = start + @as(u32, @intCast(lenOfAny(tokenizer, id)));
+        span.* = .{ .start = start, .end = end };
+        start = end;
+    }
+    return spans;
+}
+
+/// The length of a token or of a name.
+inline fn lenOfAny(tokenizer: *const ids.Tokenizer, id: u32) usize {
+    const vocabulary = &tokenizer.vocabulary;
+    if (id < vocabulary.ids_end) {
+        const len = vocabulary.offsets[id + 1] - vocabulary.offsets[id];
+        if (len > 0) return len;
+    }
+    return if (tokenizer.front.nameOf(id)) |name| name.len else 0;
+}
 
 /// How many characters of a text begin before any of its bytes.
 const Index = struct {
@@ -101,3 +311,47 @@ const Index = struct {
         return self.counts[byte / 64] + @popCount(self.firsts[byte / 64] & below);
     }
 };
+
+const testing = std.testing;
+
+fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
+    var encoder: ids.Encoder = .init(testing.allocator, tokenizer);
+    defer encoder.deinit();
+    var both: [2]Spans = @splat(.init(testing.allocator));
+    defer for (&both) |*some| some.deinit();
+    for (&both, [_]bool{ false, true }) |*some, is_slow| {
+        some.words = .empty;
+        some.is_slow = is_slow;
+        try encoder.encode(text, null, some);
+    }
+    try testing.expectEqualSlices(u32, both[1].list.ids.items, both[0].list.ids.items);
+    try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
+    try testing.expectEqualSlices(u32, both[1].words.?.items, both[0].words.?.items);
+    try testing.expectEqual(both[1].word, both[0].word);
+}
+
+test "spans: batches give what pretokens give one by one" {
+    var prng: std.Random.DefaultPrng = .init(testing.random_seed);
+    const random = prng.random();
+    const parts = [_][]const u8{
+        "a",      "b",      "<a>", " ",  "bb",  "\n", "\xff", "\u{e9}", "\u{2581}",
+        "the is", " c d a", ".",   "12", "c d",
+    };
+    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
+        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+        defer tokenizer.deinit(testing.allocator);
+        for (0..300) |round| {
+            var text: [9000]u8 = undefined;
+            const limit = if (round % 30 == 0) text.len - 8 else random.uintLessThan(usize, 60);
+            const run = parts[random.uintLessThan(usize, parts.len)];
+            var len: usize = 0;
+            while (len < limit) {
+                const is_run = round % 60 == 0 or random.uintLessThan(u8, 4) == 0;
+                const part = if (is_run) run else parts[random.uintLessThan(usize, parts.len)];
+                @memcpy(text[len..][0..part.len], part);
+                len += part.len;
+            }
+            try expectTwins(&tokenizer, text[0..len]);
+        }
+    }
+}

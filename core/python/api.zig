@@ -108,6 +108,7 @@ pub extern fn PyLong_AsLongLong(*Object) c_longlong;
 pub extern fn PyLong_AsUnsignedLongLongMask(*Object) c_ulonglong;
 pub extern fn PyBytes_FromStringAndSize(?[*]const u8, Ssize) ?*Object;
 pub extern fn PyUnicode_AsUTF8AndSize(*Object, *Ssize) ?[*]const u8;
+pub extern fn PyUnicode_GetLength(*Object) Ssize;
 pub extern fn PyUnicode_DecodeUTF8([*]const u8, Ssize, ?[*:0]const u8) ?*Object;
 pub extern fn PyObject_GetBuffer(*Object, *Buffer, c_int) c_int;
 pub extern fn PyBuffer_Release(*Buffer) void;

@@ -49,6 +49,11 @@ fn run(
     };
 }
 
+/// Whether a text is worth more than one thread.
+pub fn isForThreads(text: []const u8, threads: *Object) bool {
+    return text.len >= long_text_len and threadsFrom(threads) > 1;
+}
+
 fn threadsFrom(object: *Object) usize {
     return @intCast(@max(1, api.PyLong_AsLongLong(object)));
 }
@@ -68,7 +73,7 @@ pub fn encodeBuffer(self: *Object, args: Args) ?*Object {
     const narrow = api.PyLong_AsLongLong(args[2]) != 0;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    const numbers = encodeText(core, text.bytes, allowed, args[3]) orelse return null;
+    const numbers = encodeText(core, text.bytes, allowed, args[3], true) orelse return null;
     const buffer_type = core.state().buffer_type.?;
     if (!narrow) return buffer.create(buffer_type, .u32, numbers);
     const small = narrowed(numbers) catch return api.PyErr_NoMemory();
@@ -94,9 +99,16 @@ fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
 }
 
 /// The ids of one text, owned by the caller; null when an exception is set.
-fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Object) ?[]u32 {
-    if (text.len >= long_text_len and threadsFrom(threads) > 1) {
-        const ragged = run(.encode, core, &.{text}, allowed, threads, true) orelse return null;
+pub fn encodeText(
+    core: *Core,
+    text: []const u8,
+    allowed: ?[]const u8,
+    threads: *Object,
+    is_public: bool,
+) ?[]u32 {
+    if (isForThreads(text, threads)) {
+        const ragged =
+            run(.encode, core, &.{text}, allowed, threads, is_public) orelse return null;
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
@@ -104,7 +116,7 @@ fn encodeText(core: *Core, text: []const u8, allowed: ?[]const u8, threads: *Obj
     defer sink.ids.deinit(gpa);
     ids.batch.reserve(&sink, text.len);
     if (!core_.encodeInto(core, text, allowed, &sink)) return null;
-    core.tokenizer.?.vocabulary.publish(sink.ids.items);
+    if (is_public) core.tokenizer.?.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa) catch {
         _ = api.PyErr_NoMemory();
         return null;
@@ -117,7 +129,7 @@ pub fn count(self: *Object, args: Args) ?*Object {
     const allowed = core_.allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    if (text.bytes.len >= long_text_len and threadsFrom(args[2]) > 1) {
+    if (isForThreads(text.bytes, args[2])) {
         const texts = [_][]const u8{text.bytes};
         const counts = run(.count, core, &texts, allowed, args[2], true) orelse return null;
         defer gpa.free(counts);

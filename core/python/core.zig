@@ -11,6 +11,7 @@ const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const fronts = @import("fronts.zig");
 const session = @import("session.zig");
+const spans = @import("spans.zig");
 const Text = @import("text.zig").Text;
 const Ints = @import("lists.zig").Ints;
 
@@ -322,32 +323,6 @@ fn encode(self: *Object, args: Args) ?*Object {
     return core.ints.?.listOf(sink.ids.items);
 }
 
-/// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
-fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const allowed = allowedFrom(core, args[1]) orelse return null;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    var sink: ids.Spans = .init(gpa);
-    defer sink.deinit();
-    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
-    if (api.isUnicode(args[0]) and text.bytes.len > 0) {
-        sink.toCharacters(text.bytes) catch return api.PyErr_NoMemory();
-    }
-    const spans = api.PyList_New(@intCast(sink.spans.items.len)) orelse return null;
-    for (sink.spans.items, 0..) |span, index| {
-        const pair = pairOf(
-            api.PyLong_FromUnsignedLongLong(span.start),
-            api.PyLong_FromUnsignedLongLong(span.end),
-        ) orelse {
-            api.Py_DecRef(spans);
-            return null;
-        };
-        _ = api.PyList_SetItem(spans, @intCast(index), pair);
-    }
-    return pairOf(core.ints.?.listOf(sink.list.ids.items), spans);
-}
-
 /// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
 fn truncate(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
@@ -499,7 +474,9 @@ pub fn method(
 const methods = [_]api.Method{
     method("encode", 2, encode),
     method("encode_buffer", 4, batches.encodeBuffer),
-    method("encode_with_offsets", 2, encodeWithOffsets),
+    method("encode_with_offsets", 2, spans.encodeWithOffsets),
+    method("encode_words", 2, spans.encodeWords),
+    method("encode_spans", 3, spans.encodeSpans),
     method("encode_batch", 3, batches.encodeBatch),
     method("encode_ragged", 3, batches.encodeRagged),
     method("encode_split", 5, batches.encodeSplit),

@@ -2,17 +2,20 @@
 //!
 //! The stable ABI has a call for each item and each reference. Where a list and a reference count
 //! are laid out as in all CPython versions so far, which is tried out when the module is loaded,
-//! they are written directly.
+//! they are written directly. Pairs of numbers that follow each other share their ints.
 
 const std = @import("std");
 const api = @import("api.zig");
 const pages = @import("../ids.zig").pages;
+const Place = @import("../normal.zig").Place;
 const Object = api.Object;
 
 const List = extern struct { head: Object, size: api.Ssize, items: [*]?*Object };
+const Pair = extern struct { head: Object, size: api.Ssize, items: [2]?*Object };
 
-/// Whether objects can be written as they are declared here.
+/// Whether lists, and pairs in them, can be written as they are declared here.
 var is_direct = false;
+var has_pairs = false;
 
 /// Tries the layout out on a list of one large int.
 pub fn tryLayout() void {
@@ -27,6 +30,12 @@ pub fn tryLayout() void {
     const seen: *List = @ptrCast(@alignCast(list));
     // The items are only looked at when the length beside them is right.
     is_direct = counts and seen.size == 1 and seen.items[0] == int;
+    const tuple = api.PyTuple_New(2) orelse return api.PyErr_Clear();
+    defer api.Py_DecRef(tuple);
+    api.Py_IncRef(int);
+    _ = api.PyTuple_SetItem(tuple, 1, int);
+    const pair: *Pair = @ptrCast(@alignCast(tuple));
+    has_pairs = is_direct and pair.size == 2 and pair.items[0] == null and pair.items[1] == int;
 }
 
 /// The int objects of the ids below a bound, made when they are first asked for. Guarded by the
@@ -115,3 +124,50 @@ pub const Ints = struct {
         return place.*;
     }
 };
+
+/// A list of ints.
+pub fn numbersOf(numbers: []const u32) ?*Object {
+    const list = api.PyList_New(@intCast(numbers.len)) orelse return null;
+    var last: ?*Object = null;
+    for (numbers, 0..) |number, index| {
+        const is_same = index > 0 and number == numbers[index - 1];
+        if (is_same) api.Py_IncRef(last) else last = api.PyLong_FromUnsignedLongLong(number);
+        const item = last orelse {
+            api.Py_DecRef(list);
+            return null;
+        };
+        _ = api.PyList_SetItem(list, @intCast(index), item);
+    }
+    return list;
+}
+
+/// A list of pairs of ints. Where one begins at which another ends, the int is the same.
+pub fn pairsOf(spans: []const Place) ?*Object {
+    // New pairs of ints are no garbage: looking through them every 700 would take a quarter longer.
+    const was_enabled = api.PyGC_Disable() != 0;
+    defer if (was_enabled) {
+        _ = api.PyGC_Enable();
+    };
+    const list = api.PyList_New(@intCast(spans.len)) orelse return null;
+    var last: ?*Object = null;
+    for (spans, 0..) |span, index| {
+        const pair = api.PyTuple_New(2);
+        const follows = index > 0 and span.start == spans[index - 1].end;
+        const start = if (follows) last else api.PyLong_FromUnsignedLongLong(span.start);
+        if (follows) api.Py_IncRef(start);
+        last = api.PyLong_FromUnsignedLongLong(span.end);
+        if (pair == null or start == null or last == null) {
+            for ([_]?*Object{ pair, start, last, list }) |object| api.Py_DecRef(object);
+            return null;
+        }
+        if (has_pairs) {
+            @as(*Pair, @ptrCast(@alignCast(pair.?))).items = .{ start, last };
+            @as(*List, @ptrCast(@alignCast(list))).items[index] = pair;
+            continue;
+        }
+        _ = api.PyTuple_SetItem(pair.?, 0, start.?);
+        _ = api.PyTuple_SetItem(pair.?, 1, last.?);
+        _ = api.PyList_SetItem(list, @intCast(index), pair.?);
+    }
+    return list;
+}

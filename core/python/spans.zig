@@ -1,0 +1,127 @@
+//! Texts with the places of their ids: the methods of a tokenizer that say where ids come from.
+
+const std = @import("std");
+const api = @import("api.zig");
+const batches = @import("batches.zig");
+const buffer = @import("buffer.zig");
+const core_ = @import("core.zig");
+const ids = @import("../ids.zig");
+const lists = @import("lists.zig");
+const Args = core_.Args;
+const Core = core_.Core;
+const Object = api.Object;
+const Place = @import("../normal.zig").Place;
+const Text = @import("text.zig").Text;
+
+const gpa = buffer.gpa;
+
+/// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
+pub fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    var sink: ids.Spans = .init(gpa);
+    defer sink.deinit();
+    if (!fill(core, &sink, args)) return null;
+    return core_.pairOf(core.ints.?.listOf(sink.list.ids.items), lists.pairsOf(sink.spans.items));
+}
+
+/// encode_words(text, allowed) → (ids, spans, of each id the number of its pretoken or name)
+pub fn encodeWords(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    var sink: ids.Spans = .init(gpa);
+    defer sink.deinit();
+    sink.words = .empty;
+    if (!fill(core, &sink, args)) return null;
+    const parts = [3]?*Object{
+        core.ints.?.listOf(sink.list.ids.items),
+        lists.pairsOf(sink.spans.items),
+        lists.numbersOf(sink.words.?.items),
+    };
+    const tuple = api.PyTuple_New(3);
+    if (tuple == null or parts[0] == null or parts[1] == null or parts[2] == null) {
+        for (parts) |part| if (part) |some| api.Py_DecRef(some);
+        api.Py_DecRef(tuple);
+        return null;
+    }
+    for (parts, 0..) |part, index| _ = api.PyTuple_SetItem(tuple.?, @intCast(index), part.?);
+    return tuple;
+}
+
+/// Encodes as (text, allowed) say. False when an exception is set.
+fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
+    const allowed = core_.allowedFrom(core, args[1]) orelse return false;
+    var text = Text.from(args[0]) orelse return false;
+    defer text.release();
+    if (!fits(text.bytes)) return false;
+    sink.reserve(text.bytes.len);
+    if (!core_.encodeInto(core, text.bytes, allowed, sink)) return false;
+    return toCharacters(args[0], text.bytes, sink.spans.items);
+}
+
+/// Turns bytes into characters where the text is a str. False when an exception is set.
+fn toCharacters(object: *Object, text: []const u8, spans: []Place) bool {
+    if (!api.isUnicode(object) or text.len == 0) return true;
+    // In ASCII they are the same.
+    if (api.PyUnicode_GetLength(object) == text.len) return true;
+    ids.spans.countCharacters(gpa, text, spans) catch {
+        _ = api.PyErr_NoMemory();
+        return false;
+    };
+    return true;
+}
+
+fn fits(text: []const u8) bool {
+    if (text.len < 1 << 32) return true;
+    const message = "offsets are for texts of less than 4 GB, and this one has {d} bytes; cut it";
+    _ = core_.fail(api.valueError(), message, .{text.len});
+    return false;
+}
+
+/// encode_spans(text, allowed, threads) → (ids Buffer, spans Buffer of start, end, start, end …)
+pub fn encodeSpans(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    if (!fits(text.bytes)) return null;
+    if (batches.isForThreads(text.bytes, args[2]) and ids.spans.areTold(core.tokenizer.?)) {
+        const numbers =
+            batches.encodeText(core, text.bytes, allowed, args[2], false) orelse return null;
+        const told = ids.spans.tell(gpa, core.tokenizer.?, numbers) catch {
+            gpa.free(numbers);
+            return api.PyErr_NoMemory();
+        };
+        return finish(core, args[0], text.bytes, numbers, told);
+    }
+    var sink: ids.Spans = .init(gpa);
+    defer sink.deinit();
+    sink.reserve(text.bytes.len);
+    if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
+    const numbers = sink.list.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
+    const spans = sink.spans.toOwnedSlice(gpa) catch {
+        gpa.free(numbers);
+        return api.PyErr_NoMemory();
+    };
+    return finish(core, args[0], text.bytes, numbers, spans);
+}
+
+/// Two buffers, which take over ids and spans.
+fn finish(
+    core: *Core,
+    object: *Object,
+    text: []const u8,
+    numbers: []u32,
+    spans: []Place,
+) ?*Object {
+    if (!toCharacters(object, text, spans)) {
+        gpa.free(numbers);
+        gpa.free(spans);
+        return null;
+    }
+    core.tokenizer.?.vocabulary.publish(numbers);
+    const buffer_type = core.state().buffer_type.?;
+    const flat: []u32 = @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len];
+    return core_.pairOf(
+        buffer.create(buffer_type, .u32, numbers),
+        buffer.create(buffer_type, .u32, flat),
+    );
+}

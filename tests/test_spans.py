@@ -1,0 +1,88 @@
+"""Where ids come from → the places and words that Hugging Face gives, on any path."""
+
+import random
+
+import numpy as np
+import pytest
+from conftest import SEED
+from hard_inputs import STRINGS
+from hugging_face import FLAGS, byte_level, core_of, random_text, with_ids
+from test_added import NAMES, PIECES
+
+from tokenmill.formats.parts import Added
+
+
+def spans_of(core, text, allowed, threads=1):
+    ids, flat = core.encode_spans(text, allowed, threads)
+    pairs = np.asarray(flat).reshape(-1, 2).tolist()
+    return np.asarray(ids).tolist(), [tuple(pair) for pair in pairs]
+
+
+def test_words_and_places_are_those_of_hugging_face():
+    generator = random.Random(SEED)
+    for _ in range(40):
+        names = generator.sample(NAMES, generator.randrange(1, 6))
+        added = [
+            Added(name, 0, normalized=generator.random() < 0.5, **generator.choice(FLAGS))
+            for name in names
+        ]
+        prefix = generator.choice(["never", "missing"])
+        tokenizer = byte_level(added, prefix == "missing")
+        added = with_ids(tokenizer, added)
+        core = core_of(tokenizer, added, prefix=prefix)
+        allowed = b"\x01" * len(added)
+        for _ in range(60):
+            text = random_text(generator, PIECES)
+            try:
+                expected = tokenizer.encode(text, add_special_tokens=False)
+            except BaseException as error:
+                if type(error).__name__ == "PanicException":
+                    continue
+                raise
+            given = (expected.ids, expected.offsets, expected.word_ids)
+            assert core.encode_words(text, allowed) == given, text
+            assert core.encode_with_offsets(text, allowed) == given[:2]
+            assert spans_of(core, text, allowed) == given[:2]
+
+
+def test_words_of_a_long_text_are_those_of_hugging_face():
+    tokenizer = byte_level([])
+    core = core_of(tokenizer, [])
+    generator = random.Random(SEED)
+    text = random_text(generator, [*PIECES, "x" * 5000, "你好" * 900, "\xad"], 4000)
+    expected = tokenizer.encode(text, add_special_tokens=False)
+    ids, spans, words = core.encode_words(text, None)
+    assert (ids, spans, words) == (expected.ids, expected.offsets, expected.word_ids)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_places_are_the_same_on_any_path(tokenizer, threads):
+    core = tokenizer._core
+    names = "".join(tokenizer.specials)
+    texts = random.Random(SEED).sample(STRINGS, 400)
+    texts += ["hello wörld 你好 " * 90_000 + names + "a" * 2000 + "\U0001f642" * 300, ""]
+    allowed = b"\x01" * len(tokenizer.specials) or None
+    for text in texts:
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            continue
+        for some in (text, data):
+            expected = core.encode_with_offsets(some, allowed)
+            assert expected[0] == core.encode(some, allowed)
+            assert spans_of(core, some, allowed, threads) == expected
+            assert core.encode_words(some, allowed)[:2] == expected
+        # In bytes the tokens lie side by side.
+        edges = [edge for span in expected[1] for edge in span]
+        assert edges[:1] == [0][: len(edges)]
+        assert edges[1:-1:2] == edges[2::2]
+        assert edges[-1:] == [len(data)][: len(edges)]
+
+
+def test_a_part_of_a_character_covers_all_of_it():
+    tokenizer = byte_level([])
+    core = core_of(tokenizer, [])
+    text = "a\U0001f642é\u2581b"
+    expected = tokenizer.encode(text)
+    assert core.encode_with_offsets(text, None) == (expected.ids, expected.offsets)
+    assert core.encode_with_offsets(text, None)[1][1:4] == [(1, 2)] * 3
