@@ -103,15 +103,17 @@ def tokenizers() -> dict[str, Tokenizer]:
 @pytest.fixture(scope="session")
 def rank_files(tokenizers: dict[str, Tokenizer], tmp_path_factory) -> dict[str, Path]:
     """The rank file of every embedded tokenizer, saved by it."""
-    folder = tmp_path_factory.mktemp("ranks")
+    return save_ranks(tokenizers, tmp_path_factory.mktemp("ranks"))
+
+
+def save_ranks(tokenizers: dict[str, Tokenizer], folder: Path) -> dict[str, Path]:
     paths = {name: folder / f"{name}.tiktoken" for name in EMBEDDED}
     for name, path in paths.items():
         tokenizers[name].save(path)
     return paths
 
 
-@pytest.fixture(scope="session")
-def encodings(rank_files: dict[str, Path]) -> dict[str, tiktoken.Encoding]:
+def make_encodings(rank_files: dict[str, Path]) -> dict[str, tiktoken.Encoding]:
     """tiktoken's encodings by name, gpt2 too: its own patterns and specials, without a network.
 
     Only the download is replaced, by the files that our tokenizers save; each must have the
@@ -135,6 +137,11 @@ def encodings(rank_files: dict[str, Path]) -> dict[str, tiktoken.Encoding]:
         return {
             name: tiktoken.Encoding(**make()) for name, make in openai.ENCODING_CONSTRUCTORS.items()
         }
+
+
+@pytest.fixture(scope="session")
+def encodings(rank_files: dict[str, Path]) -> dict[str, tiktoken.Encoding]:
+    return make_encodings(rank_files)
 
 
 @pytest.fixture(scope="session")

@@ -151,7 +151,18 @@ def random_step(rng: random.Random) -> tuple[Step, normalizers.Normalizer]:
         text = rng.choice(["a", "ab", " ", "\u0301", "e", "ﬁ", "i", "▁"])
         return Replace(Literally(text), content), normalizers.Replace(text, content)
     if kind < 6:
-        patterns = [r"\s+", "[ab]+", " {2,}", r"\p{L}", "[^a]", "a.", r"\p{M}+", "(?<=a)b", "b|$a"]
+        patterns = [
+            r"\s+",
+            "[ab]+",
+            " {2,}",
+            r"\p{L}",
+            "[^a]",
+            "a.",
+            r"\p{M}+",
+            "(?<=a)b",
+            "b|$a",
+            r"\w+$",
+        ]
         text = rng.choice(patterns)
         return Replace(Pattern(text), content), normalizers.Replace(Regex(text), content)
     if kind == 6:

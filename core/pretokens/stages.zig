@@ -26,10 +26,13 @@ pub const Class = enum {
     punctuation,
     /// White_Space
     space,
+    /// Bytes whose characters in byte-level vocabularies (0xB2 is shown as ²) are digits: what a
+    /// stage behind Hugging Face's ByteLevel sees.
+    spelled_digits,
 
     pub fn has(self: Class, code_point: u21) bool {
         return switch (self) {
-            .digits => isIn(&classes.digits, code_point),
+            .digits, .spelled_digits => isIn(&classes.digits, code_point),
             .punctuation => isIn(&classes.punctuation, code_point),
             .space => unicode.class(code_point).space,
         };
@@ -211,6 +214,15 @@ const Level = struct {
         }
         const class = self.stage.match.class;
         var at = self.from;
+        if (class == .spelled_digits) {
+            // Visible bytes are shown as the characters of their number, the others as letters.
+            for (self.text[at..], at..) |byte, index| {
+                if (!class.has(byte)) continue;
+                self.reach = @max(self.reach, index + 1);
+                return .{ .start = index, .end = index + 1 };
+            }
+            return null;
+        }
         while (at < self.text.len) {
             const char = unicode.decode(self.text, at);
             const end = at + char.len;

@@ -18,6 +18,7 @@ from tokenmill.errors import (
     UnknownSpecialError,
     VocabularyError,
 )
+from tokenmill.formats.hub import is_name
 from tokenmill.formats.parts import Added, Prefix
 from tokenmill.native import _native
 from tokenmill.vocabularies import EMBEDDED, MODELS
@@ -151,10 +152,15 @@ def processor_count() -> int:
     return os.cpu_count() or 1
 
 
-def allowed_specials(choice: Any, names: Collection[str]) -> bytes | None:
-    """One byte for each special in the core's order; None when no special is allowed."""
+def allowed_specials(
+    choice: Any, names: Collection[str], always: Collection[str] = ()
+) -> bytes | None:
+    """One byte for each name in the core's order; None when no special is allowed.
+
+    `always` are names of added tokens that are no specials.
+    """
     if choice is True:
-        return b"\x01" * len(names) or None
+        return b"\x01" * (len(names) + len(always)) or None
     if choice is False:
         return None
     if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
@@ -169,7 +175,8 @@ def allowed_specials(choice: Any, names: Collection[str]) -> bytes | None:
             raise UnknownSpecialError(f"no special is called {name!r}; there are: {known}{more}")
     if not choice:
         return None
-    return bytes(name in choice for name in sorted(names, key=str.encode))
+    ordered = sorted([*names, *always], key=str.encode)
+    return bytes(name in choice or name in always for name in ordered)
 
 
 def pack_specials(specials: Mapping[str, int]) -> Front:
@@ -276,20 +283,21 @@ def tokens_of(core: _native.Core) -> dict[int, bytes]:
     return tokens
 
 
-def vocabulary_file(name: str) -> Path:
-    """The file of a name that is no embedded vocabulary's; the error says which there are."""
+def check_name(name: str) -> None:
+    """Refuses what is neither a file, a folder, nor a name that may be in the hub's cache."""
     path = Path(name)
-    if name and path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "not a regular file"
-        raise VocabularyError(f"{name!r} is {kind}, and so neither a file nor a name to load")
-    if not path.is_file():
-        near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise VocabularyError(
-            f"{name!r} is neither a file nor an embedded vocabulary or OpenAI model; {hint}"
-            f"embedded are {', '.join(EMBEDDED)}"
-        )
-    return path
+    if name and path.exists():
+        if not path.is_dir():
+            raise VocabularyError(f"{name!r} is not a regular file, and so nothing to load")
+        return
+    if is_name(name):
+        return
+    near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise VocabularyError(
+        f"{name!r} is neither a file, a folder, an embedded vocabulary, an OpenAI model, nor a "
+        f"name of the hub (org/name); {hint}embedded are {', '.join(EMBEDDED)}"
+    )
 
 
 def refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:

@@ -1,4 +1,8 @@
-"""A name or a file → a core, with all that a tokenizer says about itself."""
+"""A name, a file, a folder or an object → a core, with all that a tokenizer says about itself.
+
+A vocabulary of tiktoken's kind, whose ids are its ranks, goes to the core as it is. Every other
+tokenizer is read into `Parts` first.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +14,53 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from tokenmill import arguments
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import Merge, own, ranks
+from tokenmill.formats import Merge, load_parts, own, ranks
+from tokenmill.formats.packing import pack_steps
+from tokenmill.formats.parts import DECODED, Parts, Pattern
 from tokenmill.native import _native
-from tokenmill.schemes import PATTERNS, pattern_of, scheme_of
-from tokenmill.vocabularies import EMBEDDED, find_embedded
+from tokenmill.schemes import PATTERNS, pattern_of, scheme_of, scheme_of_stages
+from tokenmill.vocabularies import EMBEDDED, find_embedded, find_known
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A core and where it comes from. `learned` and `provenance` are of a trained vocabulary."""
+    """A core and where it comes from. `learned` and `provenance` are of a trained vocabulary.
+
+    `pattern` is None where text is cut in several stages, or not at all. `parts` are None if ids
+    are ranks, as tiktoken has them.
+    """
 
     core: _native.Core
     name: str
-    pattern: str
+    pattern: str | None
     specials: Mapping[str, int]
     is_embedded: bool = False
     learned: list[Merge] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    parts: Parts | None = None
 
 
-def load(name_or_path: Any, pattern: Any, specials: Any) -> Loaded:
+def load(source: Any, pattern: Any, specials: Any) -> Loaded:
     """What `Tokenizer.load` does, with its arguments as they came."""
-    if not isinstance(name_or_path, str | os.PathLike):
-        raise TypeError(f"name_or_path must be a str or a path, not {name_or_path!r}")
-    name = os.fspath(name_or_path)
     if pattern is not None and not isinstance(pattern, str):
         raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
     if specials is not None and not isinstance(specials, Mapping):
         raise TypeError(f"specials must map names to ids, not {specials!r}")
-    embedded = find_embedded(name) if isinstance(name_or_path, str) else None
+    if not isinstance(source, str | os.PathLike):
+        return _load_object(source, pattern, specials or {})
+    name = os.fspath(source)
+    embedded = find_embedded(name) if isinstance(source, str) else None
     if embedded is not None and Path(name).is_file():
         raise VocabularyError(
             f"{name!r} is a file and also stands for {embedded}; for the file write "
             f"pathlib.Path({name!r}), for the vocabulary {embedded!r} in another folder"
         )
     if embedded is None:
-        return _load_file(name, pattern, specials or {})
+        return _load_path(name, pattern, specials or {})
     if pattern is not None:
         raise VocabularyError(
             f"{embedded} has its own pattern; to split text in another way, save its ranks "
@@ -74,11 +87,30 @@ def load_embedded(name: str, specials: Mapping[str, int]) -> Loaded:
     return _checked(Loaded(core, name, pattern_of(entry.scheme), names, True))
 
 
-def _load_file(name: str, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
-    path = arguments.vocabulary_file(name)
-    if own.is_own(path):
+def _load_object(tokenizer: Any, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
+    """A tokenizer of another library, or of `tokenmill.compat`."""
+    if pattern is None and hasattr(tokenizer, "_mergeable_ranks"):
+        arrays = arguments.token_arrays(tokenizer._mergeable_ranks, repr(tokenizer))
+        names = {**tokenizer._special_tokens, **specials}
+        return from_arrays(arrays, tokenizer._pat_str, names, tokenizer.name)
+    return from_parts(load_parts(tokenizer, pattern), type(tokenizer).__name__, specials)
+
+
+def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
+    path = Path(name)
+    pattern = None if pattern is None else pattern_of(pattern)
+    if not path.is_file():
+        if not name or not path.is_dir():
+            arguments.check_name(name)
+        return from_parts(load_parts(name, pattern), path.name, specials)
+    if own.is_own(path) and own.version_of(path) == own.VERSION:
         return _load_own(path, pattern, specials)
+    if not ranks.is_rank_file(path):
+        return from_parts(load_parts(path, pattern), path.stem, specials)
     tokens = ranks.read(path)
+    known = find_known(path) if pattern is None else None
+    if known is not None:
+        pattern, specials = known.scheme, {**known.specials, **specials}
     if pattern is None:
         raise VocabularyError(
             f"a rank file does not say how text is split before merging: load {path} with "
@@ -112,6 +144,48 @@ def from_arrays(
     seed = secrets.randbits(64)
     core = _native.from_tokens(*arrays, seed, scheme_of(pattern), packed)
     return _checked(Loaded(core, name, pattern, specials, False, learned, dict(provenance)))
+
+
+def from_parts(parts: Parts, name: str, specials: Mapping[str, int] | None = None) -> Loaded:
+    """A tokenizer of any kind; `specials` name tokens that it has."""
+    added = {token.content: token.id for token in parts.added if token.special}
+    for special, id_ in (specials or {}).items():
+        if added.get(special) != id_:
+            raise VocabularyError(
+                f"special {special!r} with id {id_} is not in {name}, whose file says which there "
+                "are; add it to the file"
+            )
+    pattern = None
+    if len(parts.stages) == 1 and isinstance(parts.stages[0].match, Pattern):
+        pattern = parts.stages[0].match.text
+    return Loaded(core_of_parts(parts), name, pattern, added, parts=parts)
+
+
+def core_of_parts(parts: Parts) -> _native.Core:
+    """The core that runs parts."""
+    model = parts.model
+    known = np.isin([token.id for token in parts.added], model.ids)
+    # Added tokens that are no tokens of the model are only found as a whole, and decoded.
+    more = [t for t, is_there in zip(parts.added, known.tolist(), strict=True) if not is_there]
+    names = [token.content.encode() for token in more]
+    packed = (
+        model.data + b"".join(names),
+        np.concatenate([model.lengths, np.array([len(n) for n in names], np.uint32)]),
+        np.concatenate([model.ids, np.array([token.id for token in more], np.uint32)]),
+        np.concatenate([model.kinds, np.full(len(more), DECODED, np.uint8)]),
+        model.merges,
+        model.order if model.order is None else np.pad(model.order, (0, len(more))),
+        model.base == "characters",
+        model.whole,
+        parts.blank,
+        model.missing,
+        -1 if model.unk is None else model.unk,
+        model.fuse_unk,
+        model.dropout or 0.0,
+    )
+    front = arguments.pack_front(parts.added, pack_steps(parts.steps), parts.prefix)
+    scheme = scheme_of_stages(parts.stages, parts.blank)
+    return _native.from_parts(packed, scheme, front, secrets.randbits(64))
 
 
 def core_of_ranks(

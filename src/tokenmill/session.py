@@ -38,7 +38,7 @@ class Session(Generic[Kind]):
     def __init__(
         self, tokenizer: Tokenizer, text: object, specials: bool | Collection[str] = False
     ) -> None:
-        allowed = arguments.allowed_specials(specials, tokenizer.specials)
+        allowed = tokenizer._allowed(specials)
         self._tokenizer = tokenizer
         self._specials = specials if isinstance(specials, bool) else frozenset(specials)
         self._core: _native.Session = tokenizer._core.session(allowed)

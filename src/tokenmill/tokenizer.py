@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
@@ -13,15 +14,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tokenmill import arguments, file_blocks, loading
-from tokenmill.errors import UnknownIdError
-from tokenmill.formats import Contents
+from tokenmill.decoding import Decoder
+from tokenmill.errors import UnknownIdError, VocabularyError
+from tokenmill.formats import Contents, own_parts, save_parts
 from tokenmill.formats import save as save_contents
+from tokenmill.formats.parts import Parts
+from tokenmill.formats.spelling import spellings_of
 from tokenmill.loading import Loaded
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
 from tokenmill.schemes import scheme_of
 from tokenmill.session import Session
-from tokenmill.stream_decoder import StreamDecoder
+from tokenmill.stream_decoder import ChainStreamDecoder, StreamDecoder
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -37,12 +41,13 @@ class Tokenizer:
     [24912, 2375]
     """
 
-    __slots__ = ("_core", "_digests", "_loaded", "_specials")
+    __slots__ = ("_always", "_core", "_later", "_loaded", "_specials")
 
     _core: _native.Core
     _specials: Mapping[str, int]
+    _always: frozenset[str]  # names of added tokens that are found even where specials are not
     _loaded: Loaded
-    _digests: list[bytes]
+    _later: dict[str, Any]  # what is made when it is first asked for
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -50,18 +55,28 @@ class Tokenizer:
     @classmethod
     def load(
         cls,
-        name_or_path: str | os.PathLike[str],
+        source: str | os.PathLike[str] | Any,
         *,
         pattern: str | None = None,
         specials: Mapping[str, int] | None = None,
     ) -> Tokenizer:
-        """Loads an embedded vocabulary, by its name or an OpenAI model's, or a file.
+        """Loads a tokenizer, whatever it comes in.
 
-        A tiktoken rank file needs its `pattern` (a regular expression, or the name of a scheme such
-        as "cl100k"); a .tokenmill file has it. `specials` maps names to ids and adds to those that
+        `source` is the name of an embedded vocabulary or of an OpenAI model; a file
+        (tokenizer.json, .model of SentencePiece, tekken.json, GGUF, vocab.json with merges.txt, a
+        rank file of tiktoken, .tokenmill); a folder as transformers saves it; "org/name" for one
+        in the local cache of the Hugging Face hub; or a tokenizer of tiktoken, tokenizers or
+        transformers. What cannot be done exactly is a VocabularyError that names it.
+
+        Rank files and vocab.json do not say how text is cut: `pattern` is a regular expression or
+        the name of a scheme such as "cl100k". `specials` maps names to ids and adds to those that
         are there.
         """
-        return cls._wrap(loading.load(name_or_path, pattern, specials))
+        return cls._wrap(loading.load(source, pattern, specials))
+
+    @classmethod
+    def _from_parts(cls, parts: Parts, name: str) -> Tokenizer:
+        return cls._wrap(loading.from_parts(parts, name))
 
     @classmethod
     def _from_arrays(cls, *arguments_: Any) -> Tokenizer:
@@ -77,8 +92,10 @@ class Tokenizer:
         put = object.__setattr__
         put(self, "_core", loaded.core)
         put(self, "_specials", MappingProxyType(dict(loaded.specials)))
+        added = () if loaded.parts is None else loaded.parts.added
+        put(self, "_always", frozenset(token.content for token in added if not token.special))
         put(self, "_loaded", loaded)
-        put(self, "_digests", [])
+        put(self, "_later", {})
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -96,9 +113,7 @@ class Tokenizer:
         set of names those.
         """
         # Nothing is checked where nothing is asked for: this is what short messages call.
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
+        allowed = None if specials is False else self._allowed(specials)
         try:
             return self._core.encode(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
@@ -117,15 +132,16 @@ class Tokenizer:
         A text of a megabyte or more uses all processors unless `threads` says how many.
         """
         narrow = dtype is not np.uint32 and self._is_narrow(dtype)
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
+        allowed = None if specials is False else self._allowed(specials)
         count = arguments.threads_for(text, threads)
         try:  # spelled out for short messages, as in `encode`
             ids = self._core.encode_buffer(text, allowed, narrow, count)
         except (ValueError, TypeError, BufferError) as error:
             ids = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow, count)
         return np.asarray(ids)
+
+    def _allowed(self, specials: SpecialsChoice) -> bytes | None:
+        return arguments.allowed_specials(specials, self._specials, self._always)
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
@@ -201,7 +217,7 @@ class Tokenizer:
         """
         cut = arguments.separator(separator)
         block_bytes = file_blocks.block_bytes(memory)
-        allowed = arguments.allowed_specials(specials, self._specials)
+        allowed = self._allowed(specials)
         count = arguments.thread_count(threads)
         documents = 0
         gathered: list[tuple[_native.Buffer, _native.Buffer]] = []
@@ -227,7 +243,7 @@ class Tokenizer:
         Spans count characters of a str and bytes of anything else. A token that holds a part of
         a character covers that whole character.
         """
-        allowed = arguments.allowed_specials(specials, self._specials)
+        allowed = self._allowed(specials)
         try:
             return self._core.encode_with_offsets(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
@@ -239,9 +255,7 @@ class Tokenizer:
         self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
     ) -> int:
         """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
-        allowed = (
-            None if specials is False else arguments.allowed_specials(specials, self._specials)
-        )
+        allowed = None if specials is False else self._allowed(specials)
         count = arguments.threads_for(text, threads)
         return arguments.read(self._core.count, text, allowed, count)
 
@@ -286,8 +300,27 @@ class Tokenizer:
     # Decoding
 
     def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
-        """The text of ids. Bytes that are not UTF-8 are handled as `bytes.decode` does."""
-        return self.decode_bytes(ids).decode("utf-8", arguments.error_handler(errors))
+        """The text of ids. Bytes that are not UTF-8 are handled as `bytes.decode` does.
+
+        A tokenizer with a decoder of its own (tokenizer.json, .model) decodes as it says, which
+        may drop a blank at the start.
+        """
+        handler = arguments.error_handler(errors)
+        if self._loaded.parts is None or errors != "replace":
+            return self.decode_bytes(ids).decode("utf-8", handler)
+        listed = arguments.list_ids(ids)
+        numbers = listed if isinstance(listed, list) else listed.tolist()
+        arguments.decode(self._core, numbers)  # which names one that is none
+        return self._decoder.decode(numbers, skip_special_tokens=False)
+
+    @property
+    def _decoder(self) -> Decoder:
+        parts = self._loaded.parts
+        assert parts is not None
+        if "decoder" not in self._later:
+            self._later["decoder"] = Decoder(parts.decoder, spellings_of(parts).get, set())
+        found: Decoder = self._later["decoder"]
+        return found
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of ids."""
@@ -297,9 +330,12 @@ class Tokenizer:
         """The texts of many sequences of ids."""
         return [self.decode(ids, errors) for ids in batch]
 
-    def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
+    def stream_decoder(self, errors: str = "replace") -> StreamDecoder | ChainStreamDecoder:
         """A decoder for ids that come one by one, which never gives half a character."""
-        return StreamDecoder(self._core, arguments.error_handler(errors))
+        handler = arguments.error_handler(errors)
+        if self._loaded.parts is None or errors != "replace":
+            return StreamDecoder(self._core, handler)
+        return ChainStreamDecoder(self)
 
     # The vocabulary
 
@@ -309,14 +345,19 @@ class Tokenizer:
         return self._loaded.name
 
     @property
-    def pattern(self) -> str:
-        """The regular expression that cuts text into pretokens."""
+    def pattern(self) -> str | None:
+        """The regular expression that cuts text into pretokens; None if it is not one alone."""
         return self._loaded.pattern
 
     @property
     def specials(self) -> Mapping[str, int]:
         """The specials: name → id."""
         return self._specials
+
+    @property
+    def parts(self) -> Parts | None:
+        """All that its file says, for a tokenizer whose ids are not simply ranks."""
+        return self._loaded.parts
 
     @property
     def vocab_size(self) -> int:
@@ -350,13 +391,21 @@ class Tokenizer:
         """Writes the tokenizer in the format that the name of the file says.
 
         `.tokenmill` holds all of it; `tokenizer.json` (or another `.json`) is for Hugging Face, and
-        so are `vocab.json` and `merges.txt`, which are written together; any other name is a
-        tiktoken rank file, without pattern and specials, and of an embedded vocabulary exactly the
-        original.
+        so are `vocab.json` and `merges.txt`, which are written together; `.model` is for
+        SentencePiece; any other name is a tiktoken rank file, without pattern and specials, and of
+        an embedded vocabulary exactly the original. A format that would lose something is refused.
         """
-        save_contents(Path(path), self._contents())
+        if self._loaded.parts is not None:
+            save_parts(Path(path), self._loaded.parts)
+        else:
+            save_contents(Path(path), self._contents())
 
     def _contents(self) -> Contents:
+        if self._loaded.pattern is None or self._loaded.parts is not None:
+            raise VocabularyError(
+                f"{self.name} is not made of ranks and one pattern alone, as a vocabulary has to "
+                "be that is learned further"
+            )
         scheme = scheme_of(self._loaded.pattern)
         name = scheme if isinstance(scheme, str) else None
         more = (dict(self._specials), self._loaded.learned, self._loaded.provenance)
@@ -379,12 +428,16 @@ class Tokenizer:
 
     def _digest(self) -> bytes:
         """What makes two tokenizers equal: tokens, pattern and specials, not the name."""
-        if not self._digests:
+        if "digest" not in self._later:
             tokens, ends = self._core.tokens()
             more = (self._loaded.pattern, sorted(self._specials.items()), self._core.empty_id())
             rest = repr(more).encode()
-            self._digests.append(hashlib.sha256(tokens + bytes(ends) + rest).digest())
-        return self._digests[0]
+            parts = self._loaded.parts
+            if parts is not None:
+                rest = own_parts.write(replace(parts, extra={}))
+            self._later["digest"] = hashlib.sha256(tokens + bytes(ends) + rest).digest()
+        found: bytes = self._later["digest"]
+        return found
 
     def __copy__(self) -> Tokenizer:
         return self
@@ -394,6 +447,8 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         specials = dict(self._specials)
+        if self._loaded.parts is not None:
+            return type(self)._from_parts, (self._loaded.parts, self._loaded.name)
         if self._loaded.is_embedded:
             return type(self)._load_embedded, (self._loaded.name, specials)
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
@@ -412,6 +467,6 @@ class Tokenizer:
     ) -> tuple[list[Any], bytes | None, int]:
         return (
             arguments.list_texts(texts),
-            arguments.allowed_specials(specials, self._specials),
+            self._allowed(specials),
             arguments.thread_count(threads),
         )

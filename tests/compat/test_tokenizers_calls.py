@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import pickle
@@ -368,3 +369,13 @@ def test_names_are_looked_up_in_the_local_cache(tmp_path: Any, monkeypatch: Any)
     for revision in ("abc2", "../main", "../../models--gpt2/refs/main"):
         with pytest.raises(VocabularyError):
             ours.Tokenizer.from_pretrained("org/name", revision)
+
+
+def test_asynchronous_calls_give_what_the_others_give() -> None:
+    async def run(tk: Any) -> list[Any]:
+        batch = ["ab", ("a", "b")]
+        found = [await tk.async_encode("ab", "b"), *await tk.async_encode_batch(batch)]
+        found += await tk.async_encode_batch_fast(batch, add_special_tokens=False)
+        return [*map(side_by_side.state, found), await tk.async_decode_batch([[0], [1, 2]])]
+
+    assert asyncio.run(run(names(ours)["tk"])) == asyncio.run(run(names(theirs)["tk"]))

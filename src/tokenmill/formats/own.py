@@ -50,6 +50,14 @@ def is_own(path: Path) -> bool:
         return file.read(len(_START)) == _START
 
 
+def version_of(path: Path) -> int | None:
+    """The version of the format of such a file."""
+    with path.open("rb") as file:
+        rest = file.read(len(_START) + 8)[len(_START) :]
+    digits = rest.split(b",")[0]
+    return int(digits) if digits.isdigit() else None
+
+
 def read(path: Path) -> Contents:
     """The tokenizer of a file."""
     try:

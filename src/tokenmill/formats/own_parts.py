@@ -29,7 +29,7 @@ IDS_END = (1 << 21) - 257
 TOKEN_BYTES_MAX = 1 << 16
 _PREFIXES = get_args(types.Prefix)
 _BEHAVIOURS = ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")
-_CLASSES = ("digits", "punctuation", "space")
+_CLASSES = ("digits", "punctuation", "space", "spelled_digits")
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 

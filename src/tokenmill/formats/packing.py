@@ -24,6 +24,7 @@ from tokenmill.formats.parts import (
 from tokenmill.patterns import compile_pattern
 from tokenmill.patterns.emptiness import Emptiness
 from tokenmill.patterns.parse import parse
+from tokenmill.patterns.parse_oniguruma import parse_oniguruma
 
 STEPS_MAX = 64
 PREPEND_BYTES_MAX = 256
@@ -100,8 +101,9 @@ def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]
         tag, data, length_min = _LITERAL, match.text.encode(), len(match.text.encode())
         is_empty = not data
     else:
-        tag, data, length_min = _PATTERN, compile_pattern(match.text), 1
-        is_empty = Emptiness().nullable(parse(match.text))
+        tag, data, length_min = _PATTERN, compile_pattern(match.text, match.dialect), 1
+        read = parse_oniguruma if match.dialect == "oniguruma" else parse
+        is_empty = Emptiness().nullable(read(match.text))
     if is_empty:
         raise PatternError(
             f"the normaliser replaces {match.text!r}, which matches nothing at all too; "

@@ -142,10 +142,11 @@ class Stage:
     """One way to cut, applied to each piece of the stage before.
 
     `match` finds spans; with `invert` those between them are the matches. "digits" are characters
-    of \\p{N}, "punctuation" is Hugging Face's, "space" is White_Space.
+    of \\p{N}, "punctuation" is Hugging Face's, "space" is White_Space; "spelled_digits" are bytes
+    that byte-level vocabularies show as digits, which may be parts of characters.
     """
 
-    match: Pattern | Literally | Literal["digits", "punctuation", "space"]
+    match: Pattern | Literally | Literal["digits", "punctuation", "space", "spelled_digits"]
     behaviour: Literal[
         "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"
     ]

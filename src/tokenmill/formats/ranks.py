@@ -2,6 +2,7 @@
 
 import binascii
 import codecs
+import re
 from pathlib import Path
 
 from tokenmill.errors import VocabularyError
@@ -11,6 +12,16 @@ _BYTES_MAX = 256 << 20
 
 # How Whisper's file writes a token without bytes, which is only ever decoded.
 _EMPTY = b"="
+
+
+_LINE = re.compile(rb"(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
+
+
+def is_rank_file(path: Path) -> bool:
+    """Whether a file begins as one, or as nothing that is known."""
+    with path.open("rb") as file:
+        start = file.read(1 << 17)
+    return _LINE.match(start.lstrip(b"\n")) is not None
 
 
 def read(path: Path) -> dict[bytes, int]:

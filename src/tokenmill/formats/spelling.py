@@ -120,3 +120,10 @@ def entries(parts: Parts, names: list[str]) -> dict[str, int]:
     if not is_counted:
         found |= {token.content: token.id for token in parts.added}
     return dict(sorted(found.items(), key=lambda entry: entry[1]))
+
+
+def spellings_of(parts: Parts) -> dict[int, str]:
+    """Id → how the file writes its token."""
+    model = parts.model
+    found = dict(zip(model.ids.tolist(), write_all(model), strict=True)) if len(model.ids) else {}
+    return found | {token.id: token.content for token in parts.added}

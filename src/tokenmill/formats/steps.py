@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, cast
 
 from tokenmill.errors import VocabularyError
@@ -49,6 +50,7 @@ _BEHAVIOURS = {
     "Contiguous": "contiguous",
 }
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_ASCII_DIGITS = re.compile(r"(?:\[0-9\]|\{[0-9]+(?:,[0-9]*)?\}|\+)+")
 _ELSEWHERE = "encode with Hugging Face's tokenizers instead"
 
 
@@ -174,11 +176,8 @@ class _Stages:
     def read(self) -> None:
         for name, part, place in self.parts:
             if self.base == "bytes":
-                place.refuse(
-                    f"is {name} behind ByteLevel, where it would cut characters into bytes; "
-                    f"{_ELSEWHERE}"
-                )
-            if name == "ByteLevel":
+                self.stages.append(_read_spelled(name, part, place))
+            elif name == "ByteLevel":
                 self._read_byte_level(part, place)
             elif name == "Metaspace":
                 self._read_metaspace(part, place)
@@ -242,6 +241,20 @@ class _Stages:
             self.stages.append(_SPACED)
 
 
+def _read_spelled(name: str, part: dict[str, Any], place: Place) -> Stage:
+    """A stage behind ByteLevel, which sees bytes as they are shown; Falcon has two."""
+    stage = _read_stage(name, part, place) if name in ("Digits", "Split") else None
+    if stage is not None and stage.match == "digits":
+        return replace(stage, match="spelled_digits")
+    # Digits of ASCII are shown as themselves, and nothing else is shown as them.
+    match = None if stage is None else stage.match
+    if stage is not None and isinstance(match, Pattern) and _ASCII_DIGITS.fullmatch(match.text):
+        return stage
+    raise place.error(
+        f"is {name} behind ByteLevel, where it would cut characters into bytes; {_ELSEWHERE}"
+    )
+
+
 def _read_stage(name: str, part: dict[str, Any], place: Place) -> Stage:
     match name:
         case "Split":
@@ -292,7 +305,14 @@ def write(cutting: Cutting) -> tuple[Any, Any]:
             normal += _write_step(_FOLDED)
     elif cutting.prefix == "always":
         normal += _write_step(Prepend(" "))
-    if cutting.base == "bytes":
+    if cutting.base == "bytes" and any(stage.match == "spelled_digits" for stage in stages):
+        if BYTE_LEVEL not in stages or cutting.prefix != "never":
+            raise VocabularyError(
+                "stages that see bytes as they are shown are written to a tokenizer.json only "
+                "behind ByteLevel's own pattern; save to .tokenmill"
+            )
+        cuts[stages.index(BYTE_LEVEL)] = _write_byte_level(False, True)
+    elif cutting.base == "bytes":
         uses_pattern = stages[-1:] == [BYTE_LEVEL]
         cuts[len(cuts) - uses_pattern :] = [
             _write_byte_level(cutting.prefix == "missing", uses_pattern)
@@ -360,7 +380,7 @@ def _write_stage(stage: Stage) -> dict[str, Any]:
         part = {"type": "Split", "pattern": pattern, "behavior": behaviour}
         return {**part, "invert": stage.invert}
     match stage.match, stage.behaviour, stage.invert:
-        case "digits", "isolated" | "contiguous", False:
+        case "digits" | "spelled_digits", "isolated" | "contiguous", False:
             return {"type": "Digits", "individual_digits": stage.behaviour == "isolated"}
         case "punctuation", _, False:
             return {"type": "Punctuation", "behavior": behaviour}

@@ -129,6 +129,11 @@ def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Sour
         raise TypeError(f"pattern must be a str, a regular expression or a name: {given!r}")
     wanted = None if given is None else pattern_of(given)
     if base is not None:
+        if base.pattern is None or base.parts is not None:
+            raise TrainingError(
+                f"{base.name} is not made of ranks and one pattern, so it cannot be extended; "
+                "extend an embedded vocabulary, a rank file or one that was trained here"
+            )
         if wanted is not None and scheme_of(wanted) != scheme_of(base.pattern):
             raise TrainingError(
                 f"{base.name} has another pattern than the given one, and keeps it; leave out "

@@ -4,6 +4,7 @@ The images beside this file were made by `core/vocabulary/pack.py` from the rank
 published (MIT licence); `Tokenizer.save` gives these files back byte for byte.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,3 +122,22 @@ def find_embedded(name: str) -> str | None:
     if "/" in name or "\\" in name:
         return None
     return next((MODEL_PREFIXES[p] for p in MODEL_PREFIXES if name.startswith(p)), None)
+
+
+# SHA-256 of rank files → what they do not say: of the embedded ones as OpenAI publishes them, of
+# Qwen 1's, and of Whisper's, whose specials depend on the version.
+_KNOWN: dict[str, Embedded] = {
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": EMBEDDED["r50k_base"],
+    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": EMBEDDED["p50k_base"],
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": EMBEDDED["cl100k_base"],
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": EMBEDDED["o200k_base"],
+    "b2b1b8dfb5cc5f024bafc373121c6aba3f66f9a5a0269e243470a1de16a33186": Embedded(
+        "", "qwen2", {_END: 151643, "<|im_start|>": 151644, "<|im_end|>": 151645}
+    ),
+    "b34b360dbb493e781e479794586d661700670d65564001f23024971d1f2fa126": Embedded("", "r50k"),
+}
+
+
+def find_known(path: Path) -> Embedded | None:
+    """The scheme and specials of a rank file that is known by its bytes."""
+    return _KNOWN.get(hashlib.sha256(path.read_bytes()).hexdigest())

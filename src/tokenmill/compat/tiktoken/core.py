@@ -49,6 +49,7 @@ class Encoding:
         self = cls.__new__(cls)
         specials = dict(loaded.specials)
         largest = max(loaded.core.ids_end() - 1, *specials.values())
+        assert loaded.pattern is not None
         self._fill(name, loaded.core, loaded.pattern, specials, largest)
         return self
 

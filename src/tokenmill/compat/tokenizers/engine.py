@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tokenmill import arguments, loading
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import hub, models, spelling, tokenizer_json
 from tokenmill.formats.parts import Model, Parts
@@ -26,8 +28,28 @@ class Engine(Protocol):
         ...
 
 
+class CoreEngine:
+    """The core as an engine."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._core = loading.core_of_parts(parts)
+
+    def encode(self, text: str, allowed: bytes | None) -> list[int]:
+        return arguments.read(self._core.encode, text, allowed)
+
+    def encode_batch(self, texts: Sequence[str], allowed: bytes | None) -> list[list[int]]:
+        threads = arguments.thread_count(None)
+        return arguments.read_all(self._core.encode_batch, list(texts), allowed, threads)
+
+    def details(
+        self, text: str, allowed: bytes | None
+    ) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+        return arguments.read(self._core.encode_words, text, allowed)
+
+
 def make_engine(parts: Parts) -> Engine:
-    raise NotImplementedError("the core does not run `Parts` yet")
+    """What encodes with `parts`."""
+    return CoreEngine(parts)
 
 
 def read_parts(data: bytes, source: str) -> Parts:
@@ -52,5 +74,6 @@ def find_pretrained(name: str, revision: str) -> str:
 
 
 def bare_engine(model: Mapping[str, Any]) -> Engine:
-    """The engine of a model alone."""
-    raise NotImplementedError("the core does not run `Parts` yet")
+    """The engine of a model alone: text is spelled as its tokens are, and not cut."""
+    document = {"version": "1.0", "added_tokens": [], "model": model}
+    return CoreEngine(tokenizer_json.read(json.dumps(document).encode(), "the model"))
