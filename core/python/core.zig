@@ -13,6 +13,7 @@ const fronts = @import("fronts.zig");
 const session = @import("session.zig");
 const spans = @import("spans.zig");
 const Text = @import("text.zig").Text;
+const tokens = @import("tokens.zig");
 const Ints = @import("lists.zig").Ints;
 
 const gpa = buffer.gpa;
@@ -396,63 +397,6 @@ fn failId(core: *Core, number: i64) bool {
     return false;
 }
 
-/// find(bytes) → id of the token with these bytes, or -1
-fn find(self: *Object, args: Args) ?*Object {
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    const vocabulary = &Core.of(self).tokenizer.?.vocabulary;
-    const rank = vocabulary.findAny(text.bytes);
-    if (rank) |found| return api.PyLong_FromUnsignedLongLong(vocabulary.publicOf(found));
-    return api.PyLong_FromLongLong(-1);
-}
-
-/// tokens() → (bytes of all tokens end to end, u32 Buffer of where each id's bytes end)
-fn tokens(self: *Object, _: Args) ?*Object {
-    const core = Core.of(self);
-    const vocabulary = &core.tokenizer.?.vocabulary;
-    if (vocabulary.ranks) |ranks| return tokensOf(core, ranks);
-    const ends = gpa.dupe(u32, vocabulary.offsets[1..]) catch return api.PyErr_NoMemory();
-    return pairOf(
-        api.PyBytes_FromStringAndSize(vocabulary.bytes.ptr, @intCast(vocabulary.bytes.len)),
-        buffer.create(core.state().buffer_type.?, .u32, ends),
-    );
-}
-
-/// The same where ids are not ranks.
-fn tokensOf(core: *Core, ranks: []const u32) ?*Object {
-    const vocabulary = &core.tokenizer.?.vocabulary;
-    const ends = gpa.alloc(u32, ranks.len) catch return api.PyErr_NoMemory();
-    const all = gpa.alloc(u8, vocabulary.bytes.len) catch {
-        gpa.free(ends);
-        return api.PyErr_NoMemory();
-    };
-    defer gpa.free(all);
-    var end: u32 = 0;
-    for (ranks, ends, 0..) |_, *place, id| {
-        const rank = vocabulary.rankOf(@intCast(id));
-        const token = if (rank) |some| vocabulary.tokenBytes(some) else "";
-        @memcpy(all[end..][0..token.len], token);
-        end += @intCast(token.len);
-        place.* = end;
-    }
-    return pairOf(
-        api.PyBytes_FromStringAndSize(all.ptr, end),
-        buffer.create(core.state().buffer_type.?, .u32, ends),
-    );
-}
-
-/// empty_id() → the id whose token has no bytes, or -1
-fn emptyId(self: *Object, _: Args) ?*Object {
-    const vocabulary = &Core.of(self).tokenizer.?.vocabulary;
-    const rank = vocabulary.empty_id orelse return api.PyLong_FromLongLong(-1);
-    return api.PyLong_FromLongLong(vocabulary.publicOf(rank));
-}
-
-/// ids_end() → one past the largest id of a token
-fn idsEnd(self: *Object, _: Args) ?*Object {
-    return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.publicEnd());
-}
-
 /// A method of a fixed number of positional arguments; any other number is a TypeError.
 pub fn method(
     comptime name: [:0]const u8,
@@ -485,10 +429,10 @@ const methods = [_]api.Method{
     method("truncate", 3, truncate),
     method("session", 1, session.create),
     method("decode", 1, decode),
-    method("find", 1, find),
-    method("tokens", 0, tokens),
-    method("empty_id", 0, emptyId),
-    method("ids_end", 0, idsEnd),
+    method("find", 1, tokens.find),
+    method("tokens", 0, tokens.tokens),
+    method("empty_id", 0, tokens.emptyId),
+    method("ids_end", 0, tokens.idsEnd),
     .{},
 };
 const slots = [_]api.TypeSlot{
