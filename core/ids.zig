@@ -79,17 +79,49 @@ pub const Tokenizer = struct {
             .memory = undefined,
         };
         errdefer self.deinitParts(gpa);
-        // A token that is only a whole pretoken must be none in a part of the text.
-        if (vocabulary.is_closed and scheme.safely() != null) {
-            const safe: pretokens.Safe = .fromTokens(vocabulary.bytes, vocabulary.offsets);
-            if (scheme == .safe) self.scheme = .{ .safe = safe };
-            if (scheme == .metaspace) self.scheme = .{ .metaspace = safe.atEachBlank() };
-        }
+        self.cutSafely();
         self.memory = try gpa.create(Memory);
         self.memory.* = .{ .caches = .{ .seed = seed } };
         self.memory.caches.register();
         return self;
     }
+
+    /// Finds where a text that the tokenizer does not cut may be cut all the same.
+    fn cutSafely(self: *Tokenizer) void {
+        const vocabulary = &self.vocabulary;
+        // A token that is only a whole pretoken must be none in a part of the text; and what is
+        // left out lets its neighbours meet.
+        if (self.scheme.safely() == null or !vocabulary.is_closed) return;
+        if (vocabulary.missing == .drop) return;
+        var safe: pretokens.Safe = .fromTokens(Found{ .vocabulary = vocabulary });
+        if (vocabulary.missing == .unk and vocabulary.fuse_unk) {
+            // What is unknown is one with what is unknown beside it; a blank parts them.
+            if (vocabulary.byte_ids[' '] >= vocabulary.ids_end) return;
+            safe = safe.atBlanksOnly();
+        }
+        switch (self.scheme) {
+            .safe => |*own| own.* = safe,
+            .metaspace => |*own| own.* = safe.atEachBlank(),
+            else => unreachable,
+        }
+    }
+
+    /// The tokens of more than a byte that are found in a text.
+    const Found = struct {
+        vocabulary: *const Vocabulary,
+        id: u32 = 0,
+
+        pub fn next(self: *Found) ?[]const u8 {
+            while (self.id < self.vocabulary.ids_end) {
+                defer self.id += 1;
+                const token = self.vocabulary.tokenBytes(self.id);
+                if (token.len < 2) continue;
+                if (!self.vocabulary.has_hidden) return token;
+                if (self.vocabulary.find(token) == self.id) return token;
+            }
+            return null;
+        }
+    };
 
     pub fn deinit(self: *Tokenizer, gpa: Allocator) void {
         self.memory.caches.deinit();

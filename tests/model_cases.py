@@ -18,6 +18,9 @@ from tokenmill.schemes import scheme_of
 # The whole text is one pretoken.
 WHOLE = "(?s:.+)"
 
+# Schemes that stand for no pattern.
+SCANNERS = ("safe", "metaspace")
+
 BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
@@ -126,7 +129,8 @@ def core_of(
         *(characters, whole, blank, missing, unk, fuse_unk, dropout),
     )
     front = pack_specials(specials or {})
-    return _native.from_parts(model, scheme_of(scheme), front, random.getrandbits(64))
+    known = scheme if scheme in SCANNERS else scheme_of(scheme)
+    return _native.from_parts(model, known, front, random.getrandbits(64))
 
 
 # Of one to four bytes, some of which begin alike.

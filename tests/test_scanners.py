@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from compare import brute_truncate
 from conftest import SEED
+from model_cases import LETTERS, WHOLE, random_case
 from tokenizers import Regex, pre_tokenizers
 
 from tokenmill import Tokenizer, _native
+from tokenmill.arguments import pack_specials
+from tokenmill.loading import Loaded
 from tokenmill.patterns import compile_pattern
 
-WHOLE = "(?s:.+)"
 # What `metaspace` cuts, in a text with blanks for "▁".
 METASPACE = r" ?[^ ]+| "
 JOB_BYTES = 512 << 10  # as in the core
@@ -126,12 +128,11 @@ def random_tokens(rng: random.Random, *, closed: bool = True) -> list[bytes]:
     return tokens
 
 
-def load(tokens: list[bytes], scheme: str | bytes, name: str = "safe") -> Tokenizer:
+def load(tokens: list[bytes], scheme: str | bytes) -> Tokenizer:
     lengths = np.array([len(token) for token in tokens], np.uint32)
-    none = np.array([], np.uint32)
     ids = np.arange(len(tokens), dtype=np.uint32)
-    core = _native.from_tokens(b"".join(tokens), lengths, ids, 7, scheme, b"", none, none)
-    return Tokenizer._wrap(core, name, WHOLE, {}, False)
+    core = _native.from_tokens(b"".join(tokens), lengths, ids, 7, scheme, pack_specials({}))
+    return Tokenizer._wrap(Loaded(core, "scanned", WHOLE, {}))
 
 
 def random_texts(rng: random.Random, tokens: list[bytes], count: int, length: int) -> list[bytes]:
@@ -159,6 +160,20 @@ def test_cuts_that_are_safe_change_no_ids(scheme):
             _native.use_simd(level)
             for text, ids, wanted in zip(texts, fast.encode_batch(texts), expected, strict=True):
                 assert ids == wanted, f"{tokens[256:]} {text!r} {level} TOKENMILL_SEED={SEED}"
+
+
+@pytest.mark.parametrize(("scheme", "pattern"), [("safe", WHOLE), ("metaspace", METASPACE)])
+def test_cuts_that_are_safe_change_no_ids_of_any_model(scheme, pattern):
+    """Characters as a base, unknown ones, those that are left out, tokens that are not reached."""
+    rng = random.Random(SEED)
+    for _ in range(400):
+        case = random_case(rng)
+        fast, slow = case.core(scheme), case.core(pattern)
+        for _ in range(12):
+            kinds = rng.choices([*LETTERS, *case.vocab, "  ", "x", "\n", "."], k=6)
+            text = "".join(rng.choices(kinds, k=rng.randrange(30)))
+            ids = slow.encode(text, None)
+            assert fast.encode(text, None) == ids, f"{case} {text!r} TOKENMILL_SEED={SEED}"
 
 
 def test_metaspace_cuts_as_in_tokenizers():

@@ -58,15 +58,13 @@ pub const Safe = struct {
     /// Cuts before each blank, and nowhere else.
     pub const blanks: Safe = whole.atEachBlank();
 
-    /// Token `id` is `bytes[offsets[id]..offsets[id + 1]]`.
-    pub fn fromTokens(bytes: []const u8, offsets: []const u32) Safe {
+    /// Of the tokens that `tokens.next()` gives, until it gives null.
+    pub fn fromTokens(tokens: anytype) Safe {
         var self: Safe = .{ .joins = @splat(.initEmpty()), .loud = @splat(0) };
-        for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| {
-            self.findLoud(bytes[start..end]);
-        }
-        for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| {
-            self.join(bytes[start..end]);
-        }
+        var first = tokens;
+        while (first.next()) |token| self.findLoud(token);
+        var second = tokens;
+        while (second.next()) |token| self.join(token);
         return self;
     }
 
@@ -193,17 +191,18 @@ fn expectPretokens(safe: Safe, expected: []const []const u8) !void {
 }
 
 pub const testing = struct {
-    pub fn fromList(tokens: []const []const u8) !Safe {
-        const gpa = std.testing.allocator;
-        const bytes = try std.mem.concat(gpa, u8, tokens);
-        defer gpa.free(bytes);
-        const offsets = try gpa.alloc(u32, tokens.len + 1);
-        defer gpa.free(offsets);
-        offsets[0] = 0;
-        for (tokens, 0..) |token, index| {
-            offsets[index + 1] = offsets[index] + @as(u32, @intCast(token.len));
+    const List = struct {
+        tokens: []const []const u8,
+
+        fn next(self: *List) ?[]const u8 {
+            if (self.tokens.len == 0) return null;
+            defer self.tokens = self.tokens[1..];
+            return self.tokens[0];
         }
-        return .fromTokens(bytes, offsets);
+    };
+
+    pub fn fromList(tokens: []const []const u8) Safe {
+        return .fromTokens(List{ .tokens = tokens });
     }
 };
 
@@ -211,7 +210,7 @@ test "safe: words are cut where tokens are words with blanks before them" {
     const tokens = [_][]const u8{
         " ", "  ", " a", "ab", "\u{e9}b", "b\u{e9}", "\u{e9}\u{e8}", "..", " .", ".\u{201d}",
     };
-    const safe = try testing.fromList(&tokens);
+    const safe = testing.fromList(&tokens);
     try expectPretokens(safe, &.{
         "a", "  ba",      " b\u{e9}a\u{e8}", "...\u{201d}", "a", "\u{201d}", "\u{201d}", " .",
         "1", " ",         "1",               "2",           "a", "\n",       "\n",       "a",
@@ -224,16 +223,16 @@ test "safe: words are cut where tokens are words with blanks before them" {
 
 test "safe: a symbol that some token has beside letters is apart from the others" {
     const tokens = [_][]const u8{ "ab", "_a", "--", " -" };
-    const safe = try testing.fromList(&tokens);
+    const safe = testing.fromList(&tokens);
     try expectPretokens(safe, &.{ "ab", "_ab", "--", "a", " -", "_", "_a", "--" });
 }
 
 test "safe: a token that crosses a blank takes the cuts from all text like it" {
-    try expectPretokens(try testing.fromList(&.{"a b"}), &.{ "a b a", "1", "2", " a", "." });
-    try expectPretokens(try testing.fromList(&.{}), &.{ "a", "b", " ", " ", "\u{4e00}", "." });
+    try expectPretokens(testing.fromList(&.{"a b"}), &.{ "a b a", "1", "2", " a", "." });
+    try expectPretokens(testing.fromList(&.{}), &.{ "a", "b", " ", " ", "\u{4e00}", "." });
     // Half of a curly quote may be the end of any character of the same bytes.
-    const behind = try testing.fromList(&.{"\x80\x9d."});
+    const behind = testing.fromList(&.{"\x80\x9d."});
     try expectPretokens(behind, &.{ "\u{201d}.", "\u{4e00}.", "." });
-    const before = try testing.fromList(&.{".\xe2"});
+    const before = testing.fromList(&.{".\xe2"});
     try expectPretokens(before, &.{ ".\u{201d}", ".\u{4e00}", ".\u{a0}", "." });
 }
