@@ -93,14 +93,15 @@ def _belong(encoding: Encoding, sequence: int) -> None:
 def _trim(encoding: Encoding, prefix: bool) -> None:
     """Leaves white space at the ends of tokens out of their offsets.
 
-    With `prefix` a blank in front of the first one was put there by encoding, and has no place.
+    With `prefix` one blank in front of the first one was put there by encoding, and has no place;
+    of several none was.
     """
     offsets = list(encoding._whole()._offsets)
     for i, token in enumerate(encoding._tokens):
         (start, stop) = offsets[i]
         left = len(token) - len(token.lstrip(_SPACES))
         right = len(token) - len(token.rstrip(_SPACES))
-        if left and not (prefix and (i == 0 or start == 0)):
+        if left > 1 or (left and not (prefix and (i == 0 or start == 0))):
             start = min(start + left, stop)
         if right and stop >= right:
             stop = max(stop - right, start)
