@@ -48,13 +48,18 @@ def byte_level(added: Iterable[Added], prefix: bool = False) -> Any:
     """A byte-level tokenizer; its ids of the added tokens are Hugging Face's own."""
     tokenizer = hf.Tokenizer.from_str(_trained())
     tokenizer.pre_tokenizer = hf.pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    add(tokenizer, added)
+    return tokenizer
+
+
+def add(tokenizer: Any, added: Iterable[Added]) -> None:
+    """Adds tokens with their flags."""
     for entry in added:
         flags = {
             name: getattr(entry, name)
             for name in ("special", "lstrip", "rstrip", "single_word", "normalized")
         }
         tokenizer.add_tokens([hf.AddedToken(entry.content, **flags)])
-    return tokenizer
 
 
 def with_ids(tokenizer: Any, added: Iterable[Added]) -> list[Added]:

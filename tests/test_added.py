@@ -4,10 +4,11 @@ import random
 
 import pytest
 from conftest import SEED
-from hugging_face import FLAGS, byte_level, core_of, hf, random_text, with_ids
+from hugging_face import FLAGS, add, byte_level, core_of, hf, random_text, with_ids
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.parts import Added
+from tokenmill.formats.packing import pack_steps
+from tokenmill.formats.parts import Added, Lower, Strip
 
 
 def expect_equal(tokenizer, core, text, allowed):
@@ -156,3 +157,31 @@ def test_a_long_text_is_the_same_on_any_number_of_threads(prefix):
             buffer = core.encode_buffer(some, b"\x01\x01", False, threads)
             assert list(memoryview(buffer)) == whole
             assert core.count(some, b"\x01\x01", threads) == len(whole)
+
+
+def test_names_are_found_in_text_that_a_normaliser_changes():
+    generator = random.Random(SEED)
+    names = ["<A>", " ", "  ", "aB", "abc", "b C", "\n", "he", "<", "a>", "[x]", "X", " <a>", "É"]
+    pieces = [*names, *("a", "B", "c", "_", ".", "\t", "the", " Hello", "!", "1", "İ", "ß", "x")]
+    for _ in range(40):
+        added = [
+            Added(name, 0, normalized=generator.random() < 0.6, **generator.choice(FLAGS))
+            for name in generator.sample(names, generator.randrange(1, 8))
+        ]
+        prefix = generator.choice(["never", "missing", "always"])
+        tokenizer = byte_level([], prefix == "missing")
+        steps = [hf.normalizers.Lowercase()]
+        steps += [hf.normalizers.Prepend(" ")] if prefix == "always" else []
+        tokenizer.normalizer = hf.normalizers.Sequence(steps)
+        add(tokenizer, added)
+        added = with_ids(tokenizer, added)
+        core = core_of(tokenizer, added, pack_steps((Lower(),)), prefix)
+        for _ in range(80):
+            text = random_text(generator, pieces)
+            expect_equal(tokenizer, core, text, b"\x01" * len(added))
+
+
+def test_a_name_of_which_normalising_leaves_nothing_is_refused():
+    entry = Added(" ", 400, normalized=True)
+    with pytest.raises(VocabularyError, match="of added token ' ' normalising leaves nothing"):
+        core_of(byte_level([]), [entry], pack_steps((Strip(True, True),)))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from conftest import SEED
 from hard_inputs import STRINGS
-from hugging_face import FLAGS, byte_level, core_of, random_text, with_ids
+from hugging_face import FLAGS, add, byte_level, core_of, hf, random_text, with_ids
 from test_added import NAMES, PIECES
 
+from tokenmill import _native, arguments
 from tokenmill.formats.parts import Added
 
 
@@ -86,3 +87,63 @@ def test_a_part_of_a_character_covers_all_of_it():
     expected = tokenizer.encode(text)
     assert core.encode_with_offsets(text, None) == (expected.ids, expected.offsets)
     assert core.encode_with_offsets(text, None)[1][1:4] == [(1, 2)] * 3
+
+
+# Hugging Face's normaliser and pre-tokenizer → the core's prefix and scheme.
+BLANKS = [
+    (None, ("always", True), "missing", "metaspace"),
+    (None, ("first", True), "missing_first", "metaspace"),
+    (None, ("never", True), "never", "metaspace"),
+    (None, ("first", False), "missing_first", "safe"),
+    ("prepend", None, "always", "safe"),
+    ("replace", None, "never", "safe"),
+]
+
+
+def blank_pair(kind, added):
+    """A tokenizer of characters in which "▁" is a blank, and its core."""
+    normaliser, metaspace, prefix, scheme = kind
+    letters = "▁abc_<>.é你1\n"
+    merges = [("a", "b"), ("▁", "ab"), ("▁", "a"), ("▁", "▁"), ("b", "c"), ("▁ab", "c"), ("é", "a")]
+    tokens = [*letters, *("".join(pair) for pair in merges)]
+    vocab = {token: index for index, token in enumerate(reversed(tokens))}
+    tokenizer = hf.Tokenizer(hf.models.BPE(vocab, merges))
+    replace = hf.normalizers.Replace(" ", "▁")
+    if normaliser is not None:
+        first = [hf.normalizers.Prepend("▁")] if normaliser == "prepend" else []
+        tokenizer.normalizer = hf.normalizers.Sequence([*first, replace])
+    if metaspace is not None:
+        tokenizer.pre_tokenizer = hf.pre_tokenizers.Metaspace("▁", *metaspace)
+    add(tokenizer, added)
+    added = with_ids(tokenizer, added)
+    more = [entry for entry in added if entry.content not in vocab]
+    spelled = [token.encode() for token in (*tokens, *(entry.content for entry in more))]
+    numbers = [*(vocab[token] for token in tokens), *(entry.id for entry in more)]
+    kinds = [0] * len(tokens) + [2] * len(more)
+    places = np.array([tokens.index(part) for pair in merges for part in pair], np.uint32)
+    lengths = np.array([len(token) for token in spelled], np.uint32)
+    arrays = (np.array(numbers, np.uint32), np.array(kinds, np.uint8), places, None)
+    options = (True, False, True, "drop", -1, False, 0.0)
+    model = (b"".join(spelled), lengths, *arrays, *options)
+    front = arguments.pack_front(added, prefix=prefix)
+    return tokenizer, _native.from_parts(model, scheme, front, 5), added
+
+
+@pytest.mark.parametrize("kind", BLANKS)
+def test_blanks_in_front_and_instead_of_marks_are_those_of_hugging_face(kind):
+    generator = random.Random(SEED)
+    for _ in range(30):
+        added = [
+            Added(name, 0, normalized=generator.random() < 0.4)
+            for name in generator.sample(["<a>", "bb", "c_", "<", "1."], generator.randrange(4))
+        ]
+        tokenizer, core, added = blank_pair(kind, added)
+        allowed = b"\x01" * len(added)
+        pieces = ["a", "b", "c", " ", "▁", "<a>", "é", "你", ".", "_", "bb", "1.", "\n", "  "]
+        for _ in range(80):
+            text = random_text(generator, pieces)
+            expected = tokenizer.encode(text, add_special_tokens=False)
+            given = (expected.ids, expected.offsets, expected.word_ids)
+            assert core.encode_words(text, allowed) == given, text
+            assert spans_of(core, text, allowed) == given[:2]
+            assert core.encode(text, allowed) == expected.ids

@@ -48,16 +48,19 @@ pub const Spans = struct {
     }
 
     pub fn encode(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
-        const tokenizer = encoder.tokenizer;
-        const first_word = self.word;
-        const first_id = self.list.ids.items.len;
-        if (self.is_slow or !coversAll(&tokenizer.vocabulary)) {
-            try self.encodeSlowly(encoder, document);
-        } else try self.encodeBatches(encoder, document);
-        // Where pretokens are cut only to be remembered, a document is one word.
-        if (tokenizer.scheme != .safe) return;
-        self.word = first_word + 1;
-        if (self.words) |*words| @memset(words.items[first_id..], first_word);
+        const is_slow = self.is_slow or !coversAll(&encoder.tokenizer.vocabulary);
+        if (is_slow) return self.encodeSlowly(encoder, document);
+        return self.encodeBatches(encoder, document);
+    }
+
+    /// Counts a word if one ends where a pretoken does. Some pretokens are cut only to be
+    /// remembered: then a word ends with its document, or before a blank.
+    fn endWord(self: *Spans, scheme: *const pretokens.Scheme, bytes: []const u8, end: usize) void {
+        self.word += @intFromBool(end == bytes.len or switch (scheme.*) {
+            .safe => false,
+            .metaspace => bytes[end] == ' ',
+            else => true,
+        });
     }
 
     fn encodeBatches(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
@@ -75,7 +78,9 @@ pub const Spans = struct {
             // The blank in front has no place of its own.
             const blanks = @intFromBool(document.first_end != null);
             measure(vocabulary, fresh, @truncate(document.origin + batch.start -% blanks), spans);
-            if (self.words) |*words| try self.tellWords(words, spans, batch);
+            if (self.words) |*words| {
+                try self.tellWords(words, spans, batch, &encoder.tokenizer.scheme, document.bytes);
+            }
             if (document.isText()) continue;
             if (document.places.len > 0) {
                 moveAll(document, vocabulary, fresh, batch.start, spans);
@@ -123,18 +128,19 @@ pub const Spans = struct {
         words: *std.ArrayList(u32),
         spans: []const normal.Place,
         batch: pretokens.Batch,
+        scheme: *const pretokens.Scheme,
+        bytes: []const u8,
     ) Allocator.Error!void {
         try words.ensureUnusedCapacity(self.gpa, spans.len);
-        const ends: []const u32 = if (batch.ends.len > 0) batch.ends else &.{0};
+        const is_lone = batch.ends.len == 0;
         var index: usize = 0;
         for (spans) |span| {
             words.appendAssumeCapacity(self.word);
-            // A lone pretoken ends where its batch does.
-            if (batch.ends.len == 0 or span.end -% spans[0].start < ends[index]) continue;
-            self.word += 1;
+            const end = if (is_lone) batch.len else batch.ends[index];
+            if (span.end -% spans[0].start < end) continue;
+            self.endWord(scheme, bytes, batch.start + end);
             index += 1;
         }
-        if (batch.ends.len == 0) self.word += 1;
     }
 
     /// The slow twin, and the way for vocabularies whose tokens do not cover all of a text.
@@ -143,7 +149,8 @@ pub const Spans = struct {
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
-        while (try pieces.next()) |span| : (self.word += 1) {
+        while (try pieces.next()) |span| {
+            defer self.endWord(pieces.scheme, document.bytes, span.end);
             try encoder.pollAfter(span.end - span.start);
             const piece = document.bytes[span.start..span.end];
             const found = try encoder.idsOf(piece);

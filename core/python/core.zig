@@ -9,9 +9,9 @@ const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
-const fronts = @import("fronts.zig");
 const session = @import("session.zig");
 const spans = @import("spans.zig");
+const truncate = @import("truncate.zig");
 const Text = @import("text.zig").Text;
 const tokens = @import("tokens.zig");
 const Ints = @import("lists.zig").Ints;
@@ -324,29 +324,6 @@ fn encode(self: *Object, args: Args) ?*Object {
     return core.ints.?.listOf(sink.ids.items);
 }
 
-/// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
-fn truncate(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const tokens_max: usize = @intCast(api.PyLong_AsLongLong(args[1]));
-    const left = api.PyLong_AsLongLong(args[2]) != 0;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    if (!fronts.allowTruncating(core, text.bytes)) return null;
-    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
-    defer encoder.deinit();
-    var unlocked: Unlocked = .begin();
-    encoder.poll = unlocked.poll();
-    const outcome = if (left)
-        ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
-    else
-        ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
-    unlocked.end();
-    const cut = outcome catch |failure| return failEncoding(core, failure, encoder.missing_byte);
-    const kept = if (left) text.bytes[cut..] else text.bytes[0..cut];
-    if (api.isUnicode(args[0])) return api.PyUnicode_DecodeUTF8(kept.ptr, @intCast(kept.len), null);
-    return api.PyBytes_FromStringAndSize(kept.ptr, @intCast(kept.len));
-}
-
 /// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers
 fn decode(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
@@ -426,7 +403,7 @@ const methods = [_]api.Method{
     method("encode_split", 5, batches.encodeSplit),
     method("count", 3, batches.count),
     method("count_batch", 3, batches.countBatch),
-    method("truncate", 3, truncate),
+    method("truncate", 3, truncate.truncate),
     method("session", 1, session.create),
     method("decode", 1, decode),
     method("find", 1, tokens.find),

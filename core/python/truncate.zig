@@ -1,0 +1,36 @@
+//! Texts that take no more than so many tokens: what `truncate` of a tokenizer does.
+
+const api = @import("api.zig");
+const core_ = @import("core.zig");
+const fronts = @import("fronts.zig");
+const ids = @import("../ids.zig");
+const Args = core_.Args;
+const Core = core_.Core;
+const Object = api.Object;
+const Text = @import("text.zig").Text;
+
+const gpa = @import("buffer.zig").gpa;
+
+/// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
+pub fn truncate(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    const tokens_max: usize = @intCast(api.PyLong_AsLongLong(args[1]));
+    const left = api.PyLong_AsLongLong(args[2]) != 0;
+    var text = Text.from(args[0]) orelse return null;
+    defer text.release();
+    if (!fronts.allowTruncating(core, text.bytes)) return null;
+    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    defer encoder.deinit();
+    var unlocked: core_.Unlocked = .begin();
+    encoder.poll = unlocked.poll();
+    const outcome = if (left)
+        ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
+    else
+        ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
+    unlocked.end();
+    const cut = outcome catch |failure|
+        return core_.failEncoding(core, failure, encoder.missing_byte);
+    const kept = if (left) text.bytes[cut..] else text.bytes[0..cut];
+    if (api.isUnicode(args[0])) return api.PyUnicode_DecodeUTF8(kept.ptr, @intCast(kept.len), null);
+    return api.PyBytes_FromStringAndSize(kept.ptr, @intCast(kept.len));
+}
