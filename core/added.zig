@@ -207,7 +207,9 @@ pub const Flags = packed struct(u8) {
     single_word: bool = false,
     /// It is looked for in normalised text.
     normalized: bool = false,
-    _: u3 = 0,
+    /// It stands in normalised text as it is: SentencePiece's user-defined symbols.
+    literal: bool = false,
+    _: u2 = 0,
 };
 
 /// What a choice says about a name.

@@ -62,6 +62,19 @@ fn fromParts(module: *Object, args: Args) ?*Object {
     return finish(module, vocabulary, seed, args[1], args[2], models.hasBlank(args[0]));
 }
 
+/// from_compiled(data, scheme, front, seed, blank) → Core; data are what `Core.compiled` gave
+fn fromCompiled(module: *Object, args: Args) ?*Object {
+    var data = Text.from(args[0]) orelse return null;
+    defer data.release();
+    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
+    const blank = api.PyObject_IsTrue(args[4]) == 1;
+    var unlocked: core.Unlocked = .begin();
+    const made = Vocabulary.fromCompiled(gpa, data.bytes, seed);
+    unlocked.end();
+    const vocabulary = made catch |failure| return models.fail(stateOf(module), failure, 0);
+    return finish(module, vocabulary, seed, args[1], args[2], blank);
+}
+
 /// Adds a scheme and a front to a vocabulary, which is taken over. `blank`: "▁" is one in texts.
 fn finish(
     module: *Object,
@@ -267,6 +280,7 @@ const methods = [_]api.Method{
     core.method("from_image", 4, fromImage),
     core.method("from_tokens", 6, fromTokens),
     core.method("from_parts", 4, fromParts),
+    core.method("from_compiled", 5, fromCompiled),
     core.method("read_model", 2, readModel),
     core.method("read_vocabulary", 3, readVocabulary),
     core.method("read_spelling", 2, readSpelling),

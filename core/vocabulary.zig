@@ -15,6 +15,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const image = @import("vocabulary/image.zig");
+const compiled = @import("vocabulary/compiled.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
 const PairTable = @import("vocabulary/pair_table.zig").PairTable;
 const canonical = @import("vocabulary/canonical.zig");
@@ -157,6 +158,16 @@ pub const Vocabulary = struct {
         return self;
     }
 
+    /// What `compile` gave.
+    pub fn fromCompiled(gpa: Allocator, data: []const u8, seed: u64) Error!Vocabulary {
+        return compiled.read(Vocabulary, gpa, data, seed);
+    }
+
+    /// Its bytes, which the caller frees: all that took time to find out.
+    pub fn compile(self: *const Vocabulary, gpa: Allocator) Error![]u8 {
+        return compiled.write(gpa, self);
+    }
+
     /// A model of any file. On an error `culprit` is the id that was refused, or the merge.
     pub fn fromModel(
         gpa: Allocator,
@@ -222,13 +233,7 @@ pub const Vocabulary = struct {
         seed: u64,
     ) Error!void {
         const merges = numbered.merges.items;
-        self.pairs = try .init(gpa, merges.len, seed);
-        self.pairs.putAll(merges);
-        for (merges) |merge| {
-            const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
-            if (left.len != 1 or right.len != 1) continue;
-            self.byte_pairs[@as(usize, left[0]) << 8 | right[0]] = merge.id;
-        }
+        try self.enterMerges(gpa, merges, seed);
         self.is_closed = numbered.is_closed;
         self.token_count = @intCast(model.ids.len);
         self.prefixes_start = numbered.prefixes_start;
@@ -250,6 +255,21 @@ pub const Vocabulary = struct {
         if (numbered.is_mapped) try self.map(gpa, model.ids, numbered.symbols.items);
     }
 
+    pub fn enterMerges(
+        self: *Vocabulary,
+        gpa: Allocator,
+        merges: []const PairTable.Merge,
+        seed: u64,
+    ) Error!void {
+        self.pairs = try .init(gpa, merges.len, seed);
+        self.pairs.putAll(merges);
+        for (merges) |merge| {
+            const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
+            if (left.len != 1 or right.len != 1) continue;
+            self.byte_pairs[@as(usize, left[0]) << 8 | right[0]] = merge.id;
+        }
+    }
+
     fn map(
         self: *Vocabulary,
         gpa: Allocator,
@@ -267,7 +287,7 @@ pub const Vocabulary = struct {
         }
     }
 
-    fn allocate(gpa: Allocator, ids_end: u32, bytes_len: usize) Error!Vocabulary {
+    pub fn allocate(gpa: Allocator, ids_end: u32, bytes_len: usize) Error!Vocabulary {
         const bytes = try gpa.alloc(u8, bytes_len);
         errdefer gpa.free(bytes);
         const byte_pairs = try gpa.create([1 << 16]u32);
@@ -302,7 +322,7 @@ pub const Vocabulary = struct {
 
     /// Makes the table of tokens. Without `hidden`, which says of each rank whether it stays out,
     /// all are in it, and any two bytes that are a token merge.
-    fn indexTokens(
+    pub fn indexTokens(
         self: *Vocabulary,
         gpa: Allocator,
         seed: u64,

@@ -43,6 +43,9 @@ SHARED_DATA = _shared if _shared.is_dir() else None
 # One seed for all that is random in a run, hypothesis too; worker processes inherit it.
 SEED = int(os.environ.setdefault("TOKENMILL_SEED", str(random.randrange(2**32))))
 
+# No test reads or writes the cache of whoever runs it.
+os.environ["TOKENMILL_CACHE"] = "0"
+
 # Texts of tests are short: characters of large scripts are cut into units from the first one on.
 _native.use_units_after(0)
 

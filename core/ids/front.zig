@@ -91,7 +91,7 @@ pub const Front = struct {
         }
         for (makers[1].entries.items) |*entry| {
             culprit.* = entry.place;
-            entry.name = try makers[1].normalise(gpa, entry.name, &parts, given);
+            entry.name = try makers[1].normalise(gpa, entry.name, entry.flags, &parts, given);
             if (entry.name.len == 0) return error.EmptyName;
         }
         var raw = try makers[0].make(gpa);
@@ -351,17 +351,19 @@ const Maker = struct {
         self: *Maker,
         gpa: Allocator,
         name: []const u8,
+        flags: added.Flags,
         steps: *const normal.Steps,
         given: Given,
     ) Allocator.Error![]const u8 {
-        var changed = try steps.apply(gpa, name, false);
+        var changed = if (flags.literal) null else try steps.apply(gpa, name, false);
         defer if (changed) |*some| some.deinit(gpa);
         var document: Document = .{ .bytes = if (changed) |some| some.bytes else name };
         var scratch: Scratch = .{ .gpa = gpa };
         defer scratch.deinit();
         const is_late = given.prefix == .missing or given.prefix == .missing_first;
         if (document.bytes.len > 0 and !is_late) {
-            document = try scratch.ready(document, given.prefix == .always, given.blank, false);
+            const prefixed = given.prefix == .always and !flags.literal;
+            document = try scratch.ready(document, prefixed, given.blank, false);
         }
         try self.owned.ensureUnusedCapacity(gpa, 1);
         const copy = try gpa.dupe(u8, document.bytes);

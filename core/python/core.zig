@@ -410,6 +410,7 @@ const methods = [_]api.Method{
     method("tokens", 0, tokens.tokens),
     method("empty_id", 0, tokens.emptyId),
     method("ids_end", 0, tokens.idsEnd),
+    method("compiled", 0, tokens.compiled),
     .{},
 };
 const slots = [_]api.TypeSlot{

@@ -66,3 +66,11 @@ pub fn emptyId(self: *Object, _: Args) ?*Object {
 pub fn idsEnd(self: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.publicEnd());
 }
+
+/// compiled() → bytes, for `from_compiled`
+pub fn compiled(self: *Object, _: Args) ?*Object {
+    const core = Core.of(self);
+    const bytes = core.tokenizer.?.vocabulary.compile(gpa) catch return api.PyErr_NoMemory();
+    defer gpa.free(bytes);
+    return api.PyBytes_FromStringAndSize(bytes.ptr, @intCast(bytes.len));
+}

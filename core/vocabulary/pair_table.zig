@@ -91,6 +91,27 @@ pub const PairTable = struct {
         }
     }
 
+    /// All pairs that were put, by what they become; the caller frees them.
+    pub fn all(self: *const PairTable, gpa: Allocator) Allocator.Error![]Merge {
+        var found: std.ArrayList(Merge) = .empty;
+        errdefer found.deinit(gpa);
+        for (self.buckets) |bucket| for (bucket) |slot| {
+            if (slot == 0) continue;
+            const key = slot >> (id_bits + 1);
+            try found.append(gpa, .{
+                .left = @intCast(key >> id_bits),
+                .right = @intCast(key & (id_limit - 1)),
+                .id = @intCast((slot & (2 * id_limit - 1)) - 1),
+            });
+        };
+        std.sort.pdq(Merge, found.items, {}, comesBefore);
+        return found.toOwnedSlice(gpa);
+    }
+
+    fn comesBefore(_: void, a: Merge, b: Merge) bool {
+        return if (a.id != b.id) a.id < b.id else keyOf(a.left, a.right) < keyOf(b.left, b.right);
+    }
+
     /// What two parts become, or `none`. All slots of a bucket are compared, so that there is no
     /// branch on which of them it was: only a full bucket sends the search on.
     pub inline fn find(self: *const PairTable, left: u32, right: u32) u32 {

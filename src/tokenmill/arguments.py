@@ -203,6 +203,7 @@ def pack_front(added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "nev
         | entry.rstrip << 2
         | entry.single_word << 3
         | entry.normalized << 4
+        | entry.literal << 5
         for _, entry in entries
     ]
     lengths = np.array([len(name) for name, _ in entries], np.uint32)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from tokenmill.errors import DecodingError, VocabularyError
 from tokenmill.formats.huggingface import bytes_of
+from tokenmill.formats.parts import Parts
 from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
 
@@ -126,6 +127,19 @@ class _Pieces(dict[int, bytes]):
 
 class _ApartError(Exception):
     """A token that is nothing, and yet keeps its neighbours apart."""
+
+
+def is_byte_level(parts: Parts) -> bool:
+    """Whether decoding is joining the bytes of the tokens.
+
+    An added token all of whose characters stand for bytes is decoded as those bytes.
+    """
+    if parts.decoder is None or parts.model.base != "bytes":
+        return False
+    kinds = [step["type"] for step in flatten(parts.decoder)]
+    return kinds == ["ByteLevel"] and all(
+        bytes_of(token.content) in (None, token.content.encode()) for token in parts.added
+    )
 
 
 def run_chain(chain: Sequence[Step], tokens: list[str]) -> list[str]:

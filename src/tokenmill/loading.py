@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +28,20 @@ from tokenmill.native import _native
 from tokenmill.schemes import PATTERNS, pattern_of, scheme_of, scheme_of_stages
 from tokenmill.vocabularies import EMBEDDED, find_embedded, find_known
 
+if TYPE_CHECKING:
+    from tokenmill.formats.compiled import Compiled
+
+# Another one for every change to how files are read or vocabularies are built.
+_CACHE_VERSION = "0.1.0-1"
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A core and where it comes from. `learned` and `provenance` are of a trained vocabulary.
 
-    `pattern` is None where text is cut in several stages, or not at all. `parts` are None if ids
-    are ranks, as tiktoken has them.
+    `pattern` is None where text is cut in several stages, or not at all. `head` are the parts, but
+    perhaps without tokens, and `parts` gives all of them; they are None if ids are ranks, as
+    tiktoken has them.
     """
 
     core: _native.Core
@@ -41,7 +51,8 @@ class Loaded:
     is_embedded: bool = False
     learned: list[Merge] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    parts: Parts | None = None
+    head: Parts | None = None
+    parts: Callable[[], Parts] | None = None
 
 
 def load(source: Any, pattern: Any, specials: Any) -> Loaded:
@@ -102,11 +113,11 @@ def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> L
     if not path.is_file():
         if not name or not path.is_dir():
             arguments.check_name(name)
-        return from_parts(load_parts(name, pattern), path.name, specials)
+        return _load_parts(name, path, pattern, specials)
     if own.is_own(path) and own.version_of(path) == own.VERSION:
         return _load_own(path, pattern, specials)
     if not ranks.is_rank_file(path):
-        return from_parts(load_parts(path, pattern), path.stem, specials)
+        return _load_parts(path, path, pattern, specials)
     tokens = ranks.read(path)
     known = find_known(path) if pattern is None else None
     if known is not None:
@@ -146,19 +157,76 @@ def from_arrays(
     return _checked(Loaded(core, name, pattern, specials, False, learned, dict(provenance)))
 
 
+def _load_parts(
+    source: str | Path, path: Path, pattern: str | None, specials: Mapping[str, int]
+) -> Loaded:
+    """A file, a folder or a name of the hub; a large one through the cache."""
+    from tokenmill.formats import compiled
+
+    name = path.stem if path.is_file() else path.name
+    files = compiled.sources_of(path)
+    place = compiled.place_of(path, pattern, _CACHE_VERSION) if files else None
+    if place is None:
+        return from_parts(load_parts(source, pattern), name, specials)
+    kept = compiled.read(place)
+    if kept is not None:
+        # The sources are read while the core is built.
+        with ThreadPoolExecutor(1) as pool:
+            digest = pool.submit(compiled.digest_of, files)
+            core = _core_of_compiled(kept)
+            is_same = digest.result() == kept.digest
+        if core is not None and is_same:
+            whole = partial(_parts_of, kept, source, pattern)
+            return _of_parts(core, kept.head, whole, name, specials)
+    before = compiled.digest_of(files)
+    parts = load_parts(source, pattern)
+    core = core_of_parts(parts)
+    if not parts.model.dropout and compiled.digest_of(files) == before:
+        compiled.write(place, parts, core.compiled(), before)
+    return _of_parts(core, parts, lambda: parts, name, specials)
+
+
+def _core_of_compiled(kept: Compiled) -> _native.Core | None:
+    head = kept.head
+    front = arguments.pack_front(head.added, pack_steps(head.steps), head.prefix)
+    scheme = scheme_of_stages(head.stages, head.blank)
+    try:
+        return _native.from_compiled(kept.core, scheme, front, secrets.randbits(64), head.blank)
+    except VocabularyError:
+        return None
+
+
+def _parts_of(kept: Compiled, source: str | Path, pattern: str | None) -> Parts:
+    """All parts of a tokenizer that came from the cache: from there, or else from its source."""
+    try:
+        return kept.parts()
+    except (OSError, VocabularyError, struct.error):
+        return load_parts(source, pattern)
+
+
 def from_parts(parts: Parts, name: str, specials: Mapping[str, int] | None = None) -> Loaded:
     """A tokenizer of any kind; `specials` name tokens that it has."""
-    added = {token.content: token.id for token in parts.added if token.special}
-    for special, id_ in (specials or {}).items():
+    return _of_parts(core_of_parts(parts), parts, lambda: parts, name, specials or {})
+
+
+def _of_parts(
+    core: _native.Core,
+    head: Parts,
+    parts: Callable[[], Parts],
+    name: str,
+    specials: Mapping[str, int],
+) -> Loaded:
+    added = {token.content: token.id for token in head.added if token.special}
+    for special, id_ in specials.items():
         if added.get(special) != id_:
             raise VocabularyError(
                 f"special {special!r} with id {id_} is not in {name}, whose file says which there "
                 "are; add it to the file"
             )
     pattern = None
-    if len(parts.stages) == 1 and isinstance(parts.stages[0].match, Pattern):
-        pattern = parts.stages[0].match.text
-    return Loaded(core_of_parts(parts), name, pattern, added, parts=parts)
+    if len(head.stages) == 1 and isinstance(head.stages[0].match, Pattern):
+        pattern = head.stages[0].match.text
+    return Loaded(core, name, pattern, added, head=head, parts=parts)
 
 
 def core_of_parts(parts: Parts) -> _native.Core:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments, file_blocks, loading
+from tokenmill import arguments, decoding, file_blocks, loading
 from tokenmill.decoding import Decoder
 from tokenmill.errors import UnknownIdError, VocabularyError
 from tokenmill.formats import Contents, own_parts, save_parts
@@ -92,7 +92,7 @@ class Tokenizer:
         put = object.__setattr__
         put(self, "_core", loaded.core)
         put(self, "_specials", MappingProxyType(dict(loaded.specials)))
-        added = () if loaded.parts is None else loaded.parts.added
+        added = () if loaded.head is None else loaded.head.added
         put(self, "_always", frozenset(token.content for token in added if not token.special))
         put(self, "_loaded", loaded)
         put(self, "_later", {})
@@ -306,7 +306,7 @@ class Tokenizer:
         may drop a blank at the start.
         """
         handler = arguments.error_handler(errors)
-        if self._loaded.parts is None or errors != "replace":
+        if self._decodes_bytes or errors != "replace":
             return self.decode_bytes(ids).decode("utf-8", handler)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
@@ -314,8 +314,18 @@ class Tokenizer:
         return self._decoder.decode(numbers, skip_special_tokens=False)
 
     @property
+    def _decodes_bytes(self) -> bool:
+        """Whether text is the bytes of the ids, end to end."""
+        head = self._loaded.head
+        if head is None:
+            return True
+        if "bytes" not in self._later:
+            self._later["bytes"] = decoding.is_byte_level(head)
+        return bool(self._later["bytes"])
+
+    @property
     def _decoder(self) -> Decoder:
-        parts = self._loaded.parts
+        parts = self.parts
         assert parts is not None
         if "decoder" not in self._later:
             self._later["decoder"] = Decoder(parts.decoder, spellings_of(parts).get, set())
@@ -333,7 +343,7 @@ class Tokenizer:
     def stream_decoder(self, errors: str = "replace") -> StreamDecoder | ChainStreamDecoder:
         """A decoder for ids that come one by one, which never gives half a character."""
         handler = arguments.error_handler(errors)
-        if self._loaded.parts is None or errors != "replace":
+        if self._decodes_bytes or errors != "replace":
             return StreamDecoder(self._core, handler)
         return ChainStreamDecoder(self)
 
@@ -357,7 +367,9 @@ class Tokenizer:
     @property
     def parts(self) -> Parts | None:
         """All that its file says, for a tokenizer whose ids are not simply ranks."""
-        return self._loaded.parts
+        if self._loaded.parts is not None and "parts" not in self._later:
+            self._later["parts"] = self._loaded.parts()
+        return self._later.get("parts")
 
     @property
     def vocab_size(self) -> int:
@@ -395,13 +407,13 @@ class Tokenizer:
         SentencePiece; any other name is a tiktoken rank file, without pattern and specials, and of
         an embedded vocabulary exactly the original. A format that would lose something is refused.
         """
-        if self._loaded.parts is not None:
-            save_parts(Path(path), self._loaded.parts)
+        if self.parts is not None:
+            save_parts(Path(path), self.parts)
         else:
             save_contents(Path(path), self._contents())
 
     def _contents(self) -> Contents:
-        if self._loaded.pattern is None or self._loaded.parts is not None:
+        if self._loaded.pattern is None or self._loaded.head is not None:
             raise VocabularyError(
                 f"{self.name} is not made of ranks and one pattern alone, as a vocabulary has to "
                 "be that is learned further"
@@ -432,9 +444,8 @@ class Tokenizer:
             tokens, ends = self._core.tokens()
             more = (self._loaded.pattern, sorted(self._specials.items()), self._core.empty_id())
             rest = repr(more).encode()
-            parts = self._loaded.parts
-            if parts is not None:
-                rest = own_parts.write(replace(parts, extra={}))
+            if self.parts is not None:
+                rest = own_parts.write(replace(self.parts, extra={}))
             self._later["digest"] = hashlib.sha256(tokens + bytes(ends) + rest).digest()
         found: bytes = self._later["digest"]
         return found
@@ -447,8 +458,8 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         specials = dict(self._specials)
-        if self._loaded.parts is not None:
-            return type(self)._from_parts, (self._loaded.parts, self._loaded.name)
+        if self.parts is not None:
+            return type(self)._from_parts, (self.parts, self._loaded.name)
         if self._loaded.is_embedded:
             return type(self)._load_embedded, (self._loaded.name, specials)
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}

@@ -108,6 +108,12 @@ def _read_ranks(path: Path, document: Mapping[str, Any]) -> Parts:
     return replace(parts, extra=extra)
 
 
+def read_bare(data: bytes, source: str) -> Parts:
+    """The parts in the bytes of a file of this version."""
+    place = Place(source)
+    return _read_parts(place.check(parse(data, place), dict), place)
+
+
 def _read_parts(document: Mapping[str, Any], place: Place) -> Parts:
     model = _read_model(place.get(document, "model", dict), place.inside("model"))
     added = place.get(document, "added", list)

@@ -1,0 +1,183 @@
+"""What is kept of large tokenizers: the same as the source says, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import shutil
+
+import families
+import pytest
+from conftest import SEED
+
+from tokenmill import Tokenizer, _native
+from tokenmill.errors import TokenmillError, VocabularyError
+from tokenmill.formats import compiled
+
+TEXTS = [
+    *("", "Hello  world 1234 naïve ☃ 中文\n\n\t x!", "e\u0301 ﬁ <s> ▁▁ <pad>  x", " ไทย 한국어"),
+    *("<|endoftext|> <mask> <think>", "Ã©\x00\x85"),
+]
+FAMILIES = [*families.BYTE_LEVEL, *families.PIECES]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiled, "_SOURCE_BYTES_MIN", 0)
+    return tmp_path / "cache"
+
+
+def save(path, name="gpt2"):
+    is_bytes = name in families.BYTE_LEVEL
+    source = families.byte_level(name) if is_bytes else families.pieces(name)
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+def came_from_cache(tokenizer):
+    """Only then are the tokens not there yet."""
+    return len(tokenizer._loaded.head.model.ids) == 0
+
+
+def same(one, other):
+    for text in TEXTS:
+        for specials in (False, True):
+            found = one.encode_with_offsets(text, specials=specials)
+            assert found == other.encode_with_offsets(text, specials=specials), text
+            assert one.encode(text, specials=specials) == found[0]
+        assert one.decode(found[0]) == other.decode(found[0])
+    assert one == other
+    assert dict(one.specials) == dict(other.specials)
+    assert one.vocab_size == other.vocab_size
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_second_load_is_the_same(cache, tmp_path, name):
+    path = save(tmp_path / "tokenizer.json", name)
+    first, second = Tokenizer.load(path), Tokenizer.load(path)
+    assert not came_from_cache(first)
+    assert came_from_cache(second)
+    same(second, first)
+    assert pickle.loads(pickle.dumps(second)) == first
+    second.save(tmp_path / "again.json")
+    first.save(tmp_path / "first.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "first.json").read_bytes()
+
+
+def test_changed_source_is_read_again(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "gpt2")
+    before = Tokenizer.load(path)
+    status = path.stat()
+    save(path, "llama3")
+    # Not even the time of the file tells.
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = Tokenizer.load(path)
+    assert not came_from_cache(after)
+    assert after != before
+    assert came_from_cache(Tokenizer.load(path))
+
+
+def test_all_files_of_a_folder_count(cache, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save(folder / "tokenizer.json", "gpt2")
+    (folder / "tokenizer_config.json").write_text("{}")
+    Tokenizer.load(folder)
+    assert came_from_cache(Tokenizer.load(folder))
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 5}')
+    assert not came_from_cache(Tokenizer.load(folder))
+
+
+def test_cache_can_go_at_any_time(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "llama2")
+    first = Tokenizer.load(path)
+    second = Tokenizer.load(path)
+    shutil.rmtree(cache)
+    same(second, first)
+    assert not came_from_cache(Tokenizer.load(path))
+
+
+def test_damaged_and_foreign_files_are_as_good_as_none(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "gpt2")
+    first = Tokenizer.load(path)
+    (kept,) = cache.glob("*.tmcache")
+    data = kept.read_bytes()
+    rng = random.Random(SEED)
+    for _ in range(60):
+        at = rng.randrange(len(data))
+        kept.write_bytes(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])
+        same(Tokenizer.load(path), first)
+    for size in (0, 1, 40, 96, 200, len(data) // 2, len(data) - 1):
+        kept.write_bytes(data[:size])
+        same(Tokenizer.load(path), first)
+    kept.write_bytes(data)
+    kept.chmod(0o666)
+    assert not came_from_cache(Tokenizer.load(path))
+
+
+def test_no_cache_where_none_is_wanted_or_possible(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "_SOURCE_BYTES_MIN", 0)
+    path = save(tmp_path / "tokenizer.json", "gpt2")
+    for value in ("0", "", str(path / "below a file")):
+        monkeypatch.setenv("TOKENMILL_CACHE", value)
+        assert not came_from_cache(Tokenizer.load(path))
+        assert not came_from_cache(Tokenizer.load(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
+
+
+def test_small_files_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+    Tokenizer.load(save(tmp_path / "tokenizer.json", "gpt2"))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_old_files_go(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "_FILES_MAX", 3)
+    for index in range(6):
+        Tokenizer.load(save(tmp_path / f"{index}.json", "gpt2"))
+    assert len(list(cache.glob("*.tmcache"))) == 3
+
+
+def test_compiled_cores_that_lie_are_refused_or_harmless():
+    rng = random.Random(SEED)
+    for name in ("gpt2", "llama2", "unknowns"):
+        is_bytes = name in families.BYTE_LEVEL
+        source = families.byte_level(name) if is_bytes else families.pieces(name)
+        tokenizer = Tokenizer.load(_as_object(source))
+        data = tokenizer._core.compiled()
+        front = (b"", b"", b"", b"", b"", "never")
+        refused = 0
+        for _ in range(400):
+            changed = bytearray(data)
+            for _ in range(rng.randrange(1, 4)):
+                changed[rng.randrange(len(changed))] = rng.randrange(256)
+            try:
+                core = _native.from_compiled(bytes(changed), "safe", front, 5, False)
+            except VocabularyError:
+                refused += 1
+                continue
+            for text in TEXTS:
+                try:
+                    core.encode_with_offsets(text, None)
+                except TokenmillError:
+                    continue
+        assert refused > 50
+        for size in range(0, len(data), 997):
+            with pytest.raises(VocabularyError):
+                _native.from_compiled(data[:size], "safe", front, 5, False)
+
+
+def _as_object(source):
+    class Like:
+        """Looks as a tokenizer of Hugging Face's does."""
+
+        def to_str(self):
+            return source
+
+        def get_vocab_size(self):
+            return len(json.loads(source)["model"]["vocab"])
+
+    return Like()
