@@ -214,7 +214,24 @@ def test_trace_and_report_say_what_was_learned(tmp_path):
     assert used == {id: int((ids == id).sum()) for id in used}
 
 
-def test_pieces_are_saved_and_not_encoded(tmp_path):
+def test_pieces_encode_and_decode_as_sentencepiece_does(tmp_path):
+    for options in ({}, {"specials": ["<sep>", "中"]}):
+        pieces = train(LINES, vocab_size=2000, **options)
+        pieces.save(tmp_path / "p.model")
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "p.model"))
+        texts = [*LINES[:200], "", " ", "  a  b ", "<sep> 中中", "☃☃ x", "▁a", "<s>"]
+        expected = [processor.encode(text) for text in texts]
+        assert pieces.encode_batch(texts) == expected
+        for text, ids in zip(texts, expected, strict=True):
+            assert pieces.encode(text) == ids
+            assert pieces.decode(ids) == processor.decode(ids)
+            assert pieces.count(text) == len(ids)
+        assert pieces.encode("</s>", specials=True) == [2]
+    with pytest.raises(AttributeError, match="no attribute 'pattern'"):
+        pieces.pattern  # noqa: B018
+
+
+def test_pieces_have_a_name_size_and_files(tmp_path):
     pieces = train(LINES[:50], vocab_size=400)
     assert isinstance(pieces, Pieces)
     assert len(pieces) == pieces.vocab_size == 400
@@ -223,9 +240,6 @@ def test_pieces_are_saved_and_not_encoded(tmp_path):
     assert {pieces: 1}[train(LINES[:50], vocab_size=400)] == 1
     assert pieces != train(LINES[:50], vocab_size=401)
     assert pieces != 5
-    for call in (pieces.encode, pieces.decode, pieces.count, pieces.encode_batch):
-        with pytest.raises(VocabularyError, match=r"\.model with sentencepiece"):
-            call("a")
     for name in ("p.tokenmill", "vocab.json", "merges.txt", "p"):
         with pytest.raises(VocabularyError, match=r"\.model or \.vocab, or tokenizer\.json"):
             pieces.save(tmp_path / name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tokenmill
-from tokenmill.cli import count, demo, train
+from tokenmill.cli import convert, count, demo, train
 from tokenmill.errors import TokenmillError
 
 
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     train.add_parser(commands)
     count.add_parser(commands)
+    convert.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
     if sys.stdout is None:  # closed by the caller: there is nobody to show anything to

@@ -10,16 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
-from tokenmill.formats import sentencepiece
+from tokenmill.formats import model, sentencepiece
 from tokenmill.formats.sentencepiece import META, PieceOptions
+from tokenmill.tokenizer import Tokenizer
 
 __all__ = ["META", "Joined", "PieceOptions", "Pieces", "check_name"]
 
 SUFFIXES = (".model", ".vocab", ".json")
+_DELEGATED = {
+    *("encode", "encode_array", "encode_batch", "encode_ragged", "encode_files"),
+    *("encode_with_offsets", "count", "count_batch", "truncate", "session"),
+    *("decode", "decode_bytes", "decode_batch", "stream_decoder", "id_to_bytes", "bytes_to_id"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,12 @@ class Joined:
 
 
 class Pieces:
-    """What `train` gives with the ties of SentencePiece: its pieces by id, to be saved.
+    """What `train` gives with the ties of SentencePiece: its pieces by id.
 
-    Text is encoded by the libraries that load the files.
+    Text is encoded and decoded as by a `Tokenizer`, which `tokenizer` is, with SentencePiece's ids.
     """
 
-    __slots__ = ("_characters", "_options", "pieces", "provenance")
+    __slots__ = ("_characters", "_made", "_options", "pieces", "provenance")
 
     def __init__(
         self,
@@ -50,6 +56,7 @@ class Pieces:
         self.provenance = provenance
         self._characters = len(characters)
         self._options = options
+        self._made: list[Tokenizer] = []
 
     @property
     def vocab_size(self) -> int:
@@ -71,15 +78,19 @@ class Pieces:
             data = sentencepiece.write_tokenizer(self.pieces, self._characters, self._options)
         write_whole(path, data)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise VocabularyError(
-            "pieces of characters are not encoded or decoded here: save them, and load the .model "
-            "with sentencepiece or the tokenizer.json with tokenizers"
-        )
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What encodes with these pieces, as SentencePiece does."""
+        if not self._made:
+            data = sentencepiece.write_model(self.pieces, self._options)
+            self._made.append(Tokenizer._from_parts(model.read(data, "the pieces"), "pieces"))
+        return self._made[0]
 
-    encode = encode_array = encode_batch = encode_ragged = encode_files = count = _refuse
-    encode_with_offsets = count_batch = truncate = session = _refuse
-    decode = decode_bytes = decode_batch = stream_decoder = _refuse
+    def __getattr__(self, name: str) -> Any:
+        # Those of Tokenizer that are about text and ids.
+        if name in _DELEGATED:
+            return getattr(self.tokenizer, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __len__(self) -> int:
         return len(self.pieces)
