@@ -1,0 +1,116 @@
+"""Ids of parts from .model, tekken.json and GGUF: those of the libraries that own the formats."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import test_gguf
+import test_models
+import tokenizers as huggingface
+from conftest import FIXTURES, SEED, SHARED_DATA
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+from tokenmill import Tokenizer
+from tokenmill.formats import gguf, model, tekken
+from tokenmill.formats.parts import Parts
+
+MISTRAL = Path(str(files("mistral_common") / "data"))
+LONG = [path.read_text(encoding="utf-8") for path in FIXTURES]
+
+
+def made(parts: Parts, name: str) -> Tokenizer:
+    return Tokenizer._from_parts(parts, name)
+
+
+def texts(seed: str, count: int = 3_000, more: tuple[str, ...] = ()) -> list[str]:
+    rng = random.Random(f"{SEED} {seed}")
+    bits = [*test_models.BITS, *more]
+    return ["".join(rng.choices(bits, k=rng.randrange(20))) for _ in range(count)]
+
+
+def same(tokenizer: Tokenizer, theirs, given: list[str]) -> None:
+    """`theirs`: a text → its ids."""
+    for text in given:
+        assert tokenizer.encode(text) == list(theirs(text)), repr(text[:200])
+    found = tokenizer.encode_batch(given)
+    assert [list(ids) for ids in found] == [list(theirs(text)) for text in given]
+
+
+@pytest.mark.parametrize("options", test_models.OPTIONS)
+def test_trained_models(options):
+    data = test_models.trained(**test_models.OPTIONS[options])
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    tokenizer = made(model.read(data, "x.model"), options)
+    symbols = tuple(test_models.OPTIONS[options].get("user_defined_symbols", ()))
+    given = [*texts(options, more=symbols), *LONG]
+    same(tokenizer, theirs.encode, given)
+    for text in given:
+        ids = theirs.encode(text)
+        assert tokenizer.decode(ids) == theirs.decode(ids), repr(text[:200])
+
+
+def test_control_pieces_are_found_only_if_asked_for():
+    data = test_models.trained(byte_fallback=True, control_symbols=["<ctl>"])
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    tokenizer = made(model.read(data, "x.model"), "x")
+    text = "a<ctl>b<s>c"
+    assert tokenizer.encode(text) == theirs.encode(text)
+    # Asked for, they cut the text, and each segment is encoded as a text of its own.
+    expected = [
+        *theirs.encode("a"), theirs.piece_to_id("<ctl>"),
+        *theirs.encode("b"), theirs.piece_to_id("<s>"), *theirs.encode("c"),
+    ]  # fmt: skip
+    assert tokenizer.encode(text, specials=True) == expected
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in MISTRAL.iterdir() if ".model.v" in path.name)
+)
+def test_mistrals_models(name):
+    data = (MISTRAL / name).read_bytes()
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    tokenizer = made(model.read(data, name), name)
+    runs = [" " * count + "x" for count in range(1, 100)] + [" " * count for count in range(100)]
+    same(tokenizer, theirs.encode, [*texts(name, 10_000), *LONG, *runs])
+
+
+@pytest.mark.parametrize("name", ["tekken_240718.json", "tekken_240911.json"])
+def test_tekken(name):
+    theirs = Tekkenizer.from_file(MISTRAL / name)
+    tokenizer = made(tekken.read((MISTRAL / name).read_bytes(), name), name)
+    same(tokenizer, lambda text: theirs.encode(text, False, False), [*texts(name), *LONG])
+
+
+def test_gguf_of_pieces(tmp_path):
+    data = (MISTRAL / "tokenizer.model.v1").read_bytes()
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    path = test_gguf.from_pieces(tmp_path / "x.gguf", data)
+    same(made(gguf.read(path, "x.gguf"), "x"), theirs.encode, [*texts("gguf"), *LONG])
+
+
+if SHARED_DATA is not None:
+
+    @pytest.mark.parametrize(
+        ("name", "pre"),
+        [("qwen3", "qwen2"), ("deepseek_v3", "deepseek-v3"), ("mistral_nemo", "tekken")],
+    )
+    def test_gguf_of_bytes(tmp_path, name, pre):
+        file = SHARED_DATA / "vocab" / "hf" / f"{name}.tokenizer.json.xz"
+        document = json.loads(lzma.decompress(file.read_bytes()))
+        path = test_gguf.from_json(tmp_path / "x.gguf", document, add_tokenizer_pre=pre)
+        tokenizer = made(gguf.read(path, "x.gguf"), name)
+        document["normalizer"] = None  # a GGUF has none, and llama.cpp runs none
+        theirs = huggingface.Tokenizer.from_str(json.dumps(document))
+
+        def ids(text: str) -> list[int]:
+            return theirs.encode(text, add_special_tokens=False).ids
+
+        # Their specials are always found; none stands in these texts.
+        given = [text.replace("<", "(") for text in (*texts(name), *LONG)]
+        same(tokenizer, ids, given)
