@@ -2,6 +2,7 @@
 #   make demo   build, install into .venv, show what it does
 #   make test   build, run every test, Zig's and Python's
 #   make lint   ruff, mypy, zig fmt
+#   make parity compare every format and family with its library, and print the table
 #   make bench  compare with the peers on PyPI and render the README's table
 #   make build  only compile the core into src/tokenmill
 #   make wheel  a wheel in dist/
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python lint bench build wheel clean
+.PHONY: demo test test-core test-safe test-python parity lint bench build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
@@ -31,6 +32,9 @@ test-safe: $(VENV)/installed
 
 test-python: $(VENV)/installed build
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+parity: $(VENV)/installed build
+	$(BIN)/python tests/parity/matrix.py $(PARITY_ARGS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -29,6 +29,7 @@ PAGE = TESTS.parent / "docs" / "compatibility.md"
 BEGIN, END = "<!-- parity: begin -->", "<!-- parity: end -->"
 BATCH = 200
 HARD_BYTES = 20_000
+FAMILY, FAMILY_DOCUMENTS = " (family)", 200
 
 
 def compare(side: Sides, texts: Iterable[str]) -> tuple[int, list[str]]:
@@ -65,8 +66,10 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def columns(side: Sides, options: argparse.Namespace) -> Iterator[tuple[str, Iterable[str]]]:
     """The texts of each column."""
+    is_family = side.name.endswith(FAMILY)
+    limit = min(options.documents, FAMILY_DOCUMENTS) if is_family else options.documents
     for name, path in sides.corpora().items():
-        yield name, islice(sides.documents(path), options.documents)
+        yield name, islice(sides.documents(path), limit)
     yield "hard", (as_text(data) for _, data in hard_inputs.files(HARD_BYTES))
     yield "strings", filter(sides.is_plain, hard_inputs.STRINGS)
     yield "generated", sides.generated(side.names, options.generated, SEED)
@@ -76,7 +79,7 @@ def all_sides() -> Iterator[Sides]:
     yield from sides.embedded_sides()
     yield from sides.shared_sides()
     for name, source in families.all_families().items():
-        yield sides.of_tokenizers(f"{name} (family)", source)
+        yield sides.of_tokenizers(name + FAMILY, source)
 
 
 def main() -> int:
