@@ -11,6 +11,7 @@ const unicode = @import("unicode.zig");
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
+const merge_random = @import("ids/merge_random.zig");
 const expand = @import("ids/expand.zig");
 const settle = @import("ids/settle.zig");
 const units = @import("ids/units.zig");
@@ -93,6 +94,8 @@ pub const Tokenizer = struct {
         // left out lets its neighbours meet.
         if (self.scheme.safely() == null or !vocabulary.is_closed) return;
         if (vocabulary.missing == .drop) return;
+        // Merges that are dropped may come back as long as there are others in the pretoken.
+        if (vocabulary.every != null) return;
         var safe: pretokens.Safe = .fromTokens(Found{ .vocabulary = vocabulary });
         if (vocabulary.missing == .unk and vocabulary.fuse_unk) {
             // What is unknown is one with what is unknown beside it; a blank parts them.
@@ -130,6 +133,11 @@ pub const Tokenizer = struct {
         self.deinitParts(gpa);
     }
 
+    /// Whether the same text has other ids each time: none are remembered then, and no text is cut.
+    pub fn isRandom(self: *const Tokenizer) bool {
+        return self.vocabulary.every != null;
+    }
+
     pub fn madeCharacters(self: *const Tokenizer) ?*const Characters {
         return self.memory.characters.load(.acquire);
     }
@@ -143,7 +151,7 @@ pub const Tokenizer = struct {
         wide_bytes: usize,
     ) ?*const Characters {
         if (self.madeCharacters()) |made| return made;
-        if (!self.has_all_bytes) return null;
+        if (!self.has_all_bytes or self.isRandom()) return null;
         const before = self.memory.wide_bytes.fetchAdd(wide_bytes, .monotonic);
         if (before + wide_bytes < wide_bytes_min.load(.monotonic)) return null;
         const place = &self.memory.characters;
@@ -180,6 +188,8 @@ pub const Encoder = struct {
     counted_ids: std.ArrayList(u32) = .empty,
     /// How many pretokens of the last batch were cut into units.
     wide_pretokens: usize = 0,
+    /// Made when merges are first dropped at random.
+    random: ?merge_random.Merger = null,
     missing_byte: u8 = 0,
     poll: ?Poll = null,
     bytes_since_poll: usize = 0,
@@ -187,7 +197,7 @@ pub const Encoder = struct {
     scratch: front.Scratch,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
-        const cache = tokenizer.memory.caches.take();
+        const cache = if (tokenizer.isRandom()) null else tokenizer.memory.caches.take();
         return .{
             .gpa = gpa,
             .tokenizer = tokenizer,
@@ -198,6 +208,7 @@ pub const Encoder = struct {
 
     pub fn deinit(self: *Encoder) void {
         if (self.cache) |*cache| self.tokenizer.memory.caches.put(cache);
+        if (self.random) |*random| random.deinit(self.gpa);
         self.long_ids.deinit(self.gpa);
         self.counted_ids.deinit(self.gpa);
         self.scratch.deinit();
@@ -274,7 +285,7 @@ pub const Encoder = struct {
         const vocabulary = &self.tokenizer.vocabulary;
         const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
         const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
-        if (is_whole) return sink.push(try self.idsOf(piece));
+        if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.idsOf(piece));
         var rest = piece;
         if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
@@ -297,9 +308,11 @@ pub const Encoder = struct {
     }
 
     /// The ids of a pretoken, valid until the next call. One that is a token is that token, even
-    /// where merging would not reach it (tiktoken's rule); otherwise its bytes are merged.
+    /// where merging would not reach it (tiktoken's rule); otherwise its bytes are merged. Where
+    /// merges are dropped it is as any other.
     pub fn idsOf(self: *Encoder, piece: []const u8) Error![]const u32 {
         const vocabulary = &self.tokenizer.vocabulary;
+        if (self.tokenizer.isRandom()) return self.mergedIds(piece);
         if (vocabulary.find(piece)) |id| {
             self.short_ids[0] = id;
             return self.short_ids[0..1];
@@ -318,8 +331,13 @@ pub const Encoder = struct {
     }
 
     /// What merging gives, with stand-ins and parts of characters, valid until the next call.
-    pub fn mergedParts(self: *Encoder, piece: []const u8) Allocator.Error![]u32 {
+    pub fn mergedParts(self: *Encoder, piece: []const u8) Error![]u32 {
         const vocabulary = &self.tokenizer.vocabulary;
+        if (self.tokenizer.isRandom()) {
+            if (self.random == null) self.random = .init();
+            try self.random.?.merge(self, piece, &self.long_ids);
+            return self.long_ids.items;
+        }
         if (vocabulary.isTied(piece)) {
             var window: Window = .empty;
             defer window.deinit(self.gpa);

@@ -23,6 +23,7 @@ const merging = @import("vocabulary/merged.zig");
 const models = @import("vocabulary/model.zig");
 const Numbered = @import("vocabulary/ordered.zig").Numbered;
 const Ties = @import("vocabulary/ties.zig").Ties;
+pub const Every = @import("vocabulary/every.zig").Every;
 
 pub const Model = models.Model;
 pub const Missing = models.Missing;
@@ -86,6 +87,8 @@ pub const Vocabulary = struct {
     /// Whether some tokens are only decoded, and not in `tokens`.
     has_hidden: bool = false,
     ties: ?Ties = null,
+    /// All merges, where some are dropped at random.
+    every: ?Every = null,
 
     /// `lengths` cuts `bytes` into tokens, `ids` names them, in any order. All are copied.
     /// On an error `culprit` is the id that was refused.
@@ -211,6 +214,7 @@ pub const Vocabulary = struct {
             return failure;
         };
         try self.take(gpa, model, &numbered, seed);
+        if (model.dropout > 0) self.every = try .init(gpa, &numbered, culprit);
         return self;
     }
 
@@ -315,6 +319,7 @@ pub const Vocabulary = struct {
         if (self.public) |public| gpa.free(public);
         if (self.ranks) |ranks| gpa.free(ranks);
         if (self.ties) |*ties| ties.deinit(gpa);
+        if (self.every) |*every| every.deinit(gpa);
         self.tokens.deinit(gpa);
         self.pairs.deinit(gpa);
         self.* = undefined;

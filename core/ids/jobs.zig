@@ -90,6 +90,8 @@ pub const Jobs = struct {
         threads: usize,
     ) ids.Error!void {
         if (threads == 1 and texts.len > 0) return self.add(0, .{ .texts_end = texts.len });
+        // Parts are joined by encoding what they share once more, which has to give the same.
+        const may_cut = encoder.tokenizer.front.isSimple() and !encoder.tokenizer.isRandom();
         const share = bytesOf(texts) / (threads * jobs_per_thread);
         const most = @max(1, job_bytes_max.load(.monotonic));
         const job_bytes = @min(@max(job_bytes_min, share), most);
@@ -97,7 +99,7 @@ pub const Jobs = struct {
         var start: usize = 0;
         var bytes: usize = 0;
         for (texts, 0..) |text, index| {
-            if (text.len >= 2 * part_bytes and encoder.tokenizer.front.isSimple()) {
+            if (text.len >= 2 * part_bytes and may_cut) {
                 if (start < index) try self.add(start, .{ .texts_end = index });
                 try self.planLong(index, encoder, text, allowed, part_bytes);
             } else {

@@ -13,6 +13,8 @@ const Part = struct { start: usize, end: usize, place: ?usize };
 /// A model whose tokens are looked through one by one.
 const Plain = struct {
     model: *const Model,
+    /// Where merges are dropped.
+    prng: ?*std.Random.DefaultPrng = null,
 
     fn bytes(self: Plain, place: usize) []const u8 {
         var start: usize = 0;
@@ -49,7 +51,8 @@ const Plain = struct {
 
     /// Appends the ids of `piece`.
     fn encode(self: Plain, gpa: Allocator, piece: []const u8, out: *std.ArrayList(u32)) !void {
-        if (self.model.whole) if (self.find(piece, 0)) |place| {
+        const is_random = self.model.dropout > 0;
+        if (self.model.whole and !is_random) if (self.find(piece, 0)) |place| {
             return out.append(gpa, self.model.ids[place]);
         };
         var text: std.ArrayList(u8) = .empty;
@@ -67,8 +70,12 @@ const Plain = struct {
             try parts.append(gpa, .{ .start = start, .end = start + len, .place = place });
             try text.appendSlice(gpa, symbol);
         }
-        try self.mergeParts(text.items, &parts);
+        if (is_random) {
+            var some: Some = .{ .plain = self, .text = text.items, .parts = parts.items };
+            try some.merge(gpa);
+        } else try self.mergeParts(text.items, &parts);
         for (parts.items, 0..) |part, index| {
+            if (part.start == part.end) continue;
             if (part.place) |place| {
                 try out.append(gpa, self.model.ids[place]);
             } else if (self.model.missing == .bytes) {
@@ -98,6 +105,78 @@ const Plain = struct {
             const end = parts.orderedRemove(at + 1).end;
             parts.items[at] = .{ .start = parts.items[at].start, .end = end, .place = found[1] };
         }
+    }
+};
+
+/// Parts of which only some are merged: Hugging Face's `Word::merge_all`, with lists. A part that
+/// is merged into another is empty.
+const Some = struct {
+    plain: Plain,
+    text: []const u8,
+    parts: []Part,
+    queue: std.ArrayList(Entry) = .empty,
+
+    const Entry = struct { order: u32, at: usize, place: usize };
+
+    fn merge(self: *Some, gpa: Allocator) !void {
+        defer self.queue.deinit(gpa);
+        var skipped: std.ArrayList(Entry) = .empty;
+        defer skipped.deinit(gpa);
+        for (0..self.parts.len) |at| try self.offer(gpa, at);
+        while (self.queue.items.len > 0) {
+            const entry = self.takeLowest();
+            const number: f64 = @floatFromInt(self.plain.prng.?.next() >> 40);
+            if (number / (1 << 24) < @as(f32, @floatCast(self.plain.model.dropout))) {
+                try skipped.append(gpa, entry);
+                continue;
+            }
+            try self.queue.appendSlice(gpa, skipped.items);
+            skipped.clearRetainingCapacity();
+            const found = self.mergeAt(entry.at) orelse continue;
+            if (found.place != entry.place) continue;
+            const left = &self.parts[entry.at];
+            const right = &self.parts[self.next(entry.at).?];
+            left.* = .{ .start = left.start, .end = right.end, .place = entry.place };
+            right.* = .{ .start = right.end, .end = right.end, .place = entry.place };
+            var before = entry.at;
+            while (before > 0) {
+                before -= 1;
+                if (self.parts[before].start == self.parts[before].end) continue;
+                try self.offer(gpa, before);
+                break;
+            }
+            try self.offer(gpa, entry.at);
+        }
+    }
+
+    fn takeLowest(self: *Some) Entry {
+        var best: usize = 0;
+        for (self.queue.items, 0..) |entry, index| {
+            const lowest = self.queue.items[best];
+            const is_lower = entry.order < lowest.order or
+                entry.order == lowest.order and entry.at < lowest.at;
+            if (is_lower) best = index;
+        }
+        return self.queue.orderedRemove(best);
+    }
+
+    fn next(self: *const Some, at: usize) ?usize {
+        for (self.parts[at + 1 ..], at + 1..) |part, index| {
+            if (part.start < part.end) return index;
+        }
+        return null;
+    }
+
+    fn mergeAt(self: *const Some, at: usize) ?Entry {
+        const part = self.parts[at];
+        if (part.start == part.end) return null;
+        const right = self.parts[self.next(at) orelse return null];
+        const order, const place = self.plain.merge(self.text, part, right) orelse return null;
+        return .{ .order = order, .at = at, .place = place };
+    }
+
+    fn offer(self: *Some, gpa: Allocator, at: usize) !void {
+        try self.queue.append(gpa, self.mergeAt(at) orelse return);
     }
 };
 
@@ -209,6 +288,26 @@ fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !v
     }
 }
 
+fn tokenizerOf(model: *const Model) !ids.Tokenizer {
+    const gpa = std.testing.allocator;
+    var culprit: u32 = 0;
+    const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, model, 1, &culprit);
+    var name: usize = 0;
+    const front: ids.front.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
+    return .init(gpa, vocabulary, .r50k, front, 1);
+}
+
+fn randomPiece(arena: Allocator, random: std.Random) ![]const u8 {
+    var piece: std.ArrayList(u8) = .empty;
+    // Some are longer than what is merged at once.
+    const len = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 60);
+    const kinds = 1 + random.uintLessThan(usize, letters.len);
+    for (0..len) |_| {
+        try piece.appendSlice(arena, letters[random.uintLessThan(usize, kinds)]);
+    }
+    return piece.items;
+}
+
 test "ids: any model gives what its list says" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
@@ -217,24 +316,53 @@ test "ids: any model gives what its list says" {
         var arena: std.heap.ArenaAllocator = .init(gpa);
         defer arena.deinit();
         const model = try randomModel(arena.allocator(), random);
-        var culprit: u32 = 0;
-        const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, &model, 1, &culprit);
-        var name: usize = 0;
-        const front: ids.front.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
-        var tokenizer: ids.Tokenizer = try .init(gpa, vocabulary, .r50k, front, 1);
+        var tokenizer = try tokenizerOf(&model);
         defer tokenizer.deinit(gpa);
         var encoder: ids.Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         for (0..6) |_| {
-            var piece: std.ArrayList(u8) = .empty;
-            // Some are longer than what is merged at once.
-            const len = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 60);
-            const kinds = 1 + random.uintLessThan(usize, letters.len);
-            for (0..len) |_| {
-                const letter = letters[random.uintLessThan(usize, kinds)];
-                try piece.appendSlice(arena.allocator(), letter);
-            }
-            try expectPlain(&encoder, &model, piece.items);
+            const piece = try randomPiece(arena.allocator(), random);
+            try expectPlain(&encoder, &model, piece);
+        }
+    }
+}
+
+test "ids: merges that are dropped at random are those that a plain list drops" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..600) |round| {
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        var model = try randomModel(arena.allocator(), random);
+        model.dropout = if (round % 8 == 0) 1 else random.float(f64);
+        if (model.order != null) {
+            // Of two that are possible at one place, one of them no more, neither comes first.
+            const order = try arena.allocator().dupe(u32, model.ids);
+            random.shuffle(u32, order);
+            model.order = order;
+        }
+        var tokenizer = try tokenizerOf(&model);
+        defer tokenizer.deinit(gpa);
+        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        defer encoder.deinit();
+        encoder.random = .init();
+        for (0..6) |_| {
+            const piece = try randomPiece(arena.allocator(), random);
+            const seed = random.int(u64);
+            var twin: std.Random.DefaultPrng = .init(seed);
+            var expected: std.ArrayList(u32) = .empty;
+            try (Plain{ .model = &model, .prng = &twin })
+                .encode(arena.allocator(), piece, &expected);
+            encoder.random.?.prng = .init(seed);
+            const found = try arena.allocator().dupe(u32, try encoder.idsOf(piece));
+            tokenizer.vocabulary.publish(found);
+            try std.testing.expectEqualSlices(u32, expected.items, found);
+            var list: ids.List = .{ .gpa = arena.allocator() };
+            encoder.random.?.prng = .init(seed);
+            try encoder.encodePretoken(piece, &list);
+            tokenizer.vocabulary.publish(list.ids.items);
+            try std.testing.expectEqualSlices(u32, expected.items, list.ids.items);
         }
     }
 }
@@ -252,7 +380,8 @@ test "vocabulary: a model runs out of memory without a leak" {
         }
     }.load;
     for (0..5) |_| {
-        const model = try randomModel(arena.allocator(), prng.random());
+        var model = try randomModel(arena.allocator(), prng.random());
+        model.dropout = prng.random().float(f64);
         try std.testing.checkAllAllocationFailures(gpa, load, .{&model});
     }
 }

@@ -4,6 +4,7 @@ const std = @import("std");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
+const fronts = @import("fronts.zig");
 const ids = @import("../ids.zig");
 const Args = core_.Args;
 const Core = core_.Core;
@@ -126,6 +127,7 @@ pub fn encodeText(
 /// count(text, allowed, threads) → number of ids
 pub fn count(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
+    if (!fronts.allowRepeating(core, "count")) return null;
     const allowed = core_.allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
@@ -216,6 +218,7 @@ fn split(
 
 /// count_batch(texts, allowed, threads) → list of counts
 pub fn countBatch(self: *Object, args: Args) ?*Object {
+    if (!fronts.allowRepeating(Core.of(self), "count_batch")) return null;
     const counts = runList(.count, Core.of(self), args, true) orelse return null;
     defer gpa.free(counts);
     const list = api.PyList_New(@intCast(counts.len)) orelse return null;

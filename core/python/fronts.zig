@@ -100,8 +100,18 @@ fn stepsFrom(state: *core_.State, object: *Object) ?normal.Steps {
     };
 }
 
+/// Whether encoding a text once more gives the same; else an exception says what needs that.
+pub fn allowRepeating(core: *Core, what: []const u8) bool {
+    if (!core.tokenizer.?.isRandom()) return true;
+    const message = "{s} cannot work with this tokenizer, whose dropout makes each encoding of " ++
+        "a text another; set the dropout of its model to None";
+    _ = core_.fail(core.state().vocabulary_error.?, message, .{what});
+    return false;
+}
+
 /// Whether a session can encode its text piece by piece; else an exception says what is in the way.
 pub fn allowSession(core: *Core, allowed: ?[]const u8) bool {
+    if (!allowRepeating(core, "a session")) return false;
     const front = &core.tokenizer.?.front;
     const choice = front.choiceOf(allowed) orelse "";
     const drops = std.mem.indexOfScalar(u8, choice, @intFromEnum(added.Choice.dropped)) != null;
@@ -111,6 +121,7 @@ pub fn allowSession(core: *Core, allowed: ?[]const u8) bool {
 
 /// The same for truncating a text, which may hold no name that is always found.
 pub fn allowTruncating(core: *Core, text: []const u8) bool {
+    if (!allowRepeating(core, "truncate")) return false;
     const front = &core.tokenizer.?.front;
     const choice = front.choiceOf(null) orelse "";
     const found = if (choice.len > 0) front.raw.names.find(text, 0, choice) else null;

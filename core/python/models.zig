@@ -60,12 +60,9 @@ pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabular
         .fuse_unk = api.PyObject_IsTrue(fields[11]) == 1,
         .dropout = dropout,
     };
-    if (dropout != 0) {
-        _ = core.fail(
-            state.vocabulary_error.?,
-            "dropout {d} is not supported; set the model's dropout to null",
-            .{dropout},
-        );
+    if (!(dropout >= 0 and dropout <= 1)) {
+        const message = "Dropout should be between 0 and 1, inclusive, not {d}";
+        _ = core.fail(state.vocabulary_error.?, message, .{dropout});
         return null;
     }
     var culprit: u32 = 0;

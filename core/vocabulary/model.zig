@@ -232,6 +232,17 @@ pub const Tokens = struct {
         return true;
     }
 
+    /// What is merged as these bytes: a symbol or a token.
+    pub fn findPart(self: *Tokens, part: []const u8, culprit: *u32) Error!?u32 {
+        const symbol = if (part.len == 1)
+            self.singles[part[0]]
+        else if (self.model.characters and part.len <= 4)
+            if (charOf(part)) |char| self.chars.get(char) orelse none else none
+        else
+            none;
+        return if (symbol != none) symbol else self.find(part, culprit);
+    }
+
     fn addExtra(self: *Tokens, part: []const u8) Error!?u32 {
         if (self.model.merges != null) return null;
         const symbol: u32 = @intCast(self.count + self.extras.items.len);

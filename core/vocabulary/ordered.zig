@@ -69,7 +69,7 @@ pub const Numbered = struct {
     }
 
     /// The rank of a symbol while merging; a byte without a token has a stand-in.
-    fn rankOf(self: *const Numbered, symbol: u32) u32 {
+    pub fn rankOf(self: *const Numbered, symbol: u32) u32 {
         if (self.ranks[symbol] != none) return self.ranks[symbol];
         return @as(u32, @intCast(self.symbols.items.len)) + self.tokens.tokenBytes(symbol)[0];
     }

@@ -30,7 +30,7 @@ def read(
     _check_type(options, place)
     dropout = place.maybe(options, "dropout", float)
     if dropout is not None and not 0 <= dropout <= 1:
-        place.refuse(f"has dropout {dropout}; it is between 0 and 1")
+        place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
     pairs = merges.reshape(-1, 2)
     if unmade >= 0:
         left, right = (names.name(int(part)) for part in pairs[unmade])

@@ -180,7 +180,7 @@ def _read_model(values: dict[str, Any], place: Place) -> Model:
         place.refuse("has not a token for each byte, and needs them")
     dropout = place.maybe(values, "dropout", float)
     if dropout is not None and not 0 <= dropout <= 1:
-        place.refuse(f"has dropout {dropout}; it is between 0 and 1")
+        place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
     return Model(
         data,
         lengths,

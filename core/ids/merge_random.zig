@@ -1,0 +1,162 @@
+//! Pretoken → ids, where merges are dropped at random (BPE dropout).
+//!
+//! A queue has all merges that are possible, the lowest first, then the leftmost. The one that
+//! comes up is skipped with the probability of the model. What is skipped goes back when the next
+//! one is not, be it out of date or not, as in `Word::merge_all` of Hugging Face's library.
+//! Merging ends when all that is left was skipped in a row. How likely that is depends on all of a
+//! pretoken, so none is cut, and as its ids are others each time, none is remembered.
+//!
+//! Source: Provilkov et al., BPE-Dropout, 2020.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const unicode = @import("../unicode.zig");
+const vocabularies = @import("../vocabulary.zig");
+const Every = vocabularies.Every;
+const Vocabulary = vocabularies.Vocabulary;
+
+const none = vocabularies.no_pair;
+
+pub const Merger = struct {
+    prng: std.Random.DefaultPrng,
+    parts: std.ArrayList(Part) = .empty,
+    queue: Queue = .initContext({}),
+    skipped: std.ArrayList(Entry) = .empty,
+
+    const Queue = std.PriorityQueue(Entry, void, Entry.compare);
+
+    /// Numbers that no other process has, also none that was forked off.
+    pub fn init() Merger {
+        var seed: [32]u8 = undefined;
+        if (fromSystem(&seed)) return .{ .prng = .{ .s = @bitCast(seed) } };
+        // The time, the process and an address: few bits, so they are spread.
+        std.Io.Threaded.fallbackSeed(&seed, &seed);
+        return .{ .prng = .init(std.hash.Wyhash.hash(0, &seed)) };
+    }
+
+    fn fromSystem(seed: *[32]u8) bool {
+        if (builtin.os.tag == .linux) {
+            // Zig's own way fails with a glibc before 2.25, for which wheels are built.
+            return std.os.linux.getrandom(seed, seed.len, 0) == seed.len;
+        }
+        const io = std.Io.Threaded.global_single_threaded.io();
+        io.randomSecure(seed) catch return false;
+        return true;
+    }
+
+    pub fn deinit(self: *Merger, gpa: Allocator) void {
+        self.parts.deinit(gpa);
+        self.queue.deinit(gpa);
+        self.skipped.deinit(gpa);
+    }
+
+    /// Sets `out` to the parts of `piece` that are left. Those of characters that are no tokens are
+    /// among them, unless they are left out: then they are no neighbours of others.
+    pub fn merge(
+        self: *Merger,
+        encoder: *ids.Encoder,
+        piece: []const u8,
+        out: *std.ArrayList(u32),
+    ) ids.Error!void {
+        const gpa = encoder.gpa;
+        const vocabulary = &encoder.tokenizer.vocabulary;
+        const every = &vocabulary.every.?;
+        out.clearRetainingCapacity();
+        try begin(gpa, vocabulary, piece, out);
+        self.queue.clearRetainingCapacity();
+        self.skipped.clearRetainingCapacity();
+        try self.link(gpa, out.items);
+        for (0..out.items.len) |at| try self.offer(gpa, every, @intCast(at));
+        const parts = self.parts.items;
+        while (self.queue.pop()) |entry| {
+            try encoder.pollAfter(1);
+            if (self.prng.next() >> 40 < every.dropped_end) {
+                try self.skipped.append(gpa, entry);
+                continue;
+            }
+            try self.queue.ensureUnusedCapacity(gpa, self.skipped.items.len);
+            for (self.skipped.items) |back| self.queue.push(gpa, back) catch unreachable;
+            self.skipped.clearRetainingCapacity();
+            const at = entry.at;
+            const found = self.mergeAt(every, at) orelse continue;
+            if (found.order != entry.order or found.id != entry.id) continue;
+            const right = parts[at].next;
+            parts[at].id = entry.id;
+            parts[at].next = parts[right].next;
+            parts[right].id = none;
+            if (parts[at].next != none) parts[parts[at].next].previous = at;
+            if (parts[at].previous != none) try self.offer(gpa, every, parts[at].previous);
+            try self.offer(gpa, every, at);
+        }
+        out.clearRetainingCapacity();
+        for (parts) |part| if (part.id != none) out.appendAssumeCapacity(part.id);
+    }
+
+    fn link(self: *Merger, gpa: Allocator, list: []const u32) Allocator.Error!void {
+        try self.parts.resize(gpa, list.len);
+        for (self.parts.items, list, 0..) |*part, id, index| {
+            const at: u32 = @intCast(index);
+            const next = if (index + 1 == list.len) none else at + 1;
+            part.* = .{ .id = id, .previous = at -% 1, .next = next };
+        }
+    }
+
+    /// What a part and the next become.
+    fn mergeAt(self: *const Merger, every: *const Every, at: u32) ?Every.Merge {
+        const part = self.parts.items[at];
+        if (part.id == none or part.next == none) return null;
+        return every.merges.get(.{ part.id, self.parts.items[part.next].id });
+    }
+
+    fn offer(self: *Merger, gpa: Allocator, every: *const Every, at: u32) Allocator.Error!void {
+        const found = self.mergeAt(every, at) orelse return;
+        try self.queue.push(gpa, .{ .order = found.order, .at = at, .id = found.id });
+    }
+};
+
+/// `none` for the id of one that is merged into another.
+const Part = struct { id: u32, previous: u32, next: u32 };
+
+const Entry = struct {
+    order: u32,
+    at: u32,
+    id: u32,
+
+    fn compare(_: void, a: Entry, b: Entry) std.math.Order {
+        if (a.order != b.order) return std.math.order(a.order, b.order);
+        return std.math.order(a.at, b.at);
+    }
+};
+
+/// The parts that merging starts with: bytes or characters, and bytes of those that are none.
+fn begin(
+    gpa: Allocator,
+    vocabulary: *const Vocabulary,
+    piece: []const u8,
+    out: *std.ArrayList(u32),
+) Allocator.Error!void {
+    try out.ensureTotalCapacity(gpa, piece.len);
+    const drops = vocabulary.missing == .drop;
+    var start: usize = 0;
+    while (start < piece.len) {
+        const len = if (vocabulary.characters) unicode.decode(piece, start).len else 1;
+        const bytes = piece[start..][0..len];
+        start += len;
+        // Characters are merged of their bytes before all else, and that is never dropped.
+        var id = vocabulary.byte_ids[bytes[0]];
+        for (bytes[1..]) |byte| {
+            if (id != none) id = vocabulary.pairs.find(id, vocabulary.byte_ids[byte]);
+        }
+        if (id != none and !(drops and isMissing(vocabulary, id))) {
+            out.appendAssumeCapacity(id);
+        } else if (!drops) {
+            for (bytes) |byte| out.appendAssumeCapacity(vocabulary.byte_ids[byte]);
+        }
+    }
+}
+
+fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
+    return id >= vocabulary.ids_end or vocabulary.isPrefix(id);
+}
