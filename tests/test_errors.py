@@ -87,8 +87,8 @@ def test_mistyped_name_suggests_the_nearest():
         Tokenizer.load("cl100k-base")
 
 
-def test_folder_is_not_a_vocabulary(tmp_path):
-    with raises(VocabularyError, tmp_path, "neither a file nor"):
+def test_folder_without_a_tokenizer_says_what_would_be_one(tmp_path):
+    with raises(VocabularyError, tmp_path, "holds no tokenizer", "tokenizer.json"):
         Tokenizer.load(tmp_path)
 
 
@@ -158,9 +158,14 @@ def test_line_that_is_no_rank_is_shown_with_its_number(rank_file):
             Tokenizer.load(path, pattern=ALL)
 
 
-def test_binary_file_is_not_a_rank_file(tmp_path):
+def test_binary_file_is_no_tokenizer(tmp_path):
+    data = bytes(range(256)) * 4
     path = tmp_path / "x.bin"
-    path.write_bytes(bytes(range(256)) * 4)
+    path.write_bytes(data)
+    with raises(VocabularyError, path, "no file of a tokenizer", "rank file"):
+        Tokenizer.load(path, pattern=ALL)
+    path = tmp_path / "x.tiktoken"
+    path.write_bytes(data)
     with raises(VocabularyError, path, "line 1", "not a tiktoken rank file"):
         Tokenizer.load(path, pattern=ALL)
 

@@ -220,8 +220,8 @@ def test_own_file_that_is_damaged_or_newer_is_named(small, tmp_path):
     path.write_bytes(data[: len(data) // 2])
     with raises(VocabularyError, path, "damaged"):
         Tokenizer.load(path)
-    path.write_bytes(data.replace(b'"version": 1', b'"version": 2', 1))
-    with raises(VocabularyError, path, "version 2", "upgrade"):
+    path.write_bytes(data.replace(b'"version": 1', b'"version": 3', 1))
+    with raises(VocabularyError, path, "version 3", "upgrade"):
         Tokenizer.load(path)
     for key in ("pattern", "tokens", "specials"):
         path.write_bytes(data.replace(f'"{key}"'.encode(), b'"other"', 1))

@@ -147,3 +147,13 @@ def test_blanks_in_front_and_instead_of_marks_are_those_of_hugging_face(kind):
             assert core.encode_words(text, allowed) == given, text
             assert spans_of(core, text, allowed) == given[:2]
             assert core.encode(text, allowed) == expected.ids
+
+
+@pytest.mark.parametrize("text", ["", "hello naïve 🙂 中文", "a\ud83d b \ud83d\ude42 c", b"\xff ab"])
+def test_arrays_say_what_the_lists_say(tokenizers, text):
+    for tokenizer in tokenizers.values():
+        ids, spans = tokenizer.encode_array_with_offsets(text)
+        assert spans.shape == (len(ids), 2)
+        assert (ids.tolist(), [tuple(row) for row in spans.tolist()]) == (
+            tokenizer.encode_with_offsets(text)
+        )

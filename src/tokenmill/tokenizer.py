@@ -251,6 +251,19 @@ class Tokenizer:
             starts = arguments.repaired_starts(text)
             return ids, [(starts[start], starts[end]) for start, end in spans]
 
+    def encode_array_with_offsets(
+        self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The same as arrays: ids, and a row with start and end for each of them."""
+        allowed, count = self._allowed(specials), arguments.threads_for(text, threads)
+        try:
+            found = self._core.encode_spans(text, allowed, count)
+        except (ValueError, TypeError, BufferError) as error:
+            found = self._core.encode_spans(arguments.repair(text, error), allowed, count)
+            starts = np.array(arguments.repaired_starts(text), np.uint32)
+            return np.asarray(found[0]), starts[np.asarray(found[1]).reshape(-1, 2)]
+        return np.asarray(found[0]), np.asarray(found[1]).reshape(-1, 2)
+
     def count(
         self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
     ) -> int:

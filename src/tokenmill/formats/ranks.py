@@ -18,7 +18,9 @@ _LINE = re.compile(rb"(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
 
 
 def is_rank_file(path: Path) -> bool:
-    """Whether a file begins as one, or as nothing that is known."""
+    """Whether a file is named as one, or begins as one."""
+    if path.suffix == ".tiktoken":
+        return True
     with path.open("rb") as file:
         start = file.read(1 << 17)
     return _LINE.match(start.lstrip(b"\n")) is not None
