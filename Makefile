@@ -11,14 +11,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
+TRANSFORMERS_VENV := .venv-transformers
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python parity lint bench build wheel clean
+.PHONY: demo test test-core test-safe test-python test-transformers parity lint bench build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
 
-test: test-core test-safe test-python
+test: test-core test-safe test-python test-transformers
 
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
@@ -32,6 +33,16 @@ test-safe: $(VENV)/installed
 
 test-python: $(VENV)/installed build
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The package as it lies in src, since an install would compile the core again.
+TRANSFORMERS_TESTS := tests/with_transformers
+test-transformers: $(TRANSFORMERS_VENV)/installed build
+	PYTHONPATH=src $(TRANSFORMERS_VENV)/bin/python -m pytest -c $(TRANSFORMERS_TESTS)/pytest.ini $(TRANSFORMERS_TESTS)
+
+$(TRANSFORMERS_VENV)/installed: $(TRANSFORMERS_TESTS)/requirements.txt
+	$(PYTHON) -m venv $(TRANSFORMERS_VENV)
+	$(TRANSFORMERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 parity: $(VENV)/installed build
 	$(BIN)/python tests/parity/matrix.py $(PARITY_ARGS)
@@ -69,4 +80,4 @@ $(VENV)/installed: pyproject.toml hatch_build.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) build dist src/tokenmill/_native.*
+	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) build dist src/tokenmill/_native.*

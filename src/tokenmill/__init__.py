@@ -6,6 +6,7 @@
 """
 
 from tokenmill.cache import cache_limit, set_cache_limit
+from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
 from tokenmill.errors import TokenmillError
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
@@ -22,7 +23,9 @@ __all__ = [
     "__version__",
     "cache_limit",
     "count",
+    "patch_transformers",
     "set_cache_limit",
     "train",
+    "unpatch_transformers",
 ]
 __version__ = "0.1.0"

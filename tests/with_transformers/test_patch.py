@@ -1,0 +1,355 @@
+"""Patched fast tokenizers → the results of those that are not, whatever is asked of them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import small
+import tokenizers
+from tokenizers.decoders import DecodeStream
+from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerFast
+
+import tokenmill
+from tokenmill.compat import mirror
+from tokenmill.compat.transformers import is_patched
+
+TEXTS = [
+    "",
+    " ",
+    "Hello world, it's 1234 tests!",
+    "  two  blanks\n\nand lines\t",
+    "naïve cafe\u0301 中文 🙂👩‍👩‍👧 <s> x </s><mask> y<pad> z",
+    "tokenmill foo bar tokenmills <b>bold</b> ▁▁",
+    "<|im_start|>user <tool_call> x<|im_end|><|endoftext|>",
+    "All human beings are born free and equal in dignity and rights.",
+    small.TEXTS[1][:20],
+]
+OTHER = small.document("qwen2")
+each_exact = pytest.mark.parametrize("name", small.EXACT)
+
+
+@pytest.fixture(autouse=True)
+def _unpatched() -> Iterator[None]:
+    tokenmill.unpatch_transformers()
+    yield
+    tokenmill.unpatch_transformers()
+
+
+def said(call: Callable[[], Any]) -> Any:
+    """All that can be seen of what a call gives or raises."""
+    try:
+        return seen(call())
+    except BaseException as error:  # a panic of the real library is no Exception
+        return type(error), str(error)
+
+
+def seen(found: Any) -> Any:
+    if isinstance(found, BatchEncoding):
+        encodings = found.encodings or []
+        return type(found), dict(found), list(map(of_encoding, encodings)), of_batch(found)
+    return found
+
+
+def of_encoding(encoding: Any) -> Any:
+    names = (
+        *("ids", "type_ids", "tokens", "offsets", "word_ids", "sequence_ids"),
+        *("special_tokens_mask", "attention_mask", "n_sequences"),
+    )
+    values = [getattr(encoding, name) for name in names]
+    # Of a pair there can be thousands.
+    return values, [of_encoding(each) for each in encoding.overflowing[:9]], repr(encoding)
+
+
+def of_batch(batch: BatchEncoding) -> Any:
+    made: list[Any] = []
+    for index in range(min(2, len(batch.encodings or []))):
+        made += [batch.tokens(index), batch.word_ids(index), batch.sequence_ids(index)]
+        for place in range(0, 12, 3):
+            for call in (
+                *(batch.char_to_token, batch.token_to_chars, batch.token_to_word),
+                *(batch.word_to_tokens, batch.word_to_chars, batch.char_to_word),
+                batch.token_to_sequence,
+            ):
+                made.append(said(lambda call=call, p=place: call(index, p)))  # noqa: B023
+    return made
+
+
+def options_of(rng: random.Random) -> dict[str, Any]:
+    """Arguments of a call, which may not go together."""
+    return {
+        "padding": rng.choice([False, True, "longest", "max_length"]),
+        "truncation": rng.choice([False, True, "longest_first", "only_first", "only_second"]),
+        "max_length": rng.choice([None, 5, 9, 30]),
+        "stride": rng.choice([0, 0, 2]),
+        "return_overflowing_tokens": rng.random() < 0.4,
+        "return_offsets_mapping": rng.random() < 0.5,
+        "return_special_tokens_mask": rng.random() < 0.5,
+        "return_token_type_ids": rng.choice([None, True]),
+        "return_length": rng.random() < 0.3,
+        "add_special_tokens": rng.random() < 0.7,
+        "padding_side": rng.choice([None, "left", "right"]),
+        "pad_to_multiple_of": rng.choice([None, None, 8]),
+        "split_special_tokens": rng.choice([None, None, True]),
+    }
+
+
+def calls_of(count: int) -> list[Callable[[Any], Any]]:
+    rng = random.Random(5)
+    made: list[Callable[[Any], Any]] = []
+    for _ in range(count):
+        options, some = options_of(rng), rng.sample(TEXTS, rng.randint(1, 4))
+        shape, others = rng.randrange(6), rng.sample(TEXTS, len(some))
+        if shape == 0:
+            made.append(lambda t, s=some, o=options: t(s[0], **o))
+        elif shape == 1:
+            made.append(lambda t, s=some, p=others, o=options: t(s[0], p[0], **o))
+        elif shape == 2:
+            made.append(lambda t, s=some, p=others, o=options: t(s, p, **o))
+        elif shape == 3:
+            words = [text.split() for text in some]
+            made.append(lambda t, w=words, o=options: t(w, is_split_into_words=True, **o))
+        else:
+            made.append(lambda t, s=some, o=options: t(s, **o))
+    return made
+
+
+def compare(tokenizer: Any, calls: list[Callable[[Any], Any]], exact: bool = True) -> None:
+    """Each call gives the same without and with the patch."""
+    tokenmill.unpatch_transformers()
+    with contextlib.redirect_stderr(io.StringIO()):
+        want = [said(lambda call=call: call(tokenizer)) for call in calls]
+        tokenmill.patch_transformers()
+        assert is_patched(tokenizer) == exact
+        for index, call in enumerate(calls):
+            assert said(lambda call=call: call(tokenizer)) == want[index], index
+    assert is_patched(tokenizer) == exact
+
+
+@pytest.mark.parametrize("name", [*small.EXACT, *small.REFUSED])
+def test_calls_give_the_same(name):
+    compare(small.fast(name), calls_of(80), name in small.EXACT)
+
+
+@each_exact
+def test_other_methods_give_the_same(name):
+    chat = [{"role": "user", "content": TEXTS[4]}, {"role": "assistant", "content": "Yes. "}]
+    calls: list[Callable[[Any], Any]] = [
+        *(lambda t, text=text: t.encode(text) for text in TEXTS),
+        *(lambda t, text=text: t.tokenize(text) for text in TEXTS),
+        lambda t: t.encode(TEXTS[2], TEXTS[4], truncation=True, max_length=12),
+        lambda t: t.apply_chat_template(chat, tokenize=True),
+        lambda t: t.apply_chat_template(chat, tokenize=True, return_dict=True),
+        lambda t: t.apply_chat_template([chat, chat[:1]], add_generation_prompt=True, padding=True),
+        lambda t: t.decode(t.encode(TEXTS[4])),
+        lambda t: t.batch_decode(t(TEXTS)["input_ids"], skip_special_tokens=True),
+        lambda t: t.pad(t(TEXTS[:4]), padding=True),
+        lambda t: t(["\ud800"]),
+        lambda t: t(None),
+        lambda t: t(TEXTS, return_tensors="np", padding=True)["input_ids"].tolist(),
+        lambda t: of_encoding(t.backend_tokenizer.encode(TEXTS[2], TEXTS[4])),
+        lambda t: [each.ids for each in t.backend_tokenizer.encode_batch_fast(TEXTS)],
+        lambda t: of_encoding(t._tokenizer.post_process(t(TEXTS[2]).encodings[0])),
+    ]
+    compare(small.fast(name), calls)
+
+
+@each_exact
+def test_folders_that_name_a_class_give_the_same(name, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(small.folder(name, tmp_path))
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    compare(tokenizer, calls_of(40))
+
+
+def trainer() -> Any:
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    return tokenizers.trainers.BpeTrainer(vocab_size=900, initial_alphabet=alphabet)
+
+
+# Each changes a tokenizer, most in a way that its ids show.
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "add_tokens": lambda t: t.add_tokens(["Hello", "wor"]),
+    "add_special_tokens": lambda t: t.add_special_tokens(
+        {"extra_special_tokens": [tokenizers.AddedToken("tests", lstrip=True)]}
+    ),
+    "tokens below": lambda t: t.backend_tokenizer.add_tokens(["it's"]),
+    "normalizer": lambda t: setattr(
+        t.backend_tokenizer, "normalizer", tokenizers.normalizers.Lowercase()
+    ),
+    "pre_tokenizer": lambda t: setattr(
+        t.backend_tokenizer, "pre_tokenizer", tokenizers.pre_tokenizers.Digits(True)
+    ),
+    "pre_tokenizer in place": lambda t: setattr(
+        t.backend_tokenizer.pre_tokenizer, "add_prefix_space", True
+    ),
+    "post_processor": lambda t: setattr(
+        t.backend_tokenizer,
+        "post_processor",
+        tokenizers.processors.TemplateProcessing("$A <s>", None, [("<s>", t.bos_token_id)]),
+    ),
+    "model": lambda t: setattr(t.backend_tokenizer, "model", small.Real.from_str(OTHER).model),
+    "model in place": lambda t: setattr(t.backend_tokenizer.model, "ignore_merges", True),
+    "trained": lambda t: t.backend_tokenizer.train_from_iterator(small.TEXTS[:2], trainer()),
+    "truncation": lambda t: t.backend_tokenizer.enable_truncation(5),
+    "split_special_tokens": lambda t: setattr(t, "split_special_tokens", True),
+    "add_eos_token": lambda t: setattr(t, "add_eos_token", False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_seen(change):
+    def after(patched: bool) -> Any:
+        tokenizer = small.fast("byte_level")
+        if patched:
+            tokenmill.patch_transformers()
+            assert is_patched(tokenizer)
+        # Not by this one, since the real library has ids of words that it remembers.
+        before = copy.deepcopy(tokenizer).backend_tokenizer.encode(TEXTS[2]).ids
+        CHANGES[change](tokenizer)
+        inner = [of_encoding(tokenizer.backend_tokenizer.encode(text)) for text in TEXTS]
+        if patched:
+            assert is_patched(tokenizer)
+        return before, inner, said(lambda: tokenizer(TEXTS))
+
+    want = after(False)
+    assert after(True) == want
+    if change not in ("split_special_tokens", "model in place"):
+        assert want[1][2][0][0] != want[0]
+
+
+def test_what_cannot_be_exact_is_left_to_the_real_one():
+    tokenmill.patch_transformers()
+    tokenizer = small.fast("byte_level")
+    assert is_patched(tokenizer)
+    tokenizer.backend_tokenizer.model.dropout = 0.5
+    assert not is_patched(tokenizer)
+    tokenizer.backend_tokenizer.model.dropout = None
+    assert is_patched(tokenizer)
+    tokenizer.backend_tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    was = is_patched(tokenizer)
+    assert tokenizer("A b")["input_ids"] and is_patched(tokenizer) == was
+
+    class Mine:
+        def pre_tokenize(self, text: Any) -> None:
+            pass
+
+    custom = tokenizers.pre_tokenizers.PreTokenizer.custom(Mine())
+    tokenizer.backend_tokenizer.pre_tokenizer = custom
+    assert not is_patched(tokenizer)
+    assert tokenizer("A b")["input_ids"]
+
+
+def test_a_mirror_that_differs_is_not_used(monkeypatch):
+    real = small.fast("byte_level")
+    want = real(TEXTS)["input_ids"]
+    wrong = mirror.Tokenizer.from_str(OTHER)
+    monkeypatch.setattr(mirror.Tokenizer, "from_str", staticmethod(lambda _: wrong))
+    tokenmill.patch_transformers()
+    assert not is_patched(real)
+    assert real(TEXTS)["input_ids"] == want
+
+
+@each_exact
+def test_copies_are_patched_too(name):
+    want = small.fast(name)(TEXTS)["input_ids"]
+    tokenmill.patch_transformers()
+    tokenizer = small.fast(name)
+    assert tokenizer(TEXTS)["input_ids"] == want
+    made = [copy.copy(tokenizer), copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer))]
+    for each in made:
+        assert is_patched(each) and each(TEXTS)["input_ids"] == want
+    made[1].add_tokens(["Hello"])
+    assert tokenizer(TEXTS)["input_ids"] == want != made[1](TEXTS)["input_ids"]
+
+
+@each_exact
+def test_saving_and_training_anew(name, tmp_path):
+    small.fast(name).save_pretrained(tmp_path / "plain")
+    new = small.fast(name).train_new_from_iterator(small.TEXTS[:3], 500, show_progress=False)
+    tokenmill.patch_transformers()
+    tokenizer = small.fast(name)
+    assert is_patched(tokenizer)
+    tokenizer.save_pretrained(tmp_path / "patched")
+    for path in (tmp_path / "plain").iterdir():
+        assert path.read_bytes() == (tmp_path / "patched" / path.name).read_bytes()
+    found = tokenizer.train_new_from_iterator(small.TEXTS[:3], 500, show_progress=False)
+    assert is_patched(found)
+    assert found(TEXTS)["input_ids"] == new(TEXTS)["input_ids"]
+
+
+def test_the_tokenizer_below_is_the_real_one():
+    tokenmill.patch_transformers()
+    tokenizer = small.fast("byte_level")
+    real = tokenizer.backend_tokenizer
+    assert type(real) is tokenizers.Tokenizer and real is tokenizer._tokenizer
+    stream = DecodeStream(skip_special_tokens=True)
+    ids = tokenizer.encode("Hello wörld")
+    assert "".join(stream.step(real, id_) or "" for id_ in ids) == "Hello wörld"
+    assert type(real.encode("a")) is not type(small.Real.from_str(OTHER).encode("a"))
+    found = pickle.loads(pickle.dumps(tokenizer(TEXTS)))
+    assert seen(found) == seen(tokenizer(TEXTS))
+
+
+def test_patching_twice_and_taking_it_back():
+    encode_batch = tokenizers.Tokenizer.encode_batch
+    model = vars(tokenizers.Tokenizer)["model"]
+    tokenizer = small.fast("gpt2")
+    want = tokenizer(TEXTS)["input_ids"]
+    assert not is_patched(tokenizer)
+    tokenmill.patch_transformers()
+    tokenmill.patch_transformers()
+    assert is_patched(tokenizer) and tokenizer(TEXTS)["input_ids"] == want
+    tokenmill.unpatch_transformers()
+    tokenmill.unpatch_transformers()
+    assert not is_patched(tokenizer)
+    assert tokenizers.Tokenizer.encode_batch is encode_batch
+    assert vars(tokenizers.Tokenizer)["model"] is model
+    assert PreTrainedTokenizerFast._tokenizer is None
+    # What changes meanwhile is seen by the next patch.
+    tokenizer.add_tokens(["Hello"])
+    want = tokenizer(TEXTS)["input_ids"]
+    tokenmill.patch_transformers()
+    assert is_patched(tokenizer) and tokenizer(TEXTS)["input_ids"] == want
+
+
+def test_a_tokenizer_of_no_fast_one_is_left_alone():
+    tokenmill.patch_transformers()
+    found = small.Real.from_str(OTHER).encode_batch(["a b"])
+    assert type(found[0]) is tokenizers.Encoding
+    assert not is_patched(object()) and not is_patched(None)
+
+
+def test_threads_may_use_one_tokenizer():
+    tokenizer = small.fast("byte_level")
+    want = tokenizer(TEXTS)["input_ids"]
+    tokenmill.patch_transformers()
+    found: list[Any] = []
+    work = [
+        threading.Thread(
+            target=lambda: found.append([tokenizer(TEXTS)["input_ids"] for _ in "abc"])
+        )
+        for _ in range(8)
+    ]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert found == [[want] * 3] * 8
+
+
+def test_tokenmill_alone_imports_neither_library():
+    code = (
+        "import sys, tokenmill, tokenmill.compat.transformers as t\n"
+        "assert not t.is_patched(None)\n"
+        "assert not {'transformers', 'tokenizers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
