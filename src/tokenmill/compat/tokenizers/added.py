@@ -77,16 +77,19 @@ class AddedToken:
 
 
 def tokens_of(given: object, special: bool | None, said: str) -> list[AddedToken]:
-    """The tokens of a list of texts and tokens; with `special` they become special."""
+    """The tokens of a list of texts and tokens; with `special` they become special.
+
+    That is so for the given objects, too, whose `normalized` may follow.
+    """
     found = []
     for each in values.instance(given, list):
         if isinstance(each, str):
             found.append(AddedToken(each, special=bool(special)))
         elif isinstance(each, AddedToken):
+            if special:
+                each.special = True
             token = AddedToken.__new__(AddedToken)
             vars(token).update(vars(each))
-            if special:
-                token.special = True
             found.append(token)
         else:
             raise TypeError(said)
@@ -115,6 +118,9 @@ class AddedTokens:
         `find` and `size` are those of the model, and asked only for what is not known here.
         """
         given = list(tokens)
+        # Asked before the first is added, so an id of the model beyond its size is not counted.
+        last = max(self.by_id, default=-1)
+        next_id: int | None = None
         self.specials |= {token.content for token in given if token.special and token.content}
         count = 0
         for token in given:
@@ -123,7 +129,7 @@ class AddedTokens:
                 continue
             id_ = known if known is not None else find(token.content)
             if id_ is None:
-                id_ = max(size(), max(self.by_id, default=-1) + 1)
+                id_ = next_id = max(size(), last + 1) if next_id is None else next_id + 1
             self.ids[token.content] = id_
             self.by_id[id_] = token
             count += 1

@@ -43,7 +43,7 @@ class Pipeline:
     token: Callable[[int], str | None]
     # Added tokens whose text in an encoding is what they took of the text, not their content; and
     # whether that is normalized.
-    taken: Mapping[int, bool]
+    taken: Mapping[int, tuple[bool, str]]
     normalizer: Mapping[str, Any] | None
     random: bool  # whether encoding a text again gives something else
 
@@ -217,6 +217,14 @@ class Pipeline:
 
     def _taken(self, id_: int, text: str, span: tuple[int, int]) -> str:
         found = text[span[0] : span[1]]
-        if self.normalizer is None or not self.taken[id_]:
+        is_normal, content = self.taken[id_]
+        if self.normalizer is None or not is_normal:
             return found
-        return cutting.normalize(self.normalizer, found)
+        # What was found there is the name with white space around it; a normalizer that puts
+        # something in front has done so once, and not here.
+        name = self.token(id_) or ""
+        before, found_name, after = cutting.normalize(self.normalizer, found).rpartition(name)
+        if not found_name:
+            return content  # it came from the model
+        blanks = len(before) - len(before.rstrip()), len(after) - len(after.lstrip())
+        return before[len(before) - blanks[0] :] + name + after[: blanks[1]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.compat.tokenizers import (
+    cutting,
     decoders,
     engine,
     models,
@@ -72,6 +73,7 @@ class Tokenizer:
         # Made when they are needed, and forgotten when something changes.
         self._pipeline: Pipeline | None = None
         self._decoder: Decoder | None = None
+        self._normal: dict[int, str] = {}  # added tokens as the normalizer makes them, by id
         self._changes = -1
         # The parts of the engine with what they were read from, and the engine with its added
         # tokens: they are used again as far as they stay.
@@ -248,7 +250,16 @@ class Tokenizer:
 
     def _token(self, id_: int) -> str | None:
         found = self._added.by_id.get(id_)
-        return self._bpe()._token_map().get(id_) if found is None else found.content
+        if found is None:
+            return self._bpe()._token_map().get(id_)
+        normalizer = self._parts["normalizer"]
+        if normalizer is None or not found.normalized:
+            return found.content
+        # A decoder is to undo the normalizer, so it is given what is looked for in texts.
+        self._look()
+        if id_ not in self._normal:
+            self._normal[id_] = cutting.normalize(normalizer.to_json(), found.content)
+        return self._normal[id_]
 
     def _bpe(self) -> models.BPE:
         return values.instance(self._model, models.BPE)
@@ -353,14 +364,16 @@ class Tokenizer:
     def _look(self) -> None:
         """Forgets what was made before something changed."""
         if self._changes != Changes.count:
-            self._pipeline, self._decoder = None, None
+            self._pipeline, self._decoder, self._normal = None, None, {}
             self._changes = Changes.count
 
     def _decodes(self) -> Decoder:
         self._look()
         if self._decoder is None:
             decoder = self._parts["decoder"]
-            specials = {self._added.ids[name] for name in self._added.specials}
+            specials = {
+                id_ for id_ in self._added.by_id if self._token(id_) in self._added.specials
+            }
             self._decoder = Decoder(json_of(decoder), self._token, specials)
         return self._decoder
 
@@ -383,7 +396,7 @@ class Tokenizer:
             padding=self._padding,
             token=self._token,
             taken={
-                token.id: token.normalized
+                token.id: (token.normalized, token.content)
                 for token in added
                 if token.lstrip or token.rstrip or (token.normalized and normalizer is not None)
             },
