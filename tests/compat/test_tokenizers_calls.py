@@ -379,3 +379,49 @@ def test_asynchronous_calls_give_what_the_others_give() -> None:
         return [*map(side_by_side.state, found), await tk.async_decode_batch([[0], [1, 2]])]
 
     assert asyncio.run(run(names(ours)["tk"])) == asyncio.run(run(names(theirs)["tk"]))
+
+
+def test_parts_of_an_implementation_are_its_tokenizers() -> None:
+    for library in (ours, theirs):
+        made = library.ByteLevelBPETokenizer()
+        for name, part in {
+            "model": library.models.BPE(unk_token="u"),
+            "normalizer": library.normalizers.NFC(),
+            "pre_tokenizer": library.pre_tokenizers.Digits(),
+            "post_processor": library.processors.ByteLevel(),
+            "decoder": library.decoders.Fuse(),
+        }.items():
+            setattr(made, name, part)
+            assert type(getattr(made, name)) is type(part)
+            assert type(getattr(made._tokenizer, name)) is type(part)
+
+
+@pytest.mark.parametrize("name", ["BertWordPieceTokenizer", "SentencePieceUnigramTokenizer"])
+def test_implementations_of_other_models_are_refused(name: str) -> None:
+    for call in (getattr(ours, name), getattr(ours, name).from_file):
+        with pytest.raises(NotImplementedError, match=f"{name}, whose model is"):
+            call("vocab.txt")
+
+
+@pytest.mark.parametrize("name", ["nfc", "nfkd", "lowercase", "x"])
+def test_unicode_normalizers_by_name(name: str) -> None:
+    found = [
+        side_by_side.outcome(
+            lambda library=library: repr(library.normalizers.unicode_normalizer_from_str(name))
+        )
+        for library in (ours, theirs)
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_pieces_of_a_fixed_length(length: int) -> None:
+    found = [
+        side_by_side.outcome(
+            lambda library=library: library.pre_tokenizers.FixedLength(length).pre_tokenize_str(
+                "aé漢 🙂b"
+            )
+        )
+        for library in (ours, theirs)
+    ]
+    assert found[0] == found[1]

@@ -1,6 +1,7 @@
 """Hugging Face's `tokenizers` on this engine: the same names, signatures, results and errors."""
 
 from enum import Enum
+from typing import TypeAlias
 
 from tokenmill.compat.tokenizers import (
     decoders,
@@ -15,14 +16,31 @@ from tokenmill.compat.tokenizers.added import AddedToken
 from tokenmill.compat.tokenizers.components import Regex
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.implementations import (
+    BertWordPieceTokenizer,
     ByteLevelBPETokenizer,
     CharBPETokenizer,
     SentencePieceBPETokenizer,
+    SentencePieceUnigramTokenizer,
 )
 from tokenmill.compat.tokenizers.models import Token
 from tokenmill.compat.tokenizers.tokenizer import Tokenizer
 
 __version__ = "0.23.3"
+
+# The names that callers annotate their own functions with.
+Offsets: TypeAlias = tuple[int, int]
+TextInputSequence: TypeAlias = str
+PreTokenizedInputSequence: TypeAlias = list[str] | tuple[str]
+TextEncodeInput: TypeAlias = (
+    TextInputSequence | tuple[TextInputSequence, TextInputSequence] | list[TextInputSequence]
+)
+PreTokenizedEncodeInput: TypeAlias = (
+    PreTokenizedInputSequence
+    | tuple[PreTokenizedInputSequence, PreTokenizedInputSequence]
+    | list[PreTokenizedInputSequence]
+)
+InputSequence: TypeAlias = TextInputSequence | PreTokenizedInputSequence
+EncodeInput: TypeAlias = TextEncodeInput | PreTokenizedEncodeInput
 
 
 class OffsetReferential(Enum):
@@ -65,16 +83,25 @@ class PreTokenizedString:
 
 __all__ = [
     "AddedToken",
+    "BertWordPieceTokenizer",
     "ByteLevelBPETokenizer",
     "CharBPETokenizer",
+    "EncodeInput",
     "Encoding",
+    "InputSequence",
     "NormalizedString",
     "OffsetReferential",
     "OffsetType",
+    "Offsets",
+    "PreTokenizedEncodeInput",
+    "PreTokenizedInputSequence",
     "PreTokenizedString",
     "Regex",
     "SentencePieceBPETokenizer",
+    "SentencePieceUnigramTokenizer",
     "SplitDelimiterBehavior",
+    "TextEncodeInput",
+    "TextInputSequence",
     "Token",
     "Tokenizer",
     "decoders",

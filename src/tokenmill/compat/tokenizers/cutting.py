@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from tokenmill.compat.tokenizers import values
+from tokenmill.errors import TokenizersError
 from tokenmill.formats.huggingface import byte_characters
 from tokenmill.formats.packing import pack_steps
 from tokenmill.formats.parts import Literally, Pattern, Stage
@@ -73,6 +74,11 @@ def _run(step: Mapping[str, Any], piece: Piece) -> Iterable[Piece]:
         if scheme == "always" or (scheme == "first" and piece[0][1][0] == 0):
             piece = _prefixed(piece, mark)
         return _cut(piece, Stage(Literally(mark), "merged_with_next")) if step["split"] else [piece]
+    if kind == "FixedLength":
+        length = step["length"]
+        if not length:
+            raise TokenizersError("chunk size must be non-zero")
+        return [piece[i : i + length] for i in range(0, len(piece), length)]
     return _cut(piece, _stage(step))
 
 

@@ -43,7 +43,7 @@ class Decoder(Component):
 class ByteLevel(Decoder):
     """Characters that stand for bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, **_kwargs: object) -> None:
         names = ("add_prefix_space", "trim_offsets", "use_regex")
         self._data = dict.fromkeys(names, True)
 

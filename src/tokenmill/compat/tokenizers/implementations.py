@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from tokenmill.compat.tokenizers import (
     decoders,
@@ -22,6 +22,14 @@ Vocab: TypeAlias = Mapping[str, int] | str | None
 Merges: TypeAlias = Sequence[tuple[str, str]] | str | None
 
 
+def _part(name: str) -> property:
+    """A part of the tokenizer within, which can be read and set."""
+    return property(
+        lambda self: getattr(self._tokenizer, name),
+        lambda self, part: setattr(self._tokenizer, name, part),
+    )
+
+
 class BaseTokenizer:
     """A tokenizer with the parameters that it was made with; all else is the tokenizer's."""
 
@@ -32,6 +40,12 @@ class BaseTokenizer:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self._parameters.items())
         return f"Tokenizer(vocabulary_size={self._tokenizer.get_vocab_size()}, {shown})"
+
+    model = _part("model")
+    normalizer = _part("normalizer")
+    pre_tokenizer = _part("pre_tokenizer")
+    post_processor = _part("post_processor")
+    decoder = _part("decoder")
 
     def __getattr__(self, name: str) -> Any:
         if name == "_tokenizer":  # not made yet, as while it is unpickled
@@ -281,3 +295,19 @@ class CharBPETokenizer(BaseTokenizer):
     @staticmethod
     def from_file(vocab_filename: str, merges_filename: str, **kwargs: Any) -> CharBPETokenizer:
         return CharBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
+
+
+def _other(name: str, model: str) -> type[BaseTokenizer]:
+    def refuse(self: BaseTokenizer | None = None, *_: object, **__: object) -> NoReturn:
+        values.not_there(f"{name}, whose model is {model},")
+
+    members = {
+        "__init__": refuse,
+        "from_file": staticmethod(refuse),
+        "__doc__": f"{name}: not here.",
+    }
+    return type(name, (BaseTokenizer,), members)
+
+
+BertWordPieceTokenizer = _other("BertWordPieceTokenizer", "WordPiece")
+SentencePieceUnigramTokenizer = _other("SentencePieceUnigramTokenizer", "Unigram")

@@ -160,17 +160,13 @@ FAMILY = Family(
     Normalizer, NFC, NFD, NFKC, NFKD, Lowercase, Nmt, StripAccents, ByteLevel, Strip, Prepend,
     Replace, BertNormalizer, Precompiled, Sequence,
 )  # fmt: skip
-_BY_NAME = {
-    "nfc": NFC, "nfd": NFD, "nfkc": NFKC, "nfkd": NFKD, "lowercase": Lowercase, "strip": Strip,
-    "stripaccents": StripAccents,
-}  # fmt: skip
+NORMALIZERS = {"nfc": NFC, "nfd": NFD, "nfkc": NFKC, "nfkd": NFKD}
 
 
 def unicode_normalizer_from_str(normalizer: str) -> Normalizer:
     """The normalizer with this name."""
-    if normalizer not in _BY_NAME:
+    if normalizer not in NORMALIZERS:
         raise ValueError(
-            f"{normalizer} is not a known unicode normalizer. "
-            f"Available are {dict.fromkeys(_BY_NAME).keys()}"
+            f"{normalizer} is not a known unicode normalizer. Available are {NORMALIZERS.keys()}"
         )
-    return _BY_NAME[normalizer]()
+    return NORMALIZERS[normalizer]()
