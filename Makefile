@@ -4,6 +4,7 @@
 #   make lint   ruff, mypy, zig fmt
 #   make parity compare every format and family with its library, and print the table
 #   make bench  compare with the peers on PyPI and render the README's table
+#   make peers  the peers' own tests with our drop-ins in their place
 #   make build  only compile the core into src/tokenmill
 #   make wheel  a wheel in dist/
 
@@ -14,7 +15,7 @@ BENCH_VENV := .venv-bench
 TRANSFORMERS_VENV := .venv-transformers
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python test-transformers parity lint bench build wheel clean
+.PHONY: demo test test-core test-safe test-python test-transformers parity lint bench peers build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
@@ -70,6 +71,11 @@ bench:
 	$(BENCH_VENV)/bin/python bench/training_memory.py
 	$(BENCH_VENV)/bin/python bench/training.py $(TRAINING_ARGS)
 	$(BENCH_VENV)/bin/python bench/render_training.py
+
+# tiktoken's come by pip; for tokenizers', TOKENIZERS is its unpacked source distribution.
+peers: $(VENV)/installed build
+	$(BIN)/python tests/peers/run.py tiktoken
+	$(if $(TOKENIZERS),$(BIN)/python tests/peers/run.py tokenizers $(TOKENIZERS))
 
 # The stamp is new when the packaging is; the core has a rule of its own.
 $(VENV)/installed: pyproject.toml hatch_build.py
