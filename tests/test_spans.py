@@ -149,7 +149,9 @@ def test_blanks_in_front_and_instead_of_marks_are_those_of_hugging_face(kind):
             assert core.encode(text, allowed) == expected.ids
 
 
-@pytest.mark.parametrize("text", ["", "hello naïve 🙂 中文", "a\ud83d b \ud83d\ude42 c", b"\xff ab"])
+@pytest.mark.parametrize(
+    "text", ["", "hello naïve 🙂 中文", "a\ud83d b \ud83d\ude42 c", b"\xff ab"]
+)
 def test_arrays_say_what_the_lists_say(tokenizers, text):
     for tokenizer in tokenizers.values():
         ids, spans = tokenizer.encode_array_with_offsets(text)

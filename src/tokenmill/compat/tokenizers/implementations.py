@@ -109,12 +109,6 @@ class BaseTokenizer:
         found: list[str] = self._tokenizer.model.save(directory, prefix)
         return found
 
-    def train(self, *_: Any, **__: Any) -> None:
-        values.not_there(f"training {type(self).__name__}")
-
-    def train_from_iterator(self, *_: Any, **__: Any) -> None:
-        values.not_there(f"training {type(self).__name__}")
-
     def _learn(self, source: Any, from_files: bool, **options: Any) -> None:
         trainer = trainers.BpeTrainer(**options)
         if from_files:
@@ -243,6 +237,39 @@ class SentencePieceBPETokenizer(BaseTokenizer):
     ) -> SentencePieceBPETokenizer:
         return SentencePieceBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
 
+    def train(
+        self,
+        files: str | list[str],
+        vocab_size: int = 30000,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
+        limit_alphabet: int = 1000,
+        initial_alphabet: Sequence[str] = (),
+        show_progress: bool = True,
+    ) -> None:
+        self._learn(
+            files, True, vocab_size=vocab_size, min_frequency=min_frequency,
+            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
+            initial_alphabet=initial_alphabet, show_progress=show_progress,
+        )  # fmt: skip
+
+    def train_from_iterator(
+        self,
+        iterator: Iterable[Any],
+        vocab_size: int = 30000,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
+        limit_alphabet: int = 1000,
+        initial_alphabet: Sequence[str] = (),
+        show_progress: bool = True,
+        length: int | None = None,
+    ) -> None:
+        self._learn(
+            iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
+            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
+            initial_alphabet=initial_alphabet, show_progress=show_progress,
+        )  # fmt: skip
+
 
 class CharBPETokenizer(BaseTokenizer):
     """The first BPE: words that end in a suffix."""
@@ -295,6 +322,43 @@ class CharBPETokenizer(BaseTokenizer):
     @staticmethod
     def from_file(vocab_filename: str, merges_filename: str, **kwargs: Any) -> CharBPETokenizer:
         return CharBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
+
+    def train(
+        self,
+        files: str | list[str],
+        vocab_size: int = 30000,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
+        limit_alphabet: int = 1000,
+        initial_alphabet: Sequence[str] = (),
+        suffix: str | None = "</w>",
+        show_progress: bool = True,
+    ) -> None:
+        self._learn(
+            files, True, vocab_size=vocab_size, min_frequency=min_frequency,
+            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
+            initial_alphabet=initial_alphabet, end_of_word_suffix=suffix,
+            show_progress=show_progress,
+        )  # fmt: skip
+
+    def train_from_iterator(
+        self,
+        iterator: Iterable[Any],
+        vocab_size: int = 30000,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
+        limit_alphabet: int = 1000,
+        initial_alphabet: Sequence[str] = (),
+        suffix: str | None = "</w>",
+        show_progress: bool = True,
+        length: int | None = None,
+    ) -> None:
+        self._learn(
+            iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
+            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
+            initial_alphabet=initial_alphabet, end_of_word_suffix=suffix,
+            show_progress=show_progress,
+        )  # fmt: skip
 
 
 def _other(name: str, model: str) -> type[BaseTokenizer]:

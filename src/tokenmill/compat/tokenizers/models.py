@@ -130,8 +130,10 @@ class BPE(Model):
     def _merge_list(self) -> Merges:
         return self._held[1] if self._vocab is not None else []
 
-    def _learn(self, vocabulary: Vocabulary, merges: Merges) -> None:
-        """Becomes what training found."""
+    def _learn(self, vocabulary: Vocabulary, merges: Merges, by: trainers.BpeTrainer) -> None:
+        """Becomes what training found; the marks of words are the trainer's, too."""
+        marks = ("continuing_subword_prefix", "end_of_word_suffix")
+        self._data = {**self._data, **{name: getattr(by, name) for name in marks}}
         self._load, self._tokens = None, None
         self._held = (vocabulary, merges)
         self._serial += 1

@@ -355,9 +355,10 @@ class Tokenizer:
         chosen = self._bpe().get_trainer() if trainer is None else trainer
         given = values.instance(chosen, trainers.Trainer)
         parts = {name: json_of(part) for name, part in self._parts.items()}
-        found = training.train(texts, values.instance(given, trainers.BpeTrainer), parts)
-        self._bpe()._learn(*found)
-        self._add(given.special_tokens if isinstance(given, trainers.BpeTrainer) else [])
+        options = values.instance(given, trainers.BpeTrainer)
+        found = training.train(texts, options, parts, list(self._added.ids))
+        self._bpe()._learn(*found, options)
+        self._add(options.special_tokens)
 
     # What encodes and decodes
 

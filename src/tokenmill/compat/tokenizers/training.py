@@ -1,20 +1,23 @@
-"""A BpeTrainer's options and texts → tokens and merges, by tokenmill's own training.
+"""A BpeTrainer's options and texts → tokens and merges, as the real library learns them.
 
-It learns what the real library would, or refuses: tokenmill trains on bytes, so the pre-tokenizer
-must end in ByteLevel, and there must be no normalizer.
+tokenmill's own training is on bytes: it is used where the pre-tokenizer ends in ByteLevel, behind
+nothing but a pattern that it knows. All else is learned by `learning`, more slowly.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from tokenmill.compat.tokenizers import models, values
+from tokenmill.compat.tokenizers import cutting, learning, models, values
 from tokenmill.compat.tokenizers.trainers import BpeTrainer
 from tokenmill.errors import TokenizersError
 from tokenmill.formats.huggingface import byte_characters, shown
 from tokenmill.schemes import PATTERNS
+from tokenmill.training.options import TrainingWarning
 from tokenmill.training.train import train as learn
 
 
@@ -43,44 +46,78 @@ def texts_of(source: Iterable[Any]) -> Iterator[str]:
 def _texts(each: Any) -> Iterable[str]:
     if isinstance(each, str):
         return [each]
-    return [values.text(text) for text in values.sequence(each)]
+    return [values.text(text) for text in each]
 
 
 def train(
-    texts: Iterable[str], trainer: BpeTrainer, parts: Mapping[str, Any]
+    texts: Iterable[str], trainer: BpeTrainer, parts: Mapping[str, Any], added: Sequence[str] = ()
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The vocabulary and the merges, in the order of the real library."""
-    refused = {
-        "a normalizer": parts["normalizer"] is not None,
-        "limit_alphabet": trainer.limit_alphabet is not None,
-        "continuing_subword_prefix": bool(trainer.continuing_subword_prefix),
-        "end_of_word_suffix": bool(trainer.end_of_word_suffix),
-    }
-    for name, given in refused.items():
-        if given:
-            _refuse(name)
+    """The vocabulary and the merges, in the order of the real library.
+
+    `added` are the tokens that are cut out of texts before: only texts without them are taken.
+    """
+    normalizer = parts["normalizer"]
+    if normalizer is not None:  # names are looked for in normal text, too
+        added = [*added, *(cutting.normalize(normalizer, name) for name in added)]
+    texts = _without(texts, added)
     pattern, prefix = _pattern(parts["pre_tokenizer"])
     alphabet = set(trainer.initial_alphabet)
-    if alphabet and alphabet != set(byte_characters()):
-        _refuse("an initial_alphabet that is neither empty nor ByteLevel.alphabet()")
-    tokenizer = learn(
-        ([" " + text if prefix and text[:1] not in ("", " ") else text for text in texts]),
-        vocab_size=trainer.vocab_size,
-        pattern=pattern,
-        ties="huggingface",
-        specials=[token.content for token in trainer.special_tokens],
-        min_frequency=trainer.min_frequency,
-        max_token_length=trainer.max_token_length,
-        initial_alphabet="bytes" if alphabet else "seen",
-    )
+    if (
+        pattern is None
+        or normalizer is not None
+        or trainer.vocab_size < 256 + len(trainer.special_tokens)  # which is too few for the other
+        or (alphabet and alphabet != set(byte_characters()))
+        or trainer.limit_alphabet is not None
+        or trainer.continuing_subword_prefix
+        or trainer.end_of_word_suffix
+    ):
+        return learning.learn(_count_words(texts, parts, added), trainer)
+    with warnings.catch_warnings():  # the real library says nothing of a text that is too short
+        warnings.simplefilter("ignore", TrainingWarning)
+        tokenizer = learn(
+            ([" " + text if prefix and text[:1] not in ("", " ") else text for text in texts]),
+            vocab_size=trainer.vocab_size,
+            pattern=pattern,
+            ties="huggingface",
+            specials=[token.content for token in trainer.special_tokens],
+            min_frequency=trainer.min_frequency,
+            max_token_length=trainer.max_token_length,
+            initial_alphabet="bytes" if alphabet else "seen",
+        )
     contents = tokenizer._contents()
     vocabulary = {shown(token): id_ for id_, token in contents.tokens.items()}
     merges = [(shown(left), shown(right)) for left, right in contents.merges]
     return {**vocabulary, **contents.specials}, merges
 
 
-def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str, bool]:
-    """How text is cut, and whether each has a blank in front."""
+def _without(texts: Iterable[str], added: Sequence[str]) -> Iterator[str]:
+    """The texts, which are refused if they hold an added token."""
+    for text in texts:
+        for name in added:
+            if name in text:
+                values.not_there(f"training on a text with {name!r}, which was added before,")
+        yield text
+
+
+def _count_words(
+    texts: Iterable[str], parts: Mapping[str, Any], added: Sequence[str]
+) -> Counter[str]:
+    """How often each word comes, by the normalizer and the pre-tokenizer."""
+    normalizer, pre_tokenizer = parts["normalizer"], parts["pre_tokenizer"]
+    if normalizer is not None:
+        shown_parts = f"{normalizer}", f"{pre_tokenizer}"
+        moves = any(name in shown_parts[0] for name in ("Strip", "Replace", "Precompiled"))
+        if moves and "'first'" in shown_parts[1]:
+            values.not_there("training with Metaspace's scheme 'first' behind such a normalizer")
+        texts = _without((cutting.normalize(normalizer, text) for text in texts), added)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update([text] if pre_tokenizer is None else cutting.words(pre_tokenizer, text))
+    return counts
+
+
+def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str | None, bool]:
+    """How text is cut, and whether each has a blank in front; None: not as tokenmill trains."""
     steps = [pre_tokenizer] if pre_tokenizer is not None else []
     if pre_tokenizer is not None and pre_tokenizer["type"] == "Sequence":
         steps = pre_tokenizer["pretokenizers"]
@@ -94,8 +131,4 @@ def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str, bool]:
         known = any(pattern in spellings for spellings in PATTERNS.values())
         if plain and known and not last["add_prefix_space"]:
             return str(pattern), False
-    return _refuse("a pre-tokenizer that is neither ByteLevel nor a known Split before it")
-
-
-def _refuse(what: str) -> NoReturn:
-    values.not_there(f"training with {what}")
+    return None, False
