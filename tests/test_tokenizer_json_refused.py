@@ -199,6 +199,13 @@ for _ in range(20):
             document(pre_tokenizer=metaspace(), added_tokens=[added("a b", 6, normalized=True)]),
             "normalised and holds a blank",
         ),
+        (
+            document(
+                normalizer={"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+                added_tokens=[added("<x>", 6, normalized=True, rstrip=True)],
+            ),
+            "takes white space beside it, of which the normaliser makes '▁'",
+        ),
     ],
 )
 def test_what_cannot_be_done_exactly_is_refused(made, words):

@@ -8,6 +8,7 @@ import pytest
 import tokenizers as theirs
 
 import tokenmill.compat.tokenizers as ours
+from tokenmill.errors import VocabularyError
 
 NORMALIZERS = [
     "None",
@@ -34,8 +35,9 @@ def new(library: Any, normalizer: str, decoder: str) -> Any:
 def outcome(library: Any, normalizer: str, decoder: str) -> list[Any]:
     made = new(library, normalizer, decoder)
     token = library.AddedToken
+    lstrip = "Replace" not in normalizer  # which is refused together
     counts = [
-        made.add_tokens([token("AB"), token("ca", lstrip=True), "é x", token(" q ")]),
+        made.add_tokens([token("AB"), token("ca", lstrip=lstrip), "é x", token(" q ")]),
         made.add_special_tokens([token("<S>"), token("<Ü>", normalized=True), "ab"]),
         made.add_tokens(["AB"]),
     ]
@@ -88,3 +90,33 @@ def test_tokens_given_as_specials_become_special() -> None:
         library.trainers.BpeTrainer().special_tokens = [third]
         for token in (first, second, third):
             assert (token.special, token.normalized) == (True, False)
+
+
+def test_a_token_of_the_model_is_no_added_one() -> None:
+    """What a normalizer puts in front tells the two apart, as they have one id."""
+    found = []
+    for library in (ours, theirs):
+        vocabulary = {"<u>": 0, "▁": 1, "a": 2, "▁a": 3, "x": 4, "<s>": 5}
+        model = library.models.BPE(vocabulary, [("▁", "a")], unk_token="<u>")
+        made = library.Tokenizer(model)
+        normalizers = library.normalizers
+        made.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        )
+        made.add_special_tokens(["<u>", "<s>"])
+        made.add_tokens([library.AddedToken("▁a"), library.AddedToken("x")])
+        texts = ["▁a", "x▁a", "é▁a", "<s>▁a", " ▁a", "x", " x", "xx", "<s>x", "éx", "a x▁▁a", "  a"]
+        found.append([(made.encode(text).ids, made.encode(text).tokens) for text in texts])
+    assert found[0] == found[1]
+
+
+def test_what_a_normalizer_takes_from_white_space_is_refused() -> None:
+    made = new(ours, "N.Replace(' ', '▁')", "None")
+    made.add_tokens([ours.AddedToken("x", lstrip=True)])
+    with pytest.raises(VocabularyError, match="takes white space beside it"):
+        made.encode(" x")
+    made = new(ours, "None", "None")
+    made.pre_tokenizer = ours.pre_tokenizers.Metaspace()
+    made.add_tokens([ours.AddedToken("a b")])
+    with pytest.raises(VocabularyError, match="beside Metaspace"):
+        made.encode("a b")

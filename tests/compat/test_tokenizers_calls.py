@@ -425,3 +425,16 @@ def test_pieces_of_a_fixed_length(length: int) -> None:
         for library in (ours, theirs)
     ]
     assert found[0] == found[1]
+
+
+def test_str_shows_the_start_of_long_texts() -> None:
+    for length in (99, 100, 101, 300):
+        shown = []
+        for library in (ours, theirs):
+            made = library.Tokenizer(library.models.BPE({"x" * length: 0}, []))
+            made.pre_tokenizer = library.pre_tokenizers.Split(
+                library.Regex("a" * length), "removed"
+            )
+            made.add_tokens(["y" * length])
+            shown.append((str(made), repr(made), str(made.pre_tokenizer)))
+        assert shown[0] == shown[1]

@@ -51,7 +51,7 @@ def read(data: bytes, source: str) -> Parts:
         if name not in _DECODERS:
             at.refuse(f"is {name!r}, which is not run here; there are {', '.join(_DECODERS)}")
     added = _read_added(document.get("added_tokens", []), names, place.inside("added_tokens"))
-    _check_normalized(added, cutting, document.get("pre_tokenizer"), place)
+    check_normalized(added, cutting.blank, document.get("pre_tokenizer"), place)
     extra = {key: document[key] for key in _KEPT if document.get(key) is not None}
     extra["model"] = {k: v for k, v in options.items() if k not in ("vocab", "merges")}
     return Parts(
@@ -80,17 +80,29 @@ def _check_keys(document: Mapping[str, Any], place: Place) -> None:
     place.inside("added_tokens").check(document.get("added_tokens", []), list)
 
 
-def _check_normalized(
-    added: tuple[Added, ...], cutting: steps.Cutting, pre_tokenizer: Any, place: Place
+def check_normalized(
+    added: tuple[Added, ...], blank: bool, pre_tokenizer: Any, place: Place
 ) -> None:
-    """Metaspace rewrites blanks only after such tokens were looked for."""
-    if not cutting.blank or "Metaspace" not in json.dumps(pre_tokenizer):
+    """Refuses normalised tokens for which a blank and "▁" are not the same, where they are so here.
+
+    Metaspace rewrites blanks only after such tokens were looked for; a normaliser does it before,
+    so that no white space is left that they could take.
+    """
+    if not blank:
         return
+    is_late = "Metaspace" in json.dumps(pre_tokenizer)
     for token in added:
-        if token.normalized and (" " in token.content or steps.SPACE in token.content):
+        if not token.normalized:
+            continue
+        if is_late and (" " in token.content or steps.SPACE in token.content):
             place.inside("added_tokens").refuse(
                 f"hold {token.content!r}, which is normalised and holds a blank; beside Metaspace "
                 "that is not done here: set its normalized to false"
+            )
+        if not is_late and (token.lstrip or token.rstrip):
+            place.inside("added_tokens").refuse(
+                f"hold {token.content!r}, which is normalised and takes white space beside it, of "
+                "which the normaliser makes '▁'; set its normalized, or lstrip and rstrip, to false"
             )
 
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 # How many values of a list or mapping repr shows, and str.
 _REPR_MAX = 99
 STR_MAX = 5
+_STR_BYTES_MAX = 100
 
 
 class Changes:
@@ -51,19 +52,31 @@ def shown(value: object, most: int = _REPR_MAX) -> str:
     if isinstance(value, Bare):
         return str(value)
     if isinstance(value, str):
-        return f'"{value}"'  # nothing is escaped there
+        return _quoted(value, most)
     if isinstance(value, Struct):
         return f"{value.name}({', '.join(f'{k}={shown(v, most)}' for k, v in value.items())})"
     if isinstance(value, Variant):
         ((name, held),) = value.items()
-        return shown(held, most) if isinstance(held, Struct) else f"{name}({shown(held)})"
+        return shown(held, most) if isinstance(held, Struct) else f"{name}({shown(held, most)})"
     if isinstance(value, Mapping):
-        return "{" + _listed([f'"{k}":{shown(v, most)}' for k, v in value.items()], most) + "}"
+        return (
+            "{"
+            + _listed([f"{_quoted(k, most)}:{shown(v, most)}" for k, v in value.items()], most)
+            + "}"
+        )
     if isinstance(value, tuple):
-        return "(" + ", ".join(map(shown, value)) + ")"
+        return "(" + ", ".join(shown(each, most) for each in value) + ")"
     if isinstance(value, list):
         return "[" + _listed([shown(each, most) for each in value], most) + "]"
     return repr(value)
+
+
+def _quoted(text: str, most: int) -> str:
+    """A text, of which nothing is escaped; str shows as much of it as fits in 100 bytes."""
+    data = text.encode("utf-8", "surrogatepass")
+    if most == STR_MAX and len(data) > _STR_BYTES_MAX:
+        text = data[:_STR_BYTES_MAX].decode("utf-8", "ignore") + "..."
+    return f'"{text}"'
 
 
 def _listed(texts: list[str], most: int) -> str:

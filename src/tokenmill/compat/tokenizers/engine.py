@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -9,7 +10,8 @@ from typing import Any, Protocol
 from tokenmill import arguments, loading
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import hub, models, spelling, tokenizer_json
-from tokenmill.formats.parts import Model, Parts
+from tokenmill.formats.parts import Added, Model, Parts
+from tokenmill.formats.places import Place
 
 
 class Engine(Protocol):
@@ -55,6 +57,12 @@ def make_engine(parts: Parts) -> Engine:
 def read_parts(data: bytes, source: str) -> Parts:
     """The parts of a tokenizer.json; raises VocabularyError for what cannot be done exactly."""
     return tokenizer_json.read(data, source)
+
+
+def with_added(parts: Parts, added: tuple[Added, ...], pre_tokenizer: Any) -> Parts:
+    """The parts with these tokens; raises VocabularyError for what cannot be done exactly."""
+    tokenizer_json.check_normalized(added, parts.blank, pre_tokenizer, Place("this tokenizer"))
+    return dataclasses.replace(parts, added=added)
 
 
 def vocabulary_of(model: Model) -> tuple[dict[str, int], list[tuple[str, str]]]:

@@ -41,8 +41,10 @@ class Pipeline:
     truncation: Truncation | None
     padding: Padding | None
     token: Callable[[int], str | None]
-    # Added tokens whose text in an encoding is what they took of the text, not their content; and
-    # whether that is normalized.
+    # The contents of the added tokens that cut a text before it is normalized.
+    cuts: Mapping[int, str]
+    # Added tokens whose text in an encoding is what they took of the text, not their content; with
+    # whether that is normalized, and their content.
     taken: Mapping[int, tuple[bool, str]]
     normalizer: Mapping[str, Any] | None
     random: bool  # whether encoding a text again gives something else
@@ -206,25 +208,35 @@ class Pipeline:
         if bare:
             n = len(ids)
             return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
-        tokens = [
-            self._taken(id_, text, span) if id_ in self.taken else self.token(id_) or ""
-            for id_, span in zip(ids, spans, strict=True)
-        ]
+        tokens = []
+        end: int | None = 0  # where a segment may begin
+        for id_, span in zip(ids, spans, strict=True):
+            if id_ in self.taken:
+                tokens.append(self._taken(id_, text[span[0] : span[1]], span[0] == end))
+            else:
+                tokens.append(self.token(id_) or "")
+            is_end = id_ in self.cuts and self.cuts[id_] in text[span[0] : span[1]]
+            end = span[1] if is_end else None
         numbers: list[int | None] = [word] * len(ids)
         if word is None:
             numbers = [None if number < 0 else number for number in words]
         return of_tokens(ids, tokens, spans, numbers, type_id)
 
-    def _taken(self, id_: int, text: str, span: tuple[int, int]) -> str:
-        found = text[span[0] : span[1]]
+    def _taken(self, id_: int, found: str, is_first: bool) -> str:
+        """What an added token took: its name, normalized or not, with white space around it."""
         is_normal, content = self.taken[id_]
         if self.normalizer is None or not is_normal:
             return found
-        # What was found there is the name with white space around it; a normalizer that puts
-        # something in front has done so once, and not here.
         name = self.token(id_) or ""
-        before, found_name, after = cutting.normalize(self.normalizer, found).rpartition(name)
-        if not found_name:
-            return content  # it came from the model
-        blanks = len(before) - len(before.rstrip()), len(after) - len(after.lstrip())
-        return before[len(before) - blanks[0] :] + name + after[: blanks[1]]
+        # A normalizer may put something in front of a segment, so a name is looked for as in the
+        # middle of one first.
+        separator = "\x01"
+        middle = cutting.normalize(self.normalizer, separator + found)
+        middle = middle.removeprefix(cutting.normalize(self.normalizer, separator))
+        whole = cutting.normalize(self.normalizer, found) if is_first else ""
+        for normal in (middle, whole):
+            before, found_name, after = normal.rpartition(name)
+            if found_name:
+                before = before[len(before.rstrip()) :]
+                return before + name + after[: len(after) - len(after.lstrip())]
+        return content  # it came from the model

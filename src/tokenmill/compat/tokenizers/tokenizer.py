@@ -7,7 +7,6 @@ needed, and again when something has changed that it depends on.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -396,6 +395,7 @@ class Tokenizer:
             truncation=self._truncation,
             padding=self._padding,
             token=self._token,
+            cuts={token.id: token.content for token in added if not token.normalized},
             taken={
                 token.id: (token.normalized, token.content)
                 for token in added
@@ -415,7 +415,8 @@ class Tokenizer:
             data = dump({"version": "1.0", "added_tokens": [], **document}).encode()
             self._read, self._made = (key, engine.read_parts(data, "this tokenizer")), None
         if self._made is None or self._made[0] != added:
-            parts = dataclasses.replace(self._read[1], added=added)
+            cut = json_of(self._parts["pre_tokenizer"])
+            parts = engine.with_added(self._read[1], added, cut)
             self._made = (added, engine.make_engine(parts))
         return self._made[1]
 
