@@ -156,7 +156,8 @@ class Refusals:
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         for name, why in self._refused.items():
             if name.endswith(".py") and str(collection_path).endswith(f"tests/{name}"):
-                self._left[f"{why} (a whole file)"] = 1
+                said = f"{why} (whole files)"
+                self._left[said] = self._left.get(said, 0) + 1
                 return True
         return None
 
