@@ -31,6 +31,17 @@ Input: TypeAlias = str | list[str]
 Pair: TypeAlias = tuple[Input, Input | None]
 
 
+class Names(dict[int, str]):
+    """id → its token, asked for once."""
+
+    def __init__(self, token: Callable[[int], str | None]) -> None:
+        self._token = token
+
+    def __missing__(self, id_: int) -> str:
+        self[id_] = found = self._token(id_) or ""
+        return found
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """All that encoding depends on; none of it changes."""
@@ -40,7 +51,7 @@ class Pipeline:
     processor: processors.PostProcessor | None
     truncation: Truncation | None
     padding: Padding | None
-    token: Callable[[int], str | None]
+    names: Names
     # The contents of the added tokens that cut a text before it is normalized.
     cuts: Mapping[int, str]
     # Added tokens whose text in an encoding is what they took of the text, not their content; with
@@ -208,26 +219,31 @@ class Pipeline:
         if bare:
             n = len(ids)
             return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
-        tokens = []
-        end: int | None = 0  # where a segment may begin
-        for id_, span in zip(ids, spans, strict=True):
-            if id_ in self.taken:
-                tokens.append(self._taken(id_, text[span[0] : span[1]], span[0] == end))
-            else:
-                tokens.append(self.token(id_) or "")
-            is_end = id_ in self.cuts and self.cuts[id_] in text[span[0] : span[1]]
-            end = span[1] if is_end else None
+        tokens = list(map(self.names.__getitem__, ids))
+        if not self.taken.keys().isdisjoint(ids):
+            self._put_taken(tokens, text, ids, spans)
         numbers: list[int | None] = [word] * len(ids)
         if word is None:
             numbers = [None if number < 0 else number for number in words]
         return of_tokens(ids, tokens, spans, numbers, type_id)
+
+    def _put_taken(
+        self, tokens: list[str], text: str, ids: list[int], spans: list[tuple[int, int]]
+    ) -> None:
+        """Puts in place of added tokens what they took."""
+        end: int | None = 0  # where a segment may begin
+        for index, (id_, (start, stop)) in enumerate(zip(ids, spans, strict=True)):
+            if id_ in self.taken:
+                tokens[index] = self._taken(id_, text[start:stop], start == end)
+            is_end = id_ in self.cuts and self.cuts[id_] in text[start:stop]
+            end = stop if is_end else None
 
     def _taken(self, id_: int, found: str, is_first: bool) -> str:
         """What an added token took: its name, normalized or not, with white space around it."""
         is_normal, content = self.taken[id_]
         if self.normalizer is None or not is_normal:
             return found
-        name = self.token(id_) or ""
+        name = self.names[id_]
         # A normalizer may put something in front of a segment, so a name is looked for as in the
         # middle of one first.
         separator = "\x01"

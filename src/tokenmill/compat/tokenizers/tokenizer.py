@@ -36,7 +36,7 @@ from tokenmill.compat.tokenizers.components import (
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.inputs import batch_inputs, single_input
 from tokenmill.compat.tokenizers.padding import Padding
-from tokenmill.compat.tokenizers.pipeline import Pipeline
+from tokenmill.compat.tokenizers.pipeline import Names, Pipeline
 from tokenmill.compat.tokenizers.truncation import Truncation
 from tokenmill.decoding import Decoder
 from tokenmill.errors import TokenizersError, VocabularyError
@@ -394,7 +394,7 @@ class Tokenizer:
             processor=processors.FAMILY.read(json_of(processor)),
             truncation=self._truncation,
             padding=self._padding,
-            token=self._token,
+            names=Names(self._token),
             cuts={token.id: token.content for token in added if not token.normalized},
             taken={
                 token.id: (token.normalized, token.content)
