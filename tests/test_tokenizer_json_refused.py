@@ -128,8 +128,12 @@ for _ in range(20):
             "delimiter 'ab'; it is one character",
         ),
         (
-            document(BYTES, pre_tokenizer=sequence(BYTE_LEVEL, DIGITS)),
-            "is Digits behind ByteLevel",
+            document(BYTES, pre_tokenizer=sequence(BYTE_LEVEL, {"type": "Punctuation"})),
+            "is Punctuation behind ByteLevel",
+        ),
+        (
+            document(BYTES, pre_tokenizer=sequence(BYTE_LEVEL, split({"Regex": r"\d"}))),
+            "is Split behind ByteLevel",
         ),
         (
             document(

@@ -122,6 +122,13 @@ def _vocabulary(contents: Contents) -> dict[str, int]:
                 f"special {name!r} has id {id_} and is written like token {entries[name]}; Hugging "
                 "Face's files cannot hold both: rename the special, or save to .tokenmill"
             )
+    names = {id_: name for name, id_ in contents.specials.items()}
+    for name, id_ in contents.specials.items():
+        if names[id_] != name:
+            raise VocabularyError(
+                f"specials {name!r} and {names[id_]!r} have the same id {id_}, and Hugging Face's "
+                "files give an id one name: save to .tokenmill"
+            )
     return dict(sorted(entries.items(), key=lambda entry: entry[1]))
 
 
