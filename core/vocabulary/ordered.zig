@@ -64,8 +64,12 @@ pub const Numbered = struct {
 
     fn comesFirst(self: *Numbered, a: u32, b: u32) bool {
         const keys = self.merged.keys;
-        const ids = self.tokens.model.ids;
-        return if (keys[a] != keys[b]) keys[a] < keys[b] else ids[a] < ids[b];
+        if (keys[a] != keys[b]) return keys[a] < keys[b];
+        // Among those that are merged at the same time any order will do: shorter ones first, so
+        // that parts come before what is made of them (`PairTable.rising`).
+        const lens = .{ self.tokens.tokenBytes(a).len, self.tokens.tokenBytes(b).len };
+        if (lens[0] != lens[1]) return lens[0] < lens[1];
+        return self.tokens.model.ids[a] < self.tokens.model.ids[b];
     }
 
     /// The rank of a symbol while merging; a byte without a token has a stand-in.
