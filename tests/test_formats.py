@@ -242,6 +242,6 @@ def test_any_other_name_is_a_rank_file(small, tmp_path, name):
 
 
 def test_two_specials_of_one_id_are_nothing_for_hugging_face(tmp_path):
-    with raises(VocabularyError, "200018", "<|endofprompt|>", ".tokenmill"):
+    with raises(VocabularyError, "<|endofprompt|>", "200018", ".tokenmill"):
         Tokenizer.load("o200k_harmony").save(tmp_path / "tokenizer.json")
     assert not list(tmp_path.iterdir())
