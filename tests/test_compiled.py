@@ -181,3 +181,51 @@ def _as_object(source):
             return len(json.loads(source)["model"]["vocab"])
 
     return Like()
+
+
+def test_both_files_of_a_pair_count(cache, tmp_path):
+    Tokenizer.load("gpt2").save(tmp_path / "vocab.json")
+    Tokenizer.load(tmp_path / "vocab.json", pattern="gpt2")
+    assert came_from_cache(Tokenizer.load(tmp_path / "vocab.json", pattern="gpt2"))
+    lines = (tmp_path / "merges.txt").read_text(encoding="utf-8").splitlines()
+    lines[1], lines[2] = lines[2], lines[1]
+    (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert not came_from_cache(Tokenizer.load(tmp_path / "vocab.json", pattern="gpt2"))
+
+
+def test_another_source_is_not_taken_for_the_one_that_was_loaded(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "llama2")
+    Tokenizer.load(path)
+    kept = Tokenizer.load(path)
+    save(path, "gemma")
+    shutil.rmtree(cache)
+    with pytest.raises(VocabularyError, match="has changed since it was loaded"):
+        kept.decode([300])
+
+
+def test_files_of_which_little_is_read_are_not_hashed(cache, tmp_path):
+    path = tmp_path / "large.gguf"
+    with path.open("wb") as file:
+        file.write(b"GGUF")
+        file.truncate(1 << 40)
+    with pytest.raises(VocabularyError, match="large"):
+        Tokenizer.load(path)
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(VocabularyError, match="large"):
+        Tokenizer.load(path)
+    assert not cache.exists()
+
+
+def test_names_of_the_hub_are_kept_too(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = tmp_path / "hub" / "models--org--name"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    save(folder / "snapshots" / "abc" / "tokenizer.json", "gpt2")
+    first, second = Tokenizer.load("org/name"), Tokenizer.load("org/name")
+    assert came_from_cache(second)
+    assert first == second
+    assert second.name == "name"

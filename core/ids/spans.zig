@@ -159,7 +159,7 @@ pub const Spans = struct {
             if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);
             var start: usize = 0;
             for (found) |id| {
-                const end = start + lenOf(vocabulary, id, piece[start..]);
+                const end = @min(piece.len, start + lenOf(vocabulary, id, piece[start..]));
                 const place = document.spanOf(span.start + start, span.start + end);
                 self.spans.appendAssumeCapacity(placeOf(place));
                 start = end;

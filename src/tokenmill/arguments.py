@@ -272,6 +272,15 @@ def error_handler(errors: str) -> str:
     return errors
 
 
+def refuse_errors(errors: str, name: str) -> None:
+    """A decoder of a file's own has one way to treat bytes that are not UTF-8."""
+    if errors != "replace":
+        raise ValueError(
+            f"{name} has a decoder that replaces bytes that are not UTF-8, so errors={errors!r} "
+            "cannot be; decode_bytes gives the bytes"
+        )
+
+
 def tokens_of(core: _native.Core) -> dict[int, bytes]:
     """All tokens of a core by id; ids that are gaps are left out."""
     joined, ends = core.tokens()

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from tokenmill.errors import DecodingError, VocabularyError
 from tokenmill.formats.huggingface import bytes_of
 from tokenmill.formats.parts import Parts
+from tokenmill.formats.spelling import normal_name
 from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
 
@@ -138,7 +139,9 @@ def is_byte_level(parts: Parts) -> bool:
         return False
     kinds = [step["type"] for step in flatten(parts.decoder)]
     return kinds == ["ByteLevel"] and all(
-        bytes_of(token.content) in (None, token.content.encode()) for token in parts.added
+        bytes_of(token.content) in (None, token.content.encode())
+        and normal_name(parts, token) == token.content
+        for token in parts.added
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.errors import VocabularyError
+from tokenmill.errors import PatternError, VocabularyError
 from tokenmill.formats import Merge, load_parts, own, ranks
 from tokenmill.formats.packing import pack_steps
-from tokenmill.formats.parts import DECODED, Parts, Pattern
+from tokenmill.formats.parts import DECODED, TOKEN, Model, Parts, Pattern
 from tokenmill.native import _native
 from tokenmill.schemes import PATTERNS, pattern_of, scheme_of, scheme_of_stages
 from tokenmill.vocabularies import EMBEDDED, find_embedded, find_known
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from tokenmill.formats.compiled import Compiled
 
 # Another one for every change to how files are read or vocabularies are built.
-_CACHE_VERSION = "0.1.0-1"
+_CACHE_VERSION = "0.1.0-2"
+# Sum of the squares of lengths; 32,000 real pieces have some ten millions.
+_SPELT_BYTES_MAX = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,11 @@ def _load_object(tokenizer: Any, pattern: str | None, specials: Mapping[str, int
 def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
     path = Path(name)
     pattern = None if pattern is None else pattern_of(pattern)
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # such as a name that is too long
+        raise VocabularyError(f"{name[:80]!r} cannot be a file: {error.strerror}") from None
+    if not is_file:
         if not name or not path.is_dir():
             arguments.check_name(name)
         return _load_parts(name, path, pattern, specials)
@@ -161,13 +168,16 @@ def _load_parts(
     source: str | Path, path: Path, pattern: str | None, specials: Mapping[str, int]
 ) -> Loaded:
     """A file, a folder or a name of the hub; a large one through the cache."""
-    from tokenmill.formats import compiled
+    from tokenmill.formats import compiled, hub
 
     name = path.stem if path.is_file() else path.name
+    if not path.exists() and hub.is_name(str(source)):
+        source = path = hub.find(str(source))
     files = compiled.sources_of(path)
     place = compiled.place_of(path, pattern, _CACHE_VERSION) if files else None
     if place is None:
-        return from_parts(load_parts(source, pattern), name, specials)
+        with _naming(source):
+            return from_parts(load_parts(source, pattern), name, specials)
     kept = compiled.read(place)
     if kept is not None:
         # The sources are read while the core is built.
@@ -176,14 +186,26 @@ def _load_parts(
             core = _core_of_compiled(kept)
             is_same = digest.result() == kept.digest
         if core is not None and is_same:
-            whole = partial(_parts_of, kept, source, pattern)
+            whole = partial(_parts_of, kept, source, files, pattern)
             return _of_parts(core, kept.head, whole, name, specials)
     before = compiled.digest_of(files)
-    parts = load_parts(source, pattern)
-    core = core_of_parts(parts)
+    with _naming(source):
+        parts = load_parts(source, pattern)
+        core = core_of_parts(parts)
     if not parts.model.dropout and compiled.digest_of(files) == before:
         compiled.write(place, parts, core.compiled(), before)
     return _of_parts(core, parts, lambda: parts, name, specials)
+
+
+@contextmanager
+def _naming(source: str | Path) -> Iterator[None]:
+    """Errors inside name the source, whoever raised them."""
+    try:
+        yield
+    except (VocabularyError, PatternError) as error:
+        if str(source) in str(error):
+            raise
+        raise type(error)(f"{source}: {error}") from None
 
 
 def _core_of_compiled(kept: Compiled) -> _native.Core | None:
@@ -196,11 +218,18 @@ def _core_of_compiled(kept: Compiled) -> _native.Core | None:
         return None
 
 
-def _parts_of(kept: Compiled, source: str | Path, pattern: str | None) -> Parts:
+def _parts_of(kept: Compiled, source: str | Path, files: list[Path], pattern: str | None) -> Parts:
     """All parts of a tokenizer that came from the cache: from there, or else from its source."""
+    from tokenmill.formats import compiled
+
     try:
         return kept.parts()
     except (OSError, VocabularyError, struct.error):
+        if not all(file.is_file() for file in files) or compiled.digest_of(files) != kept.digest:
+            raise VocabularyError(
+                f"{source} has changed since it was loaded, and what was kept of it is gone; load "
+                "it again"
+            ) from None
         return load_parts(source, pattern)
 
 
@@ -232,6 +261,7 @@ def _of_parts(
 def core_of_parts(parts: Parts) -> _native.Core:
     """The core that runs parts."""
     model = parts.model
+    _check_model(parts)
     known = np.isin([token.id for token in parts.added], model.ids)
     # Added tokens that are no tokens of the model are only found as a whole, and decoded.
     more = [t for t, is_there in zip(parts.added, known.tolist(), strict=True) if not is_there]
@@ -254,6 +284,40 @@ def core_of_parts(parts: Parts) -> _native.Core:
     front = arguments.pack_front(parts.added, pack_steps(parts.steps), parts.prefix)
     scheme = scheme_of_stages(parts.stages, parts.blank)
     return _native.from_parts(packed, scheme, front, secrets.randbits(64))
+
+
+def _check_model(parts: Parts) -> None:
+    """Refuses what the core cannot run exactly, or not in time."""
+    model = parts.model
+    if model.merges is None and model.base == "characters":
+        # Each token is merged alone from its characters, any two of which may spell a token.
+        work = int((model.lengths.astype(np.uint64) ** 2).sum())
+        if work > _SPELT_BYTES_MAX:
+            raise VocabularyError(
+                f"its tokens are too long: merging each of them takes {work:,} steps, and "
+                f"{_SPELT_BYTES_MAX:,} are done at most"
+            )
+        if model.missing in ("unk", "drop"):
+            _check_characters(model)
+    if parts.blank and model.missing == "bytes":
+        ends = np.cumsum(model.lengths, dtype=np.int64)[model.lengths == 3].tolist()
+        if not any(model.data[end - 3 : end] == "▁".encode() for end in ends):
+            raise VocabularyError(
+                'it writes blanks as "▁", which is no token, so that each would become three '
+                'bytes; that is not done here: add "▁" to the vocabulary'
+            )
+
+
+def _check_characters(model: Model) -> None:
+    """Characters of tokens that are merged by what they spell must be tokens."""
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    wanted = zip(ends, model.lengths.tolist(), model.kinds.tolist(), strict=True)
+    texts = [model.data[e - n : e].decode(errors="replace") for e, n, k in wanted if k == TOKEN]
+    missing = set("".join(texts)) - {text for text in texts if len(text) == 1}
+    if missing:
+        raise VocabularyError(
+            f"it has tokens with the character {min(missing)!r}, which is no token itself; add it"
+        )
 
 
 def core_of_ranks(

@@ -319,8 +319,9 @@ class Tokenizer:
         may drop a blank at the start.
         """
         handler = arguments.error_handler(errors)
-        if self._decodes_bytes or errors != "replace":
+        if self._decodes_bytes:
             return self.decode_bytes(ids).decode("utf-8", handler)
+        arguments.refuse_errors(errors, self.name)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
         arguments.decode(self._core, numbers)  # which names one that is none
@@ -356,8 +357,9 @@ class Tokenizer:
     def stream_decoder(self, errors: str = "replace") -> StreamDecoder | ChainStreamDecoder:
         """A decoder for ids that come one by one, which never gives half a character."""
         handler = arguments.error_handler(errors)
-        if self._decodes_bytes or errors != "replace":
+        if self._decodes_bytes:
             return StreamDecoder(self._core, handler)
+        arguments.refuse_errors(errors, self.name)
         return ChainStreamDecoder(self)
 
     # The vocabulary

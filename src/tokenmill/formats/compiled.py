@@ -17,6 +17,7 @@ import os
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,16 +29,19 @@ import numpy as np
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import own_parts
 from tokenmill.formats.parts import Model, Parts
+from tokenmill.formats.reading import BYTES_MAX, read_start
 
 _MAGIC = b"TMCACHE1"
 _FRONT = struct.Struct("<8s32s32s3Q")
 _SOURCE_BYTES_MIN = 1 << 20  # smaller files are read as fast as this one
 _FILES_MAX = 32
+_PART_SECONDS = 3600
 _ARRAYS = (("lengths", "<u4"), ("ids", "<u4"), ("kinds", "u1"), ("merges", "<u4"), ("order", "<u4"))
-# Of a folder, all that is read.
+_PAIR = ("vocab.json", "merges.txt")
+# Of a folder, all that is read, with its models.
 _NAMES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("tekken.json", "tokenizer.model", "vocab.json", "merges.txt"),
+    *("tekken.json", *_PAIR),
 )
 _EMPTY = np.zeros(0, np.uint32)
 _MISSING = struct.Struct("<Bq")
@@ -67,11 +71,21 @@ def folder() -> Path | None:
 
 
 def sources_of(path: Path) -> list[Path]:
-    """The files that a tokenizer is read from, if they are worth it."""
-    files = [path / name for name in _NAMES] if path.is_dir() else [path]
+    """All files that a tokenizer is read from, if keeping it is worth it."""
+    if folder() is None:
+        return []
+    if path.is_dir():
+        models = (file for file in path.iterdir() if ".model" in file.suffixes)
+        files = sorted({*models, *(path / name for name in _NAMES)})
+    elif path.name in _PAIR:
+        files = [path.with_name(name) for name in _PAIR]
+    else:
+        files = [path]
     found = [file for file in files if file.is_file()]
-    is_large = sum(file.stat().st_size for file in found) >= _SOURCE_BYTES_MIN
-    return found if is_large and folder() is not None else []
+    size = sum(file.stat().st_size for file in found)
+    # Of a GGUF file only a small part is read.
+    is_read = size <= BYTES_MAX and not any(read_start(file, 4) == b"GGUF" for file in found)
+    return found if is_read and size >= _SOURCE_BYTES_MIN else []
 
 
 def digest_of(sources: list[Path]) -> bytes:
@@ -189,6 +203,9 @@ def _pack(model: Model) -> bytes:
 
 def _forget(base: Path) -> None:
     """Deletes the oldest files, if there are many."""
+    for part in base.glob("*.part"):  # of a writer that was killed
+        if time.time() - part.stat().st_mtime > _PART_SECONDS:
+            part.unlink(missing_ok=True)
     files = sorted(base.glob("*.tmcache"), key=lambda file: file.stat().st_mtime)
     for file in files[: max(0, len(files) - _FILES_MAX + 1)]:
         file.unlink(missing_ok=True)

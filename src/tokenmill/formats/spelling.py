@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.huggingface import byte_characters
-from tokenmill.formats.parts import BYTE, DECODED, Model, Parts
+from tokenmill.formats.packing import pack_steps
+from tokenmill.formats.parts import BYTE, DECODED, Added, Model, Parts
+from tokenmill.native import _native
 
 
 class Names:
@@ -126,4 +128,14 @@ def spellings_of(parts: Parts) -> dict[int, str]:
     """Id → how the file writes its token."""
     model = parts.model
     found = dict(zip(model.ids.tolist(), write_all(model), strict=True)) if len(model.ids) else {}
-    return found | {token.id: token.content for token in parts.added}
+    return found | {token.id: normal_name(parts, token) for token in parts.added}
+
+
+def normal_name(parts: Parts, token: Added) -> str:
+    """What an added token is decoded to: what is looked for in texts, which may be normalised."""
+    if not token.normalized or token.literal:
+        return token.content
+    name, _ = _native.normalize(pack_steps(parts.steps), token.content)
+    if parts.prefix == "always" and name:
+        name = " " + name
+    return name.replace(" ", "▁") if parts.blank and parts.prefix in ("always", "never") else name

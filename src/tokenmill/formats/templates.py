@@ -9,6 +9,9 @@ from tokenmill.formats.places import Place, flatten
 
 _PLAIN = Template()
 
+# Real ones have a few; of each, all names and ids are kept.
+ITEMS_MAX = 256
+
 
 def read(post_processor: Any, place: Place) -> Template:
     """The template that a post_processor stands for."""
@@ -62,6 +65,8 @@ def _read_special(
     place.get(special, "id", str)
     ids = tuple(_number(id_, place.inside("ids")) for id_ in place.get(special, "ids", list))
     tokens = tuple(place.inside("tokens").check(t, str) for t in place.get(special, "tokens", list))
+    if len(ids) > ITEMS_MAX:
+        place.refuse(f"has {len(ids):,} ids; up to {ITEMS_MAX:,} can be loaded")
     if len(ids) != len(tokens):
         place.refuse(f"has {len(ids)} ids and {len(tokens)} tokens; give one token for each id")
     return ids, tokens
@@ -78,6 +83,8 @@ def _read_items(
     items: list[Any], known: dict[str, tuple[tuple[int, ...], tuple[str, ...]]], place: Place
 ) -> tuple[Item, ...]:
     found = []
+    if len(items) > ITEMS_MAX:
+        place.refuse(f"has {len(items):,} items; up to {ITEMS_MAX:,} can be loaded")
     for index, item in enumerate(items):
         at = place.inside(f"[{index}]")
         part = at.check(item, dict)

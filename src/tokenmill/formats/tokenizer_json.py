@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import models, spelling, steps, templates
-from tokenmill.formats.parts import Added, Parts
+from tokenmill.formats.parts import Added, Parts, Prepend, Replace, Step
 from tokenmill.formats.places import Place, flatten, parse
 from tokenmill.formats.spelling import Names
 from tokenmill.native import _native
@@ -51,7 +51,8 @@ def read(data: bytes, source: str) -> Parts:
         if name not in _DECODERS:
             at.refuse(f"is {name!r}, which is not run here; there are {', '.join(_DECODERS)}")
     added = _read_added(document.get("added_tokens", []), names, place.inside("added_tokens"))
-    check_normalized(added, cutting.blank, document.get("pre_tokenizer"), place)
+    pre_tokenizer = document.get("pre_tokenizer")
+    check_normalized(added, cutting.blank, cutting.steps, pre_tokenizer, place)
     extra = {key: document[key] for key in _KEPT if document.get(key) is not None}
     extra["model"] = {k: v for k, v in options.items() if k not in ("vocab", "merges")}
     return Parts(
@@ -81,7 +82,11 @@ def _check_keys(document: Mapping[str, Any], place: Place) -> None:
 
 
 def check_normalized(
-    added: tuple[Added, ...], blank: bool, pre_tokenizer: Any, place: Place
+    added: tuple[Added, ...],
+    blank: bool,
+    before: tuple[Step, ...],
+    pre_tokenizer: Any,
+    place: Place,
 ) -> None:
     """Refuses normalised tokens for which a blank and "▁" are not the same, where they are so here.
 
@@ -91,10 +96,11 @@ def check_normalized(
     if not blank:
         return
     is_late = "Metaspace" in json.dumps(pre_tokenizer)
+    writes_blanks = any(isinstance(step, Prepend | Replace) for step in before)
     for token in added:
         if not token.normalized:
             continue
-        if is_late and (" " in token.content or steps.SPACE in token.content):
+        if is_late and (writes_blanks or " " in token.content or steps.SPACE in token.content):
             place.inside("added_tokens").refuse(
                 f"hold {token.content!r}, which is normalised and holds a blank; beside Metaspace "
                 "that is not done here: set its normalized to false"

@@ -60,15 +60,24 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
 
 
 def write(parts: Parts) -> tuple[bytes, bytes]:
-    """vocab.json and merges.txt. How text is split is lost, as always with these files."""
+    """vocab.json and merges.txt. How text is split is lost, as always with these files, and which
+    tokens are special; what else would be lost is refused."""
+    lost = None
+    if parts.model.base != "bytes":
+        lost = "its merges start with characters"
+    elif parts.steps or parts.blank or parts.prefix != "never":
+        lost = "it normalises text before it is split"
+    elif len(parts.stages) != 1 or not isinstance(parts.stages[0].match, Pattern):
+        lost = "text is not split by one pattern"
+    elif parts.model.dropout or parts.model.whole:
+        lost = "it has options of its model"
+    if lost is not None:
+        raise VocabularyError(
+            f"{lost}, and vocab.json with merges.txt cannot say so; save to tokenizer.json or "
+            ".tokenmill"
+        )
     names = spelling.write_all(parts.model)
     entries = spelling.entries(parts, names)
     pairs = models.write_merges(parts.model, names)
-    for pair in pairs:
-        if any(character in part for part in pair for character in " \r\n"):
-            raise VocabularyError(
-                f"merge {pair!r} holds white space, and a line of merges.txt cannot; save to "
-                "tokenizer.json or .tokenmill"
-            )
     lines = "".join([f"{left} {right}\n" for left, right in pairs])
     return json.dumps(entries, ensure_ascii=False).encode(), f"#version: 0.2\n{lines}".encode()

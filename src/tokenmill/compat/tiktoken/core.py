@@ -108,9 +108,8 @@ class Encoding:
         """The same as an array."""
         choice = self._choose(text, allowed_special, disallowed_special)
         threads = arguments.threads_for(text, None)
-        return np.asarray(
-            arguments.read(self._core.encode_buffer, text, choice, False, threads), np.uint32
-        )
+        # Not repaired: tiktoken raises UnicodeEncodeError here.
+        return np.asarray(self._core.encode_buffer(text, choice, False, threads), np.uint32)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """The ids of many texts; specials in them are text."""
@@ -147,6 +146,8 @@ class Encoding:
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of a token or special; KeyError if there is none."""
         token = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        if not isinstance(token, bytes):
+            raise TypeError(f"a token is a str or bytes, not {type(token).__name__}")
         found = self._core.find(token) if token else self._mergeable_ranks.get(token, -1)
         if found >= 0:
             return found

@@ -61,7 +61,8 @@ def read_parts(data: bytes, source: str) -> Parts:
 
 def with_added(parts: Parts, added: tuple[Added, ...], pre_tokenizer: Any) -> Parts:
     """The parts with these tokens; raises VocabularyError for what cannot be done exactly."""
-    tokenizer_json.check_normalized(added, parts.blank, pre_tokenizer, Place("this tokenizer"))
+    place = Place("this tokenizer")
+    tokenizer_json.check_normalized(added, parts.blank, parts.steps, pre_tokenizer, place)
     return dataclasses.replace(parts, added=added)
 
 
