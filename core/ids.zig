@@ -51,7 +51,7 @@ pub const Tokenizer = struct {
     /// Secret and different at each load: no text can be made to fit the tables badly.
     seed: u64,
     /// Whether each byte is a token: otherwise a character that has no ids alone may have some
-    /// among others, and nothing is cut.
+    /// among others, and nothing is cut. Nor is it where pretokens end inside characters.
     has_all_bytes: bool,
     /// What is remembered; the one part that changes, and no result depends on it.
     memory: *Memory,
@@ -76,7 +76,9 @@ pub const Tokenizer = struct {
             .scheme = scheme,
             .front = given,
             .seed = seed,
-            .has_all_bytes = std.mem.max(u32, &vocabulary.byte_ids) < vocabulary.ids_end,
+            // Units are whole characters, and so a pretoken has to be.
+            .has_all_bytes = std.mem.max(u32, &vocabulary.byte_ids) < vocabulary.ids_end and
+                !scheme.cutsCharacters(),
             .memory = undefined,
         };
         errdefer self.deinitParts(gpa);

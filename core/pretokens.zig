@@ -51,6 +51,18 @@ pub const Scheme = union(Tag) {
         }
     }
 
+    /// Whether a pretoken may end inside a character.
+    pub fn cutsCharacters(self: *const Scheme) bool {
+        const all = switch (self.*) {
+            .stages => |some| some.list,
+            else => return false,
+        };
+        for (all) |stage| {
+            if (stage.match == .class and stage.match.class == .spelled_digits) return true;
+        }
+        return false;
+    }
+
     /// Whether a pretoken may depend on text before its start.
     pub fn looksBehind(self: *const Scheme) bool {
         return switch (self.*) {

@@ -472,3 +472,14 @@ def test_kinds_survive(tmp_path):
     save_parts(tmp_path / "x.tokenmill", parts)
     assert np.count_nonzero(load_parts(tmp_path / "x.tokenmill").model.kinds == DECODED) == 1
     assert own_parts.VERSION == 2
+
+
+def test_classes_of_gpt2_have_specials_of_their_own(tmp_path):
+    vocabulary = {**GPT2, "<|endoftext|>": len(GPT2), "<mask>": len(GPT2) + 1}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "merges.txt").write_text(GPT2_MERGES, encoding="utf-8")
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"tokenizer_class": "GPT2Tokenizer"}')
+    assert load_parts(tmp_path).added == (Added("<|endoftext|>", len(GPT2)),)
+    config.write_text('{"tokenizer_class": "RobertaTokenizerFast"}')
+    assert load_parts(tmp_path).added == (Added("<mask>", len(GPT2) + 1, lstrip=True),)

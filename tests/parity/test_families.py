@@ -9,7 +9,7 @@ import pairs
 import pytest
 import sides
 import tokenizers
-from conftest import SEED
+from conftest import FIXTURES, SEED
 
 from tokenmill import Tokenizer
 
@@ -30,6 +30,17 @@ def test_ids_offsets_and_text_are_those_of_tokenizers(side):
     count, wrong = matrix.compare(side, texts)
     assert count == len(texts)
     assert not wrong, f"TOKENMILL_SEED={SEED}: {wrong[0]}"
+
+
+def test_long_texts_of_all_scripts_are_encoded_as_by_tokenizers(side):
+    texts = [path.read_text(encoding="utf-8") for path in FIXTURES[SEED % 3 :: 3]]
+    joined = "".join(texts)
+    _, wrong = matrix.compare(side, [*texts, joined])
+    assert not wrong, wrong[0]
+    # Long ones go to several threads, and are remembered.
+    assert side.ours.encode_array(joined * 4, specials=True).tolist() == (
+        side.ours.encode_batch([joined * 4], specials=True)[0]
+    )
 
 
 def test_pairs_truncation_and_padding_are_those_of_tokenizers(side):

@@ -27,6 +27,11 @@ _FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 # Classes whose files are GPT-2's two.
 _GPT2 = ("GPT2", "Roberta", "Longformer", "Bart", "LED", "Blenderbot")
 _ROBERTA = _GPT2[1:]
+# What these classes take for specials, if nothing says otherwise and the vocabulary has them.
+_SPECIALS: dict[str, tuple[str, ...]] = {
+    "GPT2": ("<|endoftext|>",),
+    **dict.fromkeys(_ROBERTA, ("<s>", "</s>", "<unk>", "<pad>", "<mask>")),
+}
 
 
 def read(folder: Path, pattern: str | None = None) -> Parts:
@@ -46,6 +51,8 @@ def read(folder: Path, pattern: str | None = None) -> Parts:
     else:
         parts = model.read(read_bytes(path), str(path))
     parts = _add(parts, folder, config, source)
+    if source == vocab_merges.VOCABULARY:
+        parts = _add_usual(parts, folder, kind)
     parts = _set_prefix(parts, config, kind)
     if source != "tokenizer.json":  # which has its own template
         parts = _put_around(parts, config, kind)
@@ -106,6 +113,16 @@ def _add(parts: Parts, folder: Path, config: Mapping[str, Any], source: str) -> 
         known.add(Added(content, place.check(id_, int), **flags), place)
     for content, at in specials.items():
         known.need(content, at, adds=source == vocab_merges.VOCABULARY)
+    return replace(parts, added=known.sorted())
+
+
+def _add_usual(parts: Parts, folder: Path, kind: str) -> Parts:
+    """With the specials that a class has by itself."""
+    known = _Known(parts, folder)
+    for content in _SPECIALS.get(kind, ()):
+        id_ = known.names().get(content)
+        if id_ is not None and content not in known.added:
+            known.added[content] = Added(content, id_, lstrip=content == "<mask>")
     return replace(parts, added=known.sorted())
 
 

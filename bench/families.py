@@ -1,0 +1,81 @@
+"""Tokenizer files → how fast they load and encode: `python bench/families.py FILE…`.
+
+A row for each file: milliseconds to load without and with what is kept of it (best of five), then
+for each text the speed of encoding into an array on one thread as a share of cl100k_base's on the
+same text, and what offsets cost beside plain arrays. All texts were encoded once before; times are
+of the processor, the best of `--rounds`, interleaved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tokenmill import Tokenizer
+
+
+def load_times(path: str) -> tuple[float, float]:
+    """Milliseconds without a cache, and with one."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for cache in ("0", folder):
+            os.environ["TOKENMILL_CACHE"] = cache
+            Tokenizer.load(path)
+            found.append(min(_seconds(lambda: Tokenizer.load(path)) for _ in range(5)) * 1e3)
+    return found[0], found[1]
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _processor_seconds(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def speeds(tokenizers: list[Tokenizer], text: str, rounds: int) -> list[tuple[float, float]]:
+    """MB/s of each, and the time with offsets beside the time without."""
+    plain = [float("inf")] * len(tokenizers)
+    placed = [float("inf")] * len(tokenizers)
+    for _ in range(rounds + 1):
+        for index, one in enumerate(tokenizers):
+            spent = _processor_seconds(lambda one=one: one.encode_array(text, threads=1))
+            plain[index] = min(plain[index], spent)
+            spent = _processor_seconds(lambda one=one: one.encode_array_with_offsets(text))
+            placed[index] = min(placed[index], spent)
+    size = len(text.encode()) / 1e6
+    return [(size / p, o / p) for p, o in zip(plain, placed, strict=True)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--text", action="append", required=True, help="a file of UTF-8")
+    parser.add_argument("--bytes", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    rows = {path: [f"{ms:.0f}" for ms in load_times(path)] for path in options.files}
+    os.environ["TOKENMILL_CACHE"] = "0"
+    made = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
+    for name in options.text:
+        text = Path(name).read_bytes()[: options.bytes].decode(errors="replace")
+        found = speeds(made, text, options.rounds)
+        for path, (speed, offsets) in zip(options.files, found[1:], strict=True):
+            rows[path].append(f"{speed / found[0][0]:.2f} ({speed:.0f} MB/s), {offsets:.2f}")
+    texts = [f"{Path(name).stem}: share of cl100k_base, offsets" for name in options.text]
+    print("| file | load, ms | kept, ms | " + " | ".join(texts) + " |")
+    print("|---|" + "---:|" * (2 + len(texts)))
+    for path, cells in rows.items():
+        print(f"| {Path(path).name} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
