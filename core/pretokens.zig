@@ -79,15 +79,6 @@ pub const Scheme = union(Tag) {
             else => null,
         };
     }
-
-    /// Whether the pretoken at `start` begins a word, which is what the tokenizer itself cuts.
-    pub fn isWordStart(self: *const Scheme, text: []const u8, start: usize) bool {
-        return switch (self.*) {
-            .metaspace => start == 0 or text[start] == ' ',
-            .safe => start == 0,
-            else => true,
-        };
-    }
 };
 
 /// Where the pretoken that starts at `start` ends, which is below `text.len`, with a hand-written

@@ -170,15 +170,10 @@ pub const Spans = struct {
     fn placeOf(span: Document.Span) normal.Place {
         return .{ .start = @intCast(span.start), .end = @intCast(span.end) };
     }
-
-    /// Turns byte offsets into `text` into character offsets. A token that begins or ends inside
-    /// a character covers all of that character.
-    pub fn toCharacters(self: *Spans, text: []const u8) Allocator.Error!void {
-        return countCharacters(self.gpa, text, self.spans.items);
-    }
 };
 
-/// As `Spans.toCharacters`.
+/// Turns byte offsets into `text` into character offsets. A token that begins or ends inside a
+/// character covers all of that character.
 pub fn countCharacters(
     gpa: Allocator,
     text: []const u8,
