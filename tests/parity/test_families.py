@@ -38,9 +38,8 @@ def test_long_texts_of_all_scripts_are_encoded_as_by_tokenizers(side):
     _, wrong = matrix.compare(side, [*texts, joined])
     assert not wrong, wrong[0]
     # Long ones go to several threads, and are remembered.
-    assert side.ours.encode_array(joined * 4, specials=True).tolist() == (
-        side.ours.encode_batch([joined * 4], specials=True)[0]
-    )
+    ids = side.ours.encode_array(joined * 4, specials=True).tolist()
+    assert ids == side.ours.encode_batch([joined * 4], specials=True)[0]
 
 
 def test_pairs_truncation_and_padding_are_those_of_tokenizers(side):
