@@ -12,14 +12,21 @@ const pool = @import("../pool.zig");
 const Goal = joined_.Goal;
 const Job = jobs_.Job;
 const Joined = joined_.Joined;
+const Output = @import("output.zig").Output;
 
 pub const job_bytes_max = &jobs_.job_bytes_max;
-pub const reserve = joined_.reserve;
+pub const reserve = @import("output.zig").reserve;
 
 pub const Ragged = struct {
     ids: []u32,
     /// Text i is `ids[offsets[i]..offsets[i + 1]]`.
     offsets: []i64,
+};
+
+pub const Documents = struct {
+    ids: union(enum) { wide: []u32, narrow: []u16 },
+    /// Document i ends before `ids[ends[i]]`, and the next begins there.
+    ends: []i64,
 };
 
 pub const Batch = struct {
@@ -41,52 +48,88 @@ pub const Batch = struct {
     pub fn encode(self: *Batch) ids.Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
         errdefer self.gpa.free(offsets);
-        var list: ids.List = .{ .gpa = self.gpa };
-        errdefer list.ids.deinit(self.gpa);
-        try self.run(.encode, offsets[1..], &list);
+        var output: Output = self.outputOf(.{ .wide = .empty });
+        errdefer output.deinit();
+        try self.run(.encode, offsets[1..], &output);
         offsets[0] = 0;
         for (offsets[1..], offsets[0..self.texts.len]) |*end, start| end.* += start;
-        return .{ .ids = try list.ids.toOwnedSlice(self.gpa), .offsets = offsets };
+        return .{ .ids = try output.numbers.wide.toOwnedSlice(self.gpa), .offsets = offsets };
+    }
+
+    /// The same as documents: each has ids of the file before and after its own. If `narrow`, no
+    /// id has more than 16 bits.
+    pub fn encodeDocuments(
+        self: *Batch,
+        before: []const u32,
+        after: []const u32,
+        narrow: bool,
+    ) ids.Error!Documents {
+        const ends = try self.gpa.alloc(i64, self.texts.len);
+        errdefer self.gpa.free(ends);
+        var output: Output =
+            self.outputOf(if (narrow) .{ .narrow = .empty } else .{ .wide = .empty });
+        output.before = before;
+        output.after = after;
+        errdefer output.deinit();
+        try self.run(.encode, ends, &output);
+        var end: i64 = 0;
+        for (ends) |*place| {
+            end += place.* + @as(i64, @intCast(before.len + after.len));
+            place.* = end;
+        }
+        return .{ .ends = ends, .ids = switch (output.numbers) {
+            .wide => |*list| .{ .wide = try list.toOwnedSlice(self.gpa) },
+            .narrow => |*list| .{ .narrow = try list.toOwnedSlice(self.gpa) },
+        } };
+    }
+
+    fn outputOf(self: *Batch, numbers: Output.Numbers) Output {
+        return .{
+            .gpa = self.gpa,
+            .numbers = numbers,
+            .published = if (self.is_public) &self.tokenizer.vocabulary else null,
+        };
     }
 
     /// The number of ids of each text.
     pub fn count(self: *Batch) ids.Error![]i64 {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
-        var list: ids.List = .{ .gpa = self.gpa };
-        try self.run(.count, counts, &list);
+        var output: Output = self.outputOf(.{ .wide = .empty });
+        try self.run(.count, counts, &output);
         return counts;
     }
 
-    fn run(self: *Batch, goal: Goal, counts: []i64, list: *ids.List) ids.Error!void {
+    fn run(self: *Batch, goal: Goal, counts: []i64, output: *Output) ids.Error!void {
         @memset(counts, 0);
         var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
         encoder.poll = .{ .context = self, .function = askCaller };
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
         defer jobs.deinit();
-        try jobs.plan(&encoder, self.texts, self.allowed, self.threads);
-        if (goal == .encode) joined_.reserve(list, jobs_.bytesOf(self.texts));
+        const is_plain = output.isPlain();
+        try jobs.plan(&encoder, self.texts, self.allowed, self.threads, is_plain);
+        if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
-        if (items.len == 1 and items[0].work == .texts_end) {
+        if (items.len == 1 and items[0].work == .texts_end and is_plain) {
             // Nothing to join: the ids go where they belong.
             errdefer self.missing_byte = encoder.missing_byte;
-            if (goal == .encode) {
-                try self.encodeJob(&items[0], &encoder, counts, list);
-                if (self.is_public) self.tokenizer.vocabulary.publish(list.ids.items);
-                return;
+            if (goal == .count) {
+                return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
             }
-            return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
+            var list: ids.List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
+            defer output.numbers.wide = list.ids;
+            try self.encodeJob(&items[0], &encoder, counts, &list);
+            if (output.published) |vocabulary| vocabulary.publish(list.ids.items);
+            return;
         }
         var joined: Joined = .{
             .jobs = items,
             .goal = goal,
             .counts = counts,
-            .list = list.*,
-            .published = if (self.is_public) &self.tokenizer.vocabulary else null,
+            .output = output,
             .stopped = &self.stopped,
         };
-        defer list.* = joined.list;
         var next: std.atomic.Value(usize) = .init(0);
         pool.run(self.threads, @min(self.threads, items.len), Worker{
             .batch = self,

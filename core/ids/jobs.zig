@@ -81,15 +81,19 @@ pub const Jobs = struct {
         self.list.deinit(self.gpa);
     }
 
-    /// Plans the jobs for texts; `encoder` is only asked where a text can be cut.
+    /// Plans the jobs for texts; `encoder` is only asked where a text can be cut. Each text has a
+    /// job; if they `may_be_one`, one thread has one job.
     pub fn plan(
         self: *Jobs,
         encoder: *ids.Encoder,
         texts: []const []const u8,
         allowed: ?[]const u8,
         threads: usize,
+        may_be_one: bool,
     ) ids.Error!void {
-        if (threads == 1 and texts.len > 0) return self.add(0, .{ .texts_end = texts.len });
+        if (threads == 1 and texts.len > 0 and may_be_one) {
+            return self.add(0, .{ .texts_end = texts.len });
+        }
         // Parts are joined by encoding what they share once more, which has to give the same.
         const may_cut = encoder.tokenizer.front.isSimple() and !encoder.tokenizer.isRandom();
         const share = bytesOf(texts) / (threads * jobs_per_thread);
@@ -101,7 +105,12 @@ pub const Jobs = struct {
         for (texts, 0..) |text, index| {
             if (text.len >= 2 * part_bytes and may_cut) {
                 if (start < index) try self.add(start, .{ .texts_end = index });
+                const planned = self.list.items.len;
                 try self.planLong(index, encoder, text, allowed, part_bytes);
+                if (self.list.items.len == planned) {
+                    // Nothing is left of it, but what comes before and after it is.
+                    try self.add(index, .{ .texts_end = index + 1 });
+                }
             } else {
                 bytes += text.len;
                 if (bytes < job_bytes and index + 1 < texts.len) continue;

@@ -12,9 +12,9 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
-const pages = @import("../pages.zig");
 const Job = @import("jobs.zig").Job;
-const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+const Output = @import("output.zig").Output;
+const roomFor = @import("output.zig").roomFor;
 
 pub const Goal = enum { encode, count };
 const Atomic = std.atomic.Value;
@@ -28,11 +28,9 @@ pub const Joined = struct {
     goal: Goal,
     /// Of each text, its number of ids: for texts that are several jobs it is added up here.
     counts: []i64,
-    list: ids.List,
+    output: *Output,
     /// Set when a job fails: what the others do is of no use any more.
     stopped: *Atomic(bool),
-    /// Whose ids the result has; null: it has ranks.
-    published: ?*const Vocabulary,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
 
@@ -102,10 +100,9 @@ pub const Joined = struct {
             job.is_joined = true;
         }
         if (self.goal == .encode) {
-            const len = job.added(job.list.total());
+            const len = job.added(job.list.total()) + self.edgesOf(index);
             if (!try self.makeRoom(index, len)) return false;
-            job.start = self.list.total();
-            self.list.ids.items.len += len;
+            job.start = self.output.take(len);
         }
         self.placed.store(index + 1, .release);
         return true;
@@ -137,13 +134,31 @@ pub const Joined = struct {
 
     /// Room for `len` more ids behind those of the jobs below `index`; false while there is none.
     fn makeRoom(self: *Joined, index: usize, len: usize) Allocator.Error!bool {
-        const needed = self.list.total() + len;
-        if (needed <= self.list.ids.capacity) return true;
+        if (self.output.hasRoom(len)) return true;
         // Who copies the last of them asks for places again.
         if (self.copied.load(.acquire) != index) return false;
-        try self.list.ids.ensureTotalCapacity(self.list.gpa, needed);
-        pages.adviseHuge(self.list.ids.allocatedSlice());
+        try self.output.makeRoom(len);
         return true;
+    }
+
+    /// How many ids come before and after the texts of a job.
+    fn edgesOf(self: *const Joined, index: usize) usize {
+        const before, const after = .{ self.output.before.len, self.output.after.len };
+        const job = &self.jobs[index];
+        return switch (job.work) {
+            .texts_end => |end| (end - job.text) * (before + after),
+            .piece, .part => before * @intFromBool(self.isFirst(index)) +
+                after * @intFromBool(self.isLast(index)),
+        };
+    }
+
+    /// Whether a job of a long text is the first one of it.
+    fn isFirst(self: *const Joined, index: usize) bool {
+        return index == 0 or self.jobs[index - 1].text != self.jobs[index].text;
+    }
+
+    fn isLast(self: *const Joined, index: usize) bool {
+        return index + 1 == self.jobs.len or self.isFirst(index + 1);
     }
 
     /// Copies the ids of a job to their place; false if there is none to be copied.
@@ -154,20 +169,37 @@ pub const Joined = struct {
             index = self.copying.cmpxchgWeak(index, index + 1, .monotonic, .monotonic) orelse break;
         }
         const job = &self.jobs[index];
-        const place = self.list.ids.items.ptr + job.start;
-        const bridge = job.bridge.ids.items;
-        const own = job.list.ids.items[job.skipped..];
-        if (self.published) |vocabulary| {
-            vocabulary.copyPublic(place[0..bridge.len], bridge);
-            vocabulary.copyPublic(place[bridge.len..][0..own.len], own);
-        } else {
-            @memcpy(place[0..bridge.len], bridge);
-            @memcpy(place[bridge.len..][0..own.len], own);
-        }
+        self.copyJob(job, index);
         job.bridge.ids.clearAndFree(job.bridge.gpa);
         self.giveList(job);
         _ = self.copied.fetchAdd(1, .acq_rel);
         return true;
+    }
+
+    fn copyJob(self: *Joined, job: *const Job, index: usize) void {
+        const output = self.output;
+        const own = job.list.ids.items[job.skipped..];
+        var place = job.start;
+        switch (job.work) {
+            .texts_end => |end| if (output.hasEdges()) {
+                var from: usize = 0;
+                for (self.counts[job.text..end]) |count| {
+                    const len: usize = @intCast(count);
+                    place = output.put(place, output.before);
+                    place = output.copy(place, own[from..][0..len]);
+                    place = output.put(place, output.after);
+                    from += len;
+                }
+            } else {
+                _ = output.copy(place, own);
+            },
+            .piece, .part => {
+                if (self.isFirst(index)) place = output.put(place, output.before);
+                place = output.copy(place, job.bridge.ids.items);
+                place = output.copy(place, own);
+                if (self.isLast(index)) _ = output.put(place, output.after);
+            },
+        }
     }
 
     /// Leaves the list of a job to a later one.
@@ -181,21 +213,3 @@ pub const Joined = struct {
         job.list.ids.clearAndFree(job.list.gpa);
     }
 };
-
-/// About the ids of most texts; memory that is not touched costs nothing, moving it does.
-pub fn roomFor(text_bytes: usize) usize {
-    return text_bytes / 3 + 16;
-}
-
-/// Texts from here on get room for an id a byte: where a script has many ids, moving a long list
-/// takes longer than encoding some of it, and what is added to it would be of small pages.
-const long_text_bytes = 1 << 20;
-
-/// A list with room for the ids of most texts, or of any long one.
-pub fn reserve(list: *ids.List, text_bytes: usize) void {
-    const room = if (text_bytes < long_text_bytes) roomFor(text_bytes) else text_bytes + 16;
-    list.ids.ensureTotalCapacity(list.gpa, room) catch {
-        list.ids.ensureTotalCapacity(list.gpa, roomFor(text_bytes)) catch {};
-    };
-    pages.adviseHuge(list.ids.allocatedSlice());
-}

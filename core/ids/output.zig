@@ -1,0 +1,132 @@
+//! Ids of texts → one array of them, of 32 or of 16 bits, with others before and after each text.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const pages = @import("../pages.zig");
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+
+pub const Output = struct {
+    gpa: Allocator,
+    numbers: Numbers,
+    /// Whose ids the result has; null: it has ranks.
+    published: ?*const Vocabulary,
+    /// Ids of the file, which each text has in front and behind.
+    before: []const u32 = &.{},
+    after: []const u32 = &.{},
+
+    /// With 16 bits, no id is larger.
+    pub const Numbers = union(enum) { wide: std.ArrayList(u32), narrow: std.ArrayList(u16) };
+
+    pub fn deinit(self: *Output) void {
+        switch (self.numbers) {
+            inline else => |*list| list.deinit(self.gpa),
+        }
+    }
+
+    /// Whether a list of what an encoder makes is the result.
+    pub fn isPlain(self: *const Output) bool {
+        return self.numbers == .wide and !self.hasEdges();
+    }
+
+    pub fn hasEdges(self: *const Output) bool {
+        return self.before.len + self.after.len > 0;
+    }
+
+    pub fn total(self: *const Output) usize {
+        return switch (self.numbers) {
+            inline else => |list| list.items.len,
+        };
+    }
+
+    /// Room for the ids of most texts, or of any long ones; without it more is asked for later.
+    pub fn reserve(self: *Output, text_bytes: usize, texts: usize) void {
+        const edges = texts * (self.before.len + self.after.len);
+        switch (self.numbers) {
+            inline else => |*list| makeList(self.gpa, list, text_bytes, edges),
+        }
+    }
+
+    pub fn hasRoom(self: *const Output, len: usize) bool {
+        return switch (self.numbers) {
+            inline else => |list| len <= list.capacity - list.items.len,
+        };
+    }
+
+    pub fn makeRoom(self: *Output, len: usize) Allocator.Error!void {
+        switch (self.numbers) {
+            inline else => |*list| {
+                try list.ensureUnusedCapacity(self.gpa, len);
+                pages.adviseHuge(list.allocatedSlice());
+            },
+        }
+    }
+
+    /// A place for `len` ids, for which there is room.
+    pub fn take(self: *Output, len: usize) usize {
+        switch (self.numbers) {
+            inline else => |*list| {
+                list.items.len += len;
+                return list.items.len - len;
+            },
+        }
+    }
+
+    /// Puts what an encoder has made to its place. Returns the place behind it.
+    pub fn copy(self: *Output, place: usize, ranks: []const u32) usize {
+        const end = place + ranks.len;
+        switch (self.numbers) {
+            .wide => |list| {
+                const out = list.items[place..end];
+                if (self.published) |vocabulary| {
+                    vocabulary.copyPublic(out, ranks);
+                } else @memcpy(out, ranks);
+            },
+            .narrow => |list| {
+                const public = if (self.published) |some| some.public else null;
+                const out = list.items[place..end];
+                if (public) |numbers| {
+                    for (out, ranks) |*id, rank| {
+                        id.* = @intCast(if (rank < numbers.len) numbers[rank] else rank);
+                    }
+                } else for (out, ranks) |*id, rank| id.* = @intCast(rank);
+            },
+        }
+        return end;
+    }
+
+    /// Puts ids of the file to their place. Returns the place behind it.
+    pub fn put(self: *Output, place: usize, numbers: []const u32) usize {
+        switch (self.numbers) {
+            inline else => |list| {
+                for (list.items[place..][0..numbers.len], numbers) |*id, number| {
+                    id.* = @intCast(number);
+                }
+            },
+        }
+        return place + numbers.len;
+    }
+};
+
+/// About the ids of most texts; memory that is not touched costs nothing, moving it does.
+pub fn roomFor(text_bytes: usize) usize {
+    return text_bytes / 3 + 16;
+}
+
+/// Texts from here on get room for an id a byte: where a script has many ids, moving a long list
+/// takes longer than encoding some of it, and what is added to it would be of small pages.
+const long_text_bytes = 1 << 20;
+
+/// A list with room for the ids of most texts, or of any long one.
+pub fn reserve(list: *ids.List, text_bytes: usize) void {
+    makeList(list.gpa, &list.ids, text_bytes, 0);
+}
+
+fn makeList(gpa: Allocator, list: anytype, text_bytes: usize, extra: usize) void {
+    const likely = extra + roomFor(text_bytes);
+    const room = if (text_bytes < long_text_bytes) likely else extra + text_bytes + 16;
+    list.ensureTotalCapacity(gpa, room) catch {
+        list.ensureTotalCapacity(gpa, likely) catch {};
+    };
+    pages.adviseHuge(list.allocatedSlice());
+}
