@@ -7,6 +7,7 @@ const batches = @import("python/batches.zig");
 const buffer = @import("python/buffer.zig");
 const counts = @import("python/counts.zig");
 const counts_files = @import("python/counts_files.zig");
+const documents = @import("python/documents.zig");
 const fronts = @import("python/fronts.zig");
 const core = @import("python/core.zig");
 const files = @import("python/files.zig");
@@ -177,6 +178,21 @@ fn join(module: *Object, args: Args) ?*Object {
     return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
 }
 
+/// split_documents(data, separator, is_last) → (spans, bytes used)
+fn splitDocuments(module: *Object, args: Args) ?*Object {
+    return documents.splitDocuments(stateOf(module), args);
+}
+
+/// json_lines(data, is_last, field, id_field) → (text, spans, lines, problems, used, ids, lines)
+fn jsonLines(module: *Object, args: Args) ?*Object {
+    return documents.jsonLines(stateOf(module), args);
+}
+
+/// utf8_problems(data, spans) → the numbers of the documents that are not UTF-8
+fn utf8Problems(module: *Object, args: Args) ?*Object {
+    return documents.utf8Problems(stateOf(module), args);
+}
+
 /// merge_counts(paths, weights, output, metadata)
 fn mergeCounts(module: *Object, args: Args) ?*Object {
     return counts_files.mergeCounts(stateOf(module), args);
@@ -241,6 +257,7 @@ fn exec(module: *Object) callconv(.c) c_int {
         .{ "inventory_type", &counts.inventory_spec },
         .{ "learner_type", &merges.spec },
         .{ "counts_file_type", &counts_files.file_spec },
+        .{ "checksum_type", &documents.checksum_spec },
     }) |entry| {
         const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
         @field(state, entry[0]) = @ptrCast(made);
@@ -269,7 +286,7 @@ fn free(module: *Object) callconv(.c) void {
         "counter_type",      "inventory_type",   "counts_file_type",
         "vocabulary_error",  "unknown_id_error", "missing_byte_error",
         "learner_type",      "pattern_error",    "counts_error",
-        "counts_file_error",
+        "counts_file_error", "checksum_type",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;
@@ -289,6 +306,9 @@ const methods = [_]api.Method{
     core.method("arrow_capsules", 2, arrowCapsules),
     core.method("join", 2, join),
     core.method("merge_counts", 4, mergeCounts),
+    core.method("split_documents", 3, splitDocuments),
+    core.method("json_lines", 4, jsonLines),
+    core.method("utf8_problems", 2, utf8Problems),
     core.method("cache_limit", 0, cacheLimit),
     core.method("set_cache_limit", 1, setCacheLimit),
     core.method("after_fork", 0, afterFork),

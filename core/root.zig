@@ -11,6 +11,7 @@ pub const files = @import("files.zig");
 pub const added = @import("added.zig");
 pub const pages = @import("pages.zig");
 pub const pool = @import("pool.zig");
+pub const documents = @import("documents.zig");
 pub const counts = @import("counts.zig");
 pub const merges = @import("merges.zig");
 pub const ids = @import("ids.zig");
@@ -24,6 +25,7 @@ test {
     _ = added;
     _ = pages;
     _ = pool;
+    _ = documents;
     _ = counts;
     _ = merges;
     _ = ids;

@@ -14,7 +14,7 @@ COLUMNS_MAX = 100
 # Each room may import the rooms on its left.
 CORE_ROOMS = [
     *("unicode", "pretokens", "normal", "level", "vocabulary", "files", "added", "pages"),
-    *("pool", "counts", "merges", "ids", "python"),
+    *("pool", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],

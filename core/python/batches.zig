@@ -4,6 +4,7 @@ const std = @import("std");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
+const documents = @import("../documents.zig");
 const fronts = @import("fronts.zig");
 const ids = @import("../ids.zig");
 const Args = core_.Args;
@@ -190,30 +191,92 @@ pub fn encodeSplit(self: *Object, args: Args) ?*Object {
     defer separator.release();
     const is_last = api.PyLong_AsLongLong(args[2]) != 0;
     const allowed = core_.allowedFrom(core, args[3]) orelse return null;
-    var documents: std.ArrayList([]const u8) = .empty;
-    defer documents.deinit(gpa);
-    const used = split(data.bytes, separator.bytes, is_last, &documents) catch
+    var spans: std.ArrayList(documents.Span) = .empty;
+    defer spans.deinit(gpa);
+    const used = documents.split(gpa, data.bytes, separator.bytes, is_last, &spans) catch
         return api.PyErr_NoMemory();
-    const ragged = run(.encode, core, documents.items, allowed, args[4], true) orelse return null;
+    const texts = gpa.alloc([]const u8, spans.items.len) catch return api.PyErr_NoMemory();
+    defer gpa.free(texts);
+    for (texts, spans.items) |*text, span| text.* = span.in(data.bytes).?;
+    const ragged = run(.encode, core, texts, allowed, args[4], true) orelse return null;
     return core_.pairOf(buffersOf(core, ragged), api.PyLong_FromUnsignedLongLong(used));
 }
 
-/// The documents that separators end, and the last one if nothing comes behind it; an empty
-/// separator ends none. Returns how many bytes they take.
-fn split(
-    data: []const u8,
-    separator: []const u8,
-    is_last: bool,
-    documents: *std.ArrayList([]const u8),
-) !usize {
-    var start: usize = 0;
-    if (separator.len > 0) while (std.mem.indexOfPos(u8, data, start, separator)) |end| {
-        try documents.append(gpa, data[start..end]);
-        start = end + separator.len;
+/// encode_documents(data, spans, allowed, before, after, narrow, threads) → (ids, ends): the
+/// documents of a block, each with ids before and after its own; u16 if `narrow`
+pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
+    const core = Core.of(self);
+    var data = Text.from(args[0]) orelse return null;
+    defer data.release();
+    const texts = textsFrom(args[1], data.bytes) orelse return null;
+    defer gpa.free(texts);
+    const allowed = core_.allowedFrom(core, args[2]) orelse return null;
+    const before = core_.numbersFrom(u32, args[3]) orelse return null;
+    defer gpa.free(before);
+    const after = core_.numbersFrom(u32, args[4]) orelse return null;
+    defer gpa.free(after);
+    const narrow = api.PyLong_AsLongLong(args[5]) != 0;
+    if (narrow and !isNarrow(core, before, after)) return null;
+    var batch: ids.batch.Batch = .{
+        .gpa = gpa,
+        .tokenizer = core.tokenizer.?,
+        .texts = texts,
+        .allowed = allowed,
+        .threads = threadsFrom(args[6]),
     };
-    if (!is_last or start == data.len) return start;
-    try documents.append(gpa, data[start..]);
-    return data.len;
+    if (api.PyErr_Occurred() != null) return null;
+    var unlocked: core_.Unlocked = .begin();
+    batch.poll = unlocked.poll();
+    const outcome = batch.encodeDocuments(before, after, narrow);
+    unlocked.end();
+    const found = outcome catch |failure|
+        return core_.failEncoding(core, failure, batch.missing_byte);
+    const buffer_type = core.state().buffer_type.?;
+    const numbers = switch (found.ids) {
+        .wide => |numbers| buffer.create(buffer_type, .u32, numbers),
+        .narrow => |numbers| buffer.create(buffer_type, .u16, numbers),
+    };
+    return core_.pairOf(numbers, buffer.create(buffer_type, .i64, found.ends));
+}
+
+/// Whether all ids have 16 bits; if not, an exception is set.
+fn isNarrow(core: *Core, before: []const u32, after: []const u32) bool {
+    const tokenizer = core.tokenizer.?;
+    var end: u64 = tokenizer.vocabulary.publicEnd();
+    for ([_][]const u32{ tokenizer.front.ids, before, after }) |numbers| {
+        for (numbers) |number| end = @max(end, @as(u64, number) + 1);
+    }
+    if (end <= 1 << 16) return true;
+    _ = core_.fail(api.valueError(), "id {d} does not fit into 16 bits", .{end - 1});
+    return false;
+}
+
+/// The texts in `data` that an array of i64 has the spans of, start and end of each; null when an
+/// exception is set.
+pub fn textsFrom(object: *Object, data: []const u8) ?[][]const u8 {
+    var view: api.Buffer = .{};
+    if (api.PyObject_GetBuffer(object, &view, api.BUF_FORMAT | api.BUF_ND) < 0) return null;
+    defer api.PyBuffer_Release(&view);
+    const len: usize = @intCast(view.len);
+    const format = if (view.format) |some| some[0] else 'B';
+    const is_array = view.itemsize == 8 and std.mem.indexOfScalar(u8, "ql", format) != null;
+    if (!is_array or len % @sizeOf(documents.Span) != 0) {
+        _ = core_.fail(api.typeError(), "spans are pairs of i64 numbers", .{});
+        return null;
+    }
+    const texts = gpa.alloc([]const u8, len / @sizeOf(documents.Span)) catch {
+        _ = api.PyErr_NoMemory();
+        return null;
+    };
+    if (texts.len == 0) return texts;
+    const spans: [*]align(1) const documents.Span = @ptrCast(view.buf.?);
+    for (texts, spans) |*text, span| text.* = span.in(data) orelse {
+        gpa.free(texts);
+        const message = "span {d} to {d} is not in the data, which has {d} bytes";
+        _ = core_.fail(api.valueError(), message, .{ span.start, span.end, data.len });
+        return null;
+    };
+    return texts;
 }
 
 /// count_batch(texts, allowed, threads) → list of counts

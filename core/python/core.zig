@@ -39,6 +39,7 @@ pub const State = struct {
     inventory_type: ?*api.Type = null,
     learner_type: ?*api.Type = null,
     counts_file_type: ?*api.Type = null,
+    checksum_type: ?*api.Type = null,
     counts_error: ?*Object = null,
     counts_file_error: ?*Object = null,
 };
@@ -255,14 +256,22 @@ pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
 }
 
 pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
-    const pair = api.PyTuple_New(2);
-    if (pair == null or first == null or second == null) {
-        inline for (.{ pair, first, second }) |object| if (object) |some| api.Py_DecRef(some);
-        return null;
+    return tupleOf(.{ first, second });
+}
+
+/// Takes over the objects, of which one that could not be made is null.
+pub fn tupleOf(objects: anytype) ?*Object {
+    const made = api.PyTuple_New(objects.len);
+    var is_whole = made != null;
+    inline for (objects) |object| is_whole = is_whole and object != null;
+    inline for (objects, 0..) |object, index| {
+        if (object) |some| {
+            if (is_whole) _ = api.PyTuple_SetItem(made.?, index, some) else api.Py_DecRef(some);
+        }
     }
-    _ = api.PyTuple_SetItem(pair.?, 0, first.?);
-    _ = api.PyTuple_SetItem(pair.?, 1, second.?);
-    return pair;
+    if (is_whole) return made;
+    api.Py_DecRef(made);
+    return null;
 }
 
 /// A time without the GIL, in which signals are still seen: Ctrl-C ends a long call.
@@ -401,6 +410,7 @@ const methods = [_]api.Method{
     method("encode_batch", 3, batches.encodeBatch),
     method("encode_ragged", 3, batches.encodeRagged),
     method("encode_split", 5, batches.encodeSplit),
+    method("encode_documents", 7, batches.encodeDocuments),
     method("count", 3, batches.count),
     method("count_batch", 3, batches.countBatch),
     method("truncate", 3, truncate.truncate),

@@ -50,7 +50,7 @@ pub fn readSpelling(state: *core.State, args: Args) ?*Object {
     const found = files.spelling.read(gpa, names.bytes, lengths) catch return api.PyErr_NoMemory();
     defer gpa.free(found.bytes);
     const buffer_type = state.buffer_type.?;
-    return newTuple(.{
+    return core.tupleOf(.{
         bytesOf(found.bytes),
         buffer.create(buffer_type, .u32, found.lengths),
         buffer.create(buffer_type, .u8, found.kinds),
@@ -61,7 +61,7 @@ fn tupleOf(state: *core.State, found: files.Found) ?*Object {
     defer gpa.free(found.rest);
     defer gpa.free(found.bytes);
     const buffer_type = state.buffer_type.?;
-    return newTuple(.{
+    return core.tupleOf(.{
         bytesOf(found.rest),
         bytesOf(found.bytes),
         buffer.create(buffer_type, .u32, found.lengths),
@@ -69,21 +69,6 @@ fn tupleOf(state: *core.State, found: files.Found) ?*Object {
         buffer.create(buffer_type, .u32, found.merges),
         api.PyLong_FromLongLong(if (found.unmade) |place| place else -1),
     });
-}
-
-/// Takes over the objects, of which one that could not be made is null.
-fn newTuple(objects: anytype) ?*Object {
-    const made = api.PyTuple_New(objects.len);
-    var is_whole = made != null;
-    inline for (objects) |object| is_whole = is_whole and object != null;
-    inline for (objects, 0..) |object, index| {
-        if (object) |some| {
-            if (is_whole) _ = api.PyTuple_SetItem(made.?, index, some) else api.Py_DecRef(some);
-        }
-    }
-    if (is_whole) return made;
-    api.Py_DecRef(made);
-    return null;
 }
 
 fn bytesOf(bytes: []const u8) ?*Object {

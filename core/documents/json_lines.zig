@@ -1,0 +1,305 @@
+//! JSON lines → the text in one field of each line.
+//!
+//! A line is what Python's `json.loads` takes: also NaN and Infinity, and of a key that is there
+//! twice the last counts. Only the length of a number is not limited. A line that is anything else
+//! is a problem, with its place and the reason, and those around it are read all the same. Whether
+//! text is UTF-8 is not asked here (utf8.zig).
+//!
+//! The text is written while its string is looked through for the end, 32 bytes at a time: what
+//! comes before a quotation mark or a backslash is there already. The rest of a line is passed by
+//! scanner.zig. Nothing is built.
+//!
+//! **Invariant** text is never longer than the lines that it is from, so there is room for it.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const pages = @import("../pages.zig");
+const Scanner = @import("scanner.zig").Scanner;
+const Span = @import("span.zig").Span;
+
+/// Why a line gave no document. The numbers are part of the seam.
+pub const Reason = enum(u8) {
+    not_json = 1,
+    /// JSON that is nested deeper than `depth_max`.
+    too_deep = 2,
+    not_object = 3,
+    no_field = 4,
+    /// The field is null.
+    null_field = 5,
+    /// The field is something else than a string.
+    not_text = 6,
+};
+
+pub const Problem = struct { line: Span, line_index: usize, reason: Reason };
+
+/// What a block of lines has; owned by the caller.
+pub const Found = struct {
+    /// The texts of all documents, end to end, and where each one lies in them.
+    text: []u8,
+    spans: []Span,
+    /// The line of each document, without its newline.
+    lines: []Span,
+    problems: []Problem,
+    ids: ?Ids,
+    /// The bytes of all lines with their newlines.
+    used: usize,
+    /// Also those that are blank.
+    line_count: usize,
+
+    /// Of each document: a string as it is read, another value as it is written, null as nothing.
+    pub const Ids = struct { text: []u8, spans: []Span };
+
+    pub fn deinit(self: *Found, gpa: Allocator) void {
+        gpa.free(self.text);
+        gpa.free(self.spans);
+        gpa.free(self.lines);
+        gpa.free(self.problems);
+        if (self.ids) |ids| {
+            gpa.free(ids.text);
+            gpa.free(ids.spans);
+        }
+    }
+};
+
+/// Reads the lines of a block that end in it, or that its end ends if it is the last one. A field
+/// is a key of the line's object; if there is none, dots in it lead into objects.
+pub fn read(
+    gpa: Allocator,
+    block: []const u8,
+    is_last: bool,
+    field: []const u8,
+    id_field: ?[]const u8,
+) Allocator.Error!Found {
+    const last = std.mem.lastIndexOfScalar(u8, block, '\n');
+    const used = if (is_last) block.len else if (last) |place| place + 1 else 0;
+    const name_max = @max(field.len, if (id_field) |name| name.len else 0);
+    const scratch = try gpa.alloc(u8, Scanner.key_room * name_max + Scanner.room_extra);
+    defer gpa.free(scratch);
+    var reader: Reader = .{
+        .gpa = gpa,
+        .scanner = .{ .data = block[0..used], .scratch = scratch },
+        .fields = .{ try .init(gpa, field, used, false), null },
+    };
+    defer for (&reader.fields) |*some| if (some.*) |*one| one.deinit(gpa);
+    if (id_field) |name| reader.fields[1] = try .init(gpa, name, used, true);
+    defer reader.lines.deinit(gpa);
+    defer reader.problems.deinit(gpa);
+    try reader.readLines();
+    return reader.result();
+}
+
+/// A field that is looked for.
+const Field = struct {
+    name: []const u8,
+    /// Whether a value that is no string is kept as it is written.
+    is_id: bool,
+    text: []u8,
+    spans: std.ArrayList(Span) = .empty,
+    /// Where the text of the line begins, and how long it is.
+    start: usize = 0,
+    len: usize = 0,
+    /// What the line has as a key of its own, and what dots lead to.
+    own: Value = .missing,
+    led: Value = .missing,
+
+    const Value = enum { missing, null, text, other };
+
+    fn init(gpa: Allocator, name: []const u8, used: usize, is_id: bool) Allocator.Error!Field {
+        const text = try gpa.alloc(u8, used + Scanner.room_extra);
+        pages.adviseHuge(text);
+        return .{ .name = name, .is_id = is_id, .text = text };
+    }
+
+    fn deinit(self: *Field, gpa: Allocator) void {
+        gpa.free(self.text);
+        self.spans.deinit(gpa);
+    }
+
+    fn value(self: *const Field) Value {
+        return if (self.own != .missing) self.own else self.led;
+    }
+
+    /// Keeps what the line has.
+    fn keep(self: *Field, gpa: Allocator) Allocator.Error!void {
+        const has_text = switch (self.value()) {
+            .text => true,
+            .other => self.is_id,
+            .null, .missing => false,
+        };
+        const end = self.start + if (has_text) self.len else 0;
+        try self.spans.append(gpa, .of(self.start, end));
+        self.start = end;
+    }
+
+    /// The texts of all lines, in no more memory than they take.
+    fn take(self: *Field, gpa: Allocator) Allocator.Error![]u8 {
+        self.text = try gpa.realloc(self.text, self.start);
+        defer self.text = &.{};
+        return self.text;
+    }
+};
+
+/// Of each field, the part of its name that a key has to be, with the parts behind it.
+const Wanted = [2]?[]const u8;
+
+const Reader = struct {
+    gpa: Allocator,
+    scanner: Scanner,
+    fields: [2]?Field,
+    lines: std.ArrayList(Span) = .empty,
+    problems: std.ArrayList(Problem) = .empty,
+    line_count: usize = 0,
+
+    fn readLines(self: *Reader) Allocator.Error!void {
+        const data = self.scanner.data;
+        while (self.scanner.at < data.len) : (self.line_count += 1) {
+            const start = self.scanner.at;
+            const outcome = self.readLine();
+            // Wherever it ended, a line ends at its first newline.
+            const end = if (outcome) |_|
+                self.scanner.at
+            else |_|
+                std.mem.indexOfScalarPos(u8, data, start, '\n') orelse data.len;
+            self.scanner.at = @min(end + 1, data.len);
+            const reason = outcome catch |failure| switch (failure) {
+                error.NotJson => if (isBlank(data[start..end])) continue else .not_json,
+                error.TooDeep => .too_deep,
+            };
+            if (reason) |some| {
+                const line: Span = .of(start, end);
+                const problem: Problem =
+                    .{ .line = line, .line_index = self.line_count, .reason = some };
+                try self.problems.append(self.gpa, problem);
+                continue;
+            }
+            try self.lines.append(self.gpa, .of(start, end));
+            for (&self.fields) |*field| if (field.*) |*some| try some.keep(self.gpa);
+        }
+    }
+
+    /// Passes a line up to its newline; null if it has a text.
+    fn readLine(self: *Reader) Scanner.Error!?Reason {
+        var wanted: Wanted = .{ null, null };
+        for (&self.fields, &wanted) |*field, *name| if (field.*) |*some| {
+            some.own = .missing;
+            some.led = .missing;
+            name.* = some.name;
+        };
+        const is_object = self.scanner.peek() == '{';
+        if (is_object) {
+            self.scanner.at += 1;
+            try self.readMembers(wanted, 1);
+        } else try self.scanner.skip(0);
+        try self.scanner.endLine();
+        if (!is_object) return .not_object;
+        return switch (self.fields[0].?.value()) {
+            .text => null,
+            .missing => .no_field,
+            .null => .null_field,
+            .other => .not_text,
+        };
+    }
+
+    /// Passes the rest of an object that is `depth` deep, and takes what is wanted of it.
+    fn readMembers(self: *Reader, wanted: Wanted, depth: u32) Scanner.Error!void {
+        const scanner = &self.scanner;
+        if (scanner.pass('}')) return;
+        while (true) {
+            const key = try scanner.key();
+            try self.readMember(key, wanted, depth);
+            if (scanner.pass('}')) return;
+            try scanner.expect(',');
+        }
+    }
+
+    /// Passes a value, more than once if both fields want it.
+    fn readMember(self: *Reader, key: []const u8, wanted: Wanted, depth: u32) Scanner.Error!void {
+        const scanner = &self.scanner;
+        const start = scanner.at;
+        if (start == scanner.data.len) return error.NotJson;
+        var deeper: Wanted = .{ null, null };
+        var is_passed = false;
+        for (&self.fields, wanted, &deeper) |*field, name, *rest| {
+            const some = if (field.*) |*some| some else continue;
+            const parts = name orelse continue;
+            const is_own = depth == 1 and std.mem.eql(u8, key, some.name);
+            if (!is_own) {
+                if (!std.mem.startsWith(u8, parts, key)) continue;
+                const is_part = key.len < parts.len and parts[key.len] == '.';
+                if (!is_part and key.len < parts.len) continue;
+                if (std.mem.indexOfScalar(u8, key, '.') != null) continue;
+                some.led = .missing;
+                if (is_part) {
+                    rest.* = parts[key.len + 1 ..];
+                    continue;
+                }
+                if (some.own != .missing) continue;
+            }
+            scanner.at = start;
+            const found = try self.readValue(some, depth);
+            if (is_own) some.own = found else some.led = found;
+            is_passed = true;
+        }
+        const is_wanted = deeper[0] != null or deeper[1] != null;
+        if (is_wanted and scanner.data[start] == '{') {
+            if (depth == Scanner.depth_max) return error.TooDeep;
+            scanner.at = start + 1;
+            return self.readMembers(deeper, depth + 1);
+        }
+        if (!is_passed) try scanner.skip(depth);
+    }
+
+    fn readValue(self: *Reader, field: *Field, depth: u32) Scanner.Error!Field.Value {
+        const scanner = &self.scanner;
+        const room = field.text[field.start..];
+        if (scanner.peek() == '"') {
+            field.len = try scanner.string(.text, room);
+            return .text;
+        }
+        const start = scanner.at;
+        try scanner.skip(depth);
+        const written = scanner.data[start..scanner.at];
+        if (std.mem.eql(u8, written, "null")) return .null;
+        if (field.is_id) @memcpy(room[0..written.len], written);
+        field.len = written.len;
+        return .other;
+    }
+
+    fn result(self: *Reader) Allocator.Error!Found {
+        const gpa = self.gpa;
+        const text = try self.fields[0].?.take(gpa);
+        errdefer gpa.free(text);
+        const spans = try self.fields[0].?.spans.toOwnedSlice(gpa);
+        errdefer gpa.free(spans);
+        var ids: ?Found.Ids = null;
+        if (self.fields[1]) |*field| {
+            const id_text = try field.take(gpa);
+            errdefer gpa.free(id_text);
+            ids = .{ .text = id_text, .spans = try field.spans.toOwnedSlice(gpa) };
+        }
+        errdefer if (ids) |some| {
+            gpa.free(some.text);
+            gpa.free(some.spans);
+        };
+        const lines = try self.lines.toOwnedSlice(gpa);
+        errdefer gpa.free(lines);
+        return .{
+            .text = text,
+            .spans = spans,
+            .lines = lines,
+            .problems = try self.problems.toOwnedSlice(gpa),
+            .ids = ids,
+            .used = self.scanner.data.len,
+            .line_count = self.line_count,
+        };
+    }
+};
+
+/// As Python's `bytes.isspace`, or empty.
+fn isBlank(line: []const u8) bool {
+    for (line) |byte| switch (byte) {
+        ' ', '\t'...'\r' => {},
+        else => return false,
+    };
+    return true;
+}

@@ -1,0 +1,294 @@
+//! A line of JSON → its values, one after the other, as Python's `json.loads` takes them.
+//!
+//! As files/json.zig, which is strict and reads one value from a whole file; here a newline ends
+//! the line, NaN and Infinity are numbers, half a surrogate pair is U+FFFD, and strings, which are
+//! nearly all of a line, are passed many bytes at a time.
+//!
+//! **Invariant** a newline is never passed, and neither is the end.
+
+const std = @import("std");
+
+const lanes = 32;
+const Bytes = @Vector(lanes, u8);
+
+pub const Scanner = struct {
+    data: []const u8,
+    at: usize = 0,
+    /// Room for keys with escapes: `key_room` bytes for each of the longest name, and `room_extra`.
+    scratch: []u8,
+
+    pub const Error = error{ NotJson, TooDeep };
+
+    /// Objects and arrays inside of each other. Python's own limit is the depth of its stack, of
+    /// 1000 calls.
+    pub const depth_max = 1000;
+    /// So many bytes may be written behind the end of a text.
+    pub const room_extra = lanes;
+    /// So many bytes of an escape are at least one of a key.
+    pub const key_room = 6;
+
+    /// What becomes of a string. A key has its half surrogate pairs as they are: no other key, and
+    /// no name in UTF-8, is the same.
+    const Goal = enum { skip, text, key };
+
+    /// The byte that comes next, which is no white space; 0 at the end.
+    pub inline fn peek(self: *Scanner) u8 {
+        while (self.at < self.data.len) : (self.at += 1) {
+            switch (self.data[self.at]) {
+                ' ', '\t', '\r' => {},
+                else => |byte| return byte,
+            }
+        }
+        return 0;
+    }
+
+    /// Passes a byte that may be there.
+    pub inline fn pass(self: *Scanner, byte: u8) bool {
+        const is_there = self.peek() == byte;
+        self.at += @intFromBool(is_there);
+        return is_there;
+    }
+
+    pub inline fn expect(self: *Scanner, byte: u8) Error!void {
+        if (!self.pass(byte)) return error.NotJson;
+    }
+
+    /// The end of the line has to come next.
+    pub fn endLine(self: *Scanner) Error!void {
+        if (self.peek() != '\n' and self.at < self.data.len) return error.NotJson;
+    }
+
+    /// Passes a key and its colon, up to the value. The key is gone with the next one.
+    pub fn key(self: *Scanner) Error![]const u8 {
+        if (self.peek() != '"') return error.NotJson;
+        const start = self.at;
+        const len = try self.string(.skip, &.{});
+        var found = self.data[start + 1 .. self.at - 1];
+        if (len < found.len) {
+            // Too long for a name: it may be cut, and is still none.
+            if (found.len <= self.scratch.len - room_extra) {
+                self.at = start;
+                found = self.scratch[0..try self.string(.key, self.scratch)];
+            }
+        }
+        try self.expect(':');
+        _ = self.peek();
+        return found;
+    }
+
+    /// Passes a string, which is next, and writes its characters to `out`; they may be no UTF-8.
+    /// There is room for as many bytes as the string has, and `room_extra` more. Returns how many
+    /// there are; of a string that is skipped, less than it has bytes if it has escapes.
+    pub fn string(self: *Scanner, comptime goal: Goal, out: []u8) Error!usize {
+        const data = self.data;
+        var at = self.at + 1;
+        var len: usize = 0;
+        while (true) {
+            const run = at;
+            while (at + lanes <= data.len) {
+                const bytes = @as(*align(1) const Bytes, @ptrCast(data[at..][0..lanes])).*;
+                if (goal != .skip) {
+                    const place = out[len + (at - run) ..][0..lanes];
+                    @as(*align(1) Bytes, @ptrCast(place)).* = bytes;
+                }
+                const stops = stopsOf(bytes);
+                at += @min(lanes, @ctz(stops));
+                if (stops != 0) break;
+            } else while (at < data.len and !isStop(data[at])) : (at += 1) {
+                if (goal != .skip) out[len + (at - run)] = data[at];
+            }
+            len += at - run;
+            if (at == data.len) return error.NotJson;
+            switch (data[at]) {
+                '"' => {
+                    self.at = at + 1;
+                    return len;
+                },
+                '\\' => {
+                    const escape = try escapeAt(data, at, goal == .key);
+                    if (goal != .skip) out[len..][0..4].* = escape.bytes;
+                    len += escape.len;
+                    at += escape.passed;
+                },
+                else => return error.NotJson,
+            }
+        }
+    }
+
+    inline fn stopsOf(bytes: Bytes) u32 {
+        const quotes: u32 = @bitCast(bytes == @as(Bytes, @splat('"')));
+        const slashes: u32 = @bitCast(bytes == @as(Bytes, @splat('\\')));
+        const controls: u32 = @bitCast(bytes < @as(Bytes, @splat(0x20)));
+        return quotes | slashes | controls;
+    }
+
+    fn isStop(byte: u8) bool {
+        return byte == '"' or byte == '\\' or byte < 0x20;
+    }
+
+    /// Passes any value that stands inside of `depth` others.
+    pub fn skip(self: *Scanner, depth: u32) Error!void {
+        switch (self.peek()) {
+            '"' => _ = try self.string(.skip, &.{}),
+            '{', '[' => try self.skipNested(depth),
+            else => try self.skipPlain(),
+        }
+    }
+
+    /// Without calls of itself, so that no line takes the stack.
+    fn skipNested(self: *Scanner, outside: u32) Error!void {
+        var is_object: std.StaticBitSet(depth_max) = .initEmpty();
+        var depth = outside;
+        while (true) {
+            // A value comes next.
+            var is_empty = false;
+            switch (self.peek()) {
+                '"' => _ = try self.string(.skip, &.{}),
+                '{', '[' => |open| {
+                    if (depth == depth_max) return error.TooDeep;
+                    self.at += 1;
+                    is_object.setValue(depth, open == '{');
+                    depth += 1;
+                    // The brackets' codes are two apart.
+                    is_empty = self.peek() == open + 2;
+                    if (!is_empty) {
+                        if (open == '{') _ = try self.skipKey();
+                        continue;
+                    }
+                },
+                else => try self.skipPlain(),
+            }
+            // Behind a value, or before the end of an empty one.
+            while (true) {
+                if (depth == outside) return;
+                const in_object = is_object.isSet(depth - 1);
+                if (self.pass(if (in_object) '}' else ']')) {
+                    depth -= 1;
+                    continue;
+                }
+                try self.expect(',');
+                if (in_object) try self.skipKey();
+                break;
+            }
+        }
+    }
+
+    fn skipKey(self: *Scanner) Error!void {
+        if (self.peek() != '"') return error.NotJson;
+        _ = try self.string(.skip, &.{});
+        try self.expect(':');
+    }
+
+    /// Passes a number or a name.
+    fn skipPlain(self: *Scanner) Error!void {
+        switch (self.peek()) {
+            '-', '0'...'9' => if (!self.passName("-Infinity")) try self.skipNumber(),
+            'n' => if (!self.passName("null")) return error.NotJson,
+            't' => if (!self.passName("true")) return error.NotJson,
+            'f' => if (!self.passName("false")) return error.NotJson,
+            'N' => if (!self.passName("NaN")) return error.NotJson,
+            'I' => if (!self.passName("Infinity")) return error.NotJson,
+            else => return error.NotJson,
+        }
+    }
+
+    fn passName(self: *Scanner, name: []const u8) bool {
+        if (!std.mem.startsWith(u8, self.data[self.at..], name)) return false;
+        self.at += name.len;
+        return true;
+    }
+
+    fn skipNumber(self: *Scanner) Error!void {
+        if (self.data[self.at] == '-') self.at += 1;
+        const is_zero = self.current() == '0';
+        if (is_zero) self.at += 1 else try self.skipDigits();
+        if (self.current() == '.') {
+            self.at += 1;
+            try self.skipDigits();
+        }
+        if (self.current() | 0x20 == 'e') {
+            self.at += 1;
+            if (self.current() == '+' or self.current() == '-') self.at += 1;
+            try self.skipDigits();
+        }
+    }
+
+    fn skipDigits(self: *Scanner) Error!void {
+        const start = self.at;
+        while (self.current() -% '0' < 10) self.at += 1;
+        if (self.at == start) return error.NotJson;
+    }
+
+    inline fn current(self: *Scanner) u8 {
+        return if (self.at < self.data.len) self.data[self.at] else 0;
+    }
+};
+
+const Escape = struct { bytes: [4]u8, len: usize, passed: usize };
+
+/// What a backslash and the bytes behind it mean.
+inline fn escapeAt(data: []const u8, at: usize, keep_halves: bool) Scanner.Error!Escape {
+    if (at + 1 == data.len) return error.NotJson;
+    const plain = escapes[data[at + 1]];
+    if (plain != 0) return .{ .bytes = .{ plain, 0, 0, 0 }, .len = 1, .passed = 2 };
+    return codePointAt(data, at, keep_halves);
+}
+
+const escapes: [256]u8 = blk: {
+    var table: [256]u8 = @splat(0);
+    for ("\"\\/bfnrt", "\"\\/\x08\x0c\n\r\t") |name, byte| table[name] = byte;
+    break :blk table;
+};
+
+fn codePointAt(data: []const u8, at: usize, keep_halves: bool) Scanner.Error!Escape {
+    const first: u21 = try unitAt(data, at);
+    if (first & 0xf800 != 0xd800) return encoded(first, 6);
+    if (first < 0xdc00 and at + 7 < data.len and data[at + 6] == '\\' and data[at + 7] == 'u') {
+        const second: u21 = try unitAt(data, at + 6);
+        if (second & 0xfc00 == 0xdc00) {
+            return encoded(0x10000 + ((first & 0x3ff) << 10) + (second & 0x3ff), 12);
+        }
+    }
+    return encoded(if (keep_halves) first else 0xfffd, 6);
+}
+
+/// The code unit of `\uXXXX`.
+inline fn unitAt(data: []const u8, at: usize) Scanner.Error!u16 {
+    if (data.len - at < 6 or data[at + 1] != 'u') return error.NotJson;
+    var unit: u32 = 0;
+    var wrong: u8 = 0;
+    inline for (data[at + 2 ..][0..4]) |byte| {
+        const value = digits[byte];
+        wrong |= value;
+        unit = unit << 4 | value;
+    }
+    if (wrong & 0xf0 != 0) return error.NotJson;
+    return @intCast(unit);
+}
+
+const digits: [256]u8 = blk: {
+    var table: [256]u8 = @splat(0xff);
+    for ("0123456789abcdef", 0..) |byte, value| table[byte] = value;
+    for ("ABCDEF", 10..) |byte, value| table[byte] = value;
+    break :blk table;
+};
+
+/// As UTF-8, in which halves of surrogate pairs are written like any other code point.
+inline fn encoded(code_point: u21, passed: usize) Escape {
+    const c: u32 = code_point;
+    const high: u32 = c >> 6;
+    const tail: u8 = @intCast(0x80 | (c & 0x3f));
+    if (c < 0x80) return .{ .bytes = .{ @intCast(c), 0, 0, 0 }, .len = 1, .passed = passed };
+    if (c < 0x800) {
+        const bytes: [4]u8 = .{ @intCast(0xc0 | high), tail, 0, 0 };
+        return .{ .bytes = bytes, .len = 2, .passed = passed };
+    }
+    const middle: u8 = @intCast(0x80 | (high & 0x3f));
+    if (c < 0x10000) {
+        const bytes: [4]u8 = .{ @intCast(0xe0 | c >> 12), middle, tail, 0 };
+        return .{ .bytes = bytes, .len = 3, .passed = passed };
+    }
+    const second: u8 = @intCast(0x80 | (c >> 12 & 0x3f));
+    const bytes: [4]u8 = .{ @intCast(0xf0 | c >> 18), second, middle, tail };
+    return .{ .bytes = bytes, .len = 4, .passed = passed };
+}
