@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import itertools
 import json
+import lzma
 import random
 import re
 import sys
@@ -20,9 +22,16 @@ from conftest import FIXTURES, SEED
 from tokenmill import _native
 from tokenmill.corpus import ReadOptions, find_sources, read
 from tokenmill.corpus.cuts import last_cut
+from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TrainingError
 from tokenmill.schemes import PATTERNS, scheme_of
 
+SQUEEZE = {
+    "gz": gzip.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+}
 TEXTS = ["one", "zwei — 中文 🌾", "", "line\nbreak", 'a "quote" \\ and \t', "last"]
 
 
@@ -46,8 +55,7 @@ def raises(error: type[Exception], *parts: object):
 def packed(data: bytes, how: str, pieces: int) -> bytes:
     """`data` compressed in several members or frames."""
     cuts = [len(data) * i // pieces for i in range(pieces + 1)]
-    squeeze = gzip.compress if how == "gz" else zstandard.ZstdCompressor().compress
-    return b"".join(squeeze(data[a:b]) for a, b in itertools.pairwise(cuts))
+    return b"".join(SQUEEZE[how](data[a:b]) for a, b in itertools.pairwise(cuts))
 
 
 # ── where a text is cut ──────────────────────────────────────────────────────────────────────
@@ -122,7 +130,7 @@ def test_text_without_a_place_has_no_cut():
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("how", [None, *SQUEEZE])
 @pytest.mark.parametrize("batch_bytes", [64, 5_000, 1 << 24])
 def test_text_file_is_one_document_in_blocks(tmp_path, how, batch_bytes):
     data = b"\n".join(path.read_bytes()[:3_000] for path in FIXTURES[:8])
@@ -136,7 +144,7 @@ def test_text_file_is_one_document_in_blocks(tmp_path, how, batch_bytes):
     assert documents(path, batch_bytes=batch_bytes, whole=True) == [data]
 
 
-@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("how", [None, *SQUEEZE])
 @pytest.mark.parametrize("batch_bytes", [64, 1 << 24])
 def test_json_lines_give_a_document_each(tmp_path, how, batch_bytes):
     lines = [
@@ -157,7 +165,7 @@ def test_field_with_dots_leads_into_objects(tmp_path):
     assert documents(path, field="a.b") == [b"inner", b"whole name"]
 
 
-@pytest.mark.parametrize("how", [None, "gz", "zst"])
+@pytest.mark.parametrize("how", [None, *SQUEEZE])
 @pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "dictionary"])
 def test_parquet_gives_a_document_for_each_row(tmp_path, how, kind):
     values = [*TEXTS[:3], None, *TEXTS[3:]]
@@ -203,7 +211,7 @@ def test_reading_goes_on_behind_any_batch(tmp_path, name, batch_bytes):
         pq.write_table(pa.table({"text": texts}), path, row_group_size=11)
     else:
         how = name.rpartition(".")[2]
-        path.write_bytes(packed(data, how, 3) if how in ("gz", "zst") else data)
+        path.write_bytes(packed(data, how, 3) if how in SQUEEZE else data)
     options = ReadOptions(batch_bytes=batch_bytes)
     [source] = find_sources(path)
     batches = list(read(source, options))
@@ -371,7 +379,7 @@ def test_json_mistakes_name_file_and_line(tmp_path):
         documents(path)
 
 
-@pytest.mark.parametrize("how", ["gz", "zst"])
+@pytest.mark.parametrize("how", SQUEEZE)
 def test_compressed_file_that_is_cut_off_or_damaged_is_named(tmp_path, how):
     data = random.Random(SEED).randbytes(50_000).replace(b"\0", b"x")
     whole = packed(data, how, 2)
@@ -382,7 +390,7 @@ def test_compressed_file_that_is_cut_off_or_damaged_is_named(tmp_path, how):
             documents(path, note=print)
     damaged = bytearray(whole)
     damaged[len(whole) // 3] ^= 0xFF
-    path.write_bytes(damaged if how == "gz" else bytes(damaged[:100]) + b"nonsense" * 9)
+    path.write_bytes(bytes(damaged[:100]) + b"nonsense" * 9 if how == "zst" else damaged)
     with raises(InputError, path):
         documents(path, note=print)
     path.write_bytes(whole + b"behind the end")
@@ -393,12 +401,27 @@ def test_compressed_file_that_is_cut_off_or_damaged_is_named(tmp_path, how):
         documents(path)
 
 
-def test_padded_gzip_file_is_whole(tmp_path):
-    path = tmp_path / "t.gz"
-    path.write_bytes(gzip.compress(b"text") + bytes(600))
-    assert documents(path) == [b"text"]
+@pytest.mark.parametrize("how", ["gz", "xz"])
+def test_padded_file_is_whole(tmp_path, how):
+    path = tmp_path / f"t.{how}"
+    path.write_bytes(SQUEEZE[how](b"text") + bytes(600) + SQUEEZE[how](b" and more") + bytes(8))
+    assert documents(path) == [b"text and more"]
     path.write_bytes(b"")
     assert documents(path) == []
+
+
+@pytest.mark.parametrize("how", SQUEEZE)
+def test_a_small_file_of_much_text_comes_in_bounded_pieces(tmp_path, how):
+    path = tmp_path / f"t.{how}"
+    path.write_bytes(packed(bytes(b"a" * (40 << 20)), how, 2))
+    with path.open("rb", buffering=0) as file:
+        stream = Stream(file, str(path), how)
+        count, most = 0, 0
+        while stream._inflate():
+            count += len(stream._ready)
+            most = max(most, len(stream._ready))
+    assert count == 40 << 20
+    assert most <= 17 << 20
 
 
 def test_parquet_mistakes_are_named(tmp_path):

@@ -17,7 +17,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="text, .jsonl, .parquet, each also .gz or .zst; .tmc counts; a glob; - for stdin",
+        help="text, .jsonl, .parquet, each also .gz, .zst, .xz or .bz2; .tmc counts; a glob; "
+        "- for stdin",
     )
     parser.add_argument(
         "--pattern", help="what cuts text into pretokens: o200k, r50k, … or a regular expression"

@@ -21,8 +21,7 @@ from tokenmill.errors import InputError
 _LOOK_BYTES = 1 << 16
 _KEYS_SHOWN = 12
 _MISSING = object()
-# What files begin with that nothing here decompresses, and at which byte.
-_FOREIGN = ((0, b"\xfd7zXZ\0", "xz"), (4, b"1AY&SY", "bzip2"), (0, b"PK\x03\x04", "zip"))
+_ZIP = b"PK\x03\x04"
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
@@ -166,11 +165,8 @@ def _place(memory: bytearray, options: ReadOptions, *, at_lines: bool) -> int | 
 def _refuse_binary(start: bytes, name: str, options: ReadOptions) -> None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{name} is text in UTF-16: convert it, with iconv -t UTF-8 for example")
-    for offset, magic, kind in _FOREIGN:
-        if start.startswith(magic, offset):
-            raise InputError(
-                f"{name} is compressed with {kind}; decompress it, or use gzip or zstd"
-            )
+    if start.startswith(_ZIP):
+        raise InputError(f"{name} is compressed with zip; decompress it, or use gzip or zstd")
     zero = start.find(b"\0")
     if zero >= 0:
         raise InputError(

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from tokenmill.corpus.streams import COMPRESSIONS
 from tokenmill.errors import InputError, MissingInputError, TrainingError
 
 STDIN = "-"
@@ -26,7 +27,6 @@ _SUFFIXES = {
     ".pq": "parquet",
     ".tmc": "counts",
 }
-_COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst"}
 _NAMES_SHOWN = 3
 _NAME_CHARS_MAX = 255
 
@@ -127,7 +127,7 @@ def _file_source(name: str, format: str | None) -> Source:
     if name == STDIN:
         return Source(STDIN, format or "text")
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     inner = suffixes[:-1] if compression else suffixes
     kind = format or (_SUFFIXES.get(inner[-1], "text") if inner else "text")
     status = Path(name).stat()

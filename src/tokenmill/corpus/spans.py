@@ -18,6 +18,7 @@ UTF8_POLICIES = ("strict", "replace", "bytes")
 # Of a record that failed so much is kept to be looked at.
 RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
+_Bytes = bytes  # a field has the name of the type
 
 
 class Checksum(Protocol):
@@ -51,7 +52,7 @@ class Problem:
     line: int
     bytes: int
     reason: str
-    record: bytes = b""
+    record: _Bytes = b""
 
 
 def _no_spans() -> NDArray[np.int64]:

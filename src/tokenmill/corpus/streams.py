@@ -7,59 +7,88 @@ must end, and behind the last one the file must.
 
 from __future__ import annotations
 
+import bz2
 import importlib
+import lzma
 import os
 import zlib
 from collections.abc import Callable
 from io import BufferedIOBase, RawIOBase
-from typing import Any
+from typing import Any, Protocol
 
 from tokenmill.errors import InputError, MissingExtraError
 
+COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst", ".xz": "xz", ".bz2": "bz2"}
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
+_XZ = b"\xfd7zXZ\0"
+_BZIP2 = b"BZh"
+# What follows the size in the head of a bzip2 file: a block, or the end of an empty one.
+_BZIP2_NEXT = (b"1AY&SY", b"\x17rE8P\x90")
+_MAGIC_BYTES = 10
 
-# Four bytes of zstd can become 128 KB: start small, and read more while little comes out.
-_CHUNK_BYTES_MIN = 4096
-_CHUNK_BYTES_MAX = 1 << 16
+_CHUNK_BYTES = 1 << 16
+# Four bytes of zstd can become 128 KB, and its object knows no bound: it is fed in steps.
+_STEP_BYTES_MIN = 512
 _OUTPUT_BYTES = 4 << 20
 
 Raw = RawIOBase | BufferedIOBase
 
 
+def compression_of(start: bytes) -> str | None:
+    """How a file that begins so is compressed."""
+    if start.startswith(_GZIP):
+        return "gz"
+    if start.startswith((_ZSTD, *_SKIPPABLE)):
+        return "zst"
+    if start.startswith(_XZ):
+        return "xz"
+    if start.startswith(_BZIP2) and start[3:4].isdigit() and start[4:10] in _BZIP2_NEXT:
+        return "bz2"
+    return None
+
+
 class Stream:
-    """The bytes of an open file, decompressed; `bytes_read` are those of the file itself."""
+    """The bytes of an open file, decompressed; `bytes_read` are those of the file itself.
+
+    `failure` says why no more can be read, once that is so.
+    """
 
     def __init__(self, file: Raw, name: str, compression: str | None) -> None:
         self.name = name
         self.bytes_read = 0
         self.bytes_out = 0
+        self.failure: InputError | None = None
         self._file = file
-        self._chunk_bytes = _CHUNK_BYTES_MIN
-        self._ready = memoryview(self._take(_CHUNK_BYTES_MIN))
-        start = bytes(self._ready[:4])
-        found = "gz" if start.startswith(_GZIP) else None
-        found = "zst" if start == _ZSTD or start in _SKIPPABLE else found
+        self._ready = memoryview(self._start())
+        start = bytes(self._ready[:_MAGIC_BYTES])
+        found = compression_of(start)
         if compression is not None and found != compression and start:
             raise InputError(
-                f"{name} is called .{compression} and does not begin as such a file: {start!r}; "
-                "give it the name of what it is"
+                f"{name} is called .{compression} and does not begin as such a file: "
+                f"{start[:4]!r}; give it the name of what it is"
             )
         self.compression = found
         self._make = _decompressor(found, name) if found else None
-        self._member: Any = None
+        self._member: _Member | None = None
         self._packed = b""
         if self._make is not None:
             self._packed, self._ready = bytes(self._ready), memoryview(b"")
 
     def fill(self, view: memoryview) -> int:
         """Reads until the view is full or the text ends; how many bytes that were."""
+        count = self.fill_good(view)
+        if self.failure is not None:
+            raise self.failure
+        return count
+
+    def fill_good(self, view: memoryview) -> int:
+        """The same, but the bytes before a failure are given, which is then in `failure`."""
         filled = 0
-        while filled < len(view):
+        while filled < len(view) and self.failure is None:
             if not self._ready and self._make is None:
-                count = self._file.readinto(view[filled:]) or 0
-                self.bytes_read += count
+                count = self._read_into(view[filled:])
                 if count == 0:
                     break
                 filled += count
@@ -90,44 +119,59 @@ class Stream:
         while count > 0 and (done := self.fill(buffer[: min(count, len(buffer))])):
             count -= done
 
+    def _start(self) -> bytes:
+        """The first bytes: a pipe may give fewer than were asked for."""
+        start = b""
+        while len(start) < _MAGIC_BYTES and (more := self._take(_CHUNK_BYTES)):
+            start += more
+        return start
+
     def _take(self, count: int) -> bytes:
         data = self._file.read(count) or b""
         self.bytes_read += len(data)
         return data
 
+    def _read_into(self, view: memoryview) -> int:
+        try:
+            count = self._file.readinto(view) or 0
+        except OSError as error:
+            self.failure = self._error(f"cannot be read further ({error})")
+            return 0
+        self.bytes_read += count
+        return count
+
     def _inflate(self) -> bool:
-        """Decompresses the next piece; False at the end."""
+        """Decompresses the next piece; False at the end, or where the file fails."""
         assert self._make is not None
         while True:
-            packed = self._packed or self._take(self._chunk_bytes)
-            self._packed = b""
-            if not packed:
-                if self._member is not None:
-                    raise self._error("ends before its compressed data does")
-                return False
+            packed, self._packed = self._packed, b""
+            if not packed and (self._member is None or self._member.needs_input):
+                try:
+                    packed = self._take(_CHUNK_BYTES)
+                except OSError as error:
+                    self.failure = self._error(f"cannot be read further ({error})")
+                    return False
+                if not packed:
+                    if self._member is not None:
+                        self.failure = self._error("ends before its compressed data does")
+                    return False
             if self._member is None:
-                # gzip files may be padded with zeros.
-                packed = packed.lstrip(b"\0") if self.compression == "gz" else packed
+                # Files of gzip and xz may be padded with zeros.
+                packed = packed.lstrip(b"\0") if self.compression in ("gz", "xz") else packed
                 if not packed:
                     continue
                 self._member = self._make()
             try:
                 data = self._member.decompress(packed)
-            except Exception as error:  # zlib.error, zstandard.ZstdError
-                raise self._error(f"is damaged ({error})") from None
+            except Exception as error:  # zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError
+                self.failure = self._error(f"is damaged ({error})")
+                return False
             if self._member.eof:
                 self._packed = self._member.unused_data
                 self._member = None
-            self._pace(len(data))
             if data:
                 self._ready = memoryview(data)
                 return True
-
-    def _pace(self, output_bytes: int) -> None:
-        if output_bytes > _OUTPUT_BYTES:
-            self._chunk_bytes = max(_CHUNK_BYTES_MIN, self._chunk_bytes // 2)
-        else:
-            self._chunk_bytes = min(_CHUNK_BYTES_MAX, self._chunk_bytes * 2)
 
     def _error(self, what: str) -> InputError:
         return InputError(
@@ -136,9 +180,87 @@ class Stream:
         )
 
 
-def _decompressor(compression: str, name: str) -> Callable[[], Any]:
+class _Member(Protocol):
+    """One member, frame or stream, whose output comes in pieces of bounded size."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._object = zlib.decompressobj(wbits=31)
+        self.eof = False
+        self.needs_input = True
+        self.unused_data = b""
+
+    def decompress(self, data: bytes) -> bytes:
+        data = self._object.unconsumed_tail + data if self._object.unconsumed_tail else data
+        output = self._object.decompress(data, _OUTPUT_BYTES)
+        self.eof = self._object.eof
+        self.needs_input = not self._object.unconsumed_tail and len(output) < _OUTPUT_BYTES
+        self.unused_data = self._object.unused_data
+        return output
+
+
+class _Zstd:
+    def __init__(self, decompressor: Any) -> None:
+        self._object = decompressor.decompressobj()
+        self._rest = memoryview(b"")
+        self._step = _STEP_BYTES_MIN
+        self.eof = False
+        self.needs_input = True
+        self.unused_data = b""
+
+    def decompress(self, data: bytes) -> bytes:
+        if data:
+            self._rest = memoryview(data)
+        output: bytes = self._object.decompress(self._rest[: self._step])
+        self._rest = self._rest[self._step :]
+        if len(output) > _OUTPUT_BYTES:
+            self._step = max(_STEP_BYTES_MIN, self._step // 2)
+        else:
+            self._step = min(_CHUNK_BYTES, self._step * 2)
+        self.eof = self._object.eof
+        self.needs_input = not self._rest
+        self.unused_data = self._object.unused_data + bytes(self._rest) if self.eof else b""
+        return output
+
+
+class _Bounded:
+    """What the standard library's xz and bzip2 have in common."""
+
+    def __init__(self, member: Any) -> None:
+        self._object = member
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._object.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self._object.needs_input)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._object.unused_data)
+
+    def decompress(self, data: bytes) -> bytes:
+        return bytes(self._object.decompress(data, _OUTPUT_BYTES))
+
+
+def _decompressor(compression: str, name: str) -> Callable[[], _Member]:
     if compression == "gz":
-        return lambda: zlib.decompressobj(wbits=31)
+        return _Gzip
+    if compression == "xz":
+        return lambda: _Bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ))
+    if compression == "bz2":
+        return lambda: _Bounded(bz2.BZ2Decompressor())
     try:
         zstandard = importlib.import_module("zstandard")
     except ImportError as error:
@@ -147,5 +269,4 @@ def _decompressor(compression: str, name: str) -> Callable[[], Any]:
             'pip install "tokenmill[zstd]"'
         ) from error
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-    make: Callable[[], Any] = decompressor.decompressobj
-    return make
+    return lambda: _Zstd(decompressor)
