@@ -23,7 +23,7 @@ _COPY_BYTES = 1 << 20
 
 def read_arrow(column: Any, options: ReadOptions) -> Iterator[Batch]:
     """Batches of an Arrow column of texts, or of the field of a table."""
-    pa = _pyarrow("an Arrow column")
+    pa = import_pyarrow("an Arrow column")
     if hasattr(column, "__arrow_c_stream__"):
         chunks = pa.chunked_array(column).chunks
     else:
@@ -31,7 +31,7 @@ def read_arrow(column: Any, options: ReadOptions) -> Iterator[Batch]:
     done = rows = 0
     for chunk in chunks:
         if pa.types.is_struct(chunk.type):
-            chunk = _descend(pa, chunk, options.field, "the table")
+            chunk = descend(pa, chunk, options.field, "the table")
         for part in _slices(chunk, options.batch_bytes):
             texts, size = _texts_of(pa, part, "the column")
             done += size
@@ -41,7 +41,7 @@ def read_arrow(column: Any, options: ReadOptions) -> Iterator[Batch]:
 
 def read_parquet(source: Source, options: ReadOptions, start: int) -> Iterator[Batch]:
     """Batches of one column of a Parquet file; positions are rows."""
-    pa = _pyarrow(f"{source.name}, a Parquet file,")
+    pa = import_pyarrow(f"{source.name}, a Parquet file,")
     parquet = importlib.import_module("pyarrow.parquet")
     with ExitStack() as stack:
         where = _seekable(source, stack)
@@ -92,7 +92,7 @@ def _row_group(
         chunk = batch.column(0).slice(min(max(0, start - rows), len(batch)))
         rows += len(batch) - len(chunk)
         if first != options.field:
-            chunk = _descend(pa, chunk, options.field.split(".", 1)[1], source.name)
+            chunk = descend(pa, chunk, options.field.split(".", 1)[1], source.name)
         for part in _slices(chunk, options.batch_bytes):
             texts, size = _texts_of(pa, part, f"{source.name}, column {options.field!r}")
             rows += len(part)
@@ -114,7 +114,7 @@ def _seekable(source: Source, stack: ExitStack) -> Any:
     return unpacked
 
 
-def _descend(pa: Any, array: Any, field: str, name: str) -> Any:
+def descend(pa: Any, array: Any, field: str, name: str) -> Any:
     """The column that a name with dots leads to."""
     parts = [field] if field in array.type.names else field.split(".")
     for part in parts:
@@ -138,6 +138,18 @@ def _slices(array: Any, bytes_max: int) -> Iterator[Any]:
 
 def _texts_of(pa: Any, array: Any, name: str) -> tuple[list[Any], int]:
     """The texts of an Arrow array: slices of its memory. A null is no document."""
+    array = text_array(pa, array, name)
+    if array.null_count:
+        array = array.drop_null()
+    if not len(array):
+        return [], 0
+    view, offsets = memory_of(pa, array)
+    ends = offsets.tolist()
+    return [view[begin:end] for begin, end in pairwise(ends)], ends[-1] - ends[0]
+
+
+def text_array(pa: Any, array: Any, name: str) -> Any:
+    """The array, if it is one of texts, as one whose texts lie one behind the other."""
     types = pa.types
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -151,19 +163,19 @@ def _texts_of(pa: Any, array: Any, name: str) -> tuple[list[Any], int]:
         raise InputError(f"{name} holds {array.type}, not texts")
     if types.is_string_view(array.type) or types.is_binary_view(array.type):
         array = array.cast(pa.large_binary())  # views lie anywhere: a copy is simpler
-    if array.null_count:
-        array = array.drop_null()
-    if not len(array):
-        return [], 0
-    wide = types.is_large_string(array.type) or types.is_large_binary(array.type)
+    return array
+
+
+def memory_of(pa: Any, array: Any) -> tuple[memoryview, Any]:
+    """The bytes of an array of texts, and where each one begins and the last one ends."""
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, offsets_buffer, data = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
-    ends = offsets[array.offset : array.offset + len(array) + 1].tolist()
     view = memoryview(data) if data is not None else memoryview(b"")
-    return [view[begin:end] for begin, end in pairwise(ends)], ends[-1] - ends[0]
+    return view, offsets[array.offset : array.offset + len(array) + 1]
 
 
-def _pyarrow(what: str) -> Any:
+def import_pyarrow(what: str) -> Any:
     try:
         return importlib.import_module("pyarrow")
     except ImportError as error:

@@ -1,20 +1,46 @@
-"""Segments → documents: every input read into blocks of spans, and into problems."""
+"""Segments → documents: every input read into blocks of spans, and into problems.
+
+Whatever is wrong with the data is a `Problem`, never an exception: a run over many files ends, and
+says what is missing. The documents are the same for any size of a block, and for any segments that
+`cuts` gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
-from tokenmill.corpus.sources import Source
-from tokenmill.corpus.spans import DocumentOptions, Documents, Problem, Segment
+from tokenmill.corpus.archives import read_archive
+from tokenmill.corpus.records import read_json_lines
+from tokenmill.corpus.rows import read_rows
+from tokenmill.corpus.segments import cuts
+from tokenmill.corpus.spans import DocumentOptions, Documents, Problem, Segment, failed
+from tokenmill.corpus.tables import read_table
+from tokenmill.corpus.texts import read_text
+from tokenmill.errors import InputError
 
 __all__ = ["DocumentOptions", "Documents", "Problem", "Segment", "cuts", "read"]
+
+_Reader = Callable[[Segment, DocumentOptions, ExitStack], Iterator[Documents]]
+_READERS: dict[str, _Reader] = {
+    "text": read_text,
+    "lines": read_text,
+    "jsonl": read_json_lines,
+    "parquet": read_table,
+    "arrow": read_table,
+    "csv": read_rows,
+    "tsv": read_rows,
+    "warc": read_archive,
+}
 
 
 def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
     """The documents of a segment, in blocks of about `options.block_bytes`."""
-    raise NotImplementedError
-
-
-def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segment]:
-    """The segments of a source, of about `unit_bytes` each."""
-    raise NotImplementedError
+    reader = _READERS.get(segment.source.kind)
+    if reader is None:
+        raise ValueError(f"{segment.source.name} is of the kind {segment.source.kind!r}, not read")
+    with ExitStack() as stack:
+        try:
+            yield from reader(segment, options, stack)
+        except (InputError, OSError) as error:
+            yield Documents(problems=[failed(segment.source, error)])

@@ -55,6 +55,11 @@ class Problem:
     record: _Bytes = b""
 
 
+def failed(source: Source, error: Exception) -> Problem:
+    """The problem of a file that cannot be read at all."""
+    return Problem(source.name, -1, 0, 0, str(error).removeprefix(f"{source.name} "))
+
+
 def _no_spans() -> NDArray[np.int64]:
     return np.empty((0, 2), np.int64)
 

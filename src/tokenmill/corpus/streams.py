@@ -52,10 +52,13 @@ def compression_of(start: bytes) -> str | None:
 class Stream:
     """The bytes of an open file, decompressed; `bytes_read` are those of the file itself.
 
-    `failure` says why no more can be read, once that is so.
+    `failure` says why no more can be read, once that is so. With `is_plain` they are not looked
+    at: they come from the middle of a file.
     """
 
-    def __init__(self, file: Raw, name: str, compression: str | None) -> None:
+    def __init__(
+        self, file: Raw, name: str, compression: str | None, *, is_plain: bool = False
+    ) -> None:
         self.name = name
         self.bytes_read = 0
         self.bytes_out = 0
@@ -63,7 +66,7 @@ class Stream:
         self._file = file
         self._ready = memoryview(self._start())
         start = bytes(self._ready[:_MAGIC_BYTES])
-        found = compression_of(start)
+        found = None if is_plain else compression_of(start)
         if compression is not None and found != compression and start:
             raise InputError(
                 f"{name} is called .{compression} and does not begin as such a file: "

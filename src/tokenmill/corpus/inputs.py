@@ -1,0 +1,147 @@
+"""What a user gives to be tokenized → sources: files, folders, globs, stdin, addresses.
+
+Every name is that of an input here; training, which also takes texts, has `find_sources`. A folder
+stands for the files in it whose suffix is known, at any depth, in the order of their names. The
+same file twice is refused: its documents would be there twice.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tokenmill.corpus import remote
+from tokenmill.corpus.sources import STDIN, Source
+from tokenmill.corpus.streams import COMPRESSIONS
+from tokenmill.errors import InputError, MissingInputError
+
+INPUT_FORMATS = ("text", "lines", "jsonl", "parquet", "arrow", "csv", "tsv", "warc")
+# Tables are read from their end, or with a step back.
+TABLES = ("parquet", "arrow")
+_SUFFIXES = {
+    ".txt": "text",
+    ".text": "text",
+    ".md": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",  # C4 and Dolma call theirs .json.gz
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".wet": "warc",
+    ".warc": "warc",
+}
+
+
+def find_inputs(given: Any, format: str | None = None) -> list[Source]:
+    """The sources of one name or of many, in their order."""
+    if format is not None and format not in INPUT_FORMATS:
+        raise InputError(f"format must be one of {', '.join(INPUT_FORMATS)}, not {format!r}")
+    sources: list[Source] = []
+    for item in _items(given):
+        if isinstance(item, Source):
+            sources.append(item)
+            continue
+        name = os.fspath(item)
+        if name == STDIN:
+            sources.append(_stdin(format))
+        elif remote.is_address(name):
+            sources += [
+                Source(address, *kind_of(address, format), size, modified)
+                for address, size, modified in remote.expand(name, has_known_suffix)
+            ]
+        else:
+            sources += [_local(path, format) for path in _expand(name)]
+    _refuse_twice(sources)
+    return sources
+
+
+def kind_of(name: str, format: str | None = None) -> tuple[str, str | None]:
+    """What a file of this name holds, and how it is compressed."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    inner = suffixes[:-1] if compression else suffixes
+    kind = _SUFFIXES.get(inner[-1], "text") if inner else "text"
+    return format or kind, compression
+
+
+def has_known_suffix(name: str) -> bool:
+    """Whether a file of this name in a folder is an input."""
+    path = PurePosixPath(name)
+    suffix = path.suffix.lower()
+    if suffix in COMPRESSIONS:
+        suffix = PurePosixPath(path.stem).suffix.lower()
+    return suffix in _SUFFIXES and not path.name.startswith(".")
+
+
+def _items(given: Any) -> list[Any]:
+    if isinstance(given, str | os.PathLike | Source):
+        return [given]
+    if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
+        raise TypeError(f"an input is a path, a glob, - or an iterable of them, not {given!r}")
+    items = list(given)
+    for item in items:
+        if not isinstance(item, str | os.PathLike | Source):
+            raise TypeError(f"an input is a path, a glob or -, not {item!r}")
+    return items
+
+
+def _stdin(format: str | None) -> Source:
+    if format in TABLES:
+        raise InputError(f"{format} is not read in order, so it cannot come from a pipe")
+    return Source(STDIN, format or "text")
+
+
+def _expand(name: str) -> list[str]:
+    path = Path(name)
+    try:
+        is_there, is_folder = path.exists(), path.is_dir()
+    except (OSError, ValueError):  # too long, or with a zero byte
+        is_there = is_folder = False
+    if is_folder:
+        return _walk(name)
+    if is_there:
+        return [name]
+    if not glob.has_magic(name):
+        raise MissingInputError(
+            f"{name!r} is not there; an input is a file, a folder, a glob such as 'data/*.jsonl', "
+            "an address such as s3://… or - for stdin"
+        )
+    matches = glob.iglob(name, recursive=True)  # noqa: PTH207 (a Path has no absolute globs)
+    names = sorted(match for match in matches if Path(match).is_file())
+    if not names:
+        raise MissingInputError(f"no file matches {name!r}; an input is a file, a folder or a glob")
+    return names
+
+
+def _walk(folder: str) -> list[str]:
+    """The files of a folder, at any depth; hidden ones are not looked at."""
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place) / name for name in files if has_known_suffix(name)]
+    if not found:
+        known = ", ".join(_SUFFIXES)
+        raise MissingInputError(f"the folder {folder!r} has no files with a suffix of {known}")
+    return [str(path) for path in sorted(found)]
+
+
+def _local(name: str, format: str | None) -> Source:
+    status = Path(name).stat()
+    return Source(name, *kind_of(name, format), status.st_size, status.st_mtime_ns)
+
+
+def _refuse_twice(sources: list[Source]) -> None:
+    seen: set[str] = set()
+    for source in sources:
+        is_local = source.name != STDIN and not remote.is_address(source.name)
+        place = str(Path(source.name).absolute()) if is_local else source.name
+        if place in seen:
+            raise InputError(f"{source.name!r} is given twice; its documents would be there twice")
+        seen.add(place)

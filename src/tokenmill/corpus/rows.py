@@ -1,0 +1,170 @@
+"""CSV and TSV files → documents: a row each, in the column that the first row names.
+
+As RFC 4180 has it: a field in quotation marks may hold separators, newlines and doubled quotation
+marks; in a field without them they are characters like others. A row with more or fewer fields than
+the first, or with text behind a closing mark, is a problem, and reading goes on with the next line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from tokenmill.corpus.blocks import Blocks
+from tokenmill.corpus.gathered import Gatherer
+from tokenmill.corpus.reasons import missing
+from tokenmill.corpus.spans import DocumentOptions, Documents, Problem, Segment
+
+# A row is held in memory; a mark that is never closed must not take the rest of the file with it.
+ROW_BYTES_MAX = 16 << 20
+_DELIMITERS = {"csv": b",", "tsv": b"\t"}
+_MARK = ord('"')
+
+
+@dataclass(slots=True)
+class _Row:
+    """Fields, where the next row begins, and what is wrong."""
+
+    fields: list[bytes] = field(default_factory=list)
+    end: int = 0
+    reason: str | None = None
+
+
+class _Parser:
+    """Rows from a block. What a row is does not depend on where blocks end."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+        mark = re.escape(delimiter)
+        self._quoted = re.compile(rb'"([^"]*+(?:""[^"]*+)*+)"')
+        self._plain = re.compile(rb"[^%b\n]*+" % mark)
+
+    def row(self, data: bytes, start: int, *, is_last: bool) -> _Row | None:
+        """The row at a place; None if it may go on behind the data."""
+        newline = data.find(b"\n", start)
+        end = len(data) if newline < 0 else newline
+        row = None
+        if data.find(b'"', start, end) >= 0:
+            row = self._with_marks(data, start, is_last=is_last)
+        elif newline >= 0 or is_last:
+            line = data[start:end]
+            line = line.removesuffix(b"\r") if newline >= 0 else line
+            row = _Row(line.split(self._delimiter), min(end + 1, len(data)))
+        size = (len(data) if row is None else row.end) - start
+        if size <= ROW_BYTES_MAX:
+            return row
+        # Nobody knows where else it ends.
+        return _Row([], min(end + 1, len(data)), f"is longer than {ROW_BYTES_MAX:,} bytes")
+
+    def _with_marks(self, data: bytes, start: int, *, is_last: bool) -> _Row | None:
+        fields: list[bytes] = []
+        at = start
+        while True:
+            if at < len(data) and data[at] == _MARK:
+                match = self._quoted.match(data, at)
+                # A mark at the end may be the first of two.
+                if match is None or (match.end() == len(data) and not is_last):
+                    return (
+                        _first_line(data, start, "has an open quotation mark") if is_last else None
+                    )
+                fields.append(match.group(1).replace(b'""', b'"'))
+                at = match.end()
+                if data[at : at + 2] == b"\r\n":
+                    at += 1
+            else:
+                match = self._plain.match(data, at)
+                assert match is not None
+                at = match.end()
+                text = match.group()
+                fields.append(text.removesuffix(b"\r") if data[at : at + 1] == b"\n" else text)
+            behind = data[at : at + 1]
+            if not behind or (behind == b"\r" and at + 1 == len(data) and not is_last):
+                return _Row(fields, at) if is_last else None
+            at += 1
+            if behind == b"\n":
+                return _Row(fields, at)
+            if behind != self._delimiter:
+                return _first_line(data, start, "has text behind a closing quotation mark")
+
+
+def _first_line(data: bytes, start: int, reason: str) -> _Row:
+    newline = data.find(b"\n", start)
+    return _Row([], len(data) if newline < 0 else newline + 1, reason)
+
+
+def read_rows(segment: Segment, options: DocumentOptions, stack: ExitStack) -> Iterator[Documents]:
+    """A document for each row behind the first."""
+    blocks = Blocks(segment, options, stack)
+    reader = _Reader(blocks, options)
+    used = room = 0
+    while blocks.next(used, room):
+        used, documents = reader.read(bytes(blocks.view))
+        yield from documents
+        if reader.failure is not None:
+            yield Documents(problems=[reader.failure])
+            break
+        if used == 0 and blocks.is_over:  # a row that the file fails in
+            break
+        room = len(blocks.view) if used == 0 else 0
+    yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
+
+
+class _Reader:
+    """Rows of blocks, and the columns that the first one named."""
+
+    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
+        self._blocks = blocks
+        self._options = options
+        self._parser = _Parser(_DELIMITERS[blocks.source.kind])
+        self._width = 0
+        self._text_at = 0
+        self._id_at: int | None = None
+        # The rest of a line that was given up.
+        self._skips = False
+        self.failure: Problem | None = None
+
+    def read(self, data: bytes) -> tuple[int, Iterator[Documents]]:
+        """How many bytes the whole rows take, and their documents."""
+        gatherer = Gatherer(self._blocks, self._options)
+        used = 0
+        if self._skips:
+            newline = data.find(b"\n")
+            self._skips = newline < 0
+            used = len(data) if newline < 0 else newline + 1
+        while used < len(data) and self.failure is None:
+            row = self._parser.row(data, used, is_last=self._blocks.is_last)
+            if row is None:
+                break
+            start, used = used, row.end
+            raw = data[start:used]
+            self._skips = row.reason is not None and not raw.endswith(b"\n")
+            if raw not in (b"\n", b"\r\n"):
+                self._take(gatherer, start, raw, row)
+        return used, gatherer.documents()
+
+    def _take(self, gatherer: Gatherer, start: int, raw: bytes, row: _Row) -> None:
+        if not self._width:
+            self._find_columns([name.decode("utf-8", "replace") for name in row.fields])
+            return
+        if row.reason is None and len(row.fields) != self._width:
+            row.reason = f"has {len(row.fields)} fields, and the first row has {self._width}"
+        if row.reason is not None:
+            gatherer.fail(start, raw, row.reason)
+            return
+        name = None
+        if self._id_at is not None:
+            name = row.fields[self._id_at].decode("utf-8", "replace")
+        gatherer.add(start, raw, row.fields[self._text_at], name)
+
+    def _find_columns(self, names: list[str]) -> None:
+        self._width = max(len(names), 1)
+        for wanted in (self._options.field, self._options.id_field):
+            if wanted is not None and wanted not in names:
+                reason = missing("column", wanted, names)
+                self.failure = Problem(self._blocks.source.name, -1, 0, 0, reason)
+                return
+        self._text_at = names.index(self._options.field)
+        if self._options.id_field is not None:
+            self._id_at = names.index(self._options.id_field)

@@ -1,0 +1,86 @@
+"""Sources → segments: a large file in parts that can be read by themselves.
+
+A cut is where a document ends, whatever the documents before are: behind a newline, or behind a
+separator that no earlier one reaches into. A separator of two newlines may overlap itself, and in a
+run of newlines it depends on the beginning which of them are separators; the first two are one in
+any case. Where a cut is depends on the file and on `unit_bytes` alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+from tokenmill.corpus import tables
+from tokenmill.corpus.blocks import open_file
+from tokenmill.corpus.inputs import TABLES
+from tokenmill.corpus.sources import STDIN, Source
+from tokenmill.corpus.spans import DocumentOptions, Segment
+from tokenmill.corpus.streams import compression_of
+
+_LOOK_BYTES = 1 << 16
+
+
+def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segment]:
+    """The segments of a source, of about `unit_bytes` each; one if it cannot be cut."""
+    if unit_bytes < 1:
+        raise ValueError(f"unit_bytes must be 1 or more, not {unit_bytes}")
+    places: list[int] = []
+    end: int | None = None
+    if source.compression is None and source.name != STDIN:
+        try:
+            if source.kind in TABLES:
+                places, end = tables.cuts(source, unit_bytes)
+            elif source.kind in ("text", "lines", "jsonl") and source.size is not None:
+                separator = options.separator if source.kind == "text" else b"\n"
+                if separator:
+                    places = _text_cuts(source, separator, unit_bytes)
+                end = source.size if places else None
+        except OSError:
+            places = []  # whoever reads it says what is wrong
+    if not places:
+        return [Segment(source)]
+    edges = [0, *places]
+    return [Segment(source, start, stop) for start, stop in zip(edges, [*places, end], strict=True)]
+
+
+def _text_cuts(source: Source, separator: bytes, unit_bytes: int) -> list[int]:
+    size = source.size or 0
+    if size <= unit_bytes:
+        return []
+    places = []
+    with open_file(source) as file:
+        start = file.read(_LOOK_BYTES)
+        if compression_of(start) is not None:
+            return []  # it is not called what it is
+        first = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
+        target = unit_bytes
+        while target < size:
+            place = _cut_from(file, max(target, first), size, separator, first)
+            if place is None:
+                break
+            places.append(place)
+            target = (place // unit_bytes + 1) * unit_bytes
+    return places
+
+
+def _cut_from(file: Any, target: int, size: int, separator: bytes, first: int) -> int | None:
+    """The first cut behind `target` and before the end, or None."""
+    width = len(separator)
+    # From here on lies what may reach into a separator that ends behind the target.
+    place = max(first, target - 2 * width + 2)
+    last = place - width
+    while True:
+        file.seek(place)
+        window: bytes = file.read(_LOOK_BYTES + width)
+        found = window.find(separator)
+        while found >= 0:
+            start = place + found
+            end = start + width
+            if start >= last + width and target < end < size:
+                return end
+            last = start
+            found = window.find(separator, found + 1)
+        if len(window) < width or place + len(window) >= size:
+            return None
+        place += len(window) - width + 1

@@ -1,0 +1,346 @@
+"""Parquet and Arrow files → documents: spans over Arrow's own memory, a row each.
+
+A segment is some row groups of a Parquet file, or some batches of an Arrow file. Each of them is
+read by itself, so one that is damaged is a problem and the next one is not. A checksum sees the
+file's bytes in the same proportion: tables are not read from left to right.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.corpus import remote, utf8
+from tokenmill.corpus.blocks import Part, open_file
+from tokenmill.corpus.columns import descend, import_pyarrow, memory_of, text_array
+from tokenmill.corpus.reasons import missing
+from tokenmill.corpus.sources import Source
+from tokenmill.corpus.spans import (
+    RECORD_BYTES_MAX,
+    DocumentOptions,
+    Documents,
+    Problem,
+    Segment,
+    failed,
+)
+from tokenmill.corpus.streams import Stream
+from tokenmill.errors import InputError
+
+_COPY_BYTES = 1 << 20
+# A dictionary makes rows look small that are not.
+_ROWS_MAX = 1 << 14
+_ARROW_FILE = b"ARROW1"
+_FEATHER_V1 = b"FEA1"
+
+
+def read_table(segment: Segment, options: DocumentOptions, stack: ExitStack) -> Iterator[Documents]:
+    """A document for each row of a column of texts."""
+    pa = import_pyarrow(f"{segment.source.name}, a table,")
+    parts = 1
+    try:
+        table = _open(pa, segment.source, stack)
+        parts = table.parts
+        yield from _rows(table, segment, options)
+    except (InputError, OSError, pa.ArrowException) as error:
+        yield Documents(problems=[failed(segment.source, error)])
+    _sum_up(segment, options, parts)
+
+
+def cuts(source: Source, unit_bytes: int) -> tuple[list[int], int]:
+    """Between which row groups or batches the file is cut, and how many there are."""
+    with ExitStack() as stack:
+        try:
+            pa = import_pyarrow(f"{source.name}, a table,")
+            table = _open(pa, source, stack)
+        except InputError:
+            return [], 0
+        places, size = [], 0
+        for part in range(table.parts):
+            if size >= unit_bytes:
+                places.append(part)
+                size = 0
+            size += table.bytes_of(part)
+        return places, table.parts
+
+
+class _Table:
+    """What Parquet and Arrow files have in common: parts with rows, which are read in batches."""
+
+    def __init__(self, pa: Any, source: Source, schema: Any, parts: int) -> None:
+        self.pa = pa
+        self.source = source
+        self.names: list[str] = schema.names
+        self.parts = parts
+
+    def bytes_of(self, part: int) -> int:
+        return (self.source.size or 0) // max(self.parts, 1)
+
+    def rows_of(self, part: int) -> int:
+        raise NotImplementedError
+
+    def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def column(self, field: str) -> str:
+        """The column that a field is, or that its first part is."""
+        first = field if field in self.names else field.split(".")[0]
+        if first not in self.names:
+            raise InputError(f"{self.source.name} {missing('column', field, self.names)}")
+        return first
+
+    def pick(self, batch: Any, field: str) -> Any:
+        """The array of a field in a batch."""
+        first = self.column(field)
+        array = batch.column(batch.schema.get_field_index(first))
+        if first != field:
+            array = descend(self.pa, array, field.split(".", 1)[1], self.source.name)
+        return array
+
+
+class _Parquet(_Table):
+    def __init__(self, pa: Any, source: Source, where: Any, stack: ExitStack) -> None:
+        parquet = importlib.import_module("pyarrow.parquet")
+        # Without a buffer's size whole columns of a row group would be read at once.
+        file = parquet.ParquetFile(where, pre_buffer=False, buffer_size=_COPY_BYTES)
+        self._file = stack.enter_context(file)
+        super().__init__(pa, source, file.schema_arrow, file.metadata.num_row_groups)
+
+    def bytes_of(self, part: int) -> int:
+        group = self._file.metadata.row_group(part)
+        return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+
+    def rows_of(self, part: int) -> int:
+        return int(self._file.metadata.row_group(part).num_rows)
+
+    def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
+        group = self._file.metadata.row_group(part)
+        row_bytes = group.total_byte_size / max(group.num_rows, 1)
+        rows = min(_ROWS_MAX, max(1, int(bytes_max / max(row_bytes, 1))))
+        return iter(self._file.iter_batches(rows, row_groups=[part], columns=columns))
+
+
+class _ArrowFile(_Table):
+    def __init__(self, pa: Any, source: Source, where: Any) -> None:
+        self._ipc = importlib.import_module("pyarrow.ipc")
+        self._where = where
+        reader = self._ipc.open_file(where)
+        super().__init__(pa, source, reader.schema, reader.num_record_batches)
+        self._readers: dict[tuple[str, ...], Any] = {}
+
+    def rows_of(self, part: int) -> int:
+        return int(self._reader(self.names[:1]).get_batch(part).num_rows)
+
+    def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
+        yield self._reader(columns).get_batch(part)
+
+    def _reader(self, columns: list[str]) -> Any:
+        """A reader that reads these columns alone."""
+        key = tuple(columns)
+        if key not in self._readers:
+            fields = [self.names.index(name) for name in columns]
+            options = self._ipc.IpcReadOptions(included_fields=fields)
+            self._readers[key] = self._ipc.open_file(self._where, options=options)
+        return self._readers[key]
+
+
+class _ArrowStream(_Table):
+    """A stream, which has one part: it is read from left to right."""
+
+    def __init__(self, pa: Any, source: Source, where: Any) -> None:
+        self._reader = importlib.import_module("pyarrow.ipc").open_stream(where)
+        super().__init__(pa, source, self._reader.schema, 1)
+
+    def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._reader.read_next_batch()
+            except StopIteration:
+                return
+
+
+def _open(pa: Any, source: Source, stack: ExitStack) -> _Table:
+    is_parquet = source.kind == "parquet"
+    what = "a Parquet file" if is_parquet else "an Arrow file"
+    where = _seekable(pa, source, stack)
+    try:
+        if is_parquet:
+            return _Parquet(pa, source, where, stack)
+        start = where.read(len(_ARROW_FILE))
+        where.seek(0)
+        if start == _ARROW_FILE:
+            return _ArrowFile(pa, source, where)
+        if start.startswith(_FEATHER_V1):
+            raise InputError(
+                f"{source.name} is a Feather file of version 1; write it again with pyarrow.feather"
+            )
+        return _ArrowStream(pa, source, where)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{source.name} is not {what}, or damaged ({error})") from None
+
+
+def _seekable(pa: Any, source: Source, stack: ExitStack) -> Any:
+    """The file; one that is compressed as a whole is unpacked first."""
+    if source.compression is None and not remote.is_address(source.name):
+        return stack.enter_context(pa.OSFile(source.name))
+    file = stack.enter_context(open_file(source))
+    if source.compression is None:
+        return stack.enter_context(pa.PythonFile(file, mode="r"))
+    stream = Stream(file, source.name, source.compression)
+    unpacked = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
+    buffer = memoryview(bytearray(_COPY_BYTES))
+    while count := stream.fill(buffer):
+        unpacked.write(buffer[:count])
+    unpacked.seek(0)
+    return stack.enter_context(pa.PythonFile(unpacked, mode="r"))
+
+
+def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
+    """Shows the checksum the segment's share of the file."""
+    if options.checksum is None:
+        return
+    size = segment.source.size
+    start = end = None
+    if size is not None:
+        start = size * segment.start // max(parts, 1)
+        end = size if segment.end is None else size * segment.end // max(parts, 1)
+    try:
+        with open_file(segment.source) as file, Part(file, start or 0, end, options.checksum) as it:
+            it.drain()
+    except OSError:
+        return
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
+    columns = [table.column(options.field)]
+    if options.id_field is not None and table.column(options.id_field) not in columns:
+        columns.append(table.column(options.id_field))
+    last = table.parts if segment.end is None else segment.end
+    share = (segment.source.size or 0) / max(table.parts, 1)
+    numbers = _Numbers(table)
+    for part in range(segment.start, last):
+        rows = 0
+        bytes_read = int(share * (part + 1 - segment.start))
+        batches = table.batches(part, columns, options.block_bytes)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (table.pa.ArrowException, OSError) as error:
+                row = numbers.first(part) + rows
+                reason = f"is damaged from row {row:,} on ({error})"
+                problem = Problem(segment.source.name, -1, row, 0, reason)
+                yield Documents(problems=[problem], bytes_read=bytes_read)
+                break
+            if batch is None:
+                break
+            for documents in _documents_of(table, batch, options, numbers, (part, rows)):
+                documents.bytes_read = bytes_read
+                yield documents
+            rows += len(batch)
+
+
+class _Numbers:
+    """The numbers of rows in the file, which are counted when a problem needs one."""
+
+    def __init__(self, table: _Table) -> None:
+        self._table = table
+        self._part = 0
+        self._rows = 0
+
+    def first(self, part: int) -> int:
+        """The number of the first row of a part, from 1. Parts are asked for in order."""
+        while self._part < part:
+            self._rows += self._table.rows_of(self._part)
+            self._part += 1
+        return self._rows + 1
+
+
+def _documents_of(
+    table: _Table,
+    batch: Any,
+    options: DocumentOptions,
+    numbers: _Numbers,
+    where: tuple[int, int],
+) -> Iterator[Documents]:
+    """The documents of a batch, which begins at a row of a part."""
+    pa, name = table.pa, table.source.name
+    array = text_array(pa, table.pick(batch, options.field), f"{name}, column {options.field!r}")
+    ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
+    if not len(array):
+        return
+    view, offsets = memory_of(pa, array)
+    low, high = int(offsets[0]), int(offsets[-1])
+    data: Any = view[low:high]
+    offsets = offsets.astype(np.int64) - low
+    spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
+    keep = np.ones(len(spans), bool)
+    reasons: dict[int, str] = {}
+    if array.null_count:
+        nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
+        reasons = dict.fromkeys(nulls.tolist(), f"has null in the column {options.field!r}")
+        keep[nulls] = False
+    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
+    bad = [index for index in bad if index not in reasons]
+    if options.utf8 == "replace" and bad:
+        data, spans = utf8.replace(data, spans, bad)
+    elif bad:
+        for index in bad:
+            start, end = spans[index].tolist()
+            reasons[index] = utf8.reason(bytes(data[start:end]), 0)
+        keep[bad] = False
+    problems = []
+    for index in sorted(reasons):
+        start, end = spans[index].tolist()
+        row = numbers.first(where[0]) + where[1] + index
+        record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
+        problems.append(Problem(name, -1, row, end - start, reasons[index], record))
+    names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
+    if problems:
+        yield Documents(problems=problems)
+    yield from in_parts(data, spans[keep] if problems else spans, names, options.block_bytes)
+
+
+def in_parts(
+    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
+) -> Iterator[Documents]:
+    """The documents in parts of bounded size; those that are longer in pieces."""
+    view = memoryview(data)
+    ends = np.cumsum(spans[:, 1] - spans[:, 0])
+    index = 0
+    while index < len(spans):
+        before = int(ends[index - 1]) if index else 0
+        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        if stop > index:
+            some = spans[index:stop]
+            low = int(some[0, 0])
+            part = Documents(view[low : int(some[-1, 1])], some - low)
+            part.names = None if names is None else names[index:stop]
+            yield part
+            index = stop
+            continue
+        start, end = spans[index].tolist()
+        while end - start > bytes_max:
+            place = utf8.whole_end(view, start + bytes_max)
+            yield Documents(view[start:place], np.array([[0, place - start]]), goes_on=True)
+            start = place
+        part = Documents(view[start:end], np.array([[0, end - start]], np.int64))
+        part.names = None if names is None else names[index : index + 1]
+        yield part
+        index += 1
+
+
+def _ids(array: Any) -> list[str]:
+    """The values of a column as str; a null is nothing."""
+    return ["" if value is None else _shown(value) for value in array.to_pylist()]
+
+
+def _shown(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
