@@ -18,7 +18,7 @@ CORE_ROOMS = [
 ]
 PYTHON_ROOMS = [
     ["errors", "files", "reference"],
-    ["native", "patterns", "formats", "vocabularies", "corpus"],
+    ["native", "patterns", "formats", "vocabularies", "corpus", "shards"],
     ["schemes", "ragged", "arguments", "stream_decoder"],
     ["file_blocks", "cache", "loading", "decoding"],
     ["tokenizer", "session"],

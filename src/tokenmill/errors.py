@@ -62,3 +62,11 @@ class DecodingError(TokenmillError, ValueError):
 
 class TokenizersError(TokenmillError, ValueError):
     """What Hugging Face's library answers with a bare Exception, said in its words."""
+
+
+class ShardError(TokenmillError, ValueError):
+    """Shards that cannot be written as asked, or whose files are not what their manifest says."""
+
+
+class MissingShardError(TokenmillError, FileNotFoundError):
+    """A folder of shards that is not there or not complete, or a file that is gone from it."""

@@ -1,0 +1,185 @@
+"""A folder that a run has sealed → its documents, by number, over all shards."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tokenmill.errors import MissingShardError, ShardError
+from tokenmill.shards.layouts import layout
+from tokenmill.shards.layouts.base import Reader, read_npy
+from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
+
+MANIFEST = "manifest.json"
+# Each open shard holds file descriptors, of which a process has 1,024 on many systems.
+_READERS_MAX = 64
+
+
+class Shards:
+    """The documents of a corpus, in the order of its plan. Files are opened when they are needed.
+
+    `shards[i]` are the ids of document i (of sequence i, where they are packed) as they lie in the
+    file; the array is read-only and stays good when the shards are closed.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path, self.manifest = path, manifest
+        try:
+            self.layout: str = manifest["layout"]
+            self.spec = _spec(manifest)
+            rows = [row for unit in manifest["units"] for row in unit["shards"]]
+            self.shards = tuple(Shard.from_json(row) for row in rows)
+            self.totals: dict[str, int] = manifest["totals"]
+        except (KeyError, TypeError) as error:
+            raise ShardError(f"{path / MANIFEST} is no manifest of tokenmill ({error!r})") from None
+        self._layout = layout(self.layout)
+        self._check_files()
+        self._ends = list(accumulate(shard.documents for shard in self.shards))
+        self._readers: OrderedDict[int, Reader] = OrderedDict()
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are; of packed shards, how many sequences."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def tokens(self) -> int:
+        """How many ids there are."""
+        return sum(shard.tokens for shard in self.shards)
+
+    def __len__(self) -> int:
+        return self.documents
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there is no document {index}: there are {len(self)}")
+        return self.document(index % len(self))
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        for index in range(len(self.shards)):
+            reader = self.reader(index)
+            for document in range(len(reader)):
+                yield reader.document(document)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Shards {str(self.path)!r}: {self.documents:,} documents, {self.tokens:,} ids in "
+            f"{len(self.shards)} shards of {self.layout}>"
+        )
+
+    def document(self, index: int) -> NDArray[Any]:
+        """The ids of a document, 0 ≤ index < len."""
+        shard = bisect_right(self._ends, index)
+        first = self._ends[shard - 1] if shard else 0
+        return self.reader(shard).document(index - first)
+
+    def ids(self, shard: int) -> NDArray[Any]:
+        """All ids of a shard, end to end."""
+        return self.reader(shard).ids
+
+    def sequences(self, shard: int) -> NDArray[Any]:
+        """The packed sequences of a shard, the rows of a matrix."""
+        if self.spec.sequence is None:
+            raise ShardError(
+                f"{self.path} is not packed: its documents have lengths of their own. Take ids() "
+                "and cut them, or tokenize with --pack LENGTH"
+            )
+        return self.ids(shard).reshape(-1, self.spec.sequence)
+
+    def document_starts(self, shard: int) -> NDArray[Any]:
+        """Where documents begin among the ids of a packed shard."""
+        if not any(file.suffix == DOCUMENTS_SUFFIX for file in self.shards[shard].files):
+            raise ShardError(f"{self.shards[shard].stem} is not packed: its reader has the ends")
+        return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX))
+
+    def reader(self, shard: int) -> Reader:
+        """The reader of a shard. The last ones used stay open."""
+        found = self._readers.pop(shard, None)
+        if found is None:
+            if len(self._readers) >= _READERS_MAX:
+                self._readers.popitem(last=False)
+            found = self._layout.Reader(self.path / self.shards[shard].stem, self.spec)
+            if len(found) != self.shards[shard].documents:
+                raise ShardError(
+                    f"{self.shards[shard].stem} has {len(found)} documents, and its manifest says "
+                    f"{self.shards[shard].documents}"
+                )
+        self._readers[shard] = found
+        return found
+
+    def close(self) -> None:
+        """Lets go of all files; they are opened again when they are needed."""
+        self._readers.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A data loader sends it to its workers, where files are opened again.
+        return self.__dict__ | {"_layout": None, "_readers": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._layout, self._readers = layout(self.layout), OrderedDict()
+
+    def _check_files(self) -> None:
+        """Each file is there with the size that the manifest says; `verify` reads them, too."""
+        for shard in self.shards:
+            for file in shard.files:
+                path = path_of(self.path / shard.stem, file.suffix)
+                try:
+                    size = path.stat().st_size
+                except FileNotFoundError:
+                    raise MissingShardError(
+                        f"{path} is gone: the manifest names it. Run the same tokenize command "
+                        "again, with an empty folder as its output"
+                    ) from None
+                if size != file.bytes:
+                    raise ShardError(
+                        f"{path} has {size:,} bytes and the manifest says {file.bytes:,}: it was "
+                        "cut off or changed since"
+                    )
+
+
+def open(path: str | Path) -> Shards:
+    """The shards in a folder that `tokenmill tokenize` has sealed."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise MissingShardError(f"{folder} is no folder of shards")
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        raise MissingShardError(
+            f"{folder} has no {MANIFEST}: "
+            + (
+                "its run is not complete. Run the same tokenize command again to go on"
+                if (folder / "plan.json").exists()
+                else "it is no output of tokenmill tokenize"
+            )
+        ) from None
+    except ValueError as error:
+        raise ShardError(f"{folder / MANIFEST} is no JSON ({error})") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != "tokenmill.shards":
+        raise ShardError(f"{folder / MANIFEST} is no manifest of tokenmill")
+    if manifest.get("version") != 1:
+        raise ShardError(
+            f"{folder / MANIFEST} has version {manifest.get('version')!r}, and this tokenmill "
+            "reads version 1: get a newer one"
+        )
+    return Shards(folder, manifest)
+
+
+def _spec(manifest: dict[str, Any]) -> Spec:
+    tokenizer = manifest["tokenizer"]
+    return Spec(
+        dtype=manifest["dtype"],
+        eos=manifest["eos"],
+        bos=manifest["bos"],
+        vocab_size=tokenizer["vocab_size"],
+        tokenizer=tokenizer["name"],
+        sequence=manifest["sequence"],
+    )

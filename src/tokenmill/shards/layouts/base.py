@@ -1,0 +1,231 @@
+"""Documents → ids end to end in one file: what the flat layouts share.
+
+A writer puts the ids of each document behind those before it, and its end into whatever the layout
+keeps ends in. Nothing is kept for a document in memory. **Invariant**: the bytes of a shard depend
+on its documents alone, never on how they came, many at once or one in pieces.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.errors import ShardError
+from tokenmill.shards.spec import File, Rows, Spec, path_of
+from tokenmill.shards.streams import HashedFile, NpyFile
+
+ENDS_SUFFIX = ".ends.npy"
+
+
+class Output(Protocol):
+    """What writers put their bytes into: files and spools."""
+
+    def discard(self) -> None:
+        """Nothing of it is left."""
+
+
+class Writer:
+    """One shard. A layout says how ids, ends and rows are written (the methods with a `_`)."""
+
+    def __init__(self, stem: Path, spec: Spec) -> None:
+        self.stem, self.spec = stem, spec
+        self.tokens = self.documents = 0
+        self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        self._open_at: int | None = None  # the tokens before the open document
+        self._outputs: list[Output] = []
+
+    def add(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
+        """Whole documents, end to end; `ends` are counted from the first of these ids."""
+        assert self._open_at is None, "a document is open"
+        assert (int(ends[-1]) if len(ends) else 0) == len(ids)
+        self._write_ids(self._checked(ids))
+        self._write_ends(ends + self.tokens, rows)
+        self.tokens += len(ids)
+        self.documents += len(ends)
+
+    def open(self, ids: NDArray[Any]) -> None:
+        """More of a document that is not over."""
+        if self._open_at is None:
+            self._open_at = self.tokens
+        self._write_ids(self._checked(ids))
+        self.tokens += len(ids)
+
+    def close_open(self, rows: Rows | None = None) -> None:
+        """The open document is over."""
+        assert self._open_at is not None, "no document is open"
+        self._open_at = None
+        self._write_ends(np.array([self.tokens], np.int64), rows)
+        self.documents += 1
+
+    def withdraw(self) -> None:
+        """The open document was bad: nothing of it stays."""
+        assert self._open_at is not None, "no document is open"
+        self.tokens, self._open_at = self._open_at, None
+        self._take_back()
+
+    def finish(self) -> list[File]:
+        """All files are whole and on the disk when this comes back."""
+        assert self._open_at is None, "a document is open"
+        return self._finish()
+
+    def discard(self) -> None:
+        """The files are gone, finished or not."""
+        for output in self._outputs:
+            output.discard()
+
+    def _checked(self, ids: NDArray[Any]) -> NDArray[Any]:
+        if ids.dtype == self._dtype:
+            return np.ascontiguousarray(ids)
+        if ids.size and int(ids.max()) > np.iinfo(self._dtype).max:
+            raise ShardError(
+                f"id {int(ids.max())} does not fit into {self.spec.dtype}: the tokenizer has more "
+                "ids than its vocab_size says"
+            )
+        return np.ascontiguousarray(ids, self._dtype)
+
+    def _write_ids(self, ids: NDArray[Any]) -> None:
+        raise NotImplementedError
+
+    def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
+        """The ends of further documents, counted from the shard's first id."""
+        raise NotImplementedError
+
+    def _take_back(self) -> None:
+        """Ids behind `self.tokens` go."""
+        raise NotImplementedError
+
+    def _finish(self) -> list[File]:
+        raise NotImplementedError
+
+
+class FlatWriter(Writer):
+    """Ids without anything between them in the file `suffix`, perhaps behind a header."""
+
+    suffix = ".bin"
+
+    def __init__(self, stem: Path, spec: Spec) -> None:
+        super().__init__(stem, spec)
+        self._ids = HashedFile(path_of(stem, self.suffix), self.suffix)
+        self._outputs.append(self._ids)
+        self._head_bytes = self._write_head()
+
+    def _write_head(self) -> int:
+        """Bytes in front of the ids, filled in at the end; how many there are."""
+        return 0
+
+    def _write_ids(self, ids: NDArray[Any]) -> None:
+        self._ids.write(ids)
+
+    def _take_back(self) -> None:
+        self._ids.truncate(self._head_bytes + self.tokens * self._dtype.itemsize)
+
+
+class EndsWriter(FlatWriter):
+    """With the ends in a side file, for layouts that have no index. Packed shards need none."""
+
+    def __init__(self, stem: Path, spec: Spec) -> None:
+        super().__init__(stem, spec)
+        self._ends: NpyFile | None = None
+        if spec.sequence is None:
+            self._ends = NpyFile(path_of(stem, ENDS_SUFFIX), ENDS_SUFFIX, "<i8")
+            self._outputs.append(self._ends)
+
+    def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
+        if self._ends is not None:
+            self._ends.write(ends)
+
+    def _finish(self) -> list[File]:
+        files = [self._ids.finish()]
+        return files if self._ends is None else [*files, self._ends.finish()]
+
+
+def ends_suffixes(suffix: str, spec: Spec) -> tuple[str, ...]:
+    """The files of an `EndsWriter`."""
+    return (suffix,) if spec.sequence is not None else (suffix, ENDS_SUFFIX)
+
+
+class Reader:
+    """One shard, memory-mapped. Arrays given out stay good when it is closed."""
+
+    def __init__(self, stem: Path, spec: Spec) -> None:
+        self.stem, self.spec = stem, spec
+        self.ends = self._read()
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """All ids of the shard, not copied where the layout is flat."""
+        raise NotImplementedError
+
+    def document(self, index: int) -> NDArray[Any]:
+        """The ids of a document."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of the files: what was given out of them holds them until it goes."""
+        self.__dict__ = {"stem": self.stem, "spec": self.spec, "ends": np.empty(0, np.int64)}
+
+    def span(self, index: int) -> tuple[int, int]:
+        """Where a document begins and ends among the ids."""
+        return (int(self.ends[index - 1]) if index else 0), int(self.ends[index])
+
+    def _read(self) -> NDArray[np.int64]:
+        """Opens the files; where each document ends."""
+        raise NotImplementedError
+
+
+class FlatReader(Reader):
+    """A layout whose ids lie end to end: a layout's `_read` sets `_ids`."""
+
+    _ids: NDArray[Any]
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """All ids of the shard, as they lie in the file."""
+        return self._ids
+
+    def document(self, index: int) -> NDArray[Any]:
+        """The ids of a document, as they lie in the file."""
+        start, end = self.span(index)
+        return self._ids[start:end]
+
+
+def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
+    """The numbers of a file behind its first `offset` bytes, mapped."""
+    kind = np.dtype(dtype)
+    count, rest = divmod(path.stat().st_size - offset, kind.itemsize)
+    if count < 0 or rest:
+        raise ShardError(f"{path} is cut off: its size is no whole number of {dtype}")
+    if not count:  # nothing can be mapped of an empty file
+        return np.empty(0, kind)
+    return np.memmap(path, kind, "r", offset, (count,)).view(np.ndarray)
+
+
+def read_ends(stem: Path, spec: Spec, tokens: int) -> NDArray[np.int64]:
+    """What an `EndsWriter` wrote."""
+    if spec.sequence is not None:
+        return np.arange(1, tokens // spec.sequence + 1, dtype=np.int64) * spec.sequence
+    return checked_ends(read_npy(path_of(stem, ENDS_SUFFIX)), tokens, stem)
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """A `.npy` file, mapped. numpy cannot map an empty one, and reads that."""
+    try:
+        return np.load(path, mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
+    except ValueError:
+        return np.load(path)  # type: ignore[no-any-return]
+
+
+def checked_ends(ends: NDArray[Any], tokens: int, stem: Path) -> NDArray[np.int64]:
+    """The ends, if the last one is where the ids end."""
+    last = int(ends[-1]) if len(ends) else 0
+    if last != tokens:
+        raise ShardError(
+            f"{stem}: its documents end at id {last} and its ids at {tokens}: files of two runs?"
+        )
+    return ends.view(np.int64)

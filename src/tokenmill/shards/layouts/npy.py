@@ -1,0 +1,54 @@
+"""Documents → numpy: ids in one `.npy`, ends of documents in another.
+
+Packed sequences are rows of a matrix, and there are no ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.errors import ShardError
+from tokenmill.shards.layouts import base
+from tokenmill.shards.spec import File, Spec, path_of
+from tokenmill.shards.streams import npy_header
+
+
+class Writer(base.EndsWriter):
+    """One shard."""
+
+    suffix = ".npy"
+
+    def _write_head(self) -> int:
+        header = self._header()
+        self._ids.write(header)
+        return len(header)
+
+    def _finish(self) -> list[File]:
+        self._ids.patch(self._header())
+        return super()._finish()
+
+    def _header(self) -> bytes:
+        length = self.spec.sequence
+        shape = (self.tokens,) if length is None else (self.tokens // length, length)
+        return npy_header(self._dtype, shape)
+
+
+def suffixes(spec: Spec) -> tuple[str, ...]:
+    """The files of a shard."""
+    return base.ends_suffixes(Writer.suffix, spec)
+
+
+def refuse(spec: Spec) -> str | None:
+    """Nothing is refused."""
+    return None
+
+
+class Reader(base.FlatReader):
+    """One shard."""
+
+    def _read(self) -> NDArray[np.int64]:
+        self._ids = base.read_npy(path_of(self.stem, Writer.suffix)).reshape(-1)
+        if self._ids.dtype != np.dtype(self.spec.dtype):
+            raise ShardError(f"{self.stem}.npy holds {self._ids.dtype}, not {self.spec.dtype}")
+        return base.read_ends(self.stem, self.spec, len(self._ids))

@@ -1,0 +1,196 @@
+"""Documents → groups of rows: what Arrow and Parquet share.
+
+Columns: `input_ids` (a large list), `length`, and `id` and `source`, null where they are not known.
+A group takes documents as long as they are at most 2^20 ids together and 2^16 of them; a longer
+document has a group of its own. So groups depend on the documents alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.errors import MissingExtraError, ShardError
+from tokenmill.shards import checksum
+from tokenmill.shards.layouts import base
+from tokenmill.shards.spec import File, Rows, Spec, path_of
+from tokenmill.shards.streams import Spool
+
+GROUP_IDS = 1 << 20
+GROUP_ROWS = 1 << 16
+
+
+def pyarrow(layout: str, part: str = "") -> Any:
+    """pyarrow or a part of it."""
+    try:
+        return importlib.import_module("pyarrow" + part)
+    except ImportError:
+        raise MissingExtraError(
+            f'the layout {layout} needs pyarrow: pip install "tokenmill[parquet]"'
+        ) from None
+
+
+class Writer(base.Writer):
+    """One shard in groups. A layout opens a writer of pyarrow for the file `suffix`."""
+
+    suffix = ""
+
+    def __init__(self, stem: Path, spec: Spec) -> None:
+        super().__init__(stem, spec)
+        self._arrow = pyarrow(self.suffix[1:])
+        pa = self._arrow
+        self._schema = pa.schema(
+            [
+                ("input_ids", pa.large_list(pa.from_numpy_dtype(spec.dtype))),
+                ("length", pa.int64()),
+                ("id", pa.string()),
+                ("source", pa.string()),
+            ]
+        )
+        self._path = path_of(stem, self.suffix)
+        self._file = self._path.open("wb")
+        self._writer = self._open_writer()
+        self._group: list[Any] = []  # record batches
+        self._group_ids = self._group_rows = 0
+        self._spool = Spool(stem.parent, self._dtype)  # the open document
+
+    def _open_writer(self) -> Any:
+        raise NotImplementedError
+
+    def add(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
+        """Whole documents, end to end."""
+        assert self._open_at is None, "a document is open"
+        assert (int(ends[-1]) if len(ends) else 0) == len(ids)
+        ids = self._checked(ids)
+        first = 0
+        while first < len(ends):
+            begin = int(ends[first - 1]) if first else 0
+            fits = int(np.searchsorted(ends, begin + GROUP_IDS - self._group_ids, "right"))
+            last = min(fits, first + GROUP_ROWS - self._group_rows)
+            if last <= first:  # not even one
+                if self._group_rows:
+                    self._flush()
+                    continue
+                last = first + 1
+            part = ids[begin : int(ends[last - 1])]
+            self._put(part, ends[first:last] - begin, rows, first)
+            first = last
+        self.tokens += len(ids)
+        self.documents += len(ends)
+
+    def open(self, ids: NDArray[Any]) -> None:
+        """More of a document that is not over."""
+        if self._open_at is None:
+            self._open_at = self.tokens
+        self._spool.write(self._checked(ids))
+        self.tokens += len(ids)
+
+    def close_open(self, rows: Rows | None = None) -> None:
+        """The open document is over."""
+        assert self._open_at is not None, "no document is open"
+        self.tokens, self._open_at = self._open_at, None
+        ids = self._spool.map()
+        self.add(ids, np.array([len(ids)], np.int64), rows)
+        if len(ids) > GROUP_IDS:
+            self._flush()  # it is alone in its group: the spool can go
+        self._take_back()
+
+    def _take_back(self) -> None:
+        self._spool.truncate(0)
+
+    def _put(
+        self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None, first: int
+    ) -> None:
+        """Documents into the group; they are those of `rows` from the `first` on."""
+        pa = self._arrow
+        if len(ids) <= GROUP_IDS:
+            ids = ids.copy()  # the caller's memory is not ours to keep
+        offsets = np.concatenate([np.zeros(1, np.int64), ends])
+        lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids))
+        part = slice(first, first + len(ends))
+        names = sources = pa.nulls(len(ends), pa.string())
+        if rows is not None and rows.names is not None:
+            names = pa.array(rows.names[part], pa.string())
+        if rows is not None and isinstance(rows.sources, str):
+            sources = pa.repeat(pa.scalar(rows.sources, pa.string()), len(ends))
+        elif rows is not None:
+            sources = pa.array(rows.sources[part], pa.string())
+        columns = [lists, pa.array(np.diff(offsets)), names, sources]
+        self._group.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._group_ids += len(ids)
+        self._group_rows += len(ends)
+
+    def _flush(self) -> None:
+        if self._group_rows:
+            table = self._arrow.Table.from_batches(self._group)
+            self._write_group(table.combine_chunks() if len(self._group) > 1 else table)
+        self._group, self._group_ids, self._group_rows = [], 0, 0
+
+    def _write_group(self, table: Any) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> list[File]:
+        self._flush()
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._spool.discard()
+        return [File(self.suffix, self._path.stat().st_size, checksum.of_file(self._path))]
+
+    def discard(self) -> None:
+        """The file is gone."""
+        self._group = []
+        self._spool.discard()
+        if not self._file.closed:
+            # pyarrow writes its footer even when it is thrown away; a full disk is no matter here.
+            with suppress(OSError):
+                self._writer.close()
+            with suppress(OSError):
+                self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+class Reader(base.Reader):
+    """One shard. `_batch(group)` gives the record batch of a group, `_first_rows` where each
+    group begins."""
+
+    _first_rows: NDArray[np.int64]
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """All ids of the shard; a copy, unless there is one group."""
+        parts = [self._values(group) for group in range(len(self._first_rows) - 1)]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.empty(0, self.spec.dtype), *parts])
+
+    def document(self, index: int) -> NDArray[Any]:
+        """The ids of a document, as they lie in its group."""
+        group = int(np.searchsorted(self._first_rows, index, "right")) - 1
+        first = int(self._first_rows[group])
+        before = int(self.ends[first - 1]) if first else 0
+        start, end = self.span(index)
+        return self._values(group)[start - before : end - before]
+
+    def _values(self, group: int) -> NDArray[Any]:
+        lists = self._batch(group)
+        return lists.flatten().to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
+
+    def _batch(self, group: int) -> Any:
+        raise NotImplementedError
+
+    def _check(self, schema: Any) -> None:
+        pa = pyarrow("arrow")
+        found = schema.field("input_ids").type if "input_ids" in schema.names else None
+        item = pa.from_numpy_dtype(self.spec.dtype)
+        if found is None or not pa.types.is_large_list(found) or found.value_type != item:
+            raise ShardError(
+                f"{self.stem}: its column input_ids is {found}, and not a large list of {item}"
+            )

@@ -1,0 +1,157 @@
+"""Writes, one after the other → files with their checksums, or spools that have no name.
+
+A file is hashed while it is written. What changes bytes that were hashed already, a header filled
+in at the end or a document taken back, has it hashed again by reading it in blocks.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from tokenmill.shards import checksum
+from tokenmill.shards.spec import File
+
+_BUFFER_BYTES = 1 << 16
+_SPOOL_ITEMS = 1 << 16
+
+
+class HashedFile:
+    """A new file that is written from its beginning to its end."""
+
+    def __init__(self, path: Path, suffix: str) -> None:
+        self.path, self.suffix, self.bytes = path, suffix, 0
+        self._file = path.open("wb", buffering=_BUFFER_BYTES)
+        self._checksum = checksum.new()
+        self._changed = False
+
+    def write(self, data: Any) -> None:
+        """`data` is any contiguous buffer."""
+        view = memoryview(data).cast("B") if len(data) else b""
+        self._file.write(view)
+        self._checksum.update(view)
+        self.bytes += len(view)
+
+    def truncate(self, bytes: int) -> None:
+        """Only the first `bytes` bytes stay, and what is written next comes after them."""
+        if bytes != self.bytes:
+            self._file.flush()
+            self._file.truncate(bytes)
+            self._file.seek(bytes)
+            self.bytes, self._changed = bytes, True
+
+    def patch(self, data: bytes) -> None:
+        """The first bytes, which were written before what they say was known."""
+        self._file.seek(0)
+        self._file.write(data)
+        self._file.seek(0, os.SEEK_END)
+        self._changed = True
+
+    def finish(self) -> File:
+        """The file is on the disk when this comes back."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        digits = (
+            checksum.of_file(self.path) if self._changed else checksum.hexadecimal(self._checksum)
+        )
+        return File(self.suffix, self.bytes, digits)
+
+    def discard(self) -> None:
+        """The file is gone, finished or not."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class NpyFile:
+    """A `.npy` file of one dimension whose length is known when it ends."""
+
+    def __init__(self, path: Path, suffix: str, dtype: DTypeLike) -> None:
+        self._dtype, self._items = np.dtype(dtype), 0
+        self._file = HashedFile(path, suffix)
+        self._file.write(npy_header(self._dtype, (0,)))
+
+    def write(self, items: NDArray[Any]) -> None:
+        """More of the array."""
+        self._file.write(np.ascontiguousarray(items, self._dtype))
+        self._items += items.size
+
+    def finish(self) -> File:
+        """The header says how many there are."""
+        self._file.patch(npy_header(self._dtype, (self._items,)))
+        return self._file.finish()
+
+    def discard(self) -> None:
+        """The file is gone."""
+        self._file.discard()
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What stands before the items. numpy leaves room for a longer first number of the shape,
+    so that the header of an array that grows keeps its length."""
+    out = io.BytesIO()
+    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(out, header)  # type: ignore[no-untyped-call]
+    return out.getvalue()
+
+
+class Spool:
+    """An array that grows on the disk, without a name: whatever happens, nothing is left of it."""
+
+    def __init__(self, folder: Path, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+        self.items = 0
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115 (discard closes it)
+            dir=folder, buffering=_BUFFER_BYTES
+        )
+
+    def write(self, items: NDArray[Any]) -> None:
+        """More of the array."""
+        self._file.write(np.ascontiguousarray(items, self.dtype).view(np.uint8).data)
+        self.items += items.size
+
+    def truncate(self, items: int) -> None:
+        """Only the first `items` items stay."""
+        self._file.flush()
+        self._file.truncate(items * self.dtype.itemsize)
+        self._file.seek(0, os.SEEK_END)
+        self.items = items
+
+    def blocks(self, items: int = _SPOOL_ITEMS) -> Iterator[NDArray[Any]]:
+        """The array in blocks of at most `items`; each is good until the next one is asked for."""
+        self._file.flush()
+        self._file.seek(0)
+        buffer = np.empty(items, self.dtype)
+        for start in range(0, self.items, items):
+            yield self.take(buffer[: min(items, self.items - start)])
+
+    def take(self, out: NDArray[Any]) -> NDArray[Any]:
+        """The next items behind the last ones taken, into `out`."""
+        read: Callable[[memoryview], int] = self._file.readinto  # type: ignore[attr-defined]
+        size = read(out.view(np.uint8).data)
+        assert size == out.nbytes
+        return out
+
+    def rewind(self) -> None:
+        """`take` begins at the first item."""
+        self._file.flush()
+        self._file.seek(0)
+
+    def map(self) -> NDArray[Any]:
+        """The array, mapped: its pages need no memory of their own."""
+        self._file.flush()
+        if not self.items:
+            return np.empty(0, self.dtype)
+        return np.memmap(self._file, self.dtype, "r", shape=(self.items,))
+
+    def discard(self) -> None:
+        """It is gone."""
+        self._file.close()
