@@ -97,7 +97,7 @@ class Shards:
         """Where documents begin among the ids of a packed shard."""
         if not any(file.suffix == DOCUMENTS_SUFFIX for file in self.shards[shard].files):
             raise ShardError(f"{self.shards[shard].stem} is not packed: its reader has the ends")
-        return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX))
+        return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX), "int64")
 
     def reader(self, shard: int) -> Reader:
         """The reader of a shard. The last ones used stay open."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import ShardError
 from tokenmill.shards.layouts import tables
 from tokenmill.shards.spec import Spec, path_of
 
@@ -40,17 +39,16 @@ class Reader(tables.Reader):
 
     def _read(self) -> NDArray[np.int64]:
         pa, ipc = tables.pyarrow("arrow"), tables.pyarrow("arrow", ".ipc")
-        path = path_of(self.stem, Writer.suffix)
-        try:
-            file = ipc.open_file(pa.memory_map(str(path)))
+        with self._damage():
+            file = ipc.open_file(pa.memory_map(str(path_of(self.stem, Writer.suffix))))
             self._check(file.schema)
             batches = [file.get_batch(index) for index in range(file.num_record_batches)]
-        except pa.ArrowInvalid as error:
-            raise ShardError(f"{path} is no Arrow file, or damaged ({error})") from None
-        self._lists = [batch.column("input_ids") for batch in batches]
+            for batch in batches:
+                batch.validate()
+        self._columns = [batch.column("input_ids") for batch in batches]
         self._first_rows = np.cumsum([0, *map(len, batches)])
         lengths = [np.asarray(batch.column("length")) for batch in batches]
         return np.cumsum(np.concatenate([np.empty(0, np.int64), *lengths]), dtype=np.int64)
 
-    def _batch(self, group: int) -> Any:
-        return self._lists[group]
+    def _lists(self, group: int) -> Any:
+        return self._columns[group]

@@ -7,6 +7,8 @@ on its documents alone, never on how they came, many at once or one in pieces.
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +20,12 @@ from tokenmill.shards.spec import File, Rows, Spec, path_of
 from tokenmill.shards.streams import HashedFile, NpyFile
 
 ENDS_SUFFIX = ".ends.npy"
+_NPY_HEAD_MAX = 256
+_NPY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\0..\{'descr': '([^']{3})', 'fortran_order': False, "
+    rb"'shape': \(([0-9]{1,18}(?:,|, [0-9]{1,18}))\), \} *\n",
+    re.DOTALL,
+)
 
 
 class Output(Protocol):
@@ -166,6 +174,17 @@ class Reader:
         """The ids of a document."""
         raise NotImplementedError
 
+    def stretch(self, start: int, end: int) -> NDArray[Any]:
+        """The ids from one place to another, whatever documents they are of; a copy where they do
+        not lie side by side."""
+        first = int(np.searchsorted(self.ends, start, "right"))
+        last = int(np.searchsorted(self.ends, end, "left"))
+        parts = [np.empty(0, self.spec.dtype)]
+        for index in range(first, last + 1) if start < end else ():
+            begin = self.span(index)[0]
+            parts.append(self.document(index)[max(0, start - begin) : end - begin])
+        return np.concatenate(parts)
+
     def close(self) -> None:
         """Lets go of the files: what was given out of them holds them until it goes."""
         self.__dict__ = {"stem": self.stem, "spec": self.spec, "ends": np.empty(0, np.int64)}
@@ -194,6 +213,10 @@ class FlatReader(Reader):
         start, end = self.span(index)
         return self._ids[start:end]
 
+    def stretch(self, start: int, end: int) -> NDArray[Any]:
+        """The ids from one place to another, as they lie in the file."""
+        return self._ids[start:end]
+
 
 def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
     """The numbers of a file behind its first `offset` bytes, mapped."""
@@ -210,15 +233,25 @@ def read_ends(stem: Path, spec: Spec, tokens: int) -> NDArray[np.int64]:
     """What an `EndsWriter` wrote."""
     if spec.sequence is not None:
         return np.arange(1, tokens // spec.sequence + 1, dtype=np.int64) * spec.sequence
-    return checked_ends(read_npy(path_of(stem, ENDS_SUFFIX)), tokens, stem)
+    return checked_ends(read_npy(path_of(stem, ENDS_SUFFIX), "int64"), tokens, stem)
 
 
-def read_npy(path: Path) -> NDArray[Any]:
-    """A `.npy` file, mapped. numpy cannot map an empty one, and reads that."""
-    try:
-        return np.load(path, mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
-    except ValueError:
-        return np.load(path)  # type: ignore[no-any-return]
+def read_npy(path: Path, dtype: str) -> NDArray[Any]:
+    """The items of a `.npy` file one after the other, mapped.
+
+    Its header is read here, since numpy maps no empty file, and what it says of a damaged one is
+    said in many ways.
+    """
+    with path.open("rb") as file:
+        head = file.read(_NPY_HEAD_MAX)
+    match = _NPY_HEAD.match(head)
+    if match is None or np.dtype(dtype).newbyteorder("<").str.encode() != match[1]:
+        raise ShardError(f"{path} is no array of {dtype}")
+    items = read_flat(path, dtype, match.end())
+    shape = [int(number) for number in match[2].split(b",") if number.strip()]
+    if math.prod(shape) != len(items):
+        raise ShardError(f"{path} says that it has {math.prod(shape)} items, and has {len(items)}")
+    return items
 
 
 def checked_ends(ends: NDArray[Any], tokens: int, stem: Path) -> NDArray[np.int64]:

@@ -58,9 +58,9 @@ class Reader(base.FlatReader):
     def _read(self) -> NDArray[np.int64]:
         path = path_of(self.stem, Writer.suffix)
         with path.open("rb") as file:
-            header = np.frombuffer(file.read(HEADER_BYTES), "<i4")
-        expected = KINDS[self.spec.dtype]
-        if len(header) < 256 or tuple(header[:2].tolist()) != expected:
+            head = file.read(HEADER_BYTES)
+        header = np.frombuffer(head.ljust(HEADER_BYTES, b"\0"), "<i4")
+        if tuple(header[:2].tolist()) != KINDS[self.spec.dtype]:
             raise ShardError(f"{path} is no file of llm.c with ids of {self.spec.dtype}")
         self._ids = base.read_flat(path, self.spec.dtype, HEADER_BYTES)
         if int(header[2]) != len(self._ids):

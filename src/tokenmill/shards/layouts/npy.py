@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import ShardError
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Spec, path_of
 from tokenmill.shards.streams import npy_header
@@ -48,7 +47,5 @@ class Reader(base.FlatReader):
     """One shard."""
 
     def _read(self) -> NDArray[np.int64]:
-        self._ids = base.read_npy(path_of(self.stem, Writer.suffix)).reshape(-1)
-        if self._ids.dtype != np.dtype(self.spec.dtype):
-            raise ShardError(f"{self.stem}.npy holds {self._ids.dtype}, not {self.spec.dtype}")
+        self._ids = base.read_npy(path_of(self.stem, Writer.suffix), self.spec.dtype)
         return base.read_ends(self.stem, self.spec, len(self._ids))

@@ -51,21 +51,20 @@ class Reader(tables.Reader):
     """One shard; the last group that was read is kept."""
 
     def _read(self) -> NDArray[np.int64]:
-        pa, parquet = tables.pyarrow("parquet"), tables.pyarrow("parquet", ".parquet")
-        path = path_of(self.stem, Writer.suffix)
-        try:
-            self._file = parquet.ParquetFile(path, memory_map=True)
+        parquet = tables.pyarrow("parquet", ".parquet")
+        with self._damage():
+            self._file = parquet.ParquetFile(path_of(self.stem, Writer.suffix), memory_map=True)
             self._check(self._file.schema_arrow)
             lengths = self._file.read(["length"]).column("length").to_numpy()
-        except pa.ArrowInvalid as error:
-            raise ShardError(f"{path} is no Parquet file, or damaged ({error})") from None
         groups = range(self._file.num_row_groups)
         rows = [self._file.metadata.row_group(group).num_rows for group in groups]
         self._first_rows = np.cumsum([0, *rows])
         self._last: tuple[int, Any] = (-1, None)
+        if len(lengths) != sum(rows):
+            raise ShardError(f"{self.stem} is damaged: {len(lengths)} rows, and {sum(rows)} rows")
         return np.cumsum(lengths, dtype=np.int64)
 
-    def _batch(self, group: int) -> Any:
+    def _lists(self, group: int) -> Any:
         last, lists = self._last
         if last != group:
             column = self._file.read_row_group(group, ["input_ids"]).column("input_ids")

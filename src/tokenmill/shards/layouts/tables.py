@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ class Writer(base.Writer):
 
 
 class Reader(base.Reader):
-    """One shard. `_batch(group)` gives the record batch of a group, `_first_rows` where each
+    """One shard. `_lists(group)` gives the column of a group, `_first_rows` where each
     group begins."""
 
     _first_rows: NDArray[np.int64]
@@ -180,11 +181,27 @@ class Reader(base.Reader):
         return self._values(group)[start - before : end - before]
 
     def _values(self, group: int) -> NDArray[Any]:
-        lists = self._batch(group)
-        return lists.flatten().to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
+        with self._damage():
+            values: NDArray[Any] = self._lists(group).flatten().to_numpy(zero_copy_only=True)
+        first, last = (int(row) for row in self._first_rows[group : group + 2])
+        count = int(self.ends[last - 1]) - (int(self.ends[first - 1]) if first else 0)
+        if len(values) != count:
+            raise ShardError(
+                f"{self.stem} is damaged: {count} ids by its column length, and {len(values)} ids"
+            )
+        return values
 
-    def _batch(self, group: int) -> Any:
+    def _lists(self, group: int) -> Any:
+        """The column `input_ids` of a group."""
         raise NotImplementedError
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        """Whatever pyarrow says of a damaged file, said in our way."""
+        try:
+            yield
+        except (pyarrow("arrow").ArrowException, OSError, UnicodeDecodeError) as error:
+            raise ShardError(f"{self.stem} is damaged, or of another layout ({error})") from None
 
     def _check(self, schema: Any) -> None:
         pa = pyarrow("arrow")
@@ -194,3 +211,5 @@ class Reader(base.Reader):
             raise ShardError(
                 f"{self.stem}: its column input_ids is {found}, and not a large list of {item}"
             )
+        if "length" not in schema.names or schema.field("length").type != pa.int64():
+            raise ShardError(f"{self.stem} has no column length of int64")

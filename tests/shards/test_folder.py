@@ -1,0 +1,176 @@
+"""A sealed folder → its documents; what is missing or wrong in it is said."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shard_files
+from shard_files import NARROW, spec_of, write_folder
+
+import tokenmill.shards
+from tokenmill.errors import MissingShardError, ShardError
+from tokenmill.shards import NAMES, Shard, folder, layout
+from tokenmill.shards.streams import NpyFile
+
+PARTS = [[[1, 2, 3], [], [4]], [], [[5, 6]], [[7], [8, 9]]]
+ALL = [document for part in PARTS for document in part]
+
+
+@pytest.mark.parametrize("layout_name", NAMES)
+def test_documents_of_all_shards_by_number(layout_name, tmp_path) -> None:
+    spec = spec_of(layout_name, True)
+    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, spec, PARTS))
+    assert (len(shards), shards.documents, shards.tokens) == (6, 6, 9)
+    assert shards.totals["documents"] == 6
+    assert (shards.spec, shards.layout) == (spec, layout_name)
+    assert [document.tolist() for document in shards] == ALL
+    assert [shards[index].tolist() for index in range(6)] == ALL
+    assert shards[-1].tolist() == [8, 9]
+    assert [shards.ids(shard).tolist() for shard in range(4)] == [
+        [1, 2, 3, 4],
+        [],
+        [5, 6],
+        [7, 8, 9],
+    ]
+    for start in range(4):
+        for end in range(start, 4):
+            assert shards.reader(3).stretch(start, end).tolist() == [7, 8, 9][start:end]
+    last = shards[5]
+    shards.close()
+    assert last.tolist() == [8, 9]
+    assert shards[0].tolist() == [1, 2, 3]
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"no document {index}: there are 6"):
+            shards[index]
+    assert f"6 documents, 9 ids in 4 shards of {layout_name}" in repr(shards)
+    assert [d.tolist() for d in pickle.loads(pickle.dumps(shards))] == ALL
+
+
+@pytest.mark.parametrize("layout_name", sorted({*NAMES} - {"parquet"}))
+def test_documents_are_not_copied(layout_name, tmp_path) -> None:
+    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, NARROW, PARTS))
+    document = shards[0]
+    assert not document.flags.owndata
+    assert not document.flags.writeable
+    assert np.shares_memory(document, shards[0])
+
+
+@pytest.mark.parametrize("layout_name", NAMES)
+def test_packed_sequences_are_rows(layout_name, tmp_path) -> None:
+    spec = replace(spec_of(layout_name, True), sequence=2)
+    parts = [[[1, 2], [3, 4]], [[5, 6]]]
+    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, spec, parts))
+    assert [shards.sequences(shard).tolist() for shard in range(2)] == parts
+    assert [sequence.tolist() for sequence in shards] == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_packed_shards_say_where_documents_begin(tmp_path) -> None:
+    spec = replace(NARROW, sequence=2)
+    stem = tmp_path / "00000-000"
+    files = shard_files.write_whole(stem, "megatron", spec, [[1, 2], [3, 4]], False)
+    starts = NpyFile(tmp_path / "00000-000.documents.npy", ".documents.npy", "<i8")
+    starts.write(np.array([0, 3]))
+    shard = Shard(stem.name, 2, 4, (*files, starts.finish()))
+    shards = tokenmill.shards.open(shard_files.seal(tmp_path, "megatron", spec, [shard]))
+    assert shards.document_starts(0).tolist() == [0, 3]
+
+
+def test_few_shards_are_open_at_a_time(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(folder, "_READERS_MAX", 3)
+    parts = [[[number]] for number in range(10)]
+    shards = tokenmill.shards.open(write_folder(tmp_path, "npy", NARROW, parts))
+    numbers = list(range(10)) * 3
+    random.Random(1).shuffle(numbers)
+    for number in numbers:
+        assert shards[number].tolist() == [number]
+        assert len(shards._readers) <= 3
+
+
+def test_what_is_not_packed_has_no_sequences(tmp_path) -> None:
+    shards = tokenmill.shards.open(write_folder(tmp_path, "npy", NARROW, PARTS))
+    with pytest.raises(ShardError, match="is not packed: its documents have lengths of their own"):
+        shards.sequences(0)
+    with pytest.raises(ShardError, match="00000-000 is not packed"):
+        shards.document_starts(0)
+
+
+def test_folders_that_are_not_sealed_are_refused(tmp_path) -> None:
+    with pytest.raises(MissingShardError, match="nowhere is no folder of shards"):
+        tokenmill.shards.open(tmp_path / "nowhere")
+    with pytest.raises(MissingShardError, match="it is no output of tokenmill tokenize"):
+        tokenmill.shards.open(tmp_path)
+    (tmp_path / "plan.json").touch()
+    with pytest.raises(MissingShardError, match="Run the same tokenize command again to go on"):
+        tokenmill.shards.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "manifest.json is no JSON"),
+        ("[]", "is no manifest of tokenmill"),
+        ('{"format": "other"}', "is no manifest of tokenmill"),
+        ('{"format": "tokenmill.shards", "version": 2}', "has version 2, and this tokenmill reads"),
+        ('{"format": "tokenmill.shards", "version": 1}', r"no manifest of tokenmill \(KeyError"),
+    ],
+)
+def test_manifests_that_are_none_are_refused(tmp_path, text, words) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ShardError, match=words):
+        tokenmill.shards.open(tmp_path)
+
+
+def test_files_that_are_gone_or_changed_are_named(tmp_path) -> None:
+    write_folder(tmp_path, "megatron", NARROW, PARTS)
+    path = tmp_path / "00003-000.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ShardError, match=r"00003-000\.bin has 5 bytes and the manifest says 6"):
+        tokenmill.shards.open(tmp_path)
+    path.unlink()
+    with pytest.raises(MissingShardError, match=r"00003-000\.bin is gone"):
+        tokenmill.shards.open(tmp_path)
+
+
+def test_shards_with_other_documents_than_the_manifest_says_are_refused(tmp_path) -> None:
+    write_folder(tmp_path, "npy", NARROW, PARTS)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["units"][0]["shards"][2]["documents"] = 2
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    shards = tokenmill.shards.open(tmp_path)
+    with pytest.raises(ShardError, match="00002-000 has 1 documents, and its manifest says 2"):
+        list(shards)
+
+
+@pytest.mark.parametrize("layout_name", NAMES)
+def test_damaged_files_are_refused_and_never_misread(layout_name, tmp_path) -> None:
+    """Files of the right size with other bytes: an error of ours, or other ids."""
+    chance = random.Random(layout_name)
+    spec = spec_of(layout_name, True)
+    stem = tmp_path / "s"
+    files = shard_files.write_whole(stem, layout_name, spec, ALL, True)
+    for file in files:
+        path = tmp_path / f"s{file.suffix}"
+        good = path.read_bytes()
+        for size in (0, 1, len(good) // 2, len(good) - 1):
+            path.write_bytes(good[:size])
+            with_reader(layout_name, stem, spec)
+        for _ in range(50):
+            bad = bytearray(good)
+            bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+            path.write_bytes(bad)
+            with_reader(layout_name, stem, spec)
+        path.write_bytes(good)
+
+
+def with_reader(name: str, stem, spec) -> None:
+    try:
+        reader = layout(name).Reader(stem, spec)
+        for index in range(len(reader)):
+            reader.document(index).tolist()
+    except ShardError as error:
+        assert str(stem) in str(error)
