@@ -22,7 +22,7 @@ PYTHON_ROOMS = [
     ["schemes", "ragged", "arguments", "stream_decoder"],
     ["file_blocks", "cache", "loading", "decoding"],
     ["tokenizer", "session"],
-    ["training"],
+    ["training", "tokenizing"],
     ["compat"],
     ["cli", "__init__", "__main__"],
 ]

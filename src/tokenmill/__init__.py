@@ -5,11 +5,13 @@
 [24912, 2375]
 """
 
+from tokenmill import shards
 from tokenmill.cache import cache_limit, set_cache_limit
 from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
 from tokenmill.errors import TokenmillError
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing.run import tokenize
 from tokenmill.training.options import TrainingWarning
 from tokenmill.training.pieces.vocabulary import Pieces
 from tokenmill.training.train import count, train
@@ -25,6 +27,8 @@ __all__ = [
     "count",
     "patch_transformers",
     "set_cache_limit",
+    "shards",
+    "tokenize",
     "train",
     "unpatch_transformers",
 ]

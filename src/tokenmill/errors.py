@@ -56,6 +56,10 @@ class TrainingError(TokenmillError, ValueError):
     """Options that training cannot meet, or that do not go together."""
 
 
+class TokenizeError(TokenmillError, ValueError):
+    """A corpus that cannot be turned into shards as asked, or a run that had to stop."""
+
+
 class DecodingError(TokenmillError, ValueError):
     """Ids whose text changes when more of them come, so that it cannot be given step by step."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tokenmill
-from tokenmill.cli import convert, count, demo, train
+from tokenmill.cli import convert, count, demo, inspect, tokenize, train, verify
 from tokenmill.errors import TokenmillError
 
 
@@ -22,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     train.add_parser(commands)
     count.add_parser(commands)
+    tokenize.add_parser(commands)
+    verify.add_parser(commands)
+    inspect.add_parser(commands)
     convert.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
@@ -30,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A terminal that cannot show a character shows a question mark.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    code: int | None
     try:
         with _terminable():
-            options.run(options)
+            code = options.run(options)
         sys.stdout.flush()
     except TokenmillError as error:
         sys.stderr.write(f"tokenmill: {error}\n")
@@ -47,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"tokenmill: {error}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return 0
+    return code or 0
 
 
 @contextmanager

@@ -95,8 +95,8 @@ class Display:
         is_brief = self._bars is not None
         parts = []
         if progress.phase == "counting":
-            total = "" if progress.total is None else f" of {_bytes(progress.total)}"
-            parts.append(f"{_bytes(progress.done)}{total}, {_bytes(progress.done / seconds)}/s")
+            total = "" if progress.total is None else f" of {amount(progress.total)}"
+            parts.append(f"{amount(progress.done)}{total}, {amount(progress.done / seconds)}/s")
             if not is_brief:
                 parts.append(f"up to {progress.unique:,} different")
         else:
@@ -112,7 +112,7 @@ class Display:
             parts.append(f"about {left:.0f} s left")
         memory = memory_bytes()
         if memory:
-            parts.append(_bytes(memory) + ("" if is_brief else " memory"))
+            parts.append(amount(memory) + ("" if is_brief else " memory"))
         return ", ".join(parts)
 
 
@@ -155,7 +155,7 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _bytes(count: float) -> str:
+def amount(count: float) -> str:
     """A number of bytes with three digits."""
     units: list[Any] = ["B", "KB", "MB", "GB", "TB"]
     power = 0

@@ -33,16 +33,21 @@ def sizes(text: str) -> list[int]:
     return [number(part) for part in text.split(",")]
 
 
-def memory(text: str) -> int:
-    """An amount such as 512MB, 2GB or 1.5GiB."""
+def amount(text: str) -> int:
+    """Bytes, such as 512MB, 2GB or 1.5GiB."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", text.strip())
     unit = _UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount such as 512MB or 2GB")
-    amount = int(float(match[1]) * unit)
-    if amount < _MEMORY_MIN:
+    return int(float(match[1]) * unit)
+
+
+def memory(text: str) -> int:
+    """An amount of memory with which something can be done."""
+    found = amount(text)
+    if found < _MEMORY_MIN:
         raise argparse.ArgumentTypeError(f"{text} is too little; 64MiB or more are needed")
-    return amount
+    return found
 
 
 def weight(text: str) -> tuple[str, float]:
@@ -66,3 +71,27 @@ def share(text: str) -> float:
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 0.1")
     return value
+
+
+def percentage(text: str) -> float:
+    """5% or 0.05, up to 100%."""
+    number, is_percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        value = float(number) / (100 if is_percent else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 5% or 0.05")
+    return value
+
+
+def escaped(text: str) -> str:
+    r"""A text in which \n, \t, \r, \0 and \\ are what they stand for."""
+    known = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise argparse.ArgumentTypeError(f"{match[0]!r} is not one of \\n, \\t, \\r, \\0, \\\\")
+        return known[match[1]]
+
+    return re.sub(r"\\(.?)", one, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 NOT_JSON, TOO_DEEP, NOT_OBJECT, NO_FIELD, NULL_FIELD, NOT_TEXT = range(1, 7)
 KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
+_WAY_OUT = "Name the right one with field= (--field)"
 
 
 def reason_of(code: int, field: str, detail: object = None) -> str:
@@ -27,7 +28,9 @@ def missing(what: str, field: str, keys: list[str]) -> str:
     """Says which keys or columns are there in place of the one that is asked for."""
     shown = ", ".join(repr(key[:_KEY_CHARS_MAX]) for key in keys[:KEYS_SHOWN]) or "none"
     more = ", …" * (len(keys) > KEYS_SHOWN)
-    return (
-        f"has no {what} {field!r}; its {what}s are {shown}{more}. "
-        "Name the right one with field= (--field)"
-    )
+    return f"has no {what} {field!r}; its {what}s are {shown}{more}. {_WAY_OUT}"
+
+
+def is_missing(reason: str) -> bool:
+    """Whether it is `missing` that said so."""
+    return reason.endswith(_WAY_OUT)

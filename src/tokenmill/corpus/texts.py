@@ -38,7 +38,7 @@ def read_text(segment: Segment, options: DocumentOptions, stack: ExitStack) -> I
     while blocks.next(used):
         view = blocks.view
         found, used = _native.split_documents(view, separator, blocks.is_last)
-        spans = np.frombuffer(found, np.int64).reshape(-1, 2)
+        spans = np.asarray(found).reshape(-1, 2)
         if is_lines:
             spans = _without_returns(view, spans)
         if pieces is not None and len(spans):

@@ -17,7 +17,7 @@ def bad_documents(data: Any, spans: NDArray[np.int64]) -> list[int]:
     """The numbers of the documents that are not UTF-8."""
     if not len(spans):
         return []
-    bad: list[int] = np.frombuffer(_native.utf8_problems(data, spans), np.int64).tolist()
+    bad: list[int] = np.asarray(_native.utf8_problems(data, spans)).tolist()
     return bad
 
 

@@ -13,17 +13,7 @@ _BLOCK_BYTES = 1 << 20
 
 def new() -> Any:
     """A checksum of no bytes yet: `update` takes more of them, `value` gives it as a number."""
-    try:
-        return _native.Checksum()  # type: ignore[attr-defined]
-    except AttributeError:
-        import xxhash  # type: ignore[import-not-found]
-
-        class Standin:
-            def __init__(self) -> None:
-                self.update = (inner := xxhash.xxh3_64()).update
-                self.value = inner.intdigest
-
-        return Standin()
+    return _native.Checksum()
 
 
 def hexadecimal(checksum: Any) -> str:

@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import MissingShardError, ShardError
@@ -34,14 +35,17 @@ class Shards:
         try:
             self.layout: str = manifest["layout"]
             self.spec = _spec(manifest)
-            rows = [row for unit in manifest["units"] for row in unit["shards"]]
+            units = [*manifest["units"], *manifest.get("mixes", [])]
+            rows = [row for unit in units for row in unit["shards"]]
             self.shards = tuple(Shard.from_json(row) for row in rows)
             self.totals: dict[str, int] = manifest["totals"]
         except (KeyError, TypeError) as error:
             raise ShardError(f"{path / MANIFEST} is no manifest of tokenmill ({error!r})") from None
         self._layout = layout(self.layout)
         self._check_files()
-        self._ends = list(accumulate(shard.documents for shard in self.shards))
+        sequence = self.spec.sequence
+        self._ends = list(accumulate(shard.entries(sequence) for shard in self.shards))
+        self._original_ends = list(accumulate(shard.documents for shard in self.shards))
         self._readers: OrderedDict[int, Reader] = OrderedDict()
 
     @property
@@ -99,6 +103,20 @@ class Shards:
             raise ShardError(f"{self.shards[shard].stem} is not packed: its reader has the ends")
         return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX), "int64")
 
+    def document_ends(self, shard: int) -> NDArray[Any]:
+        """Where each document ends among the ids of a shard, packed or not."""
+        if self.spec.sequence is None:
+            return self.reader(shard).ends
+        starts = self.document_starts(shard)
+        return np.append(starts[1:], self.shards[shard].tokens).astype(np.int64)
+
+    def original(self, index: int) -> NDArray[Any]:
+        """The ids of a document as it was before it was packed."""
+        shard = bisect_right(self._original_ends, index)
+        number = index - (self._original_ends[shard - 1] if shard else 0)
+        ends = self.document_ends(shard)
+        return self.ids(shard)[int(ends[number - 1]) if number else 0 : int(ends[number])]
+
     def reader(self, shard: int) -> Reader:
         """The reader of a shard. The last ones used stay open."""
         found = self._readers.pop(shard, None)
@@ -106,13 +124,20 @@ class Shards:
             if len(self._readers) >= _READERS_MAX:
                 self._readers.popitem(last=False)
             found = self._layout.Reader(self.path / self.shards[shard].stem, self.spec)
-            if len(found) != self.shards[shard].documents:
+            expected = self.shards[shard].entries(self.spec.sequence)
+            if len(found) != expected:
                 raise ShardError(
                     f"{self.shards[shard].stem} has {len(found)} documents, and its manifest says "
-                    f"{self.shards[shard].documents}"
+                    f"{expected}"
                 )
         self._readers[shard] = found
         return found
+
+    def __enter__(self) -> Shards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Lets go of all files; they are opened again when they are needed."""

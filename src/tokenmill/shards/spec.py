@@ -42,12 +42,17 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard as a manifest names it."""
+    """One shard as a manifest names it. Documents and ids are those before packing."""
 
     stem: str
     documents: int
     tokens: int
     files: tuple[File, ...]
+    padding: int = 0  # ids that fill the last packed sequence up
+
+    def entries(self, sequence: int | None) -> int:
+        """How many documents a layout's reader gives: sequences, where they are packed."""
+        return self.documents if sequence is None else (self.tokens + self.padding) // sequence
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest holds it."""
@@ -56,13 +61,14 @@ class Shard:
             "documents": self.documents,
             "tokens": self.tokens,
             "files": [file.to_json() for file in self.files],
-        }
+        } | ({"padding": self.padding} if self.padding else {})
 
     @staticmethod
     def from_json(row: dict[str, Any]) -> Shard:
         """Back from what `to_json` gave."""
         files = tuple(File(f["suffix"], f["bytes"], f["checksum"]) for f in row["files"])
-        return Shard(row["stem"], row["documents"], row["tokens"], files)
+        padding = row.get("padding", 0)
+        return Shard(row["stem"], row["documents"], row["tokens"], files, padding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,14 @@ class Rows:
     names: Sequence[str] | None = None  # the id of each
     sources: str | Sequence[str] = ""  # of all of them, or of each
     lines: NDArray[np.int64] | None = None  # from 1
+
+    def slice(self, first: int, last: int) -> Rows:
+        """Those of some of the documents."""
+        return Rows(
+            None if self.names is None else self.names[first:last],
+            self.sources if isinstance(self.sources, str) else self.sources[first:last],
+            None if self.lines is None else self.lines[first:last],
+        )
 
     def source_of_each(self, count: int) -> Sequence[str]:
         """The source of each of `count` documents."""

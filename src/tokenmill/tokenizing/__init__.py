@@ -1,0 +1,1 @@
+"""Inputs → shards: planned as units, each done once, and sealed with a manifest."""

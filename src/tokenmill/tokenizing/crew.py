@@ -1,0 +1,168 @@
+"""Tasks that wait → messages of those who do them: one process with a thread for each worker.
+
+Should it die, the tasks that it had are done again one at a time, so that the one that kills is
+known; it is given up when it has killed twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenmill
+from tokenmill.errors import TokenizeError
+
+_TRIES_MAX = 2
+_WAIT_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What changes how a run goes and not what comes out."""
+
+    workers: int
+    memory: int
+    max_errors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A unit, or a shard to mix (`of` how many)."""
+
+    number: int
+    of: int = 0
+
+
+class Crew:
+    """Does tasks until there are none; a context, behind which no process is left."""
+
+    def __init__(self, folder: Path, settings: Settings, waiting: list[Task]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._waiting = list(reversed(waiting))
+        self._suspects: list[Task] = []
+        self._running: dict[int, Task] = {}
+        self._tries: dict[int, int] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_process()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What the workers say: rows, progress, what was given up, what to stop the run for."""
+        while self._waiting or self._suspects or self._running:
+            self._hand_out()
+            try:
+                sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
+            except queue.Empty:
+                continue
+            if self._process is None or sender != self._process.pid:
+                continue  # of one that is gone
+            if line is None:
+                yield from self._bury()
+                continue
+            yield from self._hear(json.loads(line))
+
+    def _hear(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "row" in message:
+            self._running.pop(message["task"], None)
+        elif "failed" in message:
+            task = self._running.pop(message["task"])
+            yield from self._try_again(task, message["failed"])
+            return
+        yield message
+
+    def _hand_out(self) -> None:
+        """Gives each free worker a unit; suspects come one at a time, with nobody beside them."""
+        if self._suspects:
+            if not self._running:
+                self._give(self._suspects.pop(), self._settings.workers)
+            return
+        if any(number in self._tries for number in self._running):
+            return
+        while self._waiting and len(self._running) < self._settings.workers:
+            left = len(self._running) + len(self._waiting)
+            threads = max(1, self._settings.workers // left)
+            self._give(self._waiting.pop(), threads)
+
+    def _give(self, task: Task, threads: int) -> None:
+        if self._process is None:
+            self._start()
+        assert self._process is not None and self._process.stdin is not None
+        self._running[task.number] = task
+        order = asdict(task) | {"threads": threads}
+        with suppress(OSError):  # it is gone, which its output says too
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+
+    def _start(self) -> None:
+        root = str(Path(tokenmill.__file__).parent.parent)
+        paths = [root, os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        command = [sys.executable, "-m", "tokenmill.tokenizing.worker", str(self._folder)]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(asdict(self._settings))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+        )
+        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.endswith("\n"):  # one that was torn is a death, which comes next
+                    self._inbox.put((process.pid, line))
+        except ValueError:
+            pass  # closed by us
+        self._inbox.put((process.pid, None))
+
+    def _bury(self) -> Iterator[dict[str, Any]]:
+        """The process has died: what it was at has one try less."""
+        status = self._end_process()
+        tasks = sorted(self._running.values(), key=lambda task: task.number)
+        self._running.clear()
+        if not tasks and not self._tries:
+            raise TokenizeError(f"the worker ended before it had any work ({_death(status)})")
+        for task in tasks:
+            yield from self._try_again(task, f"the worker that did it died ({_death(status)})")
+
+    def _try_again(self, task: Task, why: str) -> Iterator[dict[str, Any]]:
+        tries = self._tries[task.number] = self._tries.get(task.number, 0) + 1
+        if tries < _TRIES_MAX:
+            self._suspects.append(task)
+        else:
+            why = f"{why}, {tries} times"
+            yield {"task": task.number, "given_up": why, "is_mix": task.of > 0}
+
+    def _end_process(self) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.kill()
+        status = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        return status
+
+
+def _death(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit code {status}"

@@ -1,0 +1,262 @@
+"""Rows of units ↔ the output's folder: what is done, by whom it is being done, and the seal.
+
+While a run goes on, each unit that is done has a line in a journal. A kill can tear the last line,
+and then that unit is done again. When all are there the manifest is written, which holds the rows
+in the order of the plan, and the journal goes: a folder with a manifest is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import TokenizeError
+from tokenmill.files import write_whole
+from tokenmill.shards import layouts
+from tokenmill.shards.spec import Shard, Spec
+from tokenmill.tokenizing import quarantine
+from tokenmill.tokenizing.plan import Plan, Unit
+from tokenmill.tokenizing.shuffle import PIECES
+from tokenmill.tokenizing.unit import TEMPORARY
+
+NAME = "manifest.json"
+JOURNAL = "rows.jsonl"
+LOCK = ".lock"
+TOKENIZER = "tokenizer.tokenmill"
+_FORMAT = "tokenmill.shards"
+_VERSION = 1
+_COUNTS = ("documents", "tokens", "bytes", "quarantined")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the folder; a second run into it is refused while this one lives."""
+    with (folder / LOCK).open("a+b") as file:
+        if not _try_lock(file.fileno()):
+            raise TokenizeError(
+                f"another run is writing into {str(folder)!r}; wait for it, or give another folder"
+            )
+        yield
+        (folder / LOCK).unlink(missing_ok=True)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class Rows:
+    """What is done: units, and shards that were mixed; by number."""
+
+    units: dict[int, dict[str, Any]] = field(default_factory=dict)
+    mixes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    lines: list[bytes] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any]) -> None:
+        if "mix" in row:
+            self.mixes[row["mix"]] = row
+        else:
+            self.units[row["unit"]] = row
+
+
+def read_rows(folder: Path, plan: Plan) -> Rows:
+    """The rows of a journal that are whole, of this plan, and whose files are there."""
+    rows = Rows()
+    path = folder / JOURNAL
+    if not path.exists():
+        return rows
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            row = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            row = None
+        if isinstance(row, dict) and _is_ours(row, plan) and _is_there(row, folder):
+            rows.add(row)
+            rows.lines.append(line)
+    return rows
+
+
+def _is_ours(row: dict[str, Any], plan: Plan) -> bool:
+    if "mix" in row:
+        return True
+    number = row.get("unit")
+    if not isinstance(number, int) or not 0 <= number < len(plan.units):
+        return False
+    return plan.units[number].id == row.get("id")
+
+
+def _is_there(row: dict[str, Any], folder: Path) -> bool:
+    """Whether the files of a row are what it says; what is not is done again."""
+    files = [(PIECES + "/" + piece["name"], piece["bytes"]) for piece in row.get("pieces", [])]
+    for shard in row["shards"]:
+        files += [(shard["stem"] + file["suffix"], file["bytes"]) for file in shard["files"]]
+    try:
+        return all((folder / name).stat().st_size == size for name, size in files)
+    except OSError:
+        return False
+
+
+class Journal:
+    """The rows of what is done, on the disk."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.rows = read_rows(folder, plan)
+        path = folder / JOURNAL
+        # Written again without a torn end, so that what follows it stands on a line of its own.
+        write_whole(path, b"".join(self.rows.lines))
+        self._file = path.open("ab")
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Records a task: from here on it is done."""
+        self._file.write(json.dumps(row, sort_keys=True, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.rows.add(row)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def clear(folder: Path) -> None:
+    """Removes what a run that was killed left unfinished."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder / TEMPORARY)
+    (folder / TEMPORARY).mkdir(exist_ok=True)
+
+
+def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
+    """Writes errors, the layout's own index and, last of all, the manifest."""
+    ordered = [rows.units[unit.number] for unit in plan.units]
+    mixes = [rows.mixes[number] for number in sorted(rows.mixes)]
+    if any(row["quarantined"] for row in ordered):
+        temporary = folder / TEMPORARY / quarantine.ERRORS
+        with temporary.open("wb") as file:
+            quarantine.write_errors(folder, ordered, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / quarantine.ERRORS)
+    finish = getattr(layouts.layout(plan.options.layout), "finish_folder", None)
+    if finish is not None:
+        shards = [shard for row in [*ordered, *mixes] for shard in row["shards"]]
+        finish(folder, [Shard.from_json(shard) for shard in shards], spec)
+    manifest = _manifest(plan, ordered, mixes)
+    write_whole(folder / NAME, _spelled(manifest))
+    clear_sealed(folder)
+    return manifest
+
+
+def clear_sealed(folder: Path) -> None:
+    """Removes what a sealed folder needs no more."""
+    (folder / JOURNAL).unlink(missing_ok=True)
+    for name in (TEMPORARY, PIECES):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _manifest(
+    plan: Plan, rows: list[dict[str, Any]], mixes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    options = plan.options
+    totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
+    totals["shards"] = sum(len(row["shards"]) for row in [*rows, *mixes])
+    for row in rows:
+        row.pop("pieces", None)  # which are gone
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "layout": options.layout,
+        "dtype": options.dtype,
+        "sequence": options.sequence,
+        "eos": options.eos,
+        "bos": options.bos,
+        "tokenizer": plan.tokenizer,
+        "options": options.as_dict(),
+        "totals": totals,
+        "sources": _sources(plan, rows),
+        "units": rows,
+        "mixes": mixes,
+    }
+
+
+def _sources(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What came of each input; one that gave nothing is an error."""
+    found: dict[str, dict[str, Any]] = {
+        source.name: {"path": source.name, "size": source.size, "modified": source.modified}
+        | dict.fromkeys(_COUNTS, 0)
+        for source in plan.sources
+    }
+    for row in rows:
+        for segment in row["segments"]:
+            source = found[segment["source"]]
+            for name in _COUNTS:
+                source[name] += segment[name]
+            if "failed" in row:
+                source["error"] = row["failed"]
+    for source in found.values():
+        if not source["documents"]:
+            source.setdefault("error", "it gave no documents")
+    return list(found.values())
+
+
+def _spelled(manifest: dict[str, Any]) -> bytes:
+    """A line for each unit and source, so that people and grep can read it."""
+    lines = []
+    for key, value in manifest.items():
+        if isinstance(value, list):
+            items = ",\n  ".join(_line(item) for item in value)
+            lines.append(f" {_line(key)}: [\n  {items}\n ]")
+        else:
+            lines.append(f" {_line(key)}: {_line(value)}")
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8")
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def load(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a folder; None if there is none."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise TokenizeError(f"{path} is damaged ({error}); tokenize again") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise TokenizeError(f"{path} is not a manifest of tokenmill; give another folder")
+    if content.get("version") != _VERSION:
+        raise TokenizeError(
+            f"{path} is of version {content.get('version')!r}, and this tokenmill reads {_VERSION}"
+        )
+    return content
+
+
+def failed_row(unit: Unit, why: str) -> dict[str, Any]:
+    """The row of a unit that could not be done: all of it is missing, and it says so."""
+    nothing = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
+    segments = [
+        {"source": segment.source.name, "start": segment.start, "end": segment.end} | nothing
+        for segment in unit.segments
+    ]
+    row = {"unit": unit.number, "id": unit.id, "failed": why, "input": None, "shards": []}
+    return row | nothing | {"segments": segments, "quarantined": len(segments)}

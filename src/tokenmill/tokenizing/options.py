@@ -1,0 +1,172 @@
+"""What the caller asks for → options that are checked: those that the output depends on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tokenmill.errors import TokenizeError
+from tokenmill.shards import layouts
+from tokenmill.shards.spec import Spec
+from tokenmill.tokenizer import Tokenizer
+
+OnError: TypeAlias = Literal["fail", "skip", "quarantine"]
+ON_ERROR = ("fail", "skip", "quarantine")
+UTF8 = ("strict", "replace", "bytes")
+AUTO = "auto"
+NONE = "none"
+
+# Ids below this fit Megatron's uint16, which leaves some for padding a vocabulary.
+NARROW_END = 65_500
+UNIT_BYTES = 64 << 20
+SHARD_TOKENS = 100_000_000
+
+# How tokenizers call what ends a document. Two of them in one vocabulary, and nobody knows.
+_EOS_NAMES = (
+    "<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "<EOS>", "[EOS]",
+    "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "<|endofdocument|>",
+)  # fmt: skip
+_BOS_NAMES = (
+    "<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "<BOS>", "<BOS_TOKEN>", "[BOS]",
+    "<｜begin▁of▁sentence｜>", "<|startoftext|>",
+)  # fmt: skip
+_NAMES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All that decides about the bytes of the output, beside the inputs and the tokenizer."""
+
+    layout: str = "megatron"
+    field: str = "text"
+    id_field: str | None = None
+    separator: str | None = None
+    utf8: str = "strict"
+    specials: bool = False
+    eos: int | None = None
+    bos: int | None = None
+    dtype: str = "uint32"
+    shard_tokens: int = SHARD_TOKENS
+    sequence: int | None = None
+    pad: int | None = None
+    shuffle: int | None = None
+    unit_bytes: int = UNIT_BYTES
+    on_error: OnError = "quarantine"
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """The ids in front of each document. Some layouts have what ends a text there."""
+        eos = self.eos if _eos_is_first(self.layout) else None
+        return tuple(id_ for id_ in (eos, self.bos) if id_ is not None)
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """The ids behind each document."""
+        return () if self.eos is None or _eos_is_first(self.layout) else (self.eos,)
+
+    def spec(self, tokenizer: Tokenizer) -> Spec:
+        """What a layout has to know."""
+        return Spec(
+            dtype=self.dtype,
+            eos=self.eos,
+            bos=self.bos,
+            vocab_size=tokenizer.vocab_size,
+            tokenizer=tokenizer.name,
+            sequence=self.sequence,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def make_options(
+    tokenizer: Tokenizer,
+    *,
+    layout: str,
+    eos: int | str | None,
+    bos: int | str | None,
+    dtype: str | None,
+    **more: Any,
+) -> Options:
+    """The options, with what is left to us decided and what cannot be refused."""
+    if layout not in layouts.NAMES:
+        raise TokenizeError(f"a layout is one of {', '.join(layouts.NAMES)}, not {layout!r}")
+    _one_of("on_error", more["on_error"], ON_ERROR)
+    _one_of("utf8", more["utf8"], UTF8)
+    for name in ("shard_tokens", "sequence", "unit_bytes"):
+        _at_least_one(name, more.get(name))
+    if more.get("separator") == "":
+        raise TokenizeError("a separator must not be empty; without one a file is one document")
+    options = Options(
+        layout=layout,
+        eos=_boundary(tokenizer, eos, _EOS_NAMES, "eos", "ends"),
+        bos=_boundary(tokenizer, bos, _BOS_NAMES, "bos", "begins"),
+        dtype=dtype or ("uint16" if tokenizer.vocab_size < NARROW_END else "uint32"),
+        **more,
+    )
+    if np.dtype(options.dtype).itemsize == 2 and tokenizer.vocab_size > 1 << 16:
+        raise TokenizeError(
+            f"the ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,} and do not fit "
+            "uint16; leave dtype out"
+        )
+    if options.sequence is not None and options.pad is None:
+        if options.eos is None:
+            raise TokenizeError(
+                "the last sequence of a shard is filled up, and there is no end of a document to "
+                "do it with; give --pad ID"
+            )
+        options = replace(options, pad=options.eos)
+    if refusal := layouts.layout(layout).refuse(options.spec(tokenizer)):
+        raise TokenizeError(refusal)
+    return options
+
+
+def _eos_is_first(layout: str) -> bool:
+    return bool(getattr(layouts.layout(layout), "EOS_FIRST", False))
+
+
+def _one_of(name: str, value: Any, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise TokenizeError(f"{name} is one of {', '.join(values)}, not {value!r}")
+
+
+def _at_least_one(name: str, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise TokenizeError(f"{name} must be a whole number of 1 or more, not {value!r}")
+
+
+def _boundary(
+    tokenizer: Tokenizer, asked: int | str | None, names: tuple[str, ...], option: str, verb: str
+) -> int | None:
+    """The id that ends (or begins) a document: given, named, or the only one that fits."""
+    if asked is None or asked == NONE:
+        return None
+    if asked == AUTO:
+        found = [name for name in names if name in tokenizer.specials]
+        if len(found) == 1:
+            return tokenizer.specials[found[0]]
+        which = f"has {' and '.join(found)}" if found else "has none of the usual names"
+        raise TokenizeError(
+            f"which token {verb} a document is not clear: {tokenizer.name} {which}. Give "
+            f"--{option} with one of {_shown(tokenizer)} or an id, or --{option} none"
+        )
+    if isinstance(asked, str) and not asked.isdecimal():
+        if asked not in tokenizer.specials:
+            raise TokenizeError(
+                f"{asked!r} is no special of {tokenizer.name}; there are {_shown(tokenizer)}"
+            )
+        return tokenizer.specials[asked]
+    number = int(asked)
+    if not 0 <= number < tokenizer.vocab_size:
+        raise TokenizeError(
+            f"--{option} {number} is no id of {tokenizer.name}, which has {tokenizer.vocab_size:,}"
+        )
+    return number
+
+
+def _shown(tokenizer: Tokenizer) -> str:
+    names = list(tokenizer.specials)
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) + more) or "no specials at all"

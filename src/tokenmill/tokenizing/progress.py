@@ -1,0 +1,105 @@
+"""Messages of workers → how far a run is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.tokenizing.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands. `bytes` are those of the files, so compressed ones where they are."""
+
+    bytes: int
+    bytes_total: int
+    tokens: int
+    documents: int
+    units: int
+    units_total: int
+    quarantined: int
+    seconds: float
+    bytes_resumed: int
+    tokens_resumed: int
+    memory: int
+
+    @property
+    def bytes_per_second(self) -> float:
+        return (self.bytes - self.bytes_resumed) / max(self.seconds, 1e-6)
+
+    @property
+    def tokens_per_second(self) -> float:
+        return (self.tokens - self.tokens_resumed) / max(self.seconds, 1e-6)
+
+    @property
+    def seconds_left(self) -> float | None:
+        rate = self.bytes_per_second
+        return (self.bytes_total - self.bytes) / rate if rate > 0 else None
+
+
+class Tracker:
+    """Adds up rows of units that are done and reports of those that run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        rows: dict[int, dict[str, Any]],
+        show: Callable[[Progress], None] | None,
+    ) -> None:
+        self._plan = plan
+        self._show = show
+        self._started = time.monotonic()
+        self._bytes = self._tokens = self._documents = self._quarantined = self._units = 0
+        self._running: dict[str, list[int]] = {}
+        self._memory = 0
+        for row in rows.values():
+            self._count(row)
+        self._bytes_resumed = self._bytes
+        self._tokens_resumed = self._tokens
+
+    def finished(self, row: dict[str, Any]) -> None:
+        self._count(row)
+        self._running.pop(str(row["unit"]), None)
+        self._tell()
+
+    def running(self, done: dict[str, list[int]], memory: int) -> None:
+        self._running = done
+        self._memory = memory
+        self._tell()
+
+    def end(self) -> None:
+        self._running = {}
+        self._tell()
+
+    def _count(self, row: dict[str, Any]) -> None:
+        self._bytes += self._plan.units[row["unit"]].bytes
+        self._tokens += row["tokens"]
+        self._documents += row["documents"]
+        self._quarantined += row["quarantined"]
+        self._units += 1
+
+    def _tell(self) -> None:
+        if self._show is None:
+            return
+        running = [
+            (min(counts[0], self._plan.units[int(number)].bytes), counts[1], counts[2])
+            for number, counts in self._running.items()
+        ]
+        self._show(
+            Progress(
+                bytes=self._bytes + sum(counts[0] for counts in running),
+                bytes_total=self._plan.bytes,
+                tokens=self._tokens + sum(counts[1] for counts in running),
+                documents=self._documents + sum(counts[2] for counts in running),
+                units=self._units,
+                units_total=len(self._plan.units),
+                quarantined=self._quarantined,
+                seconds=time.monotonic() - self._started,
+                bytes_resumed=self._bytes_resumed,
+                tokens_resumed=self._tokens_resumed,
+                memory=self._memory,
+            )
+        )

@@ -1,0 +1,283 @@
+"""A unit → its shards on the disk, and a row for the manifest.
+
+All that schedules, schedules this. It can be done again at any time, by anybody: the same bytes
+come out, and they stand under their final names only when they are whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenmill.corpus.documents import Documents, Problem, Segment, read
+from tokenmill.errors import TokenizeError
+from tokenmill.native import _native
+from tokenmill.shards.spec import Rows, Shard
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing.ids import Encoder
+from tokenmill.tokenizing.options import Options
+from tokenmill.tokenizing.plan import Unit, document_options
+from tokenmill.tokenizing.quarantine import Quarantine, errors_path
+from tokenmill.tokenizing.series import Series
+from tokenmill.tokenizing.shuffle import PIECES, PieceWriter
+
+TEMPORARY = ".tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What holds for all units of a run."""
+
+    folder: Path
+    options: Options
+    tokenizer: Tokenizer
+    block_bytes: int
+    open_bytes_max: int
+    max_errors: int | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of one source, or of a unit."""
+
+    documents: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    quarantined: int = 0
+
+    def as_row(self) -> dict[str, int]:
+        return {
+            "documents": self.documents,
+            "tokens": self.tokens,
+            "bytes": self.bytes,
+            "quarantined": self.quarantined,
+        }
+
+
+@dataclass(slots=True)
+class _Work:
+    """One unit while it is being done."""
+
+    job: Job
+    unit: Unit
+    threads: int
+    report: Callable[[int, int, int], None]
+    series: Series | PieceWriter
+    quarantine: Quarantine
+    encoder: Encoder
+    checksum: _native.Checksum = field(default_factory=_native.Checksum)
+    open_bytes: int = 0
+    open_tokens: int = 0
+
+
+def run_unit(
+    job: Job,
+    unit: Unit,
+    *,
+    threads: int = 1,
+    report: Callable[[int, int, int], None] = lambda *_: None,
+) -> dict[str, Any]:
+    """Does a unit: reads, encodes, writes, renames. Returns its row, which nobody recorded yet.
+
+    `report` is told bytes of files, tokens and documents that are done since the last time.
+    """
+    options = job.options
+    temporary = job.folder / TEMPORARY
+    work = _Work(
+        job,
+        unit,
+        threads,
+        report,
+        _target(job, unit.number),
+        Quarantine(temporary / f"{unit.number:05d}.errors"),
+        Encoder(
+            job.tokenizer,
+            before=options.before,
+            after=options.after,
+            dtype=options.dtype,
+            specials=options.specials,
+            open_bytes_max=job.open_bytes_max,
+        ),
+    )
+    try:
+        tallies = [_run_segment(work, segment) for segment in unit.segments]
+        written = _finish(work)
+        has_errors = work.quarantine.finish()
+        _commit_errors(job.folder, unit.number, has_errors)
+    except BaseException:
+        work.series.discard()
+        work.quarantine.discard()
+        raise
+    return _row(work, tallies) | written
+
+
+def _target(job: Job, unit: int) -> Series | PieceWriter:
+    """Where ids go: into shards, or into a piece that is mixed with the others later."""
+    options = job.options
+    temporary = job.folder / TEMPORARY
+    if options.shuffle is not None:
+        keeps_names = options.id_field is not None
+        return PieceWriter(temporary, unit, options.dtype, keeps_names=keeps_names)
+    spec = options.spec(job.tokenizer)
+    return Series(temporary, unit, options.layout, spec, options.shard_tokens, options.pad)
+
+
+def _finish(work: _Work) -> dict[str, Any]:
+    """Ends the output of a unit and gives it its names; what the row says about it."""
+    folder = work.job.folder
+    if isinstance(work.series, PieceWriter):
+        pieces = work.series.finish()
+        (folder / PIECES).mkdir(exist_ok=True)
+        for piece in pieces:
+            (folder / TEMPORARY / piece["name"]).replace(folder / PIECES / piece["name"])
+        sync_folder(folder / PIECES)
+        return {"shards": [], "pieces": pieces}
+    shards = work.series.finish()
+    commit_shards(folder, shards)
+    return {"shards": [shard.to_json() for shard in shards]}
+
+
+def _run_segment(work: _Work, segment: Segment) -> Tally:
+    tally = Tally()
+    options = work.job.options
+    reading = document_options(options, work.job.block_bytes, work.checksum)
+    done = 0
+    for documents in read(segment, reading):
+        tokens = _encode(work, documents, segment, tally)
+        for problem in documents.problems:
+            _refuse(work, problem, tally)
+        work.report(documents.bytes_read - done, tokens, len(documents.spans))
+        done = documents.bytes_read
+    if not tally.documents and not tally.quarantined:
+        reason = "has no documents in it"
+        name = segment.source.name
+        if segment.start == 0:
+            _refuse(work, Problem(name, 0, 1, 0, reason, b""), tally)
+    return tally
+
+
+def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -> int:
+    """Writes the ids of a block; how many there are."""
+    total = place = 0
+    for encoded in work.encoder.encode(documents, work.threads):
+        count = len(encoded.ends) or int(encoded.is_closed)
+        rows = _rows(documents, segment, place, count) if count else None
+        work.series.add(encoded, rows)
+        place += count
+        if encoded.withdrawn:
+            tally.bytes -= work.open_bytes
+            tally.tokens -= work.open_tokens
+            work.open_bytes = work.open_tokens = 0
+        elif encoded.is_closed:
+            work.open_bytes = work.open_tokens = 0
+        elif encoded.is_open:
+            work.open_bytes += encoded.bytes
+            work.open_tokens += len(encoded.ids)
+        if encoded.too_long:
+            reason = (
+                f"a document of more than {encoded.too_long:,} bytes cannot be cut with this "
+                "tokenizer; give more memory"
+            )
+            place += 1
+            problem = Problem(segment.source.name, -1, 0, encoded.too_long, reason, b"")
+            _refuse(work, problem, tally)
+        tally.documents += count
+        tally.bytes += encoded.bytes
+        tally.tokens += len(encoded.ids)
+        total += len(encoded.ids)
+    return total
+
+
+def _rows(documents: Documents, segment: Segment, first: int, count: int) -> Rows:
+    names = documents.names
+    return Rows(
+        names=None if names is None else list(names[first : first + count]),
+        sources=segment.source.name,
+    )
+
+
+def _refuse(work: _Work, problem: Problem, tally: Tally) -> None:
+    on_error = work.job.options.on_error
+    if on_error == "fail":
+        line = f", line {problem.line:,}" if problem.line else ""
+        raise TokenizeError(
+            f"{problem.source}{line} {problem.reason}. With --on-error quarantine it would be put "
+            "aside, and the rest would go on"
+        )
+    tally.quarantined += 1
+    work.quarantine.add(problem, keeps_record=on_error == "quarantine")
+    refuse_too_many(work.quarantine.count, work.job.max_errors)
+
+
+def refuse_too_many(count: int, max_errors: int | None) -> None:
+    """Raises if there are more bad records than the caller puts up with."""
+    if max_errors is not None and count > max_errors:
+        raise TokenizeError(
+            f"more than {max_errors:,} record{'s'[: max_errors != 1]} gave no document, which is "
+            "what --max-errors allows; the units that are done stay, and their bad records are in "
+            "quarantine/"
+        )
+
+
+def commit_shards(folder: Path, shards: list[Shard]) -> None:
+    """Gives all files their names. What is there already is from a try that was not recorded."""
+    for shard in shards:
+        for file in shard.files:
+            name = shard.stem + file.suffix
+            (folder / TEMPORARY / name).replace(folder / name)
+    sync_folder(folder)
+
+
+def _commit_errors(folder: Path, unit: int, has_errors: bool) -> None:
+    target = errors_path(folder, unit)
+    if not has_errors:
+        target.unlink(missing_ok=True)
+        return
+    target.parent.mkdir(exist_ok=True)
+    (folder / TEMPORARY / f"{unit:05d}.errors").replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names that were given in a folder last."""
+    with suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _row(work: _Work, tallies: list[Tally]) -> dict[str, Any]:
+    unit = work.unit
+    return {
+        "unit": unit.number,
+        "id": unit.id,
+        "input": f"{work.checksum.value():016x}",
+        "documents": sum(tally.documents for tally in tallies),
+        "tokens": sum(tally.tokens for tally in tallies),
+        "bytes": sum(tally.bytes for tally in tallies),
+        "quarantined": sum(tally.quarantined for tally in tallies),
+        "segments": [
+            {"source": segment.source.name, "start": segment.start, "end": segment.end}
+            | tally.as_row()
+            for segment, tally in zip(unit.segments, tallies, strict=True)
+        ],
+    }
+
+
+def block_bytes_of(memory: int, workers: int) -> tuple[int, int]:
+    """How large blocks are, and an open document that cannot be cut, within a bound of memory."""
+    for_units = max(memory - _BASE_BYTES, _BASE_BYTES // 4) // workers
+    # The file's bytes, the text, four bytes of ids for each at worst, and the ids narrowed.
+    block = max(_BLOCK_BYTES_MIN, min(_BLOCK_BYTES_MAX, for_units // 16))
+    return block, max(block, for_units // 10)
+
+
+_BASE_BYTES = 192 << 20  # Python, numpy, the vocabulary and what it remembers
+_BLOCK_BYTES_MIN = 1 << 16
+_BLOCK_BYTES_MAX = 4 << 20

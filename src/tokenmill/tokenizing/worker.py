@@ -1,0 +1,128 @@
+"""Units, one a line → rows, one a line: a process that does the work, on threads.
+
+It is a process of its own so that whatever kills it, a lack of memory or a defect, leaves the run
+alive, which starts another. When its input ends, so does it, at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import TokenmillError
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import manifest, plan
+from tokenmill.tokenizing.mix import run_mix
+from tokenmill.tokenizing.unit import Job, block_bytes_of, run_unit
+
+_TICK_SECONDS = 0.2
+_TRACE_LINES = 3
+
+
+class Worker:
+    """The job, and what each running unit has done so far."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self._plan = plan.load(folder)
+        block, open_bytes = block_bytes_of(settings["memory"], settings["workers"])
+        tokenizer = load_tokenizer(folder, self._plan)
+        self._job = Job(
+            folder,
+            self._plan.options,
+            tokenizer,
+            settings.get("block_bytes") or block,
+            open_bytes,
+            settings["max_errors"],
+        )
+        self._rows: dict[int, dict[str, Any]] | None = None
+        self._done: dict[int, list[int]] = {}
+        self._output = threading.Lock()
+
+    def do(self, order: dict[str, Any]) -> None:
+        """Does one task and says what came of it."""
+        number = order["number"]
+        done = self._done[number] = [0, 0, 0]
+
+        def report(*counts: int) -> None:
+            for index, count in enumerate(counts):
+                done[index] += count
+
+        try:
+            if order["of"]:
+                row = run_mix(self._job, self._unit_rows(), number, order["of"])
+            else:
+                unit = self._plan.units[number]
+                row = run_unit(self._job, unit, threads=order["threads"], report=report)
+            self.say({"task": number, "row": row})
+        except OSError as error:
+            self.say({"stop": str(error), "errno": error.errno})
+        except TokenmillError as error:
+            self.say({"stop": str(error)})
+        except Exception:
+            lines = traceback.format_exc().strip().splitlines()
+            self.say({"task": number, "failed": " · ".join(lines[-_TRACE_LINES:])})
+        finally:
+            self._done.pop(number, None)
+
+    def _unit_rows(self) -> dict[int, dict[str, Any]]:
+        """The rows of all units, which are done when mixing begins."""
+        if self._rows is None:
+            self._rows = manifest.read_rows(self._job.folder, self._plan).units
+        return self._rows
+
+    def tick(self) -> None:
+        """Says from time to time how far the running units are."""
+        while True:
+            time.sleep(_TICK_SECONDS)
+            done = {str(number): list(counts) for number, counts in list(self._done.items())}
+            if done:
+                self.say({"progress": done, "memory": _memory_bytes()})
+
+    def say(self, message: dict[str, Any]) -> None:
+        line = json.dumps(message) + "\n"
+        with self._output:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+
+def load_tokenizer(folder: Path, planned: plan.Plan) -> Tokenizer:
+    """The tokenizer of a run: an embedded one by its name, others from the run's own folder."""
+    described = planned.tokenizer
+    if described["embedded"]:
+        tokenizer = Tokenizer.load(described["name"])
+    else:
+        tokenizer = Tokenizer.load(folder / manifest.TOKENIZER)
+    return tokenizer
+
+
+def _memory_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def main(arguments: list[str]) -> None:
+    # The run itself answers an interrupt, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = json.loads(arguments[1])
+    worker = Worker(Path(arguments[0]), settings)
+    threading.Thread(target=worker.tick, daemon=True).start()
+    with ThreadPoolExecutor(settings["workers"]) as pool:
+        for line in sys.stdin:
+            order = json.loads(line)
+            pool.submit(worker.do, order)
+        # Nobody listens any more.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

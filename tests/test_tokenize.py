@@ -1,0 +1,199 @@
+"""Files → shards: the documents are those of the files, whatever the layout and the options."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus_cases import contents, expected_ids, texts, write_jsonl
+
+import tokenmill
+from tokenmill import Tokenizer, TokenmillError, tokenize
+from tokenmill.shards import layouts
+
+UNIT_BYTES = 4096
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Tokenizer:
+    return Tokenizer.load("gpt2")
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[str]:
+    return texts(400)
+
+
+@pytest.fixture(scope="module")
+def jsonl(tmp_path_factory: pytest.TempPathFactory, documents: list[str]) -> Path:
+    return write_jsonl(tmp_path_factory.mktemp("in") / "documents.jsonl", documents)
+
+
+@pytest.mark.parametrize("layout", layouts.NAMES)
+def test_every_layout_holds_the_documents(tmp_path, gpt2, documents, jsonl, layout):
+    result = tokenize(jsonl, tmp_path, gpt2, format=layout, unit_bytes=UNIT_BYTES, workers=2)
+    assert result.is_complete
+    eos = gpt2.specials["<|endoftext|>"]
+    expected = expected_ids(gpt2, documents, eos)
+    if layout == "llmc":  # which has the end of a text in front of the next
+        expected = [[eos, *ids[:-1]] for ids in expected]
+    shards = tokenmill.shards.open(tmp_path)
+    assert len(shards.shards) > 3
+    assert [ids.tolist() for ids in shards] == expected
+    assert result.documents == len(documents)
+    assert result.tokens == sum(map(len, expected))
+    assert result.bytes == sum(len(text.encode()) for text in documents)
+
+
+def test_output_is_the_same_for_any_workers_and_memory(tmp_path, gpt2, jsonl):
+    first = tmp_path / "first"
+    tokenize(jsonl, first, gpt2, unit_bytes=UNIT_BYTES, workers=1)
+    for index, (workers, memory) in enumerate([(2, 1 << 28), (3, 1 << 30)]):
+        other = tmp_path / str(index)
+        tokenize(jsonl, other, gpt2, unit_bytes=UNIT_BYTES, workers=workers, memory=memory)
+        assert contents(other) == contents(first)
+
+
+def test_a_text_file_is_cut_at_its_separator(tmp_path, gpt2):
+    documents = [text for text in texts(300, 3) if text]
+    path = tmp_path / "corpus.txt"
+    path.write_text("<|endoftext|>".join(documents), encoding="utf-8")
+    options = {"separator": "<|endoftext|>", "unit_bytes": UNIT_BYTES, "eos": "none"}
+    tokenize(path, tmp_path / "out", gpt2, **options)
+    shards = tokenmill.shards.open(tmp_path / "out")
+    assert [ids.tolist() for ids in shards] == expected_ids(gpt2, documents, None)
+
+
+def test_a_text_file_without_separator_is_one_document(tmp_path, gpt2):
+    text = "\n".join(texts(3000, 4))
+    path = tmp_path / "corpus.txt"
+    path.write_text(text, encoding="utf-8")
+    for memory in (1 << 28, 1 << 31):
+        out = tmp_path / str(memory)
+        tokenize(path, out, gpt2, memory=memory, workers=2, eos=50256, bos=50256)
+        (ids,) = tokenmill.shards.open(out)
+        assert ids.tolist() == [50256, *gpt2.encode(text), 50256]
+
+
+def test_shards_end_with_the_document_that_fills_them(tmp_path, gpt2, documents, jsonl):
+    tokenize(jsonl, tmp_path, gpt2, shard_tokens=1000)
+    shards = tokenmill.shards.open(tmp_path)
+    sizes = [shard.tokens for shard in shards.shards]
+    assert len(sizes) > 5 and all(size >= 1000 for size in sizes[:-1])
+    for index, shard in enumerate(shards.shards[:-1]):
+        last = shards.reader(index).document(shard.documents - 1)
+        assert shard.tokens - len(last) < 1000
+
+
+def test_packed_sequences_hold_all_documents(tmp_path, gpt2, documents, jsonl):
+    tokenize(jsonl, tmp_path, gpt2, pack=64, unit_bytes=UNIT_BYTES, shard_tokens=5000)
+    shards = tokenmill.shards.open(tmp_path)
+    expected = expected_ids(gpt2, documents, 50256)
+    found = []
+    for index in range(len(shards.shards)):
+        sequences = shards.sequences(index)
+        assert sequences.shape[1] == 64
+        ids, ends = shards.ids(index), shards.document_ends(index)
+        found += [part.tolist() for part in np.split(ids[: ends[-1]], ends[:-1])]
+        assert set(ids[ends[-1] :].tolist()) <= {50256}
+    assert found == expected
+
+
+def test_shuffled_documents_are_all_there_in_another_order(tmp_path, gpt2, documents, jsonl):
+    expected = expected_ids(gpt2, documents, 50256)
+    seen = {}
+    for seed, workers in ((1, 1), (1, 3), (2, 2)):
+        out = tmp_path / f"{seed}-{workers}"
+        options = {"unit_bytes": UNIT_BYTES, "shard_tokens": 4000, "workers": workers}
+        tokenize(jsonl, out, gpt2, shuffle=seed, **options)
+        found = [ids.tolist() for ids in tokenmill.shards.open(out)]
+        assert found != expected
+        assert sorted(found) == sorted(expected)
+        assert not (out / "pieces").exists()
+        seen[seed, workers] = contents(out)
+    assert seen[1, 1] == seen[1, 3]
+    assert seen[1, 1] != seen[2, 2]
+
+
+def test_names_of_documents_are_kept_where_the_layout_has_them(tmp_path, gpt2):
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": f"doc-{n}", "text": text} for n, text in enumerate(texts(50))]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for shuffle in (None, 7):
+        out = tmp_path / f"out-{shuffle}"
+        tokenize(path, out, gpt2, format="parquet", id_field="id", shuffle=shuffle)
+        table = pq.read_table(next(out.glob("*.parquet")))
+        ids = dict(zip(table["id"].to_pylist(), table.column(0).to_pylist(), strict=True))
+        assert len(ids) == 50
+
+
+def test_inputs_may_be_many_small_files_of_many_kinds(tmp_path, gpt2):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    expected = []
+    for number in range(30):
+        documents = texts(5, number)
+        expected += documents
+        data = "".join(json.dumps({"text": text}) + "\n" for text in documents).encode()
+        if number % 2:
+            (folder / f"{number:02d}.jsonl.gz").write_bytes(gzip.compress(data))
+        else:
+            (folder / f"{number:02d}.jsonl").write_bytes(data)
+    result = tokenize(folder, tmp_path / "out", gpt2)
+    assert result.shards == 1
+    found = [ids.tolist() for ids in tokenmill.shards.open(tmp_path / "out")]
+    assert found == expected_ids(gpt2, expected, 50256)
+
+
+def test_a_complete_folder_is_left_as_it_is(tmp_path, gpt2, jsonl):
+    tokenize(jsonl, tmp_path, gpt2)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    result = tokenize(jsonl, tmp_path, gpt2)
+    assert result.is_complete and result.units_resumed == 1
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"format": "tfrecord"}, "a layout is one of"),
+        ({"eos": "<|nothing|>"}, "is no special of"),
+        ({"eos": 99_999_999}, "is no id of"),
+        ({"utf8": "loose"}, "utf8 is one of"),
+        ({"on_error": "ignore"}, "on_error is one of"),
+        ({"pack": 0}, "whole number of 1 or more"),
+        ({"pack": 8, "eos": "none"}, "--pad"),
+        ({"dtype": "uint16"}, "do not fit"),
+        ({"format": "nanogpt"}, "nanogpt"),
+        ({"separator": ""}, "separator must not be empty"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, jsonl, options, words):
+    with pytest.raises(TokenmillError, match=words):
+        tokenize(jsonl, tmp_path / "out", "cl100k_base", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_document_has_an_end_or_the_caller_says_that_it_has_none(tmp_path, jsonl):
+    tokenizer = tokenmill.train(["abcabc abc"], vocab_size=260)
+    with pytest.raises(TokenmillError, match="not clear"):
+        tokenize(jsonl, tmp_path / "out", tokenizer)
+    assert tokenize(jsonl, tmp_path / "out", tokenizer, eos=None).manifest["eos"] is None
+
+
+def test_a_tokenizer_of_any_file_is_kept_with_the_shards(tmp_path, jsonl):
+    tokenizer = tokenmill.train(["abcabc abc", "the of and"], vocab_size=262)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    out = tmp_path / "out"
+    tokenize(jsonl, out, tmp_path / "tokenizer.json", eos="none", workers=2)
+    assert Tokenizer.load(out / "tokenizer.tokenmill").encode("the") == tokenizer.encode("the")
+
+
+def test_a_folder_with_other_files_is_not_written_into(tmp_path, gpt2, jsonl):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(TokenmillError, match=r"thesis\.tex"):
+        tokenize(jsonl, tmp_path, gpt2)

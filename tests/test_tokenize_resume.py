@@ -1,0 +1,249 @@
+"""Runs that are killed, stopped or disturbed → the bytes of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import SEED
+from corpus_cases import command, contents, run, texts, write_jsonl
+
+from tokenmill import Tokenizer, TokenmillError, tokenize
+
+KILLS = 20
+FILES = 6
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Tokenizer:
+    return Tokenizer.load("gpt2")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Enough that a run takes a second or two, in several units."""
+    folder = tmp_path_factory.mktemp("inputs")
+    documents = texts(2000, 1)
+    return [
+        write_jsonl(folder / f"{number}.jsonl", documents * (60 if number else 20))
+        for number in range(FILES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, inputs) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("undisturbed")
+    assert run(*arguments(inputs, out)).returncode == 0
+    return contents(out)
+
+
+def arguments(inputs: list[Path], out: Path, *more: str) -> list[str | Path]:
+    return [
+        *("tokenize", *inputs, "--tokenizer", "gpt2", "--output", out, "--progress", "none"),
+        *("--unit-bytes", "1MB", *more),
+    ]
+
+
+def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path, inputs, undisturbed):
+    chance = random.Random(SEED)
+    out = tmp_path / "out"
+    started = time.monotonic()
+    assert run(*arguments(inputs, tmp_path / "timed")).returncode == 0
+    whole = time.monotonic() - started
+    kills = 0
+    while kills < KILLS:
+        workers = chance.choice(["1", "2", "3"])
+        process = subprocess.Popen(
+            command(*arguments(inputs, out, "--workers", workers)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=chance.uniform(0.05, whole * 0.8))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        else:
+            assert process.returncode == 0, process.stderr.read()
+            assert contents(out) == undisturbed, f"TOKENMILL_SEED={SEED}"
+            for path in out.iterdir():  # and from the start again
+                path.unlink()
+        finally:
+            process.stderr.close()
+    assert run(*arguments(inputs, out, "--workers", "2")).returncode == 0
+    assert contents(out) == undisturbed, f"TOKENMILL_SEED={SEED}"
+
+
+def test_a_shuffled_run_that_is_killed_goes_on(tmp_path, inputs):
+    options = ("--shuffle", "3", "--shard-tokens", "100000")
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    started = time.monotonic()
+    assert run(*arguments(inputs[:3], whole, *options)).returncode == 0
+    seconds = time.monotonic() - started
+    chance = random.Random(SEED)
+    for _ in range(6):
+        process = subprocess.Popen(
+            command(*arguments(inputs[:3], out, *options)),
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=chance.uniform(0.3, 1.0) * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert run(*arguments(inputs[:3], out, *options, "--workers", "1")).returncode == 0
+    assert contents(out) == contents(whole), f"TOKENMILL_SEED={SEED}"
+
+
+def test_an_interrupt_ends_a_run_soon_and_it_goes_on(tmp_path, inputs, undisturbed):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(*arguments(inputs, out)), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    wait_for(out / "rows.jsonl", lambda path: path.stat().st_size > 0)
+    started = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert time.monotonic() - started < 2
+    assert process.returncode == 130
+    assert "the same command goes on" in said and "Traceback" not in said
+    done = [json.loads(line)["unit"] for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert done
+    result = run(*arguments(inputs, out, "--json"))
+    assert json.loads(result.stdout)["units_resumed"] == len(done)
+    assert contents(out) == undisturbed
+
+
+def wait_for(path: Path, holds) -> None:
+    deadline = time.monotonic() + 60
+    while not (path.exists() and holds(path)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_second_run_into_the_same_folder_is_refused(tmp_path, inputs):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(*arguments(inputs, out)), stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_for(out / "plan.json", lambda _: True)
+        done = run(*arguments(inputs, out))
+        assert done.returncode == 2 and "another run is writing" in done.stderr
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_full_disk_stops_the_run_and_it_goes_on(tmp_path, inputs, undisturbed):
+    out = tmp_path / "out"
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    done = run(*arguments(inputs, out), preexec_fn=limit)
+    assert done.returncode == 2, done.stderr
+    assert "the same command goes on" in done.stderr and "Traceback" not in done.stderr
+    assert not (out / "manifest.json").exists()
+    assert not list((out / ".tmp").glob("*"))
+    assert run(*arguments(inputs, out)).returncode == 0
+    assert contents(out) == undisturbed
+
+
+def test_what_changed_since_a_run_was_begun_is_named(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(10))
+    out = tmp_path / "out"
+    tokenize(path, out, gpt2)
+    with pytest.raises(TokenmillError, match="field was 'text' and is 'n'"):
+        tokenize(path, out, gpt2, field="n")
+    with pytest.raises(TokenmillError, match="the tokenizer was gpt2"):
+        tokenize(path, out, "cl100k_base")
+    with pytest.raises(TokenmillError, match=r"'.*b\.jsonl' is new"):
+        other = write_jsonl(tmp_path / "b.jsonl", texts(3))
+        tokenize([path, other], out, gpt2)
+    path.write_bytes(path.read_bytes() + b'{"text": "more"}\n')
+    with pytest.raises(TokenmillError, match=r"a\.jsonl' had .* bytes and has"):
+        tokenize(path, out, gpt2)
+
+
+POISON = """
+import os, signal
+from tokenmill.tokenizing import unit
+
+run_unit = unit.run_unit
+
+def poisoned(job, which, **more):
+    names = [segment.source.name for segment in which.segments]
+    if any({name!r} in name for name in names):
+        {act}
+    return run_unit(job, which, **more)
+
+unit.run_unit = poisoned
+"""
+
+
+def poison(tmp_path: Path, name: str, act: str) -> dict[str, str]:
+    """A worker that does something when it comes to a file of this name."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "poison.py").write_text(POISON.format(name=name, act=act))
+    code = "import sys\nif 'tokenmill.tokenizing.worker' in ' '.join(sys.orig_argv): import poison"
+    (folder / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+
+
+def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed):
+    env = poison(tmp_path, "0.jsonl", "os.kill(os.getpid(), signal.SIGKILL)")
+    out = tmp_path / "out"
+    done = run(*arguments(inputs, out, "--workers", "2"), env=env)
+    assert done.returncode == 3, done.stderr
+    manifest = json.loads((out / "manifest.json").read_bytes())
+    failed = [row for row in manifest["units"] if "failed" in row]
+    assert failed and all("0.jsonl" in row["segments"][0]["source"] for row in failed)
+    assert "signal 9, 2 times" in failed[0]["failed"].replace(")", "")
+    (source,) = [source for source in manifest["sources"] if "error" in source]
+    assert source["path"].endswith("0.jsonl")
+    # All other units are what they are without it.
+    for row in manifest["units"]:
+        for shard in row["shards"]:
+            for file in shard["files"]:
+                name = shard["stem"] + file["suffix"]
+                assert (out / name).read_bytes() == undisturbed[name]
+
+
+def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed):
+    mark = tmp_path / "killed"
+    act = f"os.path.exists({str(mark)!r}) or (open({str(mark)!r}, 'w').close(), "
+    act += "os.kill(os.getpid(), signal.SIGKILL))"
+    env = poison(tmp_path, "3.jsonl", act)
+    out = tmp_path / "out"
+    done = run(*arguments(inputs, out, "--workers", "2"), env=env)
+    assert done.returncode == 0, done.stderr
+    assert mark.exists() and contents(out) == undisturbed
+
+
+def test_files_that_went_missing_are_made_again(tmp_path, inputs, undisturbed):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(*arguments(inputs, out)), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(out / "rows.jsonl", lambda path: path.stat().st_size > 0)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    row = json.loads((out / "rows.jsonl").read_text().splitlines()[0])
+    (out / (row["shards"][0]["stem"] + row["shards"][0]["files"][0]["suffix"])).unlink()
+    assert run(*arguments(inputs, out)).returncode == 0
+    assert contents(out) == undisturbed
