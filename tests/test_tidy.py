@@ -23,6 +23,7 @@ PYTHON_ROOMS = [
     ["file_blocks", "cache", "loading", "decoding"],
     ["tokenizer", "session"],
     ["training", "tokenizing"],
+    ["ladder"],
     ["compat"],
     ["cli", "__init__", "__main__"],
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tokenmill
-from tokenmill.cli import convert, count, demo, inspect, tokenize, train, verify
+from tokenmill.cli import convert, count, demo, inspect, ladder, tokenize, train, verify
 from tokenmill.errors import TokenmillError
 
 
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verify.add_parser(commands)
     inspect.add_parser(commands)
     convert.add_parser(commands)
+    ladder.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
     if sys.stdout is None:  # closed by the caller: there is nobody to show anything to
