@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from tokenmill.formats.huggingface import byte_characters
+from tokenmill.formats.byte_characters import byte_characters
 
 VOCAB = {"a": 0, "b": 1, "ab": 2, "▁": 3, "▁ab": 4, "<unk>": 5}
 MERGES = [["a", "b"], ["▁", "ab"]]

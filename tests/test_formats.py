@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 import random
@@ -15,7 +16,8 @@ from conftest import FIXTURES, SEED, TEXT, write_ranks
 from tokenmill import Tokenizer, reference
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import find_merges, own
-from tokenmill.formats.huggingface import byte_characters
+from tokenmill.formats.byte_characters import byte_characters
+from tokenmill.formats.parts import Ranks
 from tokenmill.patterns.oniguruma import to_oniguruma
 from tokenmill.schemes import PATTERNS
 
@@ -124,6 +126,9 @@ def test_vocabulary_with_tokens_that_no_merge_reaches(tmp_path):
     for text in ("xyz", "xyzz", "abab xyz ababab", "wxyz"):
         assert theirs.encode(text).ids == tokenizer.encode(text)
     assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["ignore_merges"] is True
+    with raises(VocabularyError, "options of its model", "vocab.json", ".tokenmill"):
+        tokenizer.save(tmp_path / "vocab.json")
+    assert not (tmp_path / "merges.txt").exists()
 
 
 def test_ids_with_gaps_keep_their_places(tokenizers, tmp_path):
@@ -161,7 +166,7 @@ def test_vocab_and_merges_are_written_together(tokenizers, tmp_path, name):
 
 def test_merges_are_those_that_openai_published(tokenizers):
     """GPT-2's own merges.txt, of which its first and last lines are known."""
-    merges = find_merges(tokenizers["r50k_base"]._contents().tokens)
+    merges = find_merges(tokenizers["r50k_base"]._tokens())
     assert len(merges) == 50_000
     assert merges[:3] == [(b" ", b"t"), (b" ", b"a"), (b"h", b"e")]
     assert merges[-1] == (b" g", b"azed")
@@ -210,6 +215,24 @@ def test_own_file_takes_more_specials_and_no_pattern(small, tmp_path):
     }
     with raises(VocabularyError, path, "its own pattern"):
         Tokenizer.load(path, pattern="o200k")
+
+
+def test_own_file_of_version_1_is_read_as_it_was_written(tmp_path):
+    """The bytes of a file of the first release: they stay readable."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab", None, b"abc"]
+    spelled = [None if token is None else base64.b64encode(token).decode() for token in tokens]
+    document = {
+        "format": "tokenmill", "version": 1, "pattern": "\\w+|\\W", "specials": {"<s>": 257},
+        "provenance": {"ties": "rustbpe"}, "merges": [[97, 98], [256, 99]], "tokens": spelled,
+    }  # fmt: skip
+    path = tmp_path / "old.tokenmill"
+    path.write_bytes((json.dumps(document) + "\n").encode())
+    tokenizer = Tokenizer.load(path)
+    assert tokenizer.encode("abcab<s>", specials=True) == [258, 256, 257]
+    assert tokenizer._merges() == [(b"a", b"b"), (b"ab", b"c")]
+    assert own.read(path).ranks == Ranks(((b"a", b"b"), (b"ab", b"c")), {"ties": "rustbpe"})
+    tokenizer.save(tmp_path / "new.tokenmill")
+    assert (tmp_path / "new.tokenmill").read_bytes() == path.read_bytes()
 
 
 def test_own_file_that_is_damaged_or_newer_is_named(small, tmp_path):

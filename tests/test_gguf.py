@@ -20,8 +20,8 @@ from parts_twin import Twin
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import gguf as reader
 from tokenmill.formats import model as sentencepiece_reader
+from tokenmill.formats.byte_characters import byte_characters, bytes_of
 from tokenmill.formats.gguf_pre import pretokenizer_of
-from tokenmill.formats.huggingface import byte_characters, bytes_of
 from tokenmill.formats.parts import DECODED, TOKEN, Added, Item, Parts, Pattern
 from tokenmill.patterns import compile_pattern
 from tokenmill.schemes import PATTERNS, scheme_of

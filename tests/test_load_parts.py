@@ -31,7 +31,7 @@ from hf_documents import (
 
 from tokenmill import Tokenizer
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import load_parts, own, own_parts, save_parts, tokenizer_json
+from tokenmill.formats import load_parts, own, save_parts, tokenizer_json
 from tokenmill.formats.parts import (
     DECODED,
     Added,
@@ -471,7 +471,7 @@ def test_kinds_survive(tmp_path):
     parts = byte_parts({**GPT2, "<｜x｜>": 259})
     save_parts(tmp_path / "x.tokenmill", parts)
     assert np.count_nonzero(load_parts(tmp_path / "x.tokenmill").model.kinds == DECODED) == 1
-    assert own_parts.VERSION == 2
+    assert own.VERSION == 2
 
 
 def test_classes_of_gpt2_have_specials_of_their_own(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tokenmill import _native
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.huggingface import bytes_of, shown
+from tokenmill.formats.byte_characters import bytes_of, shown
 
 NAMES = st.text(max_size=4) | st.text('ab"\\/é😀 \n', min_size=1, max_size=3)
 FOUND = ("rest", "data", "lengths", "ids", "merges", "unmade")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tokenmill.errors import DecodingError, VocabularyError
-from tokenmill.formats.huggingface import bytes_of
+from tokenmill.formats.byte_characters import bytes_of
 from tokenmill.formats.parts import Parts
 from tokenmill.formats.spelling import normal_name
 from tokenmill.native import _native

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import secrets
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,11 +22,11 @@ import numpy as np
 
 from tokenmill import arguments
 from tokenmill.errors import PatternError, VocabularyError
-from tokenmill.formats import Merge, load_parts, own, ranks
+from tokenmill.formats import Merge, load_parts, own, rank_parts, ranks
 from tokenmill.formats.packing import pack_steps
-from tokenmill.formats.parts import DECODED, TOKEN, Model, Parts, Pattern
+from tokenmill.formats.parts import DECODED, TOKEN, Model, Parts, Pattern, Ranks
 from tokenmill.native import _native
-from tokenmill.schemes import PATTERNS, pattern_of, scheme_of, scheme_of_stages
+from tokenmill.schemes import PATTERNS, name_of, pattern_of, scheme_of, scheme_of_stages
 from tokenmill.vocabularies import EMBEDDED, find_embedded, find_known
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Loaded:
     pattern: str | None
     specials: Mapping[str, int]
     is_embedded: bool = False
-    learned: list[Merge] | None = None
+    learned: Sequence[Merge] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     head: Parts | None = None
     parts: Callable[[], Parts] | None = None
@@ -121,7 +121,7 @@ def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> L
         if not name or not path.is_dir():
             arguments.check_name(name)
         return _load_parts(name, path, pattern, specials)
-    if own.is_own(path) and own.version_of(path) == own.VERSION:
+    if own.is_own(path) and own.holds_ranks(path):
         return _load_own(path, pattern, specials)
     if not ranks.is_rank_file(path):
         return _load_parts(path, path, pattern, specials)
@@ -141,10 +141,13 @@ def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> L
 def _load_own(path: Path, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
     if pattern is not None:
         raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
-    read = own.read(path)
-    arrays = arguments.token_arrays({token: id_ for id_, token in read.tokens.items()}, path)
-    more = (path.stem, read.learned, read.provenance)
-    return from_arrays(arrays, read.pattern, {**read.specials, **specials}, *more)
+    parts = own.read(path)
+    assert parts.ranks is not None
+    tokens = {token: id_ for id_, token in rank_parts.tokens_of(parts.model).items()}
+    arrays = arguments.token_arrays(tokens, path)
+    names = {**{one.content: one.id for one in parts.added}, **specials}
+    more = (path.stem, parts.ranks.learned, parts.ranks.provenance)
+    return from_arrays(arrays, rank_parts.pattern_of(parts), names, *more)
 
 
 def from_arrays(
@@ -152,7 +155,7 @@ def from_arrays(
     pattern: str,
     specials: dict[str, int],
     name: str,
-    learned: list[Merge] | None = None,
+    learned: Sequence[Merge] | None = None,
     provenance: Mapping[str, Any] = MappingProxyType({}),
 ) -> Loaded:
     """Tokens whose ids are their ranks, as `arguments.token_arrays` packs them."""
@@ -318,6 +321,15 @@ def _check_characters(model: Model) -> None:
         raise VocabularyError(
             f"it has tokens with the character {min(missing)!r}, which is no token itself; add it"
         )
+
+
+def ranked_parts(loaded: Loaded) -> Parts:
+    """The parts of a vocabulary whose ids are its ranks."""
+    assert loaded.pattern is not None
+    learned = None if loaded.learned is None else tuple(loaded.learned)
+    tokens = {token: id_ for id_, token in arguments.tokens_of(loaded.core).items()}
+    parts = rank_parts.of_ranks(tokens, loaded.pattern, loaded.specials, loaded.name)
+    return replace(parts, ranks=Ranks(learned, loaded.provenance, name_of(loaded.pattern)))
 
 
 def core_of_ranks(

@@ -122,11 +122,17 @@ def pattern_of(pattern: str) -> str:
 
 def scheme_of(pattern: str, dialect: Dialect = "tiktoken") -> str | bytes:
     """What the core runs for a pattern: the name of a scanner, or a compiled program."""
+    name = name_of(pattern, dialect)
+    return compile_pattern(pattern, dialect) if name is None else name
+
+
+def name_of(pattern: str, dialect: Dialect = "tiktoken") -> str | None:
+    """The name of the scheme whose pattern it is."""
     if dialect == "tiktoken" or pattern not in _OF_TIKTOKEN_ALONE:
         for name, spellings in PATTERNS.items():
             if pattern in spellings:
                 return name
-    return compile_pattern(pattern, dialect)
+    return None
 
 
 def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True) -> Scheme:

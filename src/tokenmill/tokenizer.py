@@ -16,14 +16,12 @@ from numpy.typing import DTypeLike, NDArray
 from tokenmill import arguments, decoding, file_blocks, loading
 from tokenmill.decoding import Decoder
 from tokenmill.errors import UnknownIdError, VocabularyError
-from tokenmill.formats import Contents, own_parts, save_parts
-from tokenmill.formats import save as save_contents
+from tokenmill.formats import Merge, find_merges, own, save_parts
 from tokenmill.formats.parts import Parts
 from tokenmill.formats.spelling import spellings_of
 from tokenmill.loading import Loaded
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
-from tokenmill.schemes import scheme_of
 from tokenmill.session import Session
 from tokenmill.stream_decoder import ChainStreamDecoder, StreamDecoder
 
@@ -422,21 +420,22 @@ class Tokenizer:
         SentencePiece; any other name is a tiktoken rank file, without pattern and specials, and of
         an embedded vocabulary exactly the original. A format that would lose something is refused.
         """
-        if self.parts is not None:
-            save_parts(Path(path), self.parts)
-        else:
-            save_contents(Path(path), self._contents())
+        parts = loading.ranked_parts(self._loaded) if self.parts is None else self.parts
+        save_parts(Path(path), parts)
 
-    def _contents(self) -> Contents:
+    def _tokens(self) -> dict[int, bytes]:
+        """The tokens by id, of a vocabulary whose ids are ranks."""
         if self._loaded.pattern is None or self._loaded.head is not None:
             raise VocabularyError(
                 f"{self.name} is not made of ranks and one pattern alone, as a vocabulary has to "
                 "be that is learned further"
             )
-        scheme = scheme_of(self._loaded.pattern)
-        name = scheme if isinstance(scheme, str) else None
-        more = (dict(self._specials), self._loaded.learned, self._loaded.provenance)
-        return Contents(arguments.tokens_of(self._core), self._loaded.pattern, name, *more)
+        return arguments.tokens_of(self._core)
+
+    def _merges(self) -> list[Merge]:
+        """The merges that make them: as they were learned, or else found."""
+        learned = self._loaded.learned
+        return find_merges(self._tokens()) if learned is None else list(learned)
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -460,7 +459,7 @@ class Tokenizer:
             more = (self._loaded.pattern, sorted(self._specials.items()), self._core.empty_id())
             rest = repr(more).encode()
             if self.parts is not None:
-                rest = own_parts.write(replace(self.parts, extra={}))
+                rest = own.write_bare(replace(self.parts, extra={}))
             self._later["digest"] = hashlib.sha256(tokens + bytes(ends) + rest).digest()
         found: bytes = self._later["digest"]
         return found

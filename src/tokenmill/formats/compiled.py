@@ -27,7 +27,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import own_parts
+from tokenmill.formats import own
 from tokenmill.formats.parts import Model, Parts
 from tokenmill.formats.reading import BYTES_MAX, read_start
 
@@ -119,7 +119,7 @@ def read(place: Path) -> Compiled | None:
             head, core = file.read(head_size), file.read(core_size)
         if hashlib.sha256(head + core).digest() != check:
             return None
-        parts = own_parts.read_bare(head, str(place))
+        parts = own.read_bare(head, str(place))
     except (OSError, struct.error, VocabularyError):
         return None
     return Compiled(parts, core, partial(_whole, place, parts, check), digest)
@@ -172,7 +172,7 @@ def write(place: Path, parts: Parts, core: bytes, digest: bytes) -> None:
         missing="fail",
         unk=None,
     )
-    head = own_parts.write(replace(parts, model=bare))
+    head = own.write_bare(replace(parts, model=bare))
     rest = _pack(model)
     check = hashlib.sha256(head + core).digest()
     sizes = (len(head), len(core), len(rest))

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats.byte_characters import byte_characters
 from tokenmill.formats.gguf_metadata import HUGGING_FACE, PREFIX, Metadata, metadata
 from tokenmill.formats.gguf_pre import pretokenizer_of
-from tokenmill.formats.huggingface import byte_characters
 from tokenmill.formats.parts import DECODED, TOKEN, Added, Item, Model, Parts, Template
 from tokenmill.formats.pieces import (
     BYTES,

@@ -64,6 +64,8 @@ _TRAINER: dict[int, tuple[str, Any]] = {
 # Names for which encoding has no use, and SentencePiece has: they are kept to be written again.
 EXTRA = "sentencepiece"
 NAMES = {number: _TRAINER[number][0] for number in (44, 45, 46, 47, 48)}
+# What it was trained with, if not with the usual; only of pieces that were trained here.
+COVERAGE, LENGTH_MAX = "character_coverage", "max_sentencepiece_length"
 _NORMALIZER: dict[int, tuple[str, Any]] = {
     2: ("precompiled_charsmap", b""),
     3: ("add_dummy_prefix", 1),
@@ -91,6 +93,15 @@ def read(data: bytes, source: str) -> Parts:
         raise VocabularyError(
             f"{source} is damaged, or no model of SentencePiece ({error}); get it again"
         ) from None
+    return _parts(message, source)
+
+
+def of_pieces(pieces: Pieces, source: str) -> Parts:
+    """The parts of a model of pieces with the usual settings."""
+    return _parts(_Message(pieces, {**_usual(), "model_type": _BPE}, b""), source)
+
+
+def _parts(message: _Message, source: str) -> Parts:
     settings = message.settings
     _check(message, source)
     blank = bool(settings["escape_whitespaces"])
@@ -206,11 +217,15 @@ def _replace(text: str, content: str) -> dict[str, Any]:
 # ── The message ──────────────────────────────────────────────────────────────────────────────
 
 
+def _usual() -> dict[str, Any]:
+    return dict((*_TRAINER.values(), *_NORMALIZER.values()))
+
+
 def _message(data: bytes) -> _Message:
     texts: list[bytes] = []
     scores: list[float] = []
     types = bytearray()
-    settings: dict[str, Any] = dict((*_TRAINER.values(), *_NORMALIZER.values()))
+    settings = _usual()
     back: dict[str, Any] = dict(_NORMALIZER.values())
     at, end = 0, len(data)
     while at < end:

@@ -34,7 +34,8 @@ def write(parts: Parts) -> bytes:
     order = _order(parts.model)
     message = bytearray()
     for id_, (text, type_) in enumerate(zip(texts, types, strict=True)):
-        entry = write_bytes(1, text) + write_float(2, -float(order.get(id_, 0)))
+        score = -float(order.get(id_, 0)) if type_ == NORMAL else 0.0
+        entry = write_bytes(1, text) + write_float(2, score)
         if type_ != NORMAL:
             entry += write_number(3, type_)
         message += write_bytes(1, entry)
@@ -124,9 +125,14 @@ def _order(model: Model) -> dict[int, int]:
 def _trainer(parts: Parts) -> bytes:
     found = write_number(3, 2)  # BPE
     found += write_number(4, len(parts.model.ids))
+    names = parts.extra.get(reader.EXTRA, {})
+    if reader.COVERAGE in names:
+        found += write_float(10, names[reader.COVERAGE])
+    if reader.LENGTH_MAX in names:
+        found += write_number(20, names[reader.LENGTH_MAX])
+    found += b"".join(write_bytes(31, t.content.encode()) for t in parts.added if not t.special)
     if parts.model.missing == "bytes":
         found += write_number(35, 1)
-    names = parts.extra.get(reader.EXTRA, {})
     for field, name in reader.NAMES.items():
         if name in names:
             found += write_bytes(field, names[name].encode())
@@ -136,9 +142,9 @@ def _trainer(parts: Parts) -> bytes:
 def _normalizer(parts: Parts) -> bytes:
     rules = b"".join(step.data for step in parts.steps if isinstance(step, Charsmap))
     found = write_bytes(1, b"user_defined" if rules else b"identity") + write_bytes(2, rules)
-    found += write_number(3, int(parts.prefix == "always"))
-    found += write_number(4, int(Squeeze() in parts.steps))
-    return found + write_number(5, int(parts.blank))
+    # As SentencePiece writes them: not where they are set, which is usual.
+    settings = {3: parts.prefix == "always", 4: Squeeze() in parts.steps, 5: parts.blank}
+    return found + b"".join(write_number(n, 0) for n, is_set in settings.items() if not is_set)
 
 
 def _check_again(parts: Parts, data: bytes, types: list[int]) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.contents import find_merges
-from tokenmill.formats.parts import BYTE, DECODED, TOKEN, Model
+from tokenmill.formats.byte_characters import shown
+from tokenmill.formats.merges import find_merges
+from tokenmill.formats.parts import BYTE, DECODED, TOKEN, Model, Parts
 from tokenmill.formats.places import Place
 from tokenmill.formats.spelling import Names
 from tokenmill.formats.steps import Cutting
@@ -146,7 +147,9 @@ def _check_merges(
 # ── Writing ──────────────────────────────────────────────────────────────────────────────────
 
 
-def write_options(model: Model, names: list[str], kept: Mapping[str, Any]) -> dict[str, Any]:
+def write_options(
+    model: Model, names: list[str], merges: list[tuple[str, str]], kept: Mapping[str, Any]
+) -> dict[str, Any]:
     """All of the model but its tokens and merges."""
     unk = None
     if model.unk is not None:
@@ -163,28 +166,30 @@ def write_options(model: Model, names: list[str], kept: Mapping[str, Any]) -> di
         "end_of_word_suffix": kept.get("end_of_word_suffix"),
         "fuse_unk": model.fuse_unk,
         "byte_fallback": has_fallback,
-        "ignore_merges": model.whole and not _is_reached(model),
+        "ignore_merges": ignores_merges(model, names, merges),
     }
 
 
-def _is_reached(model: Model) -> bool:
-    """Whether `whole` is sure to change nothing; where merges are listed it is kept as it is."""
-    if model.merges is not None:
-        return False
-    return model.base == "bytes" and len(_ranked_merges(model)) == np.count_nonzero(
-        (model.kinds == TOKEN) & (model.lengths > 1)
-    )
+def ignores_merges(model: Model, names: list[str], merges: list[tuple[str, str]]) -> bool:
+    """Whether pretokens are taken whole: not where ranks make every token of their merges, so that
+    it would change nothing."""
+    if not model.whole or model.merges is not None or model.base != "bytes":
+        return model.whole
+    made = {left + right for left, right in merges}
+    longer = np.flatnonzero((model.kinds == TOKEN) & (model.lengths > 1)).tolist()
+    return any(names[place] not in made for place in longer)
 
 
-def write_merges(model: Model, names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of names in order; found if the model has none."""
+def write_merges(parts: Parts, names: list[str]) -> list[tuple[str, str]]:
+    """Pairs of names in order; found if there are none."""
+    model = parts.model
     if model.merges is not None:
         return [(names[left], names[right]) for left, right in model.merges.tolist()]
-    if model.base == "bytes":
-        tokens = _tokens(model)
-        name_of = {token: names[place] for place, token in tokens.items()}
-        return [(name_of[left], name_of[right]) for left, right in _ranked_merges(model)]
-    return _splits(model, names)
+    if model.base != "bytes":
+        return _splits(model, names)
+    learned = None if parts.ranks is None else parts.ranks.learned
+    pairs = _ranked_merges(model) if learned is None else learned
+    return [(shown(left), shown(right)) for left, right in pairs]
 
 
 def _tokens(model: Model) -> dict[int, bytes]:

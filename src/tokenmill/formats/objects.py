@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import tokenizer_json
-from tokenmill.formats.parts import DECODED, TOKEN, Added, Model, Parts
-from tokenmill.formats.places import Place
-from tokenmill.formats.vocab_merges import DECODER, pattern_stage
+from tokenmill.formats.parts import Parts
+from tokenmill.formats.rank_parts import of_ranks
 
 
 def read(tokenizer: Any) -> Parts | None:
@@ -39,24 +35,3 @@ def _write(tokenizer: Any, source: str) -> bytes:
         return str(tokenizer.to_str()).encode()
     except Exception as error:  # the library raises no narrower one for parts made in Python
         raise VocabularyError(f"{source} cannot be written as JSON ({error})") from None
-
-
-def of_ranks(
-    ranks: Mapping[bytes, int], pattern: str, specials: Mapping[str, int], source: str
-) -> Parts:
-    """Parts of tiktoken's kind: the rank of a token is its id."""
-    place = Place(source)
-    for token, rank in ranks.items():
-        if not isinstance(token, bytes) or type(rank) is not int or not 0 <= rank < 1 << 32:
-            place.refuse(f"has rank {rank!r} for {token!r}; ranks are of bytes, 0 or more")
-    lengths = np.fromiter(map(len, ranks), np.uint32, len(ranks))
-    model = Model(
-        b"".join(ranks),
-        lengths,
-        np.fromiter(ranks.values(), np.uint32, len(ranks)),
-        np.where(lengths == 0, DECODED, TOKEN).astype(np.uint8),
-        merges=None,
-        whole=True,
-    )
-    added = tuple(Added(name, id_) for name, id_ in sorted(specials.items(), key=lambda x: x[1]))
-    return Parts(model, added, stages=(pattern_stage(pattern),), decoder=DECODER)

@@ -179,6 +179,20 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranks:
+    """What is known of a vocabulary whose ids are its ranks, as tiktoken has them.
+
+    `learned` are the merges of a trained one, in order: where a format lists merges, these are
+    written. Of another one they are found. `provenance` are the options of training. `scheme` is
+    the name of the pattern, if it has one.
+    """
+
+    learned: tuple[tuple[bytes, bytes], ...] | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    scheme: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """A whole tokenizer.
 
@@ -196,3 +210,5 @@ class Parts:
     template: Template = Template()
     decoder: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    # Not None: ids are ranks, text is cut by one pattern of tiktoken's, and there is nothing else.
+    ranks: Ranks | None = None

@@ -1,13 +1,56 @@
-"""Parts → rank file, where that is all that they are."""
+"""Ranks ↔ parts: vocabularies of tiktoken's kind, and others as a rank file where they are one."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import ranks
-from tokenmill.formats.contents import find_merges
-from tokenmill.formats.parts import DECODED, Parts, Pattern
+from tokenmill.formats.merges import find_merges
+from tokenmill.formats.parts import DECODED, TOKEN, Added, Model, Parts, Pattern, Ranks
+from tokenmill.formats.places import Place
+from tokenmill.formats.vocab_merges import DECODER, pattern_stage
+
+
+def of_ranks(
+    ranks: Mapping[bytes, int], pattern: str, specials: Mapping[str, int], source: str
+) -> Parts:
+    """Parts of tiktoken's kind: the rank of a token is its id."""
+    place = Place(source)
+    for token, rank in ranks.items():
+        if not isinstance(token, bytes) or type(rank) is not int or not 0 <= rank < 1 << 32:
+            place.refuse(f"has rank {rank!r} for {token!r}; ranks are of bytes, 0 or more")
+    lengths = np.fromiter(map(len, ranks), np.uint32, len(ranks))
+    model = Model(
+        b"".join(ranks),
+        lengths,
+        np.fromiter(ranks.values(), np.uint32, len(ranks)),
+        np.where(lengths == 0, DECODED, TOKEN).astype(np.uint8),
+        merges=None,
+        whole=True,
+    )
+    added = tuple(Added(name, id_) for name, id_ in sorted(specials.items(), key=lambda x: x[1]))
+    stages = (pattern_stage(pattern),)
+    return Parts(model, added, stages=stages, decoder=DECODER, ranks=Ranks())
+
+
+def tokens_of(model: Model) -> dict[int, bytes]:
+    """All tokens by id."""
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    starts = [0, *ends]
+    return {
+        id_: model.data[start:end]
+        for id_, start, end in zip(model.ids.tolist(), starts, ends, strict=False)
+    }
+
+
+def pattern_of(parts: Parts) -> str:
+    """The pattern of a vocabulary of ranks."""
+    (stage,) = parts.stages
+    assert isinstance(stage.match, Pattern)
+    return stage.match.text
 
 
 def write(parts: Parts) -> bytes:
@@ -44,22 +87,14 @@ def _refusal(reason: str) -> VocabularyError:
 
 
 def _ranked(parts: Parts) -> dict[int, bytes]:
-    """The tokens by id, without those that are specials."""
-    names = {token.id for token in parts.added}
-    model = parts.model
-    tokens = {}
-    end = 0
-    for id_, length, kind in zip(
-        model.ids.tolist(), model.lengths.tolist(), model.kinds.tolist(), strict=True
-    ):
-        end += length
-        token = model.data[end - length : end]
-        if id_ in names:
-            continue
-        if kind == DECODED and token:
-            raise _refusal(f"token {id_}, {token!r}, is only decoded")
-        tokens[id_] = token
-    return tokens
+    """The tokens by id, without those that are specials. Where ids are ranks, none of them is one,
+    and a token that has the id of a special is another."""
+    names = set() if parts.ranks is not None else {token.id for token in parts.added}
+    tokens = tokens_of(parts.model)
+    for id_ in parts.model.ids[parts.model.kinds == DECODED].tolist():
+        if tokens[id_] and id_ not in names:
+            raise _refusal(f"token {id_}, {tokens[id_]!r}, is only decoded")
+    return {id_: token for id_, token in tokens.items() if id_ not in names}
 
 
 def _check_merges(parts: Parts, tokens: dict[int, bytes]) -> None:

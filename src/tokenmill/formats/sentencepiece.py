@@ -1,22 +1,22 @@
-"""Pieces → .model, .vocab and tokenizer.json: what SentencePiece and Hugging Face load.
+"""Trained pieces → parts, as SentencePiece and as Hugging Face has them, and .vocab.
 
-A .model is a message of protocol buffers, with the fields that SentencePiece's trainer writes: the
-pieces with their scores, what they were learned with, and how text is normalised. The score of a
-piece is its place, negative: of two pairs the one whose piece was learned first is joined first.
+The score of a piece is its place, negative: of two pairs the one whose piece was learned first is
+joined first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tokenmill.formats.huggingface import tokenizer_json
-from tokenmill.formats.protobuf import write_bytes, write_float, write_number
+import numpy as np
 
-SPACE = "▁"
+from tokenmill.formats import model, steps
+from tokenmill.formats.parts import Added, Parts
+from tokenmill.formats.pieces import CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED, Pieces
+from tokenmill.formats.places import Place
+
 META = ("<unk>", "<s>", "</s>")
-_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4  # types of pieces
-_BPE = 2
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,41 @@ class PieceOptions:
         return 0.0 if id_ < first else -float(id_ - first)
 
 
-def write_model(pieces: Sequence[str], options: PieceOptions) -> bytes:
-    """The file that spm_train would write, but for the names of its own files."""
-    message = bytearray()
-    for id_, piece in enumerate(pieces):
-        entry = write_bytes(1, piece.encode()) + write_float(2, options.score(id_))
-        if id_ < len(META):
-            entry += write_number(3, _CONTROL if id_ else _UNKNOWN)
-        elif id_ < len(options.front):
-            entry += write_number(3, _USER_DEFINED)
-        message += write_bytes(1, entry)
-    trainer = write_number(3, _BPE) + write_number(4, len(pieces))
+def parts_of(pieces: Sequence[str], options: PieceOptions) -> Parts:
+    """What spm_train's model would be read to, with the options that it notes there."""
+    types = np.full(len(pieces), NORMAL, np.uint8)
+    types[: len(options.front)] = USER_DEFINED
+    types[: len(META)] = CONTROL
+    types[0] = UNKNOWN
+    scores = np.array([options.score(id_) for id_ in range(len(pieces))], np.float32)
+    texts = [piece.encode() for piece in pieces]
+    parts = model.of_pieces(Pieces(texts, scores, types), "the pieces")
     usual = PieceOptions()
-    if options.coverage != usual.coverage:
-        trainer += write_float(10, options.coverage)
-    if options.length_max != usual.length_max:
-        trainer += write_number(20, options.length_max)
-    trainer += b"".join(write_bytes(31, name.encode()) for name in options.specials)
-    return bytes(
-        message
-        + write_bytes(2, trainer)
-        + write_bytes(3, write_bytes(1, b"identity") + write_bytes(2, b""))
+    noted = {
+        name: value
+        for name, value, other in (
+            (model.COVERAGE, options.coverage, usual.coverage),
+            (model.LENGTH_MAX, options.length_max, usual.length_max),
+        )
+        if value != other
+    }
+    return replace(parts, extra={**parts.extra, model.EXTRA: noted})
+
+
+def hugging_face(parts: Parts) -> Parts:
+    """The same for a tokenizer.json, whose normaliser does what SentencePiece does by itself, and
+    where every name is a special."""
+    cutting = steps.read(_NORMALIZER, _PRE_TOKENIZER, Place("the pieces"))
+    names = {META[0]: 0, **{one.content: one.id for one in parts.added}}
+    return Parts(
+        parts.model,
+        tuple(Added(name, id_) for name, id_ in names.items()),
+        cutting.steps,
+        cutting.blank,
+        cutting.prefix,
+        cutting.stages,
+        decoder=_DECODER,
+        extra={"normalizer": _NORMALIZER, "pre_tokenizer": _PRE_TOKENIZER},
     )
 
 
@@ -65,32 +79,6 @@ def write_vocab(pieces: Sequence[str], options: PieceOptions) -> bytes:
     """A line for each piece, with its score."""
     lines = (f"{piece}\t{options.score(id_):.6g}\n" for id_, piece in enumerate(pieces))
     return "".join(lines).encode()
-
-
-def write_tokenizer(pieces: Sequence[str], characters: int, options: PieceOptions) -> bytes:
-    """The file tokenizer.json. The last pieces are `characters`, and no merge makes them."""
-    ids = {piece: id_ for id_, piece in enumerate(pieces)}
-    return tokenizer_json(
-        {name: id_ for id_, name in enumerate(options.front)},
-        normalizer=_NORMALIZER,
-        pre_tokenizer={
-            "type": "Metaspace",
-            "replacement": SPACE,
-            "prepend_scheme": "never",
-            "split": True,
-        },
-        decoder=_DECODER,
-        unk_token=META[0],
-        fuse_unk=True,
-        vocab=ids,
-        # Any two pieces that spell a third are joined, not only those that were learned.
-        merges=[
-            [piece[:at], piece[at:]]
-            for piece in pieces[len(options.front) : len(pieces) - characters]
-            for at in range(1, len(piece))
-            if piece[:at] in ids and piece[at:] in ids
-        ],
-    )
 
 
 def _replacement(pattern: str, content: str) -> dict[str, object]:
@@ -105,6 +93,12 @@ _NORMALIZER = {
         {"type": "Prepend", "prepend": SPACE},
         _replacement(rf"{SPACE}+\z", ""),
     ],
+}
+_PRE_TOKENIZER = {
+    "type": "Metaspace",
+    "replacement": SPACE,
+    "prepend_scheme": "never",
+    "split": True,
 }
 _DECODER = {
     "type": "Sequence",

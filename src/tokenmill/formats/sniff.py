@@ -15,7 +15,7 @@ from tokenmill.formats import (
     model,
     objects,
     own,
-    own_parts,
+    rank_parts,
     ranks,
     tekken,
     tokenizer_json,
@@ -65,7 +65,7 @@ def _read_file(path: Path, pattern: str | None) -> Parts:
     if start.startswith(b"GGUF"):
         return _without_pattern(gguf.read(path, name, tokenizer_json.read), pattern, name)
     if own.is_own(path):
-        return _without_pattern(own_parts.read(path), pattern, name)
+        return _without_pattern(own.read(path), pattern, name)
     if start.lstrip(b" \t\r\n").startswith(b"{"):
         return _read_json(path, pattern)
     if start.startswith(b"#version") or path.name == vocab_merges.MERGES:
@@ -97,4 +97,4 @@ def _read_ranks(path: Path, pattern: str | None) -> Parts:
             f"a rank file does not say how text is split before merging: load {path} with "
             'pattern="…", a regular expression or the name of a scheme'
         )
-    return objects.of_ranks(ranks.read(path), pattern, {}, str(path))
+    return rank_parts.of_ranks(ranks.read(path), pattern, {}, str(path))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.huggingface import byte_characters
+from tokenmill.formats.byte_characters import byte_characters
 from tokenmill.formats.packing import pack_steps
 from tokenmill.formats.parts import BYTE, DECODED, Added, Model, Parts
 from tokenmill.native import _native
@@ -98,8 +98,8 @@ def _decode(token: bytes) -> str:
         ) from None
 
 
-def entries(parts: Parts, names: list[str]) -> dict[str, int]:
-    """What vocab holds: the tokens, and those added tokens that would get another id without it."""
+def entries(parts: Parts, names: list[str], *, has_added: bool) -> dict[str, int]:
+    """What vocab holds: the tokens, and added ones, or none of them if their ids stay anyway."""
     found = dict(zip(names, parts.model.ids.tolist(), strict=True))
     if len(found) < len(names):
         twice = Counter(names).most_common(1)[0][0]
@@ -107,13 +107,19 @@ def entries(parts: Parts, names: list[str]) -> dict[str, int]:
             f"two tokens are written {twice!r} in Hugging Face's files; save to .tokenmill"
         )
     largest = -1
-    is_counted = True
+    is_counted = not has_added
+    name_of: dict[int, str] = {}
     for token in sorted(parts.added, key=lambda token: token.id):
         if found.get(token.content, token.id) != token.id:
             raise VocabularyError(
                 f"special {token.content!r} has id {token.id} and is written like token "
                 f"{found[token.content]}; Hugging Face's files cannot hold both: rename the "
                 "special, or save to .tokenmill"
+            )
+        if name_of.setdefault(token.id, token.content) != token.content:
+            raise VocabularyError(
+                f"specials {name_of[token.id]!r} and {token.content!r} have the same id "
+                f"{token.id}, and Hugging Face's files give an id one name: save to .tokenmill"
             )
         # Hugging Face counts on from the number of tokens, or from the largest of these.
         if token.content not in found:

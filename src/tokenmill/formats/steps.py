@@ -49,6 +49,13 @@ _BEHAVIOURS = {
     "MergedWithNext": "merged_with_next",
     "Contiguous": "contiguous",
 }
+# Patterns of schemes as models that use them write them for Oniguruma.
+_SPELLINGS = {
+    "cl100k": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
+}
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _ASCII_DIGITS = re.compile(r"(?:\[0-9\]|\{[0-9]+(?:,[0-9]*)?\}|\+)+")
 _ELSEWHERE = "encode with Hugging Face's tokenizers instead"
@@ -325,6 +332,15 @@ def write(cutting: Cutting) -> tuple[Any, Any]:
             "that a tokenizer.json can say; save to .tokenmill"
         )
     return _sequence(normal, "normalizers"), _sequence(cuts, "pretokenizers")
+
+
+def of_scheme(scheme: str, pattern: str) -> Stage:
+    """The stage of a scheme, whose pattern leaves nothing out, as models that use it have it."""
+    if scheme == "r50k":  # the one that ByteLevel has built in
+        return BYTE_LEVEL
+    # Oniguruma reads most of these patterns as they are.
+    spelling = to_oniguruma(pattern) if "++" in pattern else pattern
+    return Stage(Pattern(_SPELLINGS.get(scheme, spelling)), "isolated")
 
 
 def _write_metaspace(cutting: Cutting) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import models, spelling, steps, templates
+from tokenmill.formats import models, rank_parts, spelling, steps, templates
 from tokenmill.formats.parts import Added, Parts, Prepend, Replace, Step
 from tokenmill.formats.places import Place, flatten, parse
 from tokenmill.formats.spelling import Names
@@ -171,8 +171,12 @@ def write(parts: Parts) -> bytes:
                 "Hugging Face finds no tokens like that; save to .model or .tokenmill"
             )
     names = spelling.write_all(parts.model)
-    entries = spelling.entries(parts, names)
-    cutting = steps.Cutting(parts.steps, parts.blank, parts.prefix, parts.stages, parts.model.base)
+    entries = spelling.entries(parts, names, has_added=parts.ranks is not None)
+    pairs = models.write_merges(parts, names)
+    stages = parts.stages
+    if parts.ranks is not None and parts.ranks.scheme is not None:
+        stages = (steps.of_scheme(parts.ranks.scheme, rank_parts.pattern_of(parts)),)
+    cutting = steps.Cutting(parts.steps, parts.blank, parts.prefix, stages, parts.model.base)
     normalizer, pre_tokenizer = _kept_cutting(parts.extra, cutting) or steps.write(cutting)
     document = {
         "version": "1.0",
@@ -185,15 +189,13 @@ def write(parts: Parts) -> bytes:
         "pre_tokenizer": pre_tokenizer,
         "post_processor": _write_template(parts),
         "decoder": parts.decoder,
-        "model": models.write_options(parts.model, names, parts.extra.get("model", {})),
+        "model": models.write_options(parts.model, names, pairs, parts.extra.get("model", {})),
     }
     head = json.dumps(document, ensure_ascii=False, indent=2)
     assert head.endswith("\n  }\n}")
     quote = json.encoder.encode_basestring
     vocab = ",\n".join([f"      {quote(name)}: {id_}" for name, id_ in entries.items()])
-    merges = ",\n".join(
-        [f"      [{quote(a)}, {quote(b)}]" for a, b in models.write_merges(parts.model, names)]
-    )
+    merges = ",\n".join([f"      [{quote(a)}, {quote(b)}]" for a, b in pairs])
     tail = f',\n    "vocab": {{\n{vocab}\n    }},\n    "merges": [\n{merges}\n    ]\n  }}\n}}\n'
     try:
         return (head.removesuffix("\n  }\n}") + tail).encode()

@@ -62,6 +62,8 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
 def write(parts: Parts) -> tuple[bytes, bytes]:
     """vocab.json and merges.txt. How text is split is lost, as always with these files, and which
     tokens are special; what else would be lost is refused."""
+    names = spelling.write_all(parts.model)
+    pairs = models.write_merges(parts, names)
     lost = None
     if parts.model.base != "bytes":
         lost = "its merges start with characters"
@@ -69,15 +71,13 @@ def write(parts: Parts) -> tuple[bytes, bytes]:
         lost = "it normalises text before it is split"
     elif len(parts.stages) != 1 or not isinstance(parts.stages[0].match, Pattern):
         lost = "text is not split by one pattern"
-    elif parts.model.dropout or parts.model.whole:
+    elif parts.model.dropout or models.ignores_merges(parts.model, names, pairs):
         lost = "it has options of its model"
     if lost is not None:
         raise VocabularyError(
             f"{lost}, and vocab.json with merges.txt cannot say so; save to tokenizer.json or "
             ".tokenmill"
         )
-    names = spelling.write_all(parts.model)
-    entries = spelling.entries(parts, names)
-    pairs = models.write_merges(parts.model, names)
+    entries = spelling.entries(parts, names, has_added=True)
     lines = "".join([f"{left} {right}\n" for left, right in pairs])
     return json.dumps(entries, ensure_ascii=False).encode(), f"#version: 0.2\n{lines}".encode()

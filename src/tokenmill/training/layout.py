@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.errors import TrainingError
-from tokenmill.formats import Contents, Merge
-from tokenmill.formats.huggingface import byte_characters, bytes_of
+from tokenmill.formats import Merge
+from tokenmill.formats.byte_characters import byte_characters, bytes_of
+from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import Merges
 
 
@@ -80,14 +81,14 @@ def new_layout(ties: str, specials: Sequence[str], alphabet: Iterable[int]) -> L
     return Layout(tokens, next_id, front, (), _written_like(front))
 
 
-def extended_layout(contents: Contents, ids_end: int, specials: Sequence[str], ties: str) -> Layout:
+def extended_layout(base: Tokenizer, specials: Sequence[str], ties: str) -> Layout:
     """The ids of a vocabulary that goes on behind another one."""
-    new = tuple(name for name in specials if name not in contents.specials)
-    taken = _written_like(contents.specials) if ties == "huggingface" else {}
-    known = set(contents.tokens.values())
+    tokens, front = base._tokens(), dict(base.specials)
+    new = tuple(name for name in specials if name not in front)
+    taken = _written_like(front) if ties == "huggingface" else {}
+    known = set(tokens.values())
     taken = {id_: token for id_, token in taken.items() if token not in known}
-    base = tuple(contents.merges)
-    return Layout(dict(contents.tokens), ids_end, dict(contents.specials), new, taken, base)
+    return Layout(tokens, base.vocab_size, front, new, taken, tuple(base._merges()))
 
 
 def _written_like(specials: dict[str, int]) -> dict[int, bytes]:

@@ -321,8 +321,7 @@ class _Job:
         if self._base is None:
             return new_layout(ties, self.specials, alphabet)
         if self._extended is None:  # finding the merges of a large vocabulary takes a second
-            contents, ids_end = self._base._contents(), self._base.vocab_size
-            self._extended = extended_layout(contents, ids_end, self.specials, ties)
+            self._extended = extended_layout(self._base, self.specials, ties)
         return self._extended
 
     def learn(

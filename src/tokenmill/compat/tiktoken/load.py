@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.files import write_whole
-from tokenmill.formats import huggingface, ranks
+from tokenmill.formats import byte_characters, ranks
 
 
 def _blobfile() -> Any:
@@ -108,14 +108,14 @@ def data_gym_to_mergeable_bpe_ranks(
     """The ranks of GPT-2's own two files, which must agree."""
 
     def token_of(text: str) -> bytes:
-        token = huggingface.bytes_of(text)
+        token = byte_characters.bytes_of(text)
         if token is None:
             raise KeyError(text)
         return token
 
     lines = read_file_cached(vocab_bpe_file, vocab_bpe_hash).decode().split("\n")[1:-1]
     # Single bytes first: those that are visible, in their order, then the others.
-    shown = {byte: huggingface.shown(bytes([byte])) for byte in range(256)}
+    shown = {byte: byte_characters.shown(bytes([byte])) for byte in range(256)}
     order = sorted(range(256), key=lambda byte: (ord(shown[byte]) >= 256, byte))
     tokens = [bytes([byte]) for byte in order]
     tokens += [b"".join(map(token_of, line.split())) for line in lines]

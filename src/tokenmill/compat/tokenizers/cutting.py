@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from tokenmill.compat.tokenizers import values
 from tokenmill.errors import TokenizersError
-from tokenmill.formats.huggingface import byte_characters
+from tokenmill.formats.byte_characters import byte_characters
 from tokenmill.formats.packing import pack_steps
 from tokenmill.formats.parts import Literally, Pattern, Stage
 from tokenmill.formats.places import Place

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from tokenmill import arguments, loading
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import hub, models, spelling, tokenizer_json
-from tokenmill.formats.parts import Added, Model, Parts
+from tokenmill.formats.parts import Added, Parts
 from tokenmill.formats.places import Place
 
 
@@ -66,13 +66,13 @@ def with_added(parts: Parts, added: tuple[Added, ...], pre_tokenizer: Any) -> Pa
     return dataclasses.replace(parts, added=added)
 
 
-def vocabulary_of(model: Model) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def vocabulary_of(parts: Parts) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The tokens and merges of a model, as tokenizer.json spells them."""
-    if not len(model.ids):
+    if not len(parts.model.ids):
         return {}, []
-    names = spelling.write_all(model)
-    vocabulary = dict(zip(names, model.ids.tolist(), strict=True))
-    return vocabulary, list(models.write_merges(model, names))
+    names = spelling.write_all(parts.model)
+    vocabulary = dict(zip(names, parts.model.ids.tolist(), strict=True))
+    return vocabulary, models.write_merges(parts, names)
 
 
 def find_pretrained(name: str, revision: str) -> str:

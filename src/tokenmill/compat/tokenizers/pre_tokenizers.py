@@ -18,7 +18,7 @@ from tokenmill.compat.tokenizers.components import (
     byte_level_data,
     pattern_of,
 )
-from tokenmill.formats.huggingface import byte_characters
+from tokenmill.formats.byte_characters import byte_characters
 
 _BEHAVIORS = {
     "removed": "Removed", "isolated": "Isolated", "merged_with_previous": "MergedWithPrevious",

@@ -15,7 +15,7 @@ from typing import Any
 from tokenmill.compat.tokenizers import cutting, learning, models, values
 from tokenmill.compat.tokenizers.trainers import BpeTrainer
 from tokenmill.errors import TokenizersError
-from tokenmill.formats.huggingface import byte_characters, shown
+from tokenmill.formats.byte_characters import byte_characters, shown
 from tokenmill.schemes import PATTERNS
 from tokenmill.training.options import TrainingWarning
 from tokenmill.training.train import train as learn
@@ -84,10 +84,9 @@ def train(
             max_token_length=trainer.max_token_length,
             initial_alphabet="bytes" if alphabet else "seen",
         )
-    contents = tokenizer._contents()
-    vocabulary = {shown(token): id_ for id_, token in contents.tokens.items()}
-    merges = [(shown(left), shown(right)) for left, right in contents.merges]
-    return {**vocabulary, **contents.specials}, merges
+    vocabulary = {shown(token): id_ for id_, token in tokenizer._tokens().items()}
+    merges = [(shown(left), shown(right)) for left, right in tokenizer._merges()]
+    return {**vocabulary, **tokenizer.specials}, merges
 
 
 def _without(texts: Iterable[str], added: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.formats.sentencepiece import SPACE
+from tokenmill.formats.pieces import SPACE
 from tokenmill.native import _native
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.pieces.vocabulary import Pieces

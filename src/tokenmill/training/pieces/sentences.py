@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.formats.sentencepiece import SPACE
+from tokenmill.formats.pieces import SPACE
 from tokenmill.patterns.unicode import CODE_POINTS
 from tokenmill.training.counting import Counts, parts
 from tokenmill.training.pieces.scripts import NONE, script_table

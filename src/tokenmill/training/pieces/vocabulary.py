@@ -14,7 +14,8 @@ from typing import Any
 
 from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
-from tokenmill.formats import model, sentencepiece
+from tokenmill.formats import model_writer, sentencepiece, tokenizer_json
+from tokenmill.formats.parts import Parts
 from tokenmill.formats.sentencepiece import META, PieceOptions
 from tokenmill.tokenizer import Tokenizer
 
@@ -71,20 +72,22 @@ class Pieces:
         path = Path(path)
         check_name(path)
         if path.suffix == ".model":
-            data = sentencepiece.write_model(self.pieces, self._options)
+            data = model_writer.write(self._parts())
         elif path.suffix == ".vocab":
             data = sentencepiece.write_vocab(self.pieces, self._options)
         else:
-            data = sentencepiece.write_tokenizer(self.pieces, self._characters, self._options)
+            data = tokenizer_json.write(sentencepiece.hugging_face(self._parts()))
         write_whole(path, data)
 
     @property
     def tokenizer(self) -> Tokenizer:
         """What encodes with these pieces, as SentencePiece does."""
         if not self._made:
-            data = sentencepiece.write_model(self.pieces, self._options)
-            self._made.append(Tokenizer._from_parts(model.read(data, "the pieces"), "pieces"))
+            self._made.append(Tokenizer._from_parts(self._parts(), "pieces"))
         return self._made[0]
+
+    def _parts(self) -> Parts:
+        return sentencepiece.parts_of(self.pieces, self._options)
 
     def __getattr__(self, name: str) -> Any:
         # Those of Tokenizer that are about text and ids.

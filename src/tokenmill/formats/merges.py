@@ -1,40 +1,11 @@
-"""What a saved tokenizer holds, whatever the format."""
+"""Tokens whose ids are ranks → the merges that make them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 Merge = tuple[bytes, bytes]
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Tokens by id, the pattern (`scheme` is its name if it has a scanner), specials by name.
-
-    `learned` are the merges of a trained vocabulary, in order; of another they are found.
-    """
-
-    tokens: dict[int, bytes]
-    pattern: str
-    scheme: str | None
-    specials: dict[str, int]
-    learned: list[Merge] | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    @cached_property
-    def merges(self) -> list[Merge]:
-        """The merges that make the tokens, in the order of their ranks."""
-        return find_merges(self.tokens) if self.learned is None else self.learned
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether merges alone make every token; some vocabularies hold others."""
-        made = {left + right for left, right in self.merges}
-        return all(len(token) < 2 or token in made for token in self.tokens.values())
 
 
 def find_merges(tokens: Mapping[int, bytes]) -> list[Merge]:
