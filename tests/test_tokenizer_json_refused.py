@@ -35,6 +35,11 @@ from tokenmill.formats.parts import (
 )
 
 BYTES = {"vocab": byte_vocabulary(), "merges": []}
+TRUNCATION = {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+PADDING = {
+    "strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+    "pad_type_id": 0, "pad_token": "[PAD]",
+}  # fmt: skip
 
 
 def read(document: dict) -> Parts:
@@ -53,6 +58,19 @@ for _ in range(20):
         ({**document(), "more": 1}, "a part 'more'"),
         (document(version="2.0"), "version '2.0'"),
         (document(truncation=5), "truncation must be an object, not 5"),
+        (document(truncation={}), "truncation has no field 'max_length'"),
+        (document(truncation=TRUNCATION | {"max_length": -1}), "truncation.max_length is -1"),
+        (document(truncation=TRUNCATION | {"stride": 1 << 64}), "is 18446744073709551616"),
+        (document(truncation=TRUNCATION | {"stride": "1"}), "must be a whole number, not '1'"),
+        (
+            document(truncation=TRUNCATION | {"strategy": "longest_first"}),
+            "truncation.strategy is 'longest_first'; there are LongestFirst, OnlyFirst",
+        ),
+        (document(truncation=TRUNCATION | {"direction": "right"}), "is 'right'; there are Left"),
+        (document(padding=PADDING | {"strategy": "Fixed"}), "padding.strategy is 'Fixed'"),
+        (document(padding=PADDING | {"strategy": {"Fixed": -5}}), "strategy.Fixed is -5"),
+        (document(padding=PADDING | {"pad_id": 1 << 32}), "padding.pad_id is 4294967296"),
+        (document(padding=PADDING | {"pad_token": None}), "must be a string, not None"),
         (document(added_tokens=None), "added_tokens must be a list"),
         (document({"type": "WordPiece"}), "model is WordPiece, and tokenmill reads BPE"),
         (document({"type": "Unigram", "vocab": [["a", 0.0]]}), "model is Unigram"),
@@ -269,3 +287,21 @@ def test_added_tokens_that_leave_a_gap_become_entries():
     made = tokenizers.Tokenizer.from_str(tokenizer_json.write(parts).decode())
     assert (made.token_to_id("<x>"), made.token_to_id("<y>")) == (6, 60)
     assert made.encode("ab<y>a<x>").ids == [2, 60, 0, 6]
+
+
+@pytest.mark.parametrize("section", ["truncation", "padding"])
+def test_truncation_and_padding_are_refused_where_hugging_face_refuses_them(section):
+    whole = {"truncation": TRUNCATION, "padding": PADDING}[section]
+    odd = (None, True, 0, 3, -1, 1.0, 1.5, "x", "Left", "OnlySecond", "left", [], {})
+    odd += ({"Fixed": 4}, {"Fixed": -1}, {"Fixed": True}, {"Fixed": 4, "x": 1}, 2**32, 2**63, 2**64)
+    made = [whole | {key: value} for key in whole for value in odd] + [{**whole, "more": 1}]
+    made += [{k: v for k, v in whole.items() if k != key} for key in whole]
+    for one in made:
+        file = document(**{section: one})
+        try:
+            tokenizers.Tokenizer.from_str(dumps(file).decode())
+        except Exception:
+            with pytest.raises(VocabularyError, match=f"x.json: {section}"):
+                read(file)
+        else:
+            assert read(file).extra[section] == one

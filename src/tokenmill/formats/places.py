@@ -38,7 +38,7 @@ class Place:
         """A value that must be of a kind. A bool is no number here, and an int is one."""
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if not fits and not (kind is float and type(value) is int):
-            self.refuse(f"must be {_NAMES[kind]}, not {_shown(value)}")
+            self.refuse(f"must be {_NAMES[kind]}, not {shown(value)}")
         return value if fits else kind(value)  # type: ignore[call-arg, return-value]
 
     def get(self, values: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
@@ -91,6 +91,7 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
     return found
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as errors name it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

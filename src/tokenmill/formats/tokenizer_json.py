@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import models, rank_parts, spelling, steps, templates
+from tokenmill.formats import lengths, models, rank_parts, spelling, steps, templates
 from tokenmill.formats.parts import Added, Parts, Prepend, Replace, Step
 from tokenmill.formats.places import Place, flatten, parse
 from tokenmill.formats.spelling import Names
@@ -76,8 +76,7 @@ def _check_keys(document: Mapping[str, Any], place: Place) -> None:
         place.refuse(f"has a part {unknown[0]!r}, which no tokenizer.json has; remove it")
     if document.get("version", "1.0") != "1.0":
         place.refuse(f"has version {document['version']!r} of the format; 1.0 is known")
-    for key in ("truncation", "padding"):
-        place.maybe(document, key, dict)
+    lengths.check(document, place)
     place.inside("added_tokens").check(document.get("added_tokens", []), list)
 
 
