@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import re
+from pathlib import Path
 
 import hard_inputs
 import pytest
@@ -162,6 +163,85 @@ def test_vocab_and_merges_are_written_together(tokenizers, tmp_path, name):
     theirs.pre_tokenizer = huggingface.pre_tokenizers.ByteLevel(add_prefix_space=False)
     for text in TEXTS[::9]:
         assert theirs.encode(text).ids == tokenizer.encode(text)
+
+
+def two_vocabularies(tmp_path) -> tuple[Tokenizer, Tokenizer]:
+    """Two that have the same tokens and merges, under other ids."""
+    for name, tokens in (("a", [b"ab", b"cd"]), ("b", [b"cd", b"ab"])):
+        write_ranks(tmp_path / name, [*(bytes([byte]) for byte in range(256)), *tokens])
+    one, other = (Tokenizer.load(tmp_path / name, pattern=r"\w+|\W+") for name in "ab")
+    return one, other
+
+
+def test_half_new_pair_of_files_is_refused(tmp_path, monkeypatch):
+    """No file system renames two files at once; the one that is renamed first says which vocabulary
+    it is for."""
+    old, new = two_vocabularies(tmp_path)
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    old.save(folder / "vocab.json")
+    rename = Path.replace
+    renamed = []
+
+    def crash(self, target):
+        renamed.append(target)
+        if len(renamed) == 2:
+            raise OSError(5, "crash")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with pytest.raises(OSError, match=r"crash.*vocab\.json"):
+        new.save(folder / "vocab.json")
+    monkeypatch.undo()
+    assert sorted(path.name for path in folder.iterdir()) == ["merges.txt", "vocab.json"]
+    with raises(VocabularyError, folder, "merges.txt", "not written with this vocab.json"):
+        Tokenizer.load(folder / "vocab.json", pattern=r"\w+|\W+")
+    new.save(folder / "merges.txt")
+    again = Tokenizer.load(folder / "vocab.json", pattern=r"\w+|\W+")
+    assert again.encode("abcd") == new.encode("abcd") != old.encode("abcd")
+
+
+def test_pair_of_files_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    old, new = two_vocabularies(tmp_path)
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    old.save(folder / "vocab.json")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    flushed = []
+
+    def full(handle):
+        flushed.append(handle)
+        if len(flushed) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        new.save(folder / "vocab.json")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_pair_of_files_may_be_written_again_by_others(tmp_path):
+    tokenizer, _ = two_vocabularies(tmp_path)
+    tokenizer.save(tmp_path / "vocab.json")
+    vocabulary = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    pretty = json.dumps(vocabulary, indent=1, sort_keys=True)
+    (tmp_path / "vocab.json").write_text(pretty, encoding="utf-8")
+    assert Tokenizer.load(tmp_path / "vocab.json", pattern="r50k").encode("abcd") == [256, 257]
+    vocabulary["more"] = 258
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    with raises(VocabularyError, "changed on purpose", "#version: 0.2"):
+        Tokenizer.load(tmp_path / "vocab.json", pattern="r50k")
+    merges = (tmp_path / "merges.txt").read_text(encoding="utf-8").split("\n")
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges[1:]]))
+    assert Tokenizer.load(tmp_path / "vocab.json", pattern="r50k").encode("abcd") == [256, 257]
+
+
+def test_merge_that_looks_like_the_first_line_is_refused(tmp_path):
+    tokens = [b"#v", b"#ve", b"#ver", b"#vers", b"#versi", b"#versio", b"#version", b"#versions"]
+    path = write_ranks(tmp_path / "x", [*(bytes([byte]) for byte in range(256)), *tokens])
+    with raises(VocabularyError, "'#version' and 's'", "pass over"):
+        Tokenizer.load(path, pattern=r"\S+|\s+").save(tmp_path / "vocab.json")
+    assert not (tmp_path / "vocab.json").exists()
 
 
 def test_merges_are_those_that_openai_published(tokenizers):

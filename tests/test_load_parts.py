@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import types
 from dataclasses import fields, replace
 from pathlib import Path
@@ -438,7 +439,9 @@ def test_vocab_and_merges_are_saved_and_loaded(tmp_path):
     parts = byte_parts()
     save_parts(tmp_path / "vocab.json", parts)
     assert json.loads((tmp_path / "vocab.json").read_text()) == GPT2
-    assert (tmp_path / "merges.txt").read_text(encoding="utf-8") == GPT2_MERGES
+    first, rest = (tmp_path / "merges.txt").read_text(encoding="utf-8").split("\n", 1)
+    assert re.fullmatch("#version: 0.2 - vocab.json [0-9a-f]{16}", first)
+    assert f"#version: 0.2\n{rest}" == GPT2_MERGES
     again = load_parts(tmp_path, "x")
     assert np.array_equal(again.model.merges, parts.model.merges)
     spaced = document({"vocab": {"a": 0, " ": 1, "a ": 2}, "merges": [["a", " "]]})

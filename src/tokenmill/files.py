@@ -1,8 +1,10 @@
-"""Bytes → a file that is whole or not there."""
+"""Bytes → files that are whole or not there."""
 
 import os
 import stat
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -12,13 +14,40 @@ def write_whole(path: Path, data: bytes) -> None:
     Whatever happens meanwhile, nothing half-written stands under the final name. A link is
     followed; what is not a regular file, such as /dev/stdout, is written to as it is.
     """
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Writes files that belong together: all of them lie on the disk under other names before the
+    first is renamed, in the order of `files`.
+
+    No file system renames two at once: after a crash between them the first ones are new.
+    """
+    temporaries: dict[Path, Path] = {}
     try:
-        if _is_device(path):
-            path.write_bytes(data)
-        else:
-            _replace(Path(os.path.realpath(path)), data)
+        for path, data in files.items():
+            with _naming(path):
+                if _is_device(path):
+                    path.write_bytes(data)
+                else:
+                    temporaries[path] = _write_beside(Path(os.path.realpath(path)), data)
+        for path, temporary in temporaries.items():
+            with _naming(path):
+                target = Path(os.path.realpath(path))
+                temporary.replace(target)
+            if len(files) > 1:
+                _flush_folder(target.parent)
+    finally:
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors inside name the file, not the temporary one, of which the caller knows nothing."""
+    try:
+        yield
     except OSError as error:
-        # The error names the temporary file, of which the caller knows nothing.
         raise type(error)(error.errno, error.strerror, str(path)) from None
 
 
@@ -30,7 +59,8 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _replace(target: Path, data: bytes) -> None:
+def _write_beside(target: Path, data: bytes) -> Path:
+    """A file in the same folder that holds the data, on the disk."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
@@ -42,7 +72,17 @@ def _replace(target: Path, data: bytes) -> None:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    return temporary
+
+
+def _flush_folder(folder: Path) -> None:
+    """A rename is on the disk before the next one; not every system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import VocabularyError
-from tokenmill.files import write_whole
+from tokenmill.files import write_together, write_whole
 from tokenmill.formats.merges import Merge, find_merges
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ def save_parts(path: Path, parts: Parts) -> None:
     if path.suffix == own.SUFFIX:
         write_whole(path, own.write(parts))
     elif path.name in (vocab_merges.VOCABULARY, vocab_merges.MERGES):
-        # The one that can fail is made before anything is written.
+        # merges.txt is the first, since it says which vocabulary it is for.
         vocabulary, merges = vocab_merges.write(parts)
-        write_whole(path.with_name(vocab_merges.MERGES), merges)
-        write_whole(path.with_name(vocab_merges.VOCABULARY), vocabulary)
+        names = (vocab_merges.MERGES, vocab_merges.VOCABULARY)
+        paths = (path.with_name(name) for name in names)
+        write_together(dict(zip(paths, (merges, vocabulary), strict=True)))
     elif path.suffix == ".json":
         write_whole(path, tokenizer_json.write(parts))
     elif path.suffix == ".model":

@@ -1,8 +1,14 @@
-"""vocab.json and merges.txt ↔ parts: GPT-2's two files, which do not say how text is split."""
+"""vocab.json and merges.txt ↔ parts: GPT-2's two files, which do not say how text is split.
+
+They belong together, and ids are wrong if one of them is of another tokenizer. The first line of a
+merges.txt that is written here, which every reader passes over, has the digest of its vocabulary.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -20,6 +26,7 @@ from tokenmill.native import _native
 
 VOCABULARY = "vocab.json"
 MERGES = "merges.txt"
+_DIGEST = re.compile(rb"#version: 0\.2 - vocab\.json ([0-9a-f]{16})\r?\n")
 DECODER = {
     "type": "ByteLevel",
     "add_prefix_space": True,
@@ -53,8 +60,15 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
         raise VocabularyError(f"{folder}: {error}") from None
     stage = BYTE_LEVEL if pattern is None else pattern_stage(pattern)
     cutting = Cutting(stages=(stage,), base="bytes")
-    options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
     names = Names(data, lengths, ids)
+    said = _DIGEST.match(files[1])
+    if said is not None and said[1].decode() != _digest(names):
+        raise VocabularyError(
+            f"{folder}: merges.txt was not written with this vocab.json, so ids would be wrong; "
+            "save both again, or if vocab.json was changed on purpose write only '#version: 0.2' "
+            "in the first line of merges.txt"
+        )
+    options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
     model = models.read(options, names, np.asarray(merges), unmade, cutting, place)
     return Parts(model, stages=cutting.stages, decoder=DECODER)
 
@@ -79,5 +93,25 @@ def write(parts: Parts) -> tuple[bytes, bytes]:
             ".tokenmill"
         )
     entries = spelling.entries(parts, names, has_added=True)
+    for left, right in pairs:
+        if left.startswith("#version"):
+            raise VocabularyError(
+                f"{left!r} and {right!r} are merged, and readers of merges.txt pass over a line "
+                "that begins like that; save to tokenizer.json or .tokenmill"
+            )
+    tokens = [name.encode() for name in entries]
+    lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
+    digest = _digest(Names(b"".join(tokens), lengths, np.array([*entries.values()], np.uint32)))
     lines = "".join([f"{left} {right}\n" for left, right in pairs])
-    return json.dumps(entries, ensure_ascii=False).encode(), f"#version: 0.2\n{lines}".encode()
+    merges = f"#version: 0.2 - vocab.json {digest}\n{lines}"
+    return json.dumps(entries, ensure_ascii=False).encode(), merges.encode()
+
+
+def _digest(names: Names) -> str:
+    """What tells vocabularies apart: their tokens and ids, however the file is written."""
+    order = np.argsort(names.ids, kind="stable")
+    data = names.data
+    if np.any(order[1:] < order[:-1]):
+        data = b"".join([data[names.starts[at] : names.ends[at]] for at in order.tolist()])
+    arrays = [array[order].astype("<u4").tobytes() for array in (names.ids, names.lengths)]
+    return hashlib.sha256(b"".join([*arrays, data])).hexdigest()[:16]

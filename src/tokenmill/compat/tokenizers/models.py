@@ -13,6 +13,7 @@ import numpy as np
 from tokenmill.compat.tokenizers import engine, trainers, values
 from tokenmill.compat.tokenizers.components import Changes, Component, Field, Struct, dump
 from tokenmill.errors import TokenizersError
+from tokenmill.files import write_together
 
 Vocabulary: TypeAlias = dict[str, int]
 Merges: TypeAlias = list[tuple[str, str]]
@@ -196,8 +197,7 @@ class BPE(Model):
         lines = [f"{left} {right}\n" for left, right in self._merge_list]
         texts = [dump(self.to_json()["vocab"]), "#version: 0.2\n" + "".join(lines)]
         try:
-            for path, text in zip(paths, texts, strict=True):
-                path.write_text(text, encoding="utf-8", newline="\n")
+            write_together({p: text.encode() for p, text in zip(paths, texts, strict=True)})
         except OSError as error:
             raise TokenizersError(system_text(error)) from None
         return [str(path) for path in paths]
