@@ -52,6 +52,36 @@ def test_closed_pipe_ends_quietly():
     assert done.stderr == ""
 
 
+def test_work_is_done_where_streams_are_closed(tmp_path):
+    (tmp_path / "x.txt").write_text("the mill mills the meal " * 50)
+    run = f"cd {tmp_path} && {sys.executable} -m tokenmill"
+    for command, made in (
+        ("convert gpt2 a.tokenmill", "a.tokenmill"),
+        ("count x.txt --output b.tmc --quiet", "b.tmc"),
+        ("train x.txt --vocab-size 260 --output c.json --quiet", "c.json"),
+        ("demo", None),
+    ):
+        for closed in (">&-", "<&- >&-", "<&- >&- 2>&-"):
+            line = f"{run} {command} {closed}"
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)
+            assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), line
+            if made is not None:
+                assert (tmp_path / made).stat().st_size > 100
+                (tmp_path / made).unlink()
+
+
+def test_error_is_shown_where_standard_output_is_closed(tmp_path):
+    for command, said in (
+        ("convert nothing x.json", "nothing"),
+        ("convert gpt2 /dev/stdout", "standard output is closed"),
+    ):
+        line = f"cd {tmp_path} && {sys.executable} -m tokenmill {command} >&-"
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2
+        assert done.stderr.startswith("tokenmill: ")
+        assert said in done.stderr
+
+
 # ── train and count ──────────────────────────────────────────────────────────────────────────
 
 

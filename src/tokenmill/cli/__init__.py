@@ -17,6 +17,7 @@ from tokenmill.errors import TokenmillError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    _fill_streams()
     parser = argparse.ArgumentParser(prog="tokenmill", description="Byte-pair encoding.")
     parser.add_argument("--version", action="version", version=f"tokenmill {tokenmill.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -29,8 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ladder.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
-    if sys.stdout is None:  # closed by the caller: there is nobody to show anything to
-        return 1
     # A terminal that cannot show a character shows a question mark.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -53,6 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code or 0
+
+
+def _fill_streams() -> None:
+    """What is said to a stream that the caller has closed is said to nobody, and the work is done.
+
+    The number is taken, too: a file of ours that got it would be written to by others.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 @contextmanager

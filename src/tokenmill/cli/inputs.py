@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from tokenmill.cli import values
 from tokenmill.corpus.sources import FORMATS
 from tokenmill.errors import TrainingError
+
+_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +86,8 @@ def check_outputs(paths: list[Path], inputs: list[str]) -> None:
     for path in paths:
         if str(path) == "-":
             raise TrainingError("an output is a file; for standard output give /dev/stdout")
+        if sys.__stdout__ is None and str(path) in _STDOUT:
+            raise TrainingError(f"standard output is closed, so nothing can be written to {path}")
         if path.is_dir():
             raise TrainingError(f"{str(path)!r} is a folder; give the name of a file in it")
         if not path.parent.is_dir():
