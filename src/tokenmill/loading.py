@@ -25,6 +25,7 @@ from tokenmill.errors import PatternError, VocabularyError
 from tokenmill.formats import Merge, load_parts, own, rank_parts, ranks
 from tokenmill.formats.packing import pack_steps
 from tokenmill.formats.parts import DECODED, TOKEN, Model, Parts, Pattern, Ranks
+from tokenmill.formats.reading import refuse_broken_link
 from tokenmill.native import _native
 from tokenmill.schemes import PATTERNS, name_of, pattern_of, scheme_of, scheme_of_stages
 from tokenmill.vocabularies import EMBEDDED, find_embedded, find_known
@@ -118,6 +119,7 @@ def _load_path(name: str, pattern: str | None, specials: Mapping[str, int]) -> L
     except OSError as error:  # such as a name that is too long
         raise VocabularyError(f"{name[:80]!r} cannot be a file: {error.strerror}") from None
     if not is_file:
+        refuse_broken_link(path)
         if not name or not path.is_dir():
             arguments.check_name(name)
         return _load_parts(name, path, pattern, specials)

@@ -27,7 +27,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import own
+from tokenmill.formats import directory, own
 from tokenmill.formats.parts import Model, Parts
 from tokenmill.formats.reading import BYTES_MAX, read_start
 
@@ -38,11 +38,6 @@ _FILES_MAX = 32
 _PART_SECONDS = 3600
 _ARRAYS = (("lengths", "<u4"), ("ids", "<u4"), ("kinds", "u1"), ("merges", "<u4"), ("order", "<u4"))
 _PAIR = ("vocab.json", "merges.txt")
-# Of a folder, all that is read, with its models.
-_NAMES = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("tekken.json", *_PAIR),
-)
 _EMPTY = np.zeros(0, np.uint32)
 _MISSING = struct.Struct("<Bq")
 _MISSINGS = get_args(get_type_hints(Model)["missing"])
@@ -75,8 +70,7 @@ def sources_of(path: Path) -> list[Path]:
     if folder() is None:
         return []
     if path.is_dir():
-        models = (file for file in path.iterdir() if ".model" in file.suffixes)
-        files = sorted({*models, *(path / name for name in _NAMES)})
+        files = directory.files_of(path)
     elif path.name in _PAIR:
         files = [path.with_name(name) for name in _PAIR]
     else:

@@ -16,12 +16,16 @@ from tokenmill.errors import VocabularyError
 from tokenmill.formats import model, spelling, tekken, tokenizer_json, vocab_merges
 from tokenmill.formats.parts import Added, Item, Parts, Template
 from tokenmill.formats.places import Place, parse
-from tokenmill.formats.reading import read_bytes
+from tokenmill.formats.reading import is_file, read_bytes
 from tokenmill.formats.steps import BYTE_LEVEL
 
 CONFIG = "tokenizer_config.json"
 SPECIALS = "special_tokens_map.json"
 ADDED = "added_tokens.json"
+_NAMES = (
+    *("tokenizer.json", "tekken.json", vocab_merges.VOCABULARY, vocab_merges.MERGES),
+    *(CONFIG, SPECIALS, ADDED),
+)
 _FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 # Classes whose files are GPT-2's two.
@@ -34,11 +38,19 @@ _SPECIALS: dict[str, tuple[str, ...]] = {
 }
 
 
+def files_of(folder: Path) -> list[Path]:
+    """All files of a folder that are read, or would be if others were not there."""
+    models = (path for path in folder.iterdir() if ".model" in path.suffixes)
+    return [
+        path for path in sorted({*models, *(folder / name for name in _NAMES)}) if is_file(path)
+    ]
+
+
 def read(folder: Path, pattern: str | None = None) -> Parts:
     """The parts of a folder. `pattern` is for vocab.json and merges.txt, which do not say it."""
+    source = _find(folder, [path.name for path in files_of(folder)])
     config = _read_json(folder / CONFIG)
     kind = _class(config)
-    source = _find(folder)
     path = folder / source
     if source != vocab_merges.VOCABULARY and pattern is not None:
         raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
@@ -61,13 +73,12 @@ def read(folder: Path, pattern: str | None = None) -> Parts:
     return parts
 
 
-def _find(folder: Path) -> str:
+def _find(folder: Path, names: list[str]) -> str:
+    """The one that has the tokenizer."""
     for name in ("tokenizer.json", "tekken.json"):
-        if (folder / name).is_file():
+        if name in names:
             return name
-    models = sorted(
-        path.name for path in folder.iterdir() if ".model" in path.suffixes and path.is_file()
-    )
+    models = [name for name in names if name not in _NAMES]
     if "tokenizer.model" in models:
         return "tokenizer.model"
     if len(models) > 1:
@@ -76,7 +87,7 @@ def _find(folder: Path) -> str:
         )
     if models:
         return models[0]
-    if (folder / vocab_merges.VOCABULARY).is_file():
+    if vocab_merges.VOCABULARY in names:
         return vocab_merges.VOCABULARY
     raise VocabularyError(
         f"{folder} holds no tokenizer: there is no tokenizer.json, tekken.json, .model, or "
@@ -85,7 +96,7 @@ def _find(folder: Path) -> str:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    if not is_file(path):
         return {}
     place = Place(str(path))
     return place.check(parse(read_bytes(path), place), dict)

@@ -11,6 +11,23 @@ from tokenmill.errors import VocabularyError
 BYTES_MAX = 256 << 20  # Gemma 3's tokenizer.json has 33 MB
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a link that leads nowhere is refused, since a file was meant."""
+    if path.is_file():
+        return True
+    refuse_broken_link(path)
+    return False
+
+
+def refuse_broken_link(path: Path) -> None:
+    """Raises an error that names the link, if the path is one and leads nowhere."""
+    if path.is_symlink() and not path.exists():
+        raise VocabularyError(
+            f"{path} is a link to {str(path.readlink())!r}, which is not there; get the file "
+            "again, or remove the link"
+        )
+
+
 def read_bytes(path: Path, limit: int = BYTES_MAX) -> bytes:
     """All bytes of a regular file; a pipe or a device could give any number of them."""
     # A pipe without a writer would not even open.

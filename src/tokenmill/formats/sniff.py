@@ -22,7 +22,7 @@ from tokenmill.formats import (
     vocab_merges,
 )
 from tokenmill.formats.parts import Parts
-from tokenmill.formats.reading import read_bytes, read_start
+from tokenmill.formats.reading import read_bytes, read_start, refuse_broken_link
 
 _RANK = re.compile(rb"(?:[A-Za-z0-9+/]+=*|=) \d+\s*$", re.MULTILINE)
 _TOKENIZER = re.compile(rb'"model"\s*:\s*\{')
@@ -46,6 +46,7 @@ def load_parts(source: Any, pattern: str | None = None) -> Parts:
         return directory.read(path, pattern)
     if path.exists():
         return _read_file(path, pattern)
+    refuse_broken_link(path)
     if isinstance(source, str) and hub.is_name(source):
         return directory.read(hub.find(source), pattern)
     raise VocabularyError(f"there is no file {str(path)!r}")

@@ -19,7 +19,7 @@ from tokenmill.errors import VocabularyError
 from tokenmill.formats import models, spelling
 from tokenmill.formats.parts import Parts, Pattern, Stage
 from tokenmill.formats.places import Place
-from tokenmill.formats.reading import read_bytes
+from tokenmill.formats.reading import is_file, read_bytes
 from tokenmill.formats.spelling import Names
 from tokenmill.formats.steps import BYTE_LEVEL, Cutting
 from tokenmill.native import _native
@@ -44,7 +44,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
     """The parts of the two files of a folder; `is_gpt2` if they are split as GPT-2's are."""
     place = Place(str(folder / VOCABULARY))
     for name in (VOCABULARY, MERGES):
-        if not (folder / name).is_file():
+        if not is_file(folder / name):
             raise VocabularyError(f"{folder} has no {name}; vocab.json and merges.txt go together")
     if pattern is None and not is_gpt2:
         place.refuse(
