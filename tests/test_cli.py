@@ -74,6 +74,7 @@ def test_error_is_shown_where_standard_output_is_closed(tmp_path):
     for command, said in (
         ("convert nothing x.json", "nothing"),
         ("convert gpt2 /dev/stdout", "standard output is closed"),
+        ("convert gpt2 x.gguf", "'x.gguf' is the name of llama.cpp's format, which is not written"),
     ):
         line = f"cd {tmp_path} && {sys.executable} -m tokenmill {command} >&-"
         done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)

@@ -9,6 +9,7 @@ import random
 import re
 from pathlib import Path
 
+import families
 import hard_inputs
 import pytest
 import tokenizers as huggingface
@@ -16,7 +17,7 @@ from conftest import FIXTURES, SEED, TEXT, write_ranks
 
 from tokenmill import Tokenizer, reference
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import find_merges, own
+from tokenmill.formats import find_merges, own, tokenizer_json
 from tokenmill.formats.byte_characters import byte_characters
 from tokenmill.formats.parts import Ranks
 from tokenmill.patterns.oniguruma import to_oniguruma
@@ -342,6 +343,27 @@ def test_any_other_name_is_a_rank_file(small, tmp_path, name):
     assert (
         Tokenizer.load(tmp_path / name, pattern="cl100k", specials={"<|end|>": 3_000}) == tokenizer
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["x.gguf", "X.GGUF", "tekken.json", "tokenizer_config.json", "x.tmc", "x.safetensors"]
+)
+def test_name_of_a_format_that_is_not_written_is_refused(small, tmp_path, name):
+    parts = tokenizer_json.read(families.pieces("llama2").encode(), "x")
+    for save in (small("cl100k").save, Tokenizer._from_parts(parts, "x").save):
+        with raises(VocabularyError, repr(name), "not written here", "tokenizer.json", ".tiktoken"):
+            save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_pieces_are_only_for_pieces(small, tmp_path):
+    for name in ("x.model", "tokenizer.model.v3", "x.vocab"):
+        with raises(VocabularyError, repr(name), "pieces of SentencePiece", "tokens of bytes"):
+            small("cl100k").save(tmp_path / name)
+    parts = tokenizer_json.read(families.pieces("llama2").encode(), "x")
+    with raises(VocabularyError, "'x.vocab'", "list of pieces", ".model"):
+        Tokenizer._from_parts(parts, "x").save(tmp_path / "x.vocab")
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_specials_of_one_id_are_nothing_for_hugging_face(tmp_path):

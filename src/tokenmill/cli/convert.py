@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tokenmill import formats
 from tokenmill.cli import inputs
 from tokenmill.tokenizer import Tokenizer
 
@@ -17,7 +18,7 @@ transformers saved, the name of an embedded vocabulary, or org/name in the local
 
 TO says by its name what is written: tokenizer.json (or another .json), vocab.json (and merges.txt
 beside it), .model, .tokenmill, or a rank file under any other name. What a format cannot hold is
-an error, and nothing is written then."""
+an error, and nothing is written then; so are names of formats that are only read, as x.gguf."""
 
 
 def add_parser(commands: Any) -> None:
@@ -39,6 +40,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     inputs.check_outputs([options.target], [options.source])
+    formats.check_name(options.target)
     tokenizer = Tokenizer.load(options.source, pattern=options.pattern)
     tokenizer.save(options.target)
     sys.stdout.write(

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     others = [path for path in (options.trace, options.report) if path is not None]
     inputs.check_outputs([*every, *others], options.inputs)
     for path in every:
-        (pieces.check_name if options.ties == "sentencepiece" else formats.check_name)(path)
+        (pieces.check_name if options.ties == "sentencepiece" else formats.check_bytes_name)(path)
     started = time.monotonic()
     with display(options.quiet) as shown:
         trained = train(

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tokenmill import formats
 from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
 from tokenmill.formats import model_writer, sentencepiece, tokenizer_json
@@ -110,6 +111,7 @@ class Pieces:
 
 def check_name(path: Path) -> None:
     """Refuses names of files that pieces cannot be written to."""
+    formats.check_name(path)
     if path.suffix not in SUFFIXES or path.name == "vocab.json":
         raise VocabularyError(
             f"{path.name!r} is no name for pieces of SentencePiece; give one that ends in .model "
