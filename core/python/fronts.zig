@@ -5,7 +5,7 @@ const added = @import("../added.zig");
 const api = @import("api.zig");
 const core_ = @import("core.zig");
 const ids = @import("../ids.zig");
-const normal = @import("../normal.zig");
+const normal = @import("normal.zig");
 const Core = core_.Core;
 const Object = api.Object;
 const Text = @import("text.zig").Text;
@@ -52,7 +52,7 @@ pub fn from(
         .prefix = prefix,
         .blank = blank,
     };
-    const steps = stepsFrom(state, api.PyTuple_GetItem(tuple, 4).?) orelse return null;
+    const steps = normal.stepsFrom(state, api.PyTuple_GetItem(tuple, 4).?) orelse return null;
     var culprit: usize = 0;
     return ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| {
         switch (failure) {
@@ -80,22 +80,6 @@ fn prefixFrom(object: *Object) ?ids.front.Prefix {
     return std.meta.stringToEnum(ids.front.Prefix, text.bytes) orelse {
         const name = text.bytes[0..@min(text.bytes.len, 80)];
         _ = core_.fail(api.valueError(), "no prefix is called '{s}'", .{name});
-        return null;
-    };
-}
-
-fn stepsFrom(state: *core_.State, object: *Object) ?normal.Steps {
-    var text = Text.from(object) orelse return null;
-    defer text.release();
-    return normal.Steps.init(gpa, text.bytes) catch |failure| {
-        _ = switch (failure) {
-            error.OutOfMemory => api.PyErr_NoMemory(),
-            error.InvalidSteps => core_.fail(
-                state.vocabulary_error.?,
-                "these are no packed steps of a normaliser",
-                .{},
-            ),
-        };
         return null;
     };
 }

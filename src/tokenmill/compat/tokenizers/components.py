@@ -157,12 +157,19 @@ class Steps(Component):
 
     KEY: ClassVar[str]
     FLAT: ClassVar[bool] = True  # whether a Sequence in a Sequence becomes its steps
+    _family: ClassVar[Family]
     _parts: list[Component]
 
-    def _hold(self, parts: object, base: type[Component]) -> None:
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        made = cls.__new__(cls)
+        made._parts = [cls._family.read(part) for part in data[cls.KEY]]
+        return made
+
+    def _hold(self, parts: object) -> None:
         self._parts = []
         for part in values.instance(parts, list):
-            found = values.instance(part, base)
+            found = values.instance(part, self._family.base)
             self._parts += found._parts if self.FLAT and isinstance(found, Steps) else [found]
 
     def to_json(self) -> dict[str, Any]:
@@ -171,23 +178,73 @@ class Steps(Component):
     def _shown(self) -> Struct:
         return Struct("Sequence", {self.KEY: self._parts})
 
-    def _part(self, index: object) -> int:
+
+class IndexedSteps(Steps):
+    """Steps that are reached by their places; decoders' are not."""
+
+    def __getitem__(self, index: int) -> Any:
+        return self._parts[self._place(index)]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        part = values.instance(value, self._family.base)
+        self._parts[self._place(index)] = copy.copy(part)
+        Changes.count += 1
+
+    def _place(self, index: object) -> int:
         place = values.unsigned(index)
         if place >= len(self._parts):
             raise IndexError("Index not found")
         return place
 
-    def _replace(self, index: object, part: Component) -> None:
-        self._parts[self._part(index)] = copy.copy(part)
-        Changes.count += 1
+
+def scheme_of(value: object) -> Bare:
+    """Where a Metaspace puts its first blank."""
+    found = values.text(value)
+    if found not in ("first", "never", "always"):
+        raise ValueError(
+            f"{found} is an unknown variant, should be one of ['first', 'never', 'always']"
+        )
+    return Bare(found)
+
+
+def metaspace_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A Metaspace of a file, which may be an old one."""
+    old = "always" if data.get("add_prefix_space", True) else "never"
+    scheme = Bare(data.get("prepend_scheme", old))
+    split = data.get("split", True)
+    return {"replacement": data["replacement"], "prepend_scheme": scheme, "split": split}
+
+
+class MetaspaceOptions(Component):
+    """What both of the name Metaspace have: how blanks are shown, and where one is put in front."""
+
+    def __init__(
+        self, replacement: str = "▁", prepend_scheme: str = "always", split: bool = True
+    ) -> None:
+        self._data = {
+            "replacement": values.character(replacement),
+            "prepend_scheme": scheme_of(prepend_scheme),
+            "split": values.flag(split),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Component:
+        return super().from_data(metaspace_data(data))
+
+    replacement = Field("replacement", values.character)
+    prepend_scheme = Field[str]("prepend_scheme", scheme_of)
+    split = Field("split", values.flag)
 
 
 class Family:
     """The components of one base class by the names that tokenizer.json gives them."""
 
     def __init__(self, base: type[Component], *classes: type[Component]) -> None:
-        self._base = base
+        self.base = base
         self._classes = {each.__name__: each for each in classes}
+        for each in classes:
+            if issubclass(each, Steps):
+                each._family = self
 
     def read(self, data: Mapping[str, Any] | None) -> Any:
         """The component of a JSON; None is none."""
@@ -196,7 +253,7 @@ class Family:
         name = data.get("type")
         found = self._classes.get(str(name))
         if found is None:
-            raise TokenizersError(f"{self._base.KIND} of type {name!r} is not known")
+            raise TokenizersError(f"{self.base.KIND} of type {name!r} is not known")
         return found.from_data({key: value for key, value in data.items() if key != "type"})
 
 

@@ -12,13 +12,13 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Family,
     Field,
+    MetaspaceOptions,
     Regex,
     Steps,
     Variant,
     byte_level_data,
     pattern_of,
 )
-from tokenmill.compat.tokenizers.pre_tokenizers import metaspace_data, scheme_of
 from tokenmill.decoding import StreamState, flatten, run_chain, step_of
 
 if TYPE_CHECKING:
@@ -86,25 +86,8 @@ class Strip(Decoder):
     stop = Field("stop", values.unsigned)
 
 
-class Metaspace(Decoder):
+class Metaspace(Decoder, MetaspaceOptions):
     """Blanks instead of "▁"."""
-
-    def __init__(
-        self, replacement: str = "▁", prepend_scheme: str = "always", split: bool = True
-    ) -> None:
-        self._data = {
-            "replacement": values.character(replacement),
-            "prepend_scheme": scheme_of(prepend_scheme),
-            "split": values.flag(split),
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        return super().from_data(metaspace_data(data))
-
-    replacement = Field("replacement", values.character)
-    prepend_scheme = Field[str]("prepend_scheme", scheme_of)
-    split = Field("split", values.flag)
 
 
 class BPEDecoder(Decoder):
@@ -153,13 +136,7 @@ class Sequence(Decoder, Steps):
     FLAT = False
 
     def __init__(self, decoders_py: list[Decoder]) -> None:
-        self._hold(decoders_py, Decoder)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        made = cls.__new__(cls)
-        made._parts = [FAMILY.read(part) for part in data[cls.KEY]]
-        return made
+        self._hold(decoders_py)
 
 
 FAMILY = Family(

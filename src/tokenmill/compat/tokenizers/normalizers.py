@@ -12,9 +12,9 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Family,
     Field,
+    IndexedSteps,
     PatternField,
     Regex,
-    Steps,
     Variant,
     pattern_of,
 )
@@ -132,28 +132,16 @@ class Precompiled(Normalizer):
         self._data = {"precompiled_charsmap": base64.b64encode(data).decode()}
 
 
-class Sequence(Normalizer, Steps):
+class Sequence(Normalizer, IndexedSteps):
     """Several normalizers, one behind the other."""
 
     KEY = "normalizers"
 
     def __init__(self, normalizers: list[Normalizer]) -> None:
-        self._hold(normalizers, Normalizer)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        made = cls.__new__(cls)
-        made._parts = [FAMILY.read(part) for part in data[cls.KEY]]
-        return made
+        self._hold(normalizers)
 
     def __len__(self) -> int:
         return len(self._parts)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._parts[self._part(index)]
-
-    def __setitem__(self, index: int, value: Normalizer) -> None:
-        self._replace(index, values.instance(value, Normalizer))
 
 
 FAMILY = Family(

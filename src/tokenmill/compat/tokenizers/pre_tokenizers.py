@@ -11,9 +11,10 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Family,
     Field,
+    IndexedSteps,
+    MetaspaceOptions,
     PatternField,
     Regex,
-    Steps,
     Variant,
     byte_level_data,
     pattern_of,
@@ -60,24 +61,6 @@ class Behavior(Field[str]):
 
     def __get__(self, component: Component, owner: object = None) -> str:
         return str(super().__get__(component)).lower()
-
-
-def scheme_of(value: object) -> Bare:
-    """Where a Metaspace puts its first blank."""
-    found = values.text(value)
-    if found not in ("first", "never", "always"):
-        raise ValueError(
-            f"{found} is an unknown variant, should be one of ['first', 'never', 'always']"
-        )
-    return Bare(found)
-
-
-def metaspace_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A Metaspace of a file, which may be an old one."""
-    old = "always" if data.get("add_prefix_space", True) else "never"
-    scheme = Bare(data.get("prepend_scheme", old))
-    split = data.get("split", True)
-    return {"replacement": data["replacement"], "prepend_scheme": scheme, "split": split}
 
 
 class ByteLevel(PreTokenizer):
@@ -151,25 +134,8 @@ class Punctuation(PreTokenizer):
     behavior = Behavior()
 
 
-class Metaspace(PreTokenizer):
+class Metaspace(PreTokenizer, MetaspaceOptions):
     """SentencePiece's way: blanks are characters of words."""
-
-    def __init__(
-        self, replacement: str = "▁", prepend_scheme: str = "always", split: bool = True
-    ) -> None:
-        self._data = {
-            "replacement": values.character(replacement),
-            "prepend_scheme": scheme_of(prepend_scheme),
-            "split": values.flag(split),
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        return super().from_data(metaspace_data(data))
-
-    replacement = Field("replacement", values.character)
-    prepend_scheme = Field[str]("prepend_scheme", scheme_of)
-    split = Field("split", values.flag)
 
 
 class CharDelimiterSplit(PreTokenizer):
@@ -206,25 +172,13 @@ class UnicodeScripts(PreTokenizer):
     """Cuts where the script changes."""
 
 
-class Sequence(PreTokenizer, Steps):
+class Sequence(PreTokenizer, IndexedSteps):
     """Several pre-tokenizers, each on the pieces of the one before."""
 
     KEY = "pretokenizers"
 
     def __init__(self, pre_tokenizers: list[PreTokenizer]) -> None:
-        self._hold(pre_tokenizers, PreTokenizer)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        made = cls.__new__(cls)
-        made._parts = [FAMILY.read(part) for part in data[cls.KEY]]
-        return made
-
-    def __getitem__(self, index: int) -> Any:
-        return self._parts[self._part(index)]
-
-    def __setitem__(self, index: int, value: PreTokenizer) -> None:
-        self._replace(index, values.instance(value, PreTokenizer))
+        self._hold(pre_tokenizers)
 
 
 FAMILY = Family(

@@ -16,7 +16,7 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Family,
     Field,
-    Steps,
+    IndexedSteps,
     Struct,
     Variant,
     byte_level_data,
@@ -389,25 +389,13 @@ def _special(value: object) -> Struct:
     raise TypeError("Expected Union[Tuple[str, int], Tuple[int, str], dict]")
 
 
-class Sequence(PostProcessor, Steps):
+class Sequence(PostProcessor, IndexedSteps):
     """Several post-processors, one behind the other."""
 
     KEY = "processors"
 
     def __init__(self, processors_py: list[PostProcessor]) -> None:
-        self._hold(processors_py, PostProcessor)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Component:
-        made = cls.__new__(cls)
-        made._parts = [FAMILY.read(part) for part in data[cls.KEY]]
-        return made
-
-    def __getitem__(self, index: int) -> Any:
-        return self._parts[self._part(index)]
-
-    def __setitem__(self, index: int, value: PostProcessor) -> None:
-        self._replace(index, values.instance(value, PostProcessor))
+        self._hold(processors_py)
 
     def _steps(self) -> list[PostProcessor]:
         return [values.instance(part, PostProcessor) for part in self._parts]
