@@ -7,19 +7,22 @@ import json
 import pickle
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import families
 import hard_inputs
+import numpy as np
 import pytest
 import tokenizers as huggingface
 from conftest import FIXTURES, SEED, TEXT, write_ranks
 
 from tokenmill import Tokenizer, reference
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import find_merges, own, tokenizer_json
-from tokenmill.formats.byte_characters import byte_characters
+from tokenmill.formats import find_merges, own, spelling, tokenizer_json
+from tokenmill.formats.byte_characters import byte_characters, shown
 from tokenmill.formats.parts import Ranks
+from tokenmill.formats.rank_parts import of_ranks
 from tokenmill.patterns.oniguruma import to_oniguruma
 from tokenmill.schemes import PATTERNS
 
@@ -78,8 +81,8 @@ def same_ids(tokenizer: Tokenizer, path, texts: list[str]) -> None:
 
 @pytest.mark.parametrize("scheme", PATTERNS)
 def test_tokenizer_json_gives_the_same_ids_in_hugging_face(small, tmp_path, scheme):
-    for index, spelling in enumerate(PATTERNS[scheme]):
-        same_ids(small(spelling), tmp_path / "tokenizer.json", SHORT_TEXTS if index else TEXTS)
+    for index, pattern in enumerate(PATTERNS[scheme]):
+        same_ids(small(pattern), tmp_path / "tokenizer.json", SHORT_TEXTS if index else TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +270,18 @@ def test_byte_characters_are_gpt2s():
     assert byte_characters()[ord(" ")] == "Ġ"
     assert byte_characters()[ord("\n")] == "Ċ"
     assert byte_characters()[ord("a")] == "a"
+
+
+def test_names_of_tokens_are_those_of_their_bytes(tokenizers):
+    """The way that all tokens are spelled at once, and the one that looks at each."""
+    tokens = [b"", *tokenizers["r50k_base"]._tokens().values()]
+    parts = of_ranks({token: rank for rank, token in enumerate(tokens)}, "x", {}, "x")
+    want = [shown(token) for token in tokens]
+    assert parts.model.kinds.any()  # the empty one is only decoded
+    assert spelling.write_all(parts.model) == want
+    usual = replace(parts.model, kinds=np.zeros(len(tokens), np.uint8))
+    assert spelling.write_all(usual) == want
+    assert spelling.write_all(of_ranks({}, "x", {}, "x").model) == []
 
 
 # ── .tokenmill ───────────────────────────────────────────────────────────────────────────────

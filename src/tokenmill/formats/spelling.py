@@ -71,12 +71,15 @@ class Names:
 def write_all(model: Model) -> list[str]:
     """The name of every token, in the order of the arrays."""
     ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
-    starts = [0, *ends[:-1]]
+    starts = [0, *ends][:-1]
     kinds = model.kinds.tolist()
     data = model.data
     is_shown = model.base == "bytes"
     # One character for each byte, so places stay what they are.
-    shown = data.decode("latin-1").translate(dict(enumerate(byte_characters())))
+    characters = np.array([ord(character) for character in byte_characters()], "<u2")
+    shown = characters[np.frombuffer(data, np.uint8)].tobytes().decode("utf-16-le")
+    if is_shown and not model.kinds.any():  # all are TOKEN, as in most files
+        return [shown[start:end] for start, end in zip(starts, ends, strict=True)]
     names = []
     for start, end, kind in zip(starts, ends, kinds, strict=True):
         if kind == BYTE:
@@ -133,7 +136,7 @@ def entries(parts: Parts, names: list[str], *, has_added: bool) -> dict[str, int
 def spellings_of(parts: Parts) -> dict[int, str]:
     """Id → how the file writes its token."""
     model = parts.model
-    found = dict(zip(model.ids.tolist(), write_all(model), strict=True)) if len(model.ids) else {}
+    found = dict(zip(model.ids.tolist(), write_all(model), strict=True))
     return found | {token.id: normal_name(parts, token) for token in parts.added}
 
 

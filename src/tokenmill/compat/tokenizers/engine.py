@@ -66,13 +66,14 @@ def with_added(parts: Parts, added: tuple[Added, ...], pre_tokenizer: Any) -> Pa
     return dataclasses.replace(parts, added=added)
 
 
-def vocabulary_of(parts: Parts) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The tokens and merges of a model, as tokenizer.json spells them."""
-    if not len(parts.model.ids):
-        return {}, []
-    names = spelling.write_all(parts.model)
-    vocabulary = dict(zip(names, parts.model.ids.tolist(), strict=True))
-    return vocabulary, models.write_merges(parts, names)
+def vocabulary_of(parts: Parts) -> dict[str, int]:
+    """The tokens of a model, as tokenizer.json spells them."""
+    return dict(zip(spelling.write_all(parts.model), parts.model.ids.tolist(), strict=True))
+
+
+def merges_of(parts: Parts) -> list[tuple[str, str]]:
+    """The merges of a model, as tokenizer.json spells them."""
+    return models.write_merges(parts, spelling.write_all(parts.model))
 
 
 def find_pretrained(name: str, revision: str) -> str:

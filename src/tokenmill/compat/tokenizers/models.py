@@ -56,8 +56,9 @@ def _dropout(value: object) -> float | None:
 class BPE(Model):
     """Byte-pair encoding."""
 
-    _load: Callable[[], tuple[Vocabulary, Merges]] | None
-    _held: tuple[Vocabulary, Merges]
+    # Of a model of a file each is spelled out when it is first asked for.
+    _held_vocab: Vocabulary | Callable[[], Vocabulary]
+    _held_merges: Merges | Callable[[], Merges]
     _tokens: dict[int, str] | None
     _serial = 0  # of the vocabulary, which only training changes
 
@@ -88,9 +89,10 @@ class BPE(Model):
             except TokenizersError as error:
                 text = str(error).removeprefix("Error while reading vocab & merges files: ")
                 raise TokenizersError(f"Error while initializing BPE: {text}") from None
-        self._load, self._tokens = None, None
-        self._held = (_vocabulary(vocab or {}), _merges(merges or []))
-        check_merges(*self._held, "Error while initializing BPE: ")
+        self._tokens = None
+        self._held_vocab = _vocabulary(vocab or {})
+        self._held_merges = _merges(merges or [])
+        check_merges(self._held_vocab, self._held_merges, "Error while initializing BPE: ")
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Component:
@@ -98,19 +100,22 @@ class BPE(Model):
         options = {"fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
         made._data = {name: data.get(name, options.get(name)) for name in _OPTIONS}
         made._data["dropout"] = _dropout(made._data["dropout"])
-        made._load, made._tokens = None, None
+        made._tokens = None
         pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in data["merges"]]
-        made._held = (dict(data["vocab"]), _merges(pairs))
+        made._held_vocab, made._held_merges = dict(data["vocab"]), _merges(pairs)
         return made
 
     @classmethod
     def _later(
-        cls, options: Mapping[str, Any], load: Callable[[], tuple[Vocabulary, Merges]]
+        cls,
+        options: Mapping[str, Any],
+        vocabulary: Callable[[], Vocabulary],
+        merges: Callable[[], Merges],
     ) -> BPE:
         """A model of a file, whose tokens are only spelled out when they are asked for."""
         made = cls.__new__(cls)
         vars(made).update(vars(cls.from_data({**options, "vocab": {}, "merges": []})))
-        made._load = load
+        made._held_vocab, made._held_merges = vocabulary, merges
         return made
 
     dropout = Field("dropout", _dropout)
@@ -123,20 +128,22 @@ class BPE(Model):
 
     @property
     def _vocab(self) -> Vocabulary:
-        if self._load is not None:
-            self._held, self._load = self._load(), None
-        return self._held[0]
+        if not isinstance(self._held_vocab, dict):
+            self._held_vocab = self._held_vocab()
+        return self._held_vocab
 
     @property
     def _merge_list(self) -> Merges:
-        return self._held[1] if self._vocab is not None else []
+        if not isinstance(self._held_merges, list):
+            self._held_merges = self._held_merges()
+        return self._held_merges
 
     def _learn(self, vocabulary: Vocabulary, merges: Merges, by: trainers.BpeTrainer) -> None:
         """Becomes what training found; the marks of words are the trainer's, too."""
         marks = ("continuing_subword_prefix", "end_of_word_suffix")
         self._data = {**self._data, **{name: getattr(by, name) for name in marks}}
-        self._load, self._tokens = None, None
-        self._held = (vocabulary, merges)
+        self._tokens = None
+        self._held_vocab, self._held_merges = vocabulary, merges
         self._serial += 1
         Changes.count += 1
 

@@ -431,7 +431,8 @@ def _read(data: bytes, source: str) -> Tokenizer:
     """A tokenizer of a file; what cannot be done exactly is refused now."""
     parts = engine.read_parts(data, source)
     rest = {**parts.extra, "decoder": parts.decoder}
-    made = Tokenizer(models.BPE._later(rest["model"], lambda: engine.vocabulary_of(parts)))
+    loads = (lambda: engine.vocabulary_of(parts), lambda: engine.merges_of(parts))
+    made = Tokenizer(models.BPE._later(rest["model"], *loads))
     made._parts = {name: family.read(rest.get(name)) for name, family in _FAMILIES.items()}
     if rest.get("truncation") is not None:
         made._truncation = Truncation.from_json(rest["truncation"])
