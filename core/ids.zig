@@ -18,6 +18,7 @@ const units = @import("ids/units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Document = @import("ids/document.zig").Document;
+const Making = @import("ids/prepared.zig").Making;
 const Cache = @import("ids/cache.zig").Cache;
 const Window = @import("ids/window.zig").Window;
 pub const caches = @import("ids/caches.zig");
@@ -25,7 +26,7 @@ pub const pages = @import("pages.zig");
 
 pub const batch = @import("ids/batch.zig");
 pub const front = @import("ids/front.zig");
-pub const Session = @import("ids/session.zig").Session;
+pub const Session = @import("ids/sessions.zig").Session;
 pub const spans = @import("ids/spans.zig");
 pub const Spans = spans.Spans;
 pub const truncate = @import("ids/truncate.zig");
@@ -236,6 +237,7 @@ pub const Encoder = struct {
     /// Encodes a document batch by batch.
     pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
         if (@TypeOf(sink) == *Spans) return sink.encode(self, document);
+        if (@TypeOf(sink) == *Making) return sink.pushDocument(document.bytes);
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &self.tokenizer.scheme, document.bytes);
         defer batches.deinit();

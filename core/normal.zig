@@ -16,6 +16,7 @@ const lower = @import("normal/lower.zig");
 const outputs = @import("normal/output.zig");
 const pretokens = @import("pretokens.zig");
 const replace = @import("normal/replace.zig");
+const unicode = @import("unicode.zig");
 const Charsmap = @import("normal/charsmap.zig").Charsmap;
 
 const Allocator = std.mem.Allocator;
@@ -76,6 +77,16 @@ const Step = union(enum) {
             .squeeze => edges.squeeze(output),
         };
     }
+
+    /// Whether each character becomes something of its own.
+    fn isOfCharacters(self: *const Step) bool {
+        return switch (self.*) {
+            .lower => true,
+            .literal => |texts| texts.content.len > 0 and
+                unicode.decode(texts.match, 0).len == texts.match.len,
+            .form, .prepend, .pattern, .strip, .charsmap, .squeeze => false,
+        };
+    }
 };
 
 pub const Steps = struct {
@@ -104,6 +115,30 @@ pub const Steps = struct {
 
     pub fn isEmpty(self: *const Steps) bool {
         return self.steps.len == 0;
+    }
+
+    /// Whether what becomes of a text is what becomes of its parts, which `beginsPart` tells: forms
+    /// of Unicode, and then steps that take each character by itself.
+    pub fn haveParts(self: *const Steps) bool {
+        for (self.steps[self.formCount()..]) |*step| if (!step.isOfCharacters()) return false;
+        return true;
+    }
+
+    fn formCount(self: *const Steps) usize {
+        for (self.steps, 0..) |step, index| if (step != .form) return index;
+        return self.steps.len;
+    }
+
+    /// Whether a part may begin with the character at `index`: whatever follows it, what lies
+    /// before stays as it is.
+    pub fn beginsPart(self: *const Steps, text: []const u8, index: usize) bool {
+        const char = unicode.decode(text, index);
+        // What is not UTF-8 may be a character that is not all there yet.
+        if (char.code_point == unicode.replacement) return false;
+        for (self.steps[0..self.formCount()]) |step| {
+            if (!forms.isPlain(step.form, char.code_point)) return false;
+        }
+        return true;
     }
 
     /// What becomes of a text; the caller owns it. Null: nothing changes, and nothing was copied.

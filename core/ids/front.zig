@@ -149,14 +149,58 @@ pub const Front = struct {
         return self.is_local and self.steps.isEmpty() and self.normal.ids.len == 0;
     }
 
-    /// What keeps a text from being encoded piece by piece; null: nothing.
-    pub fn obstacle(self: *const Front) ?[]const u8 {
-        if (!self.steps.isEmpty()) return "a normaliser";
-        if (self.prefix != .never) return "a blank put in front of the text";
-        if (self.blank) return "\"" ++ mark ++ "\" read as a blank";
-        if (self.normal.ids.len > 0) return "added tokens that are found in normalised text";
-        if (!self.is_local) return "added tokens with lstrip, rstrip or single_word";
-        return null;
+    /// Whether documents are what lies between the names that a choice finds, as it is in the text.
+    pub fn isDirect(self: *const Front, choice: ?[]const u8) bool {
+        if (!self.steps.isEmpty() or self.prefix != .never or self.blank) return false;
+        return self.findsLocally(choice) and !self.findsInNormal(choice);
+    }
+
+    /// Whether a text can be made ready part by part, with the names that a choice finds.
+    pub fn hasParts(self: *const Front, choice: ?[]const u8) bool {
+        if (!self.steps.haveParts() or !self.findsLocally(choice)) return false;
+        // A name in normal text begins a document, which gets a blank as it is.
+        return !self.isLate() or !self.findsInNormal(choice);
+    }
+
+    /// Whether each name that a choice looks for is found whatever stands beside it.
+    fn findsLocally(self: *const Front, choice: ?[]const u8) bool {
+        const which = choice orelse return true;
+        for ([_]*const added.Added{ &self.raw, &self.normal }) |names| {
+            for (names.flags, names.names.places) |flags, place| {
+                switch (@as(added.Choice, @enumFromInt(which[place]))) {
+                    .unsought => {},
+                    .found => if (flags.lstrip or flags.rstrip or flags.single_word) return false,
+                    else => return false,
+                }
+            }
+        }
+        return true;
+    }
+
+    /// Whether a choice looks for names in normal text.
+    pub fn findsInNormal(self: *const Front, choice: ?[]const u8) bool {
+        const which = choice orelse return false;
+        for (self.normal.names.places) |place| if (which[place] != 0) return true;
+        return false;
+    }
+
+    /// Adds a part of a segment to `out`, made ready. `is_open`: other parts of it lie before.
+    pub fn addPart(
+        self: *const Front,
+        scratch: *Scratch,
+        part: Document,
+        is_open: bool,
+        out: *std.ArrayList(u8),
+    ) Allocator.Error!void {
+        var changed = try self.steps.apply(scratch.gpa, part.bytes, false);
+        defer if (changed) |*some| some.deinit(scratch.gpa);
+        var whole = part;
+        if (changed) |some| whole.bytes = some.bytes;
+        const made = if (is_open)
+            try scratch.ready(whole, false, self.blank, false)
+        else
+            try self.documentOf(scratch, whole);
+        try out.appendSlice(scratch.gpa, made.bytes);
     }
 
     /// Whether prefix and marks are looked at when names in normal text are cut out already.
@@ -212,7 +256,7 @@ pub const Front = struct {
         try self.encodeSegment(encoder, .of(text, start, text.len, offset), choice, sink);
     }
 
-    inline fn encodeSegment(
+    pub inline fn encodeSegment(
         self: *const Front,
         encoder: *ids.Encoder,
         segment: Document,

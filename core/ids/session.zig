@@ -39,38 +39,43 @@ const Point = struct {
     long_start: ?usize = null,
 };
 
+/// An added token, or only a border between two documents: it takes one byte of the text, which
+/// belongs to no document.
+pub const Mark = struct { at: usize, id: ?u32 };
+
 pub const Session = struct {
     gpa: Allocator,
     tokenizer: *const ids.Tokenizer,
     /// A byte for each name that says whether it is found here.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
+    /// In order. Only a text that was made ready has any (prepared.zig); no name is found in it.
+    marks: std.ArrayList(Mark) = .empty,
     ids: std.ArrayList(u32) = .empty,
     points: std.ArrayList(Point) = .empty,
     /// Runs of the document that begins at `known_document`.
     known: pretokens.Known = .{},
     known_document: usize = 0,
-    /// Bytes that are no continuation bytes: the characters of a text that is UTF-8.
-    characters: usize = 0,
     /// Bytes that were given to merging so far, for tests of how little that is.
     bytes_encoded: u64 = 0,
 
-    /// `allowed` is copied; it drops no name, and the tokenizer's front has no obstacle.
+    /// `choice` is copied, or null: no name is found. With it the tokenizer's front is direct.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const ids.Tokenizer,
-        allowed: ?[]const u8,
+        choice: ?[]const u8,
     ) Allocator.Error!Session {
         var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
         errdefer self.deinit();
         try self.points.append(gpa, .{});
-        if (tokenizer.front.choiceOf(allowed)) |which| self.allowed = try gpa.dupe(u8, which);
+        if (choice) |which| self.allowed = try gpa.dupe(u8, which);
         return self;
     }
 
     pub fn deinit(self: *Session) void {
         if (self.allowed) |which| self.gpa.free(which);
         self.text.deinit(self.gpa);
+        self.marks.deinit(self.gpa);
         self.ids.deinit(self.gpa);
         self.points.deinit(self.gpa);
         self.known.deinit(self.gpa);
@@ -79,8 +84,8 @@ pub const Session = struct {
     pub fn clone(self: *const Session) Allocator.Error!Session {
         var copy: Session = try .init(self.gpa, self.tokenizer, self.allowed);
         errdefer copy.deinit();
-        copy.characters = self.characters;
         try copy.text.appendSlice(self.gpa, self.text.items);
+        try copy.marks.appendSlice(self.gpa, self.marks.items);
         try copy.ids.appendSlice(self.gpa, self.ids.items);
         copy.points.clearRetainingCapacity();
         try copy.points.appendSlice(self.gpa, self.points.items);
@@ -95,30 +100,29 @@ pub const Session = struct {
         cut: usize,
         new: []const u8,
     ) ids.Error!usize {
-        const old_len = self.text.items.len;
-        const removed = try self.gpa.dupe(u8, self.text.items[cut..]);
-        defer self.gpa.free(removed);
-        try self.text.ensureTotalCapacity(self.gpa, @max(old_len, cut + new.len));
-        self.text.items.len = cut;
-        self.text.appendSliceAssumeCapacity(new);
+        return self.replaceMarked(encoder, cut, new, &.{});
+    }
+
+    /// The same with the marks that lie in `new`, which say where they are in the text.
+    pub fn replaceMarked(
+        self: *Session,
+        encoder: *ids.Encoder,
+        cut: usize,
+        new: []const u8,
+        marks: []const Mark,
+    ) ids.Error!usize {
+        var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
+        defer text.deinit(self.gpa);
+        errdefer text.undo();
+        var swapped: Swap(Mark) = try .init(self.gpa, &self.marks, self.marksBefore(cut), marks);
+        defer swapped.deinit(self.gpa);
+        errdefer swapped.undo();
         self.known.forgetFrom(cut -| self.known_document);
-        errdefer {
-            self.known.forgetFrom(0);
-            self.text.items.len = cut;
-            self.text.appendSliceAssumeCapacity(removed);
-        }
+        errdefer self.known.forgetFrom(0);
         var change: Change = try .init(self, encoder, cut);
         defer change.deinit();
         try change.encode();
-        const kept = try change.commit();
-        self.characters = self.characters + countCharacters(new) - countCharacters(removed);
-        return kept;
-    }
-
-    /// Replaces the whole text, and returns how many ids stay as they were.
-    pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
-        const cut = commonLen(self.text.items, new);
-        return self.replace(encoder, cut, new[cut..]);
+        return change.commit();
     }
 
     /// How many bytes lie behind the point from which a change at `cut` goes on.
@@ -126,15 +130,22 @@ pub const Session = struct {
         return self.text.items.len - self.points.items[self.settled(cut)].start;
     }
 
-    /// Where the last `count` characters begin, of which there are so many.
-    pub fn startOfLast(self: *const Session, count: usize) usize {
-        var index = self.text.items.len;
-        var left = count;
-        while (left > 0) {
-            index -= 1;
-            left -= @intFromBool(self.text.items[index] & 0xC0 != 0x80);
-        }
-        return index;
+    /// The first point with more than so many ids before it, or the number of points.
+    pub fn pointBeyond(self: *const Session, ids_max: usize) usize {
+        return std.sort.partitionPoint(Point, self.points.items, ids_max, hasUpTo);
+    }
+
+    fn hasUpTo(ids_max: usize, point: Point) bool {
+        return point.ids_before <= ids_max;
+    }
+
+    /// How many marks lie before a place in the text.
+    pub fn marksBefore(self: *const Session, at: usize) usize {
+        return std.sort.partitionPoint(Mark, self.marks.items, at, isBefore);
+    }
+
+    fn isBefore(at: usize, mark: Mark) bool {
+        return mark.at < at;
     }
 
     /// The index of the last point that a change of the text from `cut` on leaves as it is.
@@ -150,23 +161,38 @@ pub const Session = struct {
     }
 };
 
-/// How many bytes two texts begin with in common.
-fn commonLen(a: []const u8, b: []const u8) usize {
-    const len = @min(a.len, b.len);
-    // Many bytes at a time are compared ten times as fast as one by one.
-    const step = 256;
-    var start: usize = 0;
-    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
-        start += step;
-    }
-    while (start < len and a[start] == b[start]) start += 1;
-    return start;
-}
+/// The end of a list with others in its place, until that is undone.
+pub fn Swap(comptime Item: type) type {
+    return struct {
+        list: *std.ArrayList(Item),
+        start: usize,
+        removed: []Item,
 
-fn countCharacters(text: []const u8) usize {
-    var count: usize = 0;
-    for (text) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
-    return count;
+        const Self = @This();
+
+        /// `new` does not lie in the list. Nothing has changed if it fails.
+        pub fn init(
+            gpa: Allocator,
+            list: *std.ArrayList(Item),
+            start: usize,
+            new: []const Item,
+        ) Allocator.Error!Self {
+            try list.ensureTotalCapacity(gpa, start + new.len);
+            const removed = try gpa.dupe(Item, list.items[start..]);
+            list.items.len = start;
+            list.appendSliceAssumeCapacity(new);
+            return .{ .list = list, .start = start, .removed = removed };
+        }
+
+        pub fn deinit(self: *Self, gpa: Allocator) void {
+            gpa.free(self.removed);
+        }
+
+        pub fn undo(self: *Self) void {
+            self.list.items.len = self.start;
+            self.list.appendSliceAssumeCapacity(self.removed);
+        }
+    };
 }
 
 /// One change, until it is committed: the session has its new text, and still its old ids.
@@ -236,6 +262,14 @@ const Change = struct {
                 self.reach = @max(self.reach, found.start + 1);
                 try self.addPoint(start);
             }
+        }
+        for (self.session.marks.items[self.session.marksBefore(start)..]) |mark| {
+            try self.encodeDocument(start, mark.at);
+            if (mark.id) |id| try self.fresh.push(&.{id});
+            start = mark.at + 1;
+            self.document = start;
+            self.reach = @max(self.reach, start);
+            try self.addPoint(start);
         }
         try self.encodeDocument(start, text.len);
     }

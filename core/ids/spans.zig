@@ -242,7 +242,7 @@ fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
 pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
     const front = &tokenizer.front;
-    if (front.obstacle() != null or !coversAll(&tokenizer.vocabulary)) return false;
+    if (!front.is_plain or !front.is_local or !coversAll(&tokenizer.vocabulary)) return false;
     for (front.ids, 0..) |id, index| {
         if (lenOfAny(tokenizer, id) != front.names.name(index).len) return false;
     }

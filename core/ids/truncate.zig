@@ -14,6 +14,7 @@ const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const edge = @import("truncate_edge.zig");
+const prepared = @import("truncate_prepared.zig");
 
 /// Pretokens that are remembered. A run of white space is at most three and a word in mixed case a
 /// few, so the cut never reaches further back in a hand-written scheme.
@@ -60,8 +61,16 @@ fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
     return pretokens.reachOf(pieces.scheme, pieces.text, span.end, null);
 }
 
+/// Whether a text is a document as it is, without names in it.
+fn isDocument(encoder: *const ids.Encoder, text: []const u8) bool {
+    const front = &encoder.tokenizer.front;
+    const choice = front.choiceOf(null) orelse return front.isDirect(null);
+    return front.isDirect(choice) and front.raw.names.find(text, 0, choice) == null;
+}
+
 /// Length of the longest prefix that takes at most `tokens_max` tokens.
 pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
+    if (!isDocument(encoder, text)) return prepared.prefixEnd(encoder, text, tokens_max);
     if (text.len <= tokens_max) return text.len;
     var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
     defer pieces.deinit();
@@ -123,6 +132,7 @@ const Cuts = struct {
 
 /// Start of the longest suffix that takes at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
+    if (!isDocument(encoder, text)) return prepared.suffixStart(encoder, text, tokens_max);
     if (text.len <= tokens_max) return 0;
     var tail: Tail = .{ .encoder = encoder, .text = text, .tokens_max = tokens_max };
     defer tail.deinit();
@@ -257,7 +267,7 @@ const Tail = struct {
 };
 
 /// Whether a character starts (or the text ends) at `index`, as forward decoding sees it.
-fn isBoundary(text: []const u8, index: usize) bool {
+pub fn isBoundary(text: []const u8, index: usize) bool {
     if (index == 0 or index >= text.len or text[index] & 0xC0 != 0x80) return true;
     // At most three bytes back a character must start that covers this byte, if any does.
     var start = index;

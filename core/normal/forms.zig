@@ -61,7 +61,8 @@ inline fn orderOf(comptime form: Form, code_point: u32) i32 {
     return @as(i32, entry >> 8) | of_kind[@intFromEnum(kindOf(form, entry))];
 }
 
-fn isPlain(form: Form, code_point: u21) bool {
+/// Whether no form crosses the place before a character.
+pub fn isPlain(form: Form, code_point: u21) bool {
     return kindOf(form, entryOf(code_point)) == .plain;
 }
 

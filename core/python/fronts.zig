@@ -1,7 +1,6 @@
 //! What a tokenizer does before it cuts text, as Python gives it → a front.
 
 const std = @import("std");
-const added = @import("../added.zig");
 const api = @import("api.zig");
 const core_ = @import("core.zig");
 const ids = @import("../ids.zig");
@@ -90,32 +89,5 @@ pub fn allowRepeating(core: *Core, what: []const u8) bool {
     const message = "{s} cannot work with this tokenizer, whose dropout makes each encoding of " ++
         "a text another; set the dropout of its model to None";
     _ = core_.fail(core.state().vocabulary_error.?, message, .{what});
-    return false;
-}
-
-/// Whether a session can encode its text piece by piece; else an exception says what is in the way.
-pub fn allowSession(core: *Core, allowed: ?[]const u8) bool {
-    if (!allowRepeating(core, "a session")) return false;
-    const front = &core.tokenizer.?.front;
-    const choice = front.choiceOf(allowed) orelse "";
-    const drops = std.mem.indexOfScalar(u8, choice, @intFromEnum(added.Choice.dropped)) != null;
-    const dropped: ?[]const u8 = if (drops) "added tokens that are found and dropped" else null;
-    return failAt(core, "a session", front.obstacle() orelse dropped);
-}
-
-/// The same for truncating a text, which may hold no name that is always found.
-pub fn allowTruncating(core: *Core, text: []const u8) bool {
-    if (!allowRepeating(core, "truncate")) return false;
-    const front = &core.tokenizer.?.front;
-    const choice = front.choiceOf(null) orelse "";
-    const found = if (choice.len > 0) front.raw.names.find(text, 0, choice) else null;
-    const name: ?[]const u8 = if (found != null) "an added token in this text" else null;
-    return failAt(core, "truncate", front.obstacle() orelse name);
-}
-
-fn failAt(core: *Core, what: []const u8, obstacle: ?[]const u8) bool {
-    const some = obstacle orelse return true;
-    const message = "{s} cannot work with this tokenizer, which has {s}; encode the whole text";
-    _ = core_.fail(core.state().vocabulary_error.?, message, .{ what, some });
     return false;
 }

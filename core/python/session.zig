@@ -33,7 +33,7 @@ const Instance = extern struct {
 pub fn create(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = core_.allowedFrom(core, args[0]) orelse return null;
-    if (!fronts.allowSession(core, allowed)) return null;
+    if (!fronts.allowRepeating(core, "a session")) return null;
     const made = ids.Session.init(gpa, core.tokenizer.?, allowed) catch return api.PyErr_NoMemory();
     return wrap(self, made);
 }
@@ -123,7 +123,7 @@ fn append(self: *Object, args: Args) ?*Object {
     defer text.release();
     // Reading the text may run Python code, which may use the session.
     const session = idle(self) orelse return null;
-    return change(self, .{ .replace_from = session.text.items.len }, text.bytes);
+    return change(self, .{ .replace_from = session.text().len }, text.bytes);
 }
 
 /// replace_from(byte, text) → how many ids stay
@@ -132,7 +132,7 @@ fn replaceFrom(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[1]) orelse return null;
     defer text.release();
     const session = idle(self) orelse return null;
-    return change(self, .{ .replace_from = @min(cut, session.text.items.len) }, text.bytes);
+    return change(self, .{ .replace_from = @min(cut, session.text().len) }, text.bytes);
 }
 
 /// update(text) → how many ids stay
@@ -161,13 +161,13 @@ fn idList(self: *Object, args: Args) ?*Object {
 fn idBuffer(self: *Object, args: Args) ?*Object {
     const session = idle(self) orelse return null;
     const copied = gpa.dupe(u32, sliceOf(session, args)) catch return api.PyErr_NoMemory();
-    session.tokenizer.vocabulary.publish(copied);
+    session.inner().tokenizer.vocabulary.publish(copied);
     const state = Core.of(Instance.of(self).core.?).state();
     return buffer.create(state.buffer_type.?, .u32, copied);
 }
 
 fn sliceOf(session: *const ids.Session, args: Args) []const u32 {
-    const all = session.ids.items;
+    const all = session.inner().ids.items;
     const end = @min(@as(usize, @intCast(api.PyLong_AsLongLong(args[1]))), all.len);
     const start: usize = @intCast(api.PyLong_AsLongLong(args[0]));
     return all[@min(start, end)..end];
@@ -176,14 +176,14 @@ fn sliceOf(session: *const ids.Session, args: Args) []const u32 {
 /// text() → bytes
 fn textBytes(self: *Object, _: Args) ?*Object {
     const session = idle(self) orelse return null;
-    const text = session.text.items;
+    const text = session.text();
     return api.PyBytes_FromStringAndSize(text.ptr, @intCast(text.len));
 }
 
 /// text_str() → str
 fn textStr(self: *Object, _: Args) ?*Object {
     const session = idle(self) orelse return null;
-    const text = session.text.items;
+    const text = session.text();
     return api.PyUnicode_DecodeUTF8(text.ptr, @intCast(text.len), null);
 }
 
@@ -200,10 +200,10 @@ fn number(comptime what: enum { ids, bytes, characters, encoded }) fn (*Object, 
         fn get(self: *Object, _: Args) ?*Object {
             const session = idle(self) orelse return null;
             return api.PyLong_FromUnsignedLongLong(switch (what) {
-                .ids => session.ids.items.len,
-                .bytes => session.text.items.len,
+                .ids => session.inner().ids.items.len,
+                .bytes => session.text().len,
                 .characters => session.characters,
-                .encoded => session.bytes_encoded,
+                .encoded => session.inner().bytes_encoded,
             });
         }
     }.get;

@@ -18,7 +18,7 @@ pub fn truncate(self: *Object, args: Args) ?*Object {
     const left = api.PyLong_AsLongLong(args[2]) != 0;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    if (!fronts.allowTruncating(core, text.bytes)) return null;
+    if (!fronts.allowRepeating(core, "truncate")) return null;
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     var unlocked: core_.Unlocked = .begin();

@@ -27,7 +27,9 @@ class Session(Generic[Kind]):
 
     Each change returns how many of the earlier ids stay: the first that may differ, which is where
     a cache of keys and values goes on. It takes time for what is new and for about 256 bytes before
-    it, not for the whole text. A change that raises an error changes nothing.
+    it, not for the whole text. (Where a normaliser replaces by patterns or strips white space, or
+    added tokens take white space beside them, the whole text is normalised again, but not encoded.)
+    A change that raises an error changes nothing.
 
     A session belongs to one thread at a time; `copy()` is one for another, or another turn of the
     conversation.

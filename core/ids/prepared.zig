@@ -1,0 +1,462 @@
+//! A text that is changed at its end → its documents, made ready, and their ids.
+//!
+//! Documents are kept end to end, with a byte for each added token between them, in a session of
+//! their own (session.zig). A change of the text is first one of the documents: they are made anew
+//! from a stop on, and what differs from before is what the session replaces. So encoding is for
+//! what has changed, however the text was normalised.
+//!
+//! A stop is a place where a text can be cut: before a character that no form of Unicode joins to
+//! what lies before, and inside no name. Where a tokenizer has none (it replaces by a pattern,
+//! strips white space, or has names that look at what stands beside them), all documents are made
+//! anew each time, which takes as long as normalising the text does; ids only near the change.
+//!
+//! **Invariant** the ids are those of the whole text, as `Encoder.encode` gives them. A change that
+//! fails leaves text and ids as they were.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const session_ = @import("session.zig");
+const unicode = @import("../unicode.zig");
+const commonLen = @import("sessions.zig").commonLen;
+const Document = @import("document.zig").Document;
+const Mark = session_.Mark;
+const Swap = session_.Swap;
+
+/// Stops are at least this many bytes apart.
+const spacing = 64;
+
+/// What stands for an added token among the documents.
+const mark_byte = 0xFF;
+
+pub const Stop = struct {
+    /// In the text, and among the documents.
+    start: usize = 0,
+    at: usize = 0,
+    /// Whether a segment goes on here, or one begins.
+    is_open: bool = false,
+    /// One past the last byte of the text on which documents before it depend.
+    reach: usize = 0,
+};
+
+pub const Prepared = struct {
+    gpa: Allocator,
+    session: session_.Session,
+    text: std.ArrayList(u8) = .empty,
+    stops: std.ArrayList(Stop) = .empty,
+    /// A byte for each name that says whether it is found here.
+    choice: ?[]const u8 = null,
+    has_stops: bool,
+
+    /// An empty text. `choice` is copied.
+    pub fn init(
+        gpa: Allocator,
+        tokenizer: *const ids.Tokenizer,
+        choice: ?[]const u8,
+    ) Allocator.Error!Prepared {
+        var self: Prepared = .{
+            .gpa = gpa,
+            .session = try .init(gpa, tokenizer, null),
+            .has_stops = tokenizer.front.hasParts(choice),
+        };
+        errdefer self.deinit();
+        try self.stops.append(gpa, .{});
+        if (choice) |which| self.choice = try gpa.dupe(u8, which);
+        return self;
+    }
+
+    pub fn deinit(self: *Prepared) void {
+        self.session.deinit();
+        self.text.deinit(self.gpa);
+        self.stops.deinit(self.gpa);
+        if (self.choice) |which| self.gpa.free(which);
+    }
+
+    pub fn clone(self: *const Prepared) Allocator.Error!Prepared {
+        var copy: Prepared = try .init(self.gpa, self.session.tokenizer, self.choice);
+        errdefer copy.deinit();
+        const session = try self.session.clone();
+        copy.session.deinit();
+        copy.session = session;
+        copy.stops.clearRetainingCapacity();
+        try copy.stops.appendSlice(self.gpa, self.stops.items);
+        try copy.text.appendSlice(self.gpa, self.text.items);
+        return copy;
+    }
+
+    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
+    /// does not lie in the session.
+    pub fn replace(
+        self: *Prepared,
+        encoder: *ids.Encoder,
+        cut: usize,
+        new: []const u8,
+    ) ids.Error!usize {
+        const first = self.settled(cut);
+        const stop = self.stops.items[first];
+        var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
+        defer text.deinit(self.gpa);
+        errdefer text.undo();
+        var making: Making = .{ .prepared = self, .encoder = encoder, .first = stop };
+        defer making.deinit();
+        try making.make();
+        const same = making.sameLen();
+        const at = stop.at + same;
+        const marks = making.marks.items;
+        var known: usize = 0;
+        while (known < marks.len and marks[known].at < at) known += 1;
+        try self.stops.ensureTotalCapacity(self.gpa, first + 1 + making.stops.items.len);
+        const bytes = making.bytes.items[same..];
+        const kept = try self.session.replaceMarked(encoder, at, bytes, marks[known..]);
+        self.stops.items.len = first + 1;
+        self.stops.appendSliceAssumeCapacity(making.stops.items);
+        return kept;
+    }
+
+    /// From which length on the text has more than so many ids, whatever follows; null: who knows.
+    pub fn lengthBeyond(self: *const Prepared, ids_max: usize) ?usize {
+        const points = self.session.points.items;
+        const index = self.session.pointBeyond(ids_max);
+        if (index == points.len) return null;
+        const at = @max(points[index].start, points[index].reach);
+        const behind = std.sort.partitionPoint(Stop, self.stops.items, at, isBefore);
+        if (behind == self.stops.items.len) return null;
+        const stop = self.stops.items[behind];
+        return @max(stop.start, stop.reach) + self.slack();
+    }
+
+    /// A place in the text before which there are no more than so many ids: the last stop.
+    pub fn startUpTo(self: *const Prepared, ids_max: usize) usize {
+        const at = self.session.points.items[self.session.pointBeyond(ids_max) - 1].start;
+        const behind = std.sort.partitionPoint(Stop, self.stops.items, at + 1, isBefore);
+        return self.stops.items[behind - 1].start;
+    }
+
+    fn isBefore(at: usize, stop: Stop) bool {
+        return stop.at < at;
+    }
+
+    pub fn bytesBehindPoint(self: *const Prepared, cut: usize) usize {
+        return self.text.items.len - self.stops.items[self.settled(cut)].start;
+    }
+
+    /// The index of the last stop that a change of the text from `cut` on leaves as it is.
+    fn settled(self: *const Prepared, cut: usize) usize {
+        const safe = cut -| self.slack();
+        return std.sort.partitionPoint(Stop, self.stops.items, safe, isSettled) -| 1;
+    }
+
+    /// A name may begin before a change and end behind it.
+    fn slack(self: *const Prepared) usize {
+        return if (self.choice == null) 0 else self.session.tokenizer.front.names.len_max;
+    }
+
+    fn isSettled(safe: usize, stop: Stop) bool {
+        return stop.start <= safe and stop.reach <= safe;
+    }
+};
+
+/// Documents from a stop on; also a sink, for documents of a segment that has no stops inside.
+pub const Making = struct {
+    prepared: *const Prepared,
+    encoder: *ids.Encoder,
+    first: Stop,
+    bytes: std.ArrayList(u8) = .empty,
+    /// Places count from the first document of all.
+    marks: std.ArrayList(Mark) = .empty,
+    stops: std.ArrayList(Stop) = .empty,
+    /// Whether the last thing that was pushed is a document.
+    in_document: bool = false,
+    /// Where a segment may be cut, while it is made.
+    cuts: std.ArrayList(Cut) = .empty,
+    segment: std.ArrayList(u8) = .empty,
+
+    /// A place in the text, and in the segment as it is made ready.
+    const Cut = struct { start: usize, at: usize };
+
+    fn deinit(self: *Making) void {
+        const gpa = self.prepared.gpa;
+        self.bytes.deinit(gpa);
+        self.marks.deinit(gpa);
+        self.stops.deinit(gpa);
+        self.cuts.deinit(gpa);
+        self.segment.deinit(gpa);
+    }
+
+    fn make(self: *Making) ids.Error!void {
+        const front = &self.prepared.session.tokenizer.front;
+        const text = self.prepared.text.items;
+        var start = self.first.start;
+        var is_open = self.first.is_open;
+        var matches = front.raw.in(text, self.prepared.choice);
+        matches.index = start;
+        matches.end = start;
+        while (matches.next()) |found| {
+            try self.addSegment(start, found.start, is_open);
+            try self.addMark(if (found.start < found.end) found.id else null);
+            start = found.end;
+            is_open = false;
+            try self.addStop(.{ .start = start, .at = self.end(), .reach = start });
+        }
+        try self.addSegment(start, text.len, is_open);
+    }
+
+    fn end(self: *const Making) usize {
+        return self.first.at + self.bytes.items.len;
+    }
+
+    fn addMark(self: *Making, id: ?u32) Allocator.Error!void {
+        try self.marks.append(self.prepared.gpa, .{ .at = self.end(), .id = id });
+        try self.bytes.append(self.prepared.gpa, mark_byte);
+        self.in_document = false;
+    }
+
+    fn addStop(self: *Making, stop: Stop) Allocator.Error!void {
+        if (!self.prepared.has_stops) return;
+        const last = self.stops.getLastOrNull() orelse self.first;
+        if (stop.start < last.start + spacing) return;
+        try self.stops.append(self.prepared.gpa, stop);
+    }
+
+    pub fn pushDocument(self: *Making, bytes: []const u8) Allocator.Error!void {
+        if (self.in_document) try self.addMark(null);
+        try self.bytes.appendSlice(self.prepared.gpa, bytes);
+        self.in_document = true;
+    }
+
+    pub fn pushAdded(self: *Making, id: u32, _: Document.Span) Allocator.Error!void {
+        return self.addMark(id);
+    }
+
+    /// Makes the text from `start` to `finish` ready, where no name is found in it as it is.
+    fn addSegment(self: *Making, start: usize, finish: usize, is_open: bool) ids.Error!void {
+        if (start >= finish) return;
+        const prepared = self.prepared;
+        const front = &prepared.session.tokenizer.front;
+        if (!prepared.has_stops) {
+            const segment: Document = .of(prepared.text.items, start, finish, 0);
+            return front.encodeSegment(self.encoder, segment, prepared.choice, self);
+        }
+        self.cuts.clearRetainingCapacity();
+        self.segment.clearRetainingCapacity();
+        var from = start;
+        while (from < finish) {
+            const to = self.cutBehind(from, finish);
+            const part: Document = .of(prepared.text.items, from, to, 0);
+            const goes_on = is_open or from > start;
+            try front.addPart(&self.encoder.scratch, part, goes_on, &self.segment);
+            from = to;
+            try self.cuts.append(prepared.gpa, .{ .start = to, .at = self.segment.items.len });
+        }
+        // Where the segment ends it cannot be cut.
+        self.cuts.items.len -= 1;
+        return self.addNormal(front);
+    }
+
+    /// The next place after `from` where the text may be cut, or `finish`.
+    fn cutBehind(self: *const Making, from: usize, finish: usize) usize {
+        const steps = &self.prepared.session.tokenizer.front.steps;
+        const text = self.prepared.text.items;
+        var index = from + spacing;
+        while (index < finish) : (index += 1) {
+            // The first byte of a character, as a sequence that is not UTF-8 is no place to cut.
+            if (text[index] & 0xC0 != 0x80 and steps.beginsPart(text, index)) return index;
+        }
+        return finish;
+    }
+
+    /// Cuts the segment at names that are found in it.
+    fn addNormal(self: *Making, front: *const ids.front.Front) Allocator.Error!void {
+        const bytes = self.segment.items;
+        var next: usize = 0;
+        var from: usize = 0;
+        var matches = front.normal.in(bytes, self.prepared.choice);
+        while (matches.next()) |found| {
+            next = try self.addPiece(front, next, from, found.start);
+            try self.addMark(found.id);
+            from = found.end;
+            // What lies inside a name is no stop.
+            while (next < self.cuts.items.len and self.cuts.items[next].at < from) next += 1;
+        }
+        _ = try self.addPiece(front, next, from, bytes.len);
+    }
+
+    /// Adds a part of the segment and the stops in it, from cut `index` on; returns the cut behind.
+    fn addPiece(
+        self: *Making,
+        front: *const ids.front.Front,
+        index: usize,
+        from: usize,
+        to: usize,
+    ) Allocator.Error!usize {
+        const finds = front.findsInNormal(self.prepared.choice);
+        const slack = if (finds) front.normal.names.len_max else 0;
+        const cuts = self.cuts.items;
+        var next = index;
+        var beyond = index;
+        while (next < cuts.len and cuts[next].at <= to) : (next += 1) {
+            // A name in normal text that begins before the stop has to be known.
+            while (beyond < cuts.len and cuts[beyond].at < cuts[next].at + slack) beyond += 1;
+            if (beyond == cuts.len) continue;
+            const char = unicode.decode(self.prepared.text.items, cuts[beyond].start);
+            try self.addStop(.{
+                .start = cuts[next].start,
+                .at = self.end() + cuts[next].at - from,
+                .is_open = true,
+                .reach = cuts[beyond].start + char.len,
+            });
+        }
+        try self.bytes.appendSlice(self.prepared.gpa, self.segment.items[from..to]);
+        return next;
+    }
+
+    /// How many bytes of the documents are as before.
+    fn sameLen(self: *const Making) usize {
+        const session = &self.prepared.session;
+        const old = session.marks.items[session.marksBefore(self.first.at)..];
+        const new = self.marks.items;
+        var len = commonLen(session.text.items[self.first.at..], self.bytes.items);
+        for (0..@max(old.len, new.len)) |index| {
+            if (index < old.len and index < new.len and std.meta.eql(old[index], new[index])) {
+                continue;
+            }
+            if (index < old.len) len = @min(len, old[index].at - self.first.at);
+            if (index < new.len) len = @min(len, new[index].at - self.first.at);
+            break;
+        }
+        return len;
+    }
+};
+
+const Flags = @import("../added.zig").Flags;
+const Front = ids.front.Front;
+const Steps = @import("../normal.zig").Steps;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+
+const nfc = [_]u8{0} ** 12;
+const lower = [_]u8{1} ++ [_]u8{0} ** 11;
+/// Replaces "b" by "aa".
+const literal = "\x03\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00baa";
+/// Strips white space on both sides.
+const strip = "\x05\x03" ++ [_]u8{0} ** 10;
+
+/// A tokenizer of bytes and "aa", with the names "<a>" and "<n>".
+fn testTokenizer(
+    prefix: ids.front.Prefix,
+    packed_steps: []const u8,
+    flags: [2]Flags,
+) !ids.Tokenizer {
+    const gpa = std.testing.allocator;
+    var bytes: [258]u8 = undefined;
+    var lengths: [257]u32 = @splat(1);
+    var numbers: [257]u32 = undefined;
+    for (&numbers, 0..) |*id, index| id.* = @intCast(index);
+    for (bytes[0..256], 0..) |*byte, index| byte.* = @intCast(index);
+    bytes[256..].* = "aa".*;
+    lengths[256] = 2;
+    var culprit: u32 = 0;
+    const vocabulary: Vocabulary = try .fromTokens(gpa, &bytes, &lengths, &numbers, 1, &culprit);
+    const given: ids.front.Given = .{
+        .names = "<a><n>",
+        .lengths = &.{ 3, 3 },
+        .ids = &.{ 300, 301 },
+        .flags = &flags,
+        .prefix = prefix,
+        .blank = prefix != .never,
+    };
+    var index: usize = 0;
+    const front: Front = try .init(gpa, given, try .init(gpa, packed_steps), &index);
+    return .init(gpa, vocabulary, .r50k, front, 1);
+}
+
+fn expectWhole(session: *const Prepared, encoder: *ids.Encoder) !void {
+    var whole: ids.List = .{ .gpa = std.testing.allocator };
+    defer whole.ids.deinit(whole.gpa);
+    try encoder.encode(session.text.items, session.choice, &whole);
+    try std.testing.expectEqualSlices(u32, whole.ids.items, session.session.ids.items);
+}
+
+const some_text = [_][]const u8{
+    "a",              "aa",       "b",                   "B",    " ",            "e", "\u{301}",
+    "\u{327}\u{301}", "\u{1100}", "\u{1161}",            "<a>",  "<n>",          "<", "n>",
+    ">\u{338}",       "\xCC",     "the quick brown fox", "\x81", ids.front.mark,
+};
+
+test "prepared: after any change the ids are those of the whole text" {
+    const gpa = std.testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const all_steps = [_][]const u8{ "", &nfc, &nfc ++ &lower ++ literal, strip, strip ++ &nfc };
+    const all_flags = [_][2]Flags{
+        .{ .{}, .{} },                 .{ .{}, .{ .normalized = true } },
+        .{ .{ .lstrip = true }, .{} }, .{ .{}, .{ .normalized = true, .rstrip = true } },
+    };
+    for (0..60) |round| {
+        const prefix = std.enums.values(ids.front.Prefix)[round % 4];
+        const flags = all_flags[random.uintLessThan(usize, all_flags.len)];
+        var tokenizer = try testTokenizer(prefix, all_steps[round % all_steps.len], flags);
+        defer tokenizer.deinit(gpa);
+        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        defer encoder.deinit();
+        const choices = [_][]const u8{ "\x00\x00", "\x01\x01", "\x01\x01", "\x02\x01" };
+        var session: Prepared = try .init(gpa, &tokenizer, choices[round / 4 % choices.len]);
+        defer session.deinit();
+        var new: std.ArrayList(u8) = .empty;
+        defer new.deinit(gpa);
+        for (0..60) |_| {
+            new.clearRetainingCapacity();
+            const piece_max: usize = if (random.uintLessThan(u8, 8) == 0) 200 else 4;
+            for (0..random.uintLessThan(usize, piece_max)) |_| {
+                try new.appendSlice(gpa, some_text[random.uintLessThan(usize, some_text.len)]);
+            }
+            const size = session.text.items.len;
+            const back = @min(size, random.uintLessThan(usize, if (random.boolean()) 1 else 400));
+            _ = try session.replace(&encoder, size - back, new.items);
+            try expectWhole(&session, &encoder);
+        }
+    }
+}
+
+test "prepared: a text with stops is made ready only at its end" {
+    const gpa = std.testing.allocator;
+    for ([_][]const u8{ "", &nfc, &nfc ++ &lower ++ literal }) |steps| {
+        var tokenizer = try testTokenizer(.always, steps, .{ .{}, .{ .normalized = true } });
+        defer tokenizer.deinit(gpa);
+        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        defer encoder.deinit();
+        var session: Prepared = try .init(gpa, &tokenizer, "\x01\x01");
+        defer session.deinit();
+        _ = try session.replace(&encoder, 0, "the mill <a> grinds <n> \u{8c37}\u{7269}.\n" ** 300);
+        const len = session.text.items.len;
+        try std.testing.expect(session.bytesBehindPoint(len) < 4 * spacing);
+        const beyond = session.lengthBeyond(1000).?;
+        try std.testing.expect(session.startUpTo(1000) < beyond);
+        _ = try session.replace(&encoder, beyond, "");
+        try std.testing.expect(session.session.ids.items.len > 1000);
+    }
+}
+
+test "prepared: runs out of memory without a leak, and stays as it was" {
+    const gpa = std.testing.allocator;
+    var tokenizer = try testTokenizer(.always, &nfc, .{ .{}, .{ .normalized = true } });
+    defer tokenizer.deinit(gpa);
+    const change = struct {
+        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
+            const scratch: ids.front.Scratch = .{ .gpa = failing };
+            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of, .scratch = scratch };
+            defer encoder.deinit();
+            var session: Prepared = try .init(failing, of, "\x01\x01");
+            defer session.deinit();
+            _ = try session.replace(&encoder, 0, "e\u{301}bc<a><n>" ++ "ab" ** 100);
+            var copy = try session.clone();
+            defer copy.deinit();
+            errdefer {
+                std.debug.assert(std.mem.eql(u8, session.text.items, copy.text.items));
+                const inner = copy.session.text.items;
+                std.debug.assert(std.mem.eql(u8, session.session.text.items, inner));
+            }
+            _ = try session.replace(&encoder, 4, "\u{301}abc<n>");
+        }
+    }.change;
+    try std.testing.checkAllAllocationFailures(gpa, change, .{&tokenizer});
+}

@@ -1,0 +1,121 @@
+//! A text that is changed at its end → its ids, whatever the tokenizer does with a text first.
+//!
+//! Where documents are what lies between names, the text itself is encoded (session.zig). Otherwise
+//! it is made ready first (prepared.zig).
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const Direct = @import("session.zig").Session;
+const Prepared = @import("prepared.zig").Prepared;
+
+pub const Session = struct {
+    way: union(enum) { direct: Direct, prepared: Prepared },
+    /// Bytes that are no continuation bytes: the characters of a text that is UTF-8.
+    characters: usize = 0,
+
+    /// An empty text. `allowed` is copied; null: names that are no specials.
+    pub fn init(
+        gpa: Allocator,
+        tokenizer: *const ids.Tokenizer,
+        allowed: ?[]const u8,
+    ) Allocator.Error!Session {
+        const choice = tokenizer.front.choiceOf(allowed);
+        if (tokenizer.front.isDirect(choice)) {
+            return .{ .way = .{ .direct = try .init(gpa, tokenizer, choice) } };
+        }
+        return .{ .way = .{ .prepared = try .init(gpa, tokenizer, choice) } };
+    }
+
+    pub fn deinit(self: *Session) void {
+        switch (self.way) {
+            inline else => |*way| way.deinit(),
+        }
+    }
+
+    pub fn clone(self: *const Session) Allocator.Error!Session {
+        return .{ .characters = self.characters, .way = switch (self.way) {
+            .direct => |*way| .{ .direct = try way.clone() },
+            .prepared => |*way| .{ .prepared = try way.clone() },
+        } };
+    }
+
+    pub fn text(self: *const Session) []const u8 {
+        return switch (self.way) {
+            inline else => |*way| way.text.items,
+        };
+    }
+
+    /// The session of what is encoded, which has the ids.
+    pub fn inner(self: *const Session) *const Direct {
+        return switch (self.way) {
+            .direct => |*way| way,
+            .prepared => |*way| &way.session,
+        };
+    }
+
+    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
+    /// does not lie in the session. A change that fails changes nothing.
+    pub fn replace(
+        self: *Session,
+        encoder: *ids.Encoder,
+        cut: usize,
+        new: []const u8,
+    ) ids.Error!usize {
+        const removed = countCharacters(self.text()[cut..]);
+        const kept = switch (self.way) {
+            inline else => |*way| try way.replace(encoder, cut, new),
+        };
+        self.characters = self.characters - removed + countCharacters(new);
+        return kept;
+    }
+
+    /// Replaces the whole text, and returns how many ids stay as they were.
+    pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
+        const cut = commonLen(self.text(), new);
+        return self.replace(encoder, cut, new[cut..]);
+    }
+
+    /// How many bytes lie behind the place from which a change at `cut` goes on.
+    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
+        return switch (self.way) {
+            inline else => |*way| way.bytesBehindPoint(cut),
+        };
+    }
+
+    /// Where the last `count` characters begin, of which there are so many.
+    pub fn startOfLast(self: *const Session, count: usize) usize {
+        const all = self.text();
+        var index = all.len;
+        var left = count;
+        while (left > 0) {
+            index -= 1;
+            left -= @intFromBool(all[index] & 0xC0 != 0x80);
+        }
+        return index;
+    }
+};
+
+/// How many bytes two texts begin with in common.
+pub fn commonLen(a: []const u8, b: []const u8) usize {
+    const len = @min(a.len, b.len);
+    // Many bytes at a time are compared ten times as fast as one by one.
+    const step = 256;
+    var start: usize = 0;
+    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
+        start += step;
+    }
+    while (start < len and a[start] == b[start]) start += 1;
+    return start;
+}
+
+fn countCharacters(text: []const u8) usize {
+    var count: usize = 0;
+    for (text) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
+    return count;
+}
+
+test {
+    _ = Direct;
+    _ = Prepared;
+}

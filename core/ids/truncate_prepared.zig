@@ -1,0 +1,121 @@
+//! Text that a tokenizer changes first, a number of tokens → where to cut it.
+//!
+//! As in truncate.zig candidates are encoded, here by a session, which makes each of them in a few
+//! microseconds from the one before. A prefix is looked for from the place on behind which every
+//! text has too many tokens, whatever follows; a stop of the session proves that, so what is cut
+//! off is not encoded. Where a tokenizer has no stops (prepared.zig says when), and for a suffix,
+//! the search begins a little beyond the place where the tokens of the text run out.
+//!
+//! **Invariant** as in truncate.zig.
+
+const std = @import("std");
+const ids = @import("../ids.zig");
+const unicode = @import("../unicode.zig");
+const isBoundary = @import("truncate.zig").isBoundary;
+const Prepared = @import("prepared.zig").Prepared;
+
+/// Bytes that candidates may be made from before the search takes larger steps.
+const work_max = 64 << 20;
+
+/// The text that is looked at grows by so much where the tokens run out: the session gets points
+/// that are as close.
+const step_bytes = 64;
+
+/// Without stops the search begins so many tokens behind the last that fits, and for a suffix so
+/// many bytes before the first.
+const tokens_beyond = 64;
+const suffix_reach = 256;
+
+/// Length of the longest prefix that takes at most `tokens_max` tokens.
+pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
+    const tokenizer = encoder.tokenizer;
+    var session: Prepared = try .init(encoder.gpa, tokenizer, tokenizer.front.choiceOf(null));
+    defer session.deinit();
+    var end = if (session.has_stops)
+        try provenEnd(encoder, &session, text, tokens_max)
+    else
+        try likelyEnd(encoder, text, tokens_max);
+    var work: usize = 0;
+    var step: usize = 1;
+    while (end > 0) {
+        while (!isBoundary(text, end)) end -= 1;
+        const before = session.session.bytes_encoded;
+        try setLen(encoder, &session, text, end);
+        const tokens = session.session.ids.items.len;
+        if (tokens <= tokens_max) return end;
+        try encoder.pollAfter(end - session.stops.items[session.stops.items.len - 1].start);
+        work += session.session.bytes_encoded - before;
+        if (work > work_max) step *= 2;
+        // No form makes 64 characters of a byte, so what is passed over has too many tokens.
+        end -|= @max(step, (tokens - tokens_max) / 64);
+    }
+    return 0;
+}
+
+fn setLen(encoder: *ids.Encoder, session: *Prepared, text: []const u8, len: usize) !void {
+    const known = @min(session.text.items.len, len);
+    _ = try session.replace(encoder, known, text[known..len]);
+}
+
+/// A length from which on all prefixes have too many tokens, or the whole text's.
+fn provenEnd(
+    encoder: *ids.Encoder,
+    session: *Prepared,
+    text: []const u8,
+    tokens_max: usize,
+) ids.Error!usize {
+    // Four bytes a token is usual.
+    var len = @min(text.len, tokens_max *| 4 +| 1024);
+    while (true) : (len = @min(text.len, len *| 2)) {
+        try setLen(encoder, session, text, len);
+        if (session.lengthBeyond(tokens_max) != null or len == text.len) break;
+    }
+    if (session.session.ids.items.len <= tokens_max) return text.len;
+    try setLen(encoder, session, text, session.startUpTo(tokens_max));
+    while (session.text.items.len < text.len) {
+        try setLen(encoder, session, text, @min(text.len, session.text.items.len + step_bytes));
+        if (session.lengthBeyond(tokens_max)) |found| return @min(text.len, found);
+    }
+    return text.len;
+}
+
+/// A length at which a prefix has too many tokens, in all likelihood as every longer one; or that
+/// of the text, if it has not.
+fn likelyEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
+    var spans: ids.Spans = .init(encoder.gpa);
+    defer spans.deinit();
+    try encoder.encode(text, null, &spans);
+    const all = spans.spans.items;
+    if (all.len <= tokens_max +| tokens_beyond) return text.len;
+    return all[tokens_max + tokens_beyond].end;
+}
+
+/// Start of the longest suffix that takes at most `tokens_max` tokens.
+pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
+    var len = tokens_max *| 4 +| 1024;
+    var start = while (true) : (len *|= 2) {
+        var from = text.len -| len;
+        while (!isBoundary(text, from)) from -= 1;
+        var spans: ids.Spans = .init(encoder.gpa);
+        defer spans.deinit();
+        try encoder.encode(text[from..], null, &spans);
+        const all = spans.spans.items;
+        if (from == 0 and all.len <= tokens_max) return 0;
+        if (from > 0 and all.len <= tokens_max +| tokens_beyond) continue;
+        break (from + all[all.len - tokens_max - 1].start) -| suffix_reach;
+    };
+    while (!isBoundary(text, start)) start += 1;
+    var work: usize = 0;
+    var step: usize = 1;
+    while (start < text.len) {
+        var sink: ids.Count = .{};
+        try encoder.encode(text[start..], null, &sink);
+        if (sink.count <= tokens_max) return start;
+        work += text.len - start;
+        if (work > work_max) step *= 2;
+        for (0..@max(step, (sink.count - tokens_max) / 64)) |_| {
+            if (start < text.len) start += unicode.decode(text, start).len;
+        }
+    }
+    return text.len;
+}
