@@ -152,3 +152,17 @@ def test_truncate_of_real_text_is_the_longest_of_all(name, side):
             expected = max(n for n, count in enumerate(counts) if count <= max_tokens)
             got = len(tokenizer.truncate(text, max_tokens, side))
             assert got == expected, f"{text[:50]!r} {max_tokens} TOKENMILL_SEED={SEED}"
+
+
+@each_family
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_truncate_of_large_text_is_as_long_as_it_can_be(name, side):
+    tokenizer, text = loaded(name), "".join(real_texts(4_000))
+    total = tokenizer.count(text)
+    for max_tokens in (7, total // 3, total - 1):
+        part = tokenizer.truncate(text, max_tokens, side)
+        assert text.startswith(part) if side == "right" else text.endswith(part)
+        sizes = range(len(part), min(len(part) + 20, len(text)) + 1)
+        parts = [text[:n] if side == "right" else text[len(text) - n :] for n in sizes]
+        counts = tokenizer.count_batch(parts)
+        assert counts[0] <= max_tokens < min(counts[1:]), max_tokens

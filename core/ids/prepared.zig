@@ -23,7 +23,8 @@ const Document = @import("document.zig").Document;
 const Mark = session_.Mark;
 const Swap = session_.Swap;
 
-/// Stops are at least this many bytes apart.
+/// There is a stop behind each multiple of so many bytes, if there can be one: two texts that go on
+/// in the same way have the same stops there.
 const spacing = 64;
 
 /// What stands for an added token among the documents.
@@ -47,6 +48,8 @@ pub const Prepared = struct {
     /// A byte for each name that says whether it is found here.
     choice: ?[]const u8 = null,
     has_stops: bool,
+    /// Where the text lies in a longer one, from which bytes are counted for stops.
+    origin: usize = 0,
 
     /// An empty text. `choice` is copied.
     pub fn init(
@@ -147,7 +150,7 @@ pub const Prepared = struct {
     }
 
     /// A name may begin before a change and end behind it.
-    fn slack(self: *const Prepared) usize {
+    pub fn slack(self: *const Prepared) usize {
         return if (self.choice == null) 0 else self.session.tokenizer.front.names.len_max;
     }
 
@@ -196,6 +199,8 @@ pub const Making = struct {
             try self.addMark(if (found.start < found.end) found.id else null);
             start = found.end;
             is_open = false;
+            const last = self.stops.getLastOrNull() orelse self.first;
+            if (start < last.start + spacing) continue;
             try self.addStop(.{ .start = start, .at = self.end(), .reach = start });
         }
         try self.addSegment(start, text.len, is_open);
@@ -212,10 +217,7 @@ pub const Making = struct {
     }
 
     fn addStop(self: *Making, stop: Stop) Allocator.Error!void {
-        if (!self.prepared.has_stops) return;
-        const last = self.stops.getLastOrNull() orelse self.first;
-        if (stop.start < last.start + spacing) return;
-        try self.stops.append(self.prepared.gpa, stop);
+        if (self.prepared.has_stops) try self.stops.append(self.prepared.gpa, stop);
     }
 
     pub fn pushDocument(self: *Making, bytes: []const u8) Allocator.Error!void {
@@ -257,7 +259,7 @@ pub const Making = struct {
     fn cutBehind(self: *const Making, from: usize, finish: usize) usize {
         const steps = &self.prepared.session.tokenizer.front.steps;
         const text = self.prepared.text.items;
-        var index = from + spacing;
+        var index = from + spacing - (self.prepared.origin + from) % spacing;
         while (index < finish) : (index += 1) {
             // The first byte of a character, as a sequence that is not UTF-8 is no place to cut.
             if (text[index] & 0xC0 != 0x80 and steps.beginsPart(text, index)) return index;

@@ -13,17 +13,20 @@ const ids = @import("../ids.zig");
 const unicode = @import("../unicode.zig");
 const isBoundary = @import("truncate.zig").isBoundary;
 const Prepared = @import("prepared.zig").Prepared;
+const Tail = @import("truncate_tail.zig").Tail;
 
 /// Bytes that candidates may be made from before the search takes larger steps.
-const work_max = 64 << 20;
+const work_max = 32 << 20;
 
 /// The text that is looked at grows by so much where the tokens run out: the session gets points
 /// that are as close.
 const step_bytes = 64;
 
-/// Without stops the search begins so many tokens behind the last that fits, and for a suffix so
-/// many bytes before the first.
+/// Without stops the search begins so many tokens behind the last that fits, or a few if they are
+/// long; and for a suffix so many bytes before the first.
 const tokens_beyond = 64;
+const tokens_far = 4;
+const bytes_beyond = 512;
 const suffix_reach = 256;
 
 /// Length of the longest prefix that takes at most `tokens_max` tokens.
@@ -31,20 +34,23 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
     const tokenizer = encoder.tokenizer;
     var session: Prepared = try .init(encoder.gpa, tokenizer, tokenizer.front.choiceOf(null));
     defer session.deinit();
-    var end = if (session.has_stops)
-        try provenEnd(encoder, &session, text, tokens_max)
-    else
-        try likelyEnd(encoder, text, tokens_max);
+    var end = text.len;
+    if (session.has_stops) end = try provenEnd(encoder, &session, text, tokens_max);
+    // A long run has no place from which more is certain.
+    if (session.session.ids.items.len > tokens_max +| tokens_beyond or !session.has_stops) {
+        end = try likelyEnd(encoder, text[0..end], tokens_max);
+    }
     var work: usize = 0;
     var step: usize = 1;
     while (end > 0) {
         while (!isBoundary(text, end)) end -= 1;
         const before = session.session.bytes_encoded;
+        const made = session.bytesBehindPoint(@min(end, session.text.items.len));
         try setLen(encoder, &session, text, end);
         const tokens = session.session.ids.items.len;
         if (tokens <= tokens_max) return end;
-        try encoder.pollAfter(end - session.stops.items[session.stops.items.len - 1].start);
-        work += session.session.bytes_encoded - before;
+        try encoder.pollAfter(made);
+        work += made + session.session.bytes_encoded - before;
         if (work > work_max) step *= 2;
         // No form makes 64 characters of a byte, so what is passed over has too many tokens.
         end -|= @max(step, (tokens - tokens_max) / 64);
@@ -72,8 +78,11 @@ fn provenEnd(
     }
     if (session.session.ids.items.len <= tokens_max) return text.len;
     try setLen(encoder, session, text, session.startUpTo(tokens_max));
-    while (session.text.items.len < text.len) {
-        try setLen(encoder, session, text, @min(text.len, session.text.items.len + step_bytes));
+    var steps: usize = 0;
+    while (session.text.items.len < text.len) : (steps += 1) {
+        // In a long run small steps would be many, and each one looks at all of it.
+        const step = @as(usize, step_bytes) << @as(u5, @intCast(@min(steps / 16, 20)));
+        try setLen(encoder, session, text, @min(text.len, session.text.items.len + step));
         if (session.lengthBeyond(tokens_max)) |found| return @min(text.len, found);
     }
     return text.len;
@@ -86,15 +95,21 @@ fn likelyEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Err
     defer spans.deinit();
     try encoder.encode(text, null, &spans);
     const all = spans.spans.items;
-    if (all.len <= tokens_max +| tokens_beyond) return text.len;
-    return all[tokens_max + tokens_beyond].end;
+    if (all.len <= tokens_max) return text.len;
+    const last = all[tokens_max].end;
+    for (all[tokens_max..], 0..) |span, index| {
+        const is_far = span.end > last +| bytes_beyond and index >= tokens_far;
+        if (is_far or index == tokens_beyond) return span.end;
+    }
+    return text.len;
 }
 
 /// Start of the longest suffix that takes at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     var len = tokens_max *| 4 +| 1024;
+    var from: usize = undefined;
     var start = while (true) : (len *|= 2) {
-        var from = text.len -| len;
+        from = text.len -| len;
         while (!isBoundary(text, from)) from -= 1;
         var spans: ids.Spans = .init(encoder.gpa);
         defer spans.deinit();
@@ -104,16 +119,16 @@ pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) i
         if (from > 0 and all.len <= tokens_max +| tokens_beyond) continue;
         break (from + all[all.len - tokens_max - 1].start) -| suffix_reach;
     };
+    var tail: Tail = try .init(encoder, text, from);
+    defer tail.deinit();
+    start = @max(start, from);
     while (!isBoundary(text, start)) start += 1;
-    var work: usize = 0;
     var step: usize = 1;
     while (start < text.len) {
-        var sink: ids.Count = .{};
-        try encoder.encode(text[start..], null, &sink);
-        if (sink.count <= tokens_max) return start;
-        work += text.len - start;
-        if (work > work_max) step *= 2;
-        for (0..@max(step, (sink.count - tokens_max) / 64)) |_| {
+        const tokens = try tail.tokensFrom(start);
+        if (tokens <= tokens_max) return start;
+        if (tail.work > work_max) step *= 2;
+        for (0..@max(step, (tokens - tokens_max) / 64)) |_| {
             if (start < text.len) start += unicode.decode(text, start).len;
         }
     }
