@@ -291,7 +291,7 @@ pub const Encoder = struct {
         const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
         if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.idsOf(piece));
         var rest = piece;
-        if (self.cache != null and vocabulary.is_closed and piece[0] | piece[1] >= 0xE0) {
+        if (self.cache != null and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
                 rest = piece[try units.encodeLong(self, &self.cache.?, characters, piece, sink)..];
             }

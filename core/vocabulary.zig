@@ -23,6 +23,7 @@ const merging = @import("vocabulary/merged.zig");
 const models = @import("vocabulary/model.zig");
 const Numbered = @import("vocabulary/ordered.zig").Numbered;
 const Ties = @import("vocabulary/ties.zig").Ties;
+const Unreached = @import("vocabulary/unreached.zig").Unreached;
 pub const Every = @import("vocabulary/every.zig").Every;
 
 pub const Model = models.Model;
@@ -70,6 +71,9 @@ pub const Vocabulary = struct {
     /// Whether every token that is found is what its bytes are encoded to, as in a trained
     /// vocabulary.
     is_closed: bool,
+    /// Where it is not closed: the tokens that are found and yet never merged. Null where nobody
+    /// has found out which they are.
+    unreached: ?Unreached = null,
     /// The id of each rank and the rank of each id, `none` where there is no such; null where they
     /// are the same.
     public: ?[]u32 = null,
@@ -134,6 +138,7 @@ pub const Vocabulary = struct {
         self.pairs = try .init(gpa, self.token_count, seed);
         if (canonical.enterPairs(&self)) |unreached| {
             self.is_closed = unreached == 0;
+            self.unreached = try .of(gpa, &self);
         } else {
             self.pairs.deinit(gpa);
             self.pairs = .empty;
@@ -158,6 +163,7 @@ pub const Vocabulary = struct {
         var single_bytes: u32 = 0;
         for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
         self.is_closed = merge_count + single_bytes == self.token_count;
+        self.unreached = try .of(gpa, &self);
         return self;
     }
 
@@ -239,6 +245,7 @@ pub const Vocabulary = struct {
         const merges = numbered.merges.items;
         try self.enterMerges(gpa, merges, seed);
         self.is_closed = numbered.is_closed;
+        self.unreached = try .of(gpa, self);
         self.token_count = @intCast(model.ids.len);
         self.prefixes_start = numbered.prefixes_start;
         self.prefixes_end = numbered.prefixes_end;
@@ -318,6 +325,7 @@ pub const Vocabulary = struct {
         gpa.destroy(self.byte_pairs);
         if (self.public) |public| gpa.free(public);
         if (self.ranks) |ranks| gpa.free(ranks);
+        if (self.unreached) |*unreached| unreached.deinit(gpa);
         if (self.ties) |*ties| ties.deinit(gpa);
         if (self.every) |*every| every.deinit(gpa);
         self.tokens.deinit(gpa);

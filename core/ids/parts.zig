@@ -175,7 +175,11 @@ fn canLeaveAt(
 ) ids.Error!bool {
     if (limit >= span.end or limit - span.start <= pretokens.piece_len_max) return false;
     const tokenizer = encoder.tokenizer;
-    if (!tokenizer.vocabulary.is_closed or tokenizer.scheme == .program) return false;
+    if (tokenizer.scheme == .program) return false;
+    // Neither of the two may be a token, which it would only be as a whole.
+    const vocabulary = &tokenizer.vocabulary;
+    const len_min = if (vocabulary.is_closed) 0 else vocabulary.token_len_max;
+    if (@min(limit - span.start, span.end - limit) <= len_min) return false;
     if (!try encoder.isFreeSeam(document, limit)) return false;
     // The first character may be one that stands before a word.
     var index = span.start + unicode.decode(document, span.start).len;

@@ -9,6 +9,9 @@
 //! reaches into a character from outside, nothing can happen to it before it is whole; and where
 //! every merge comes after those of its parts (`PairTable.rising`), making it whole at once
 //! changes nothing. The others begin as bytes.
+//!
+//! A token that merging does not reach is only a whole pretoken, which no cut is inside of: so
+//! such a pretoken is one unit, and only units that are whole pretokens are looked for among them.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -17,6 +20,7 @@ const units = @import("units.zig");
 const chunks = @import("chunk.zig");
 const merge_short = @import("merge_short.zig");
 const caches = @import("cache.zig");
+const unreached = @import("../vocabulary/unreached.zig");
 const Cache = caches.Cache;
 const Characters = @import("characters.zig").Characters;
 const Chunk = chunks.Chunk;
@@ -27,7 +31,8 @@ pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 /// Encodes the pretokens from `start` on that end at `ends`, none of them inside a character, as
 /// long as they hold nothing but such characters; the first of all may be a single byte. Returns
 /// how many were done and how many ids they have, which are written to `out` unless that is void.
-/// There is room for an id a byte and four more, and 16 bytes can be read behind the last end.
+/// There is room for an id a byte and four more, and 16 bytes can be read behind the last end. If
+/// they are not `are_whole` they are slices of pretokens.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -35,9 +40,12 @@ pub fn encode(
     text: [*]const u8,
     start: usize,
     ends: []const u32,
+    are_whole: bool,
     out: anytype,
 ) ids.Error!Done {
     const writes = @TypeOf(out) != void;
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    const has_wholes = are_whole and vocabulary.unreached != null;
     var done: Done = .{};
     var written: usize = 0;
     var base = start;
@@ -52,8 +60,14 @@ pub fn encode(
         const seams = chunk.decide(chars, flags, end_cuts);
         if (seams.cuts == 0) break;
         const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
-        const several = (seams.cuts << 1 | 1) & ~seams.cuts & chunks.lowTo(last_cut);
-        prepareUnits(&chunk, &encoder.tokenizer.vocabulary, cache, seams, several);
+        var several = (seams.cuts << 1 | 1) & ~seams.cuts & chunks.lowTo(last_cut);
+        var starts: u64 = 0;
+        if (has_wholes) {
+            const before = if (done.pretokens == 0) start else ends[done.pretokens - 1];
+            starts = end_cuts << 1 | @intFromBool(base == before);
+            several |= unmergedSingles(&chunk, vocabulary, starts & end_cuts);
+        }
+        prepareUnits(&chunk, vocabulary, cache, seams, several);
         var first: usize = 0;
         var rest = several;
         while (true) {
@@ -64,7 +78,11 @@ pub fn encode(
             first = single_end;
             if (rest == 0) break;
             const unit: Unit = .of(&chunk, seams, first);
-            written += try unit.encode(encoder, cache, chars, if (writes) room + singles else {});
+            const place = if (writes) room + singles else {};
+            written += if (unit.findWhole(vocabulary, starts, end_cuts)) |id|
+                units.put(&.{id}, place)
+            else
+                try unit.encode(encoder, cache, chars, place);
             first = unit.end;
             rest &= rest - 1;
         }
@@ -78,7 +96,18 @@ pub fn encode(
 /// Whether `encode` is exact for a vocabulary.
 pub fn fits(vocabulary: *const Vocabulary) bool {
     const is_ranked = if (vocabulary.ties) |ties| ties.is_ascii else true;
-    return vocabulary.is_closed and vocabulary.pairs.rising and is_ranked;
+    return unreached.tells(vocabulary) and vocabulary.pairs.rising and is_ranked;
+}
+
+/// Those of the characters in `alone`, each a pretoken, that are tokens as such only.
+noinline fn unmergedSingles(chunk: *const Chunk, vocabulary: *const Vocabulary, alone: u64) u64 {
+    var found: u64 = 0;
+    var rest = alone;
+    while (rest != 0) : (rest &= rest - 1) {
+        const char = chunk.charAt(@ctz(rest));
+        if (unreached.find(vocabulary, char.bytes) != null) found |= rest & -%rest;
+    }
+    return found;
 }
 
 /// Fetches what the units that begin at `several` are looked up in.
@@ -138,6 +167,19 @@ const Unit = struct {
         };
     }
 
+    /// The token that it is as a whole pretoken only; `starts` and `ends` have the first and the
+    /// last character of each pretoken.
+    inline fn findWhole(
+        self: Unit,
+        vocabulary: *const Vocabulary,
+        starts: u64,
+        ends: u64,
+    ) ?u32 {
+        if (starts & chunks.bitAt(self.first) == 0) return null;
+        if (ends & chunks.bitAt(self.end - 1) == 0) return null;
+        return unreached.find(vocabulary, self.bytes());
+    }
+
     /// Whether merging takes no longer than looking for it.
     inline fn isDirect(self: Unit) bool {
         return self.end - self.first <= direct_max and self.doubts | self.many == 0;
@@ -156,8 +198,11 @@ const Unit = struct {
         const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
         if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
             @branchHint(.likely);
-            room[0..4].* = value.words;
-            return value.count;
+            if (unreached.areMerged(&encoder.tokenizer.vocabulary, value.words[0], value.count)) {
+                @branchHint(.likely);
+                room[0..4].* = value.words;
+                return value.count;
+            }
         }
         return self.find(encoder, cache, chars, out);
     }
@@ -196,16 +241,19 @@ const Unit = struct {
     ) ids.Error!usize {
         const key = self.chunk.keys[self.first];
         const text = if (self.isPacked()) "" else self.bytes();
-        if (cache.find(key, text, out)) |count| return count;
+        // What is remembered of one that is a token may be what it is as a whole.
+        const is_shared = unreached.find(&encoder.tokenizer.vocabulary, self.bytes()) == null;
+        if (is_shared) if (cache.find(key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
             const found = try encoder.mergedIds(self.bytes());
-            if (self.end - self.first <= remembered_max) cache.insert(key, text, found);
+            const is_short = self.end - self.first <= remembered_max;
+            if (is_shared and is_short) cache.insert(key, text, found);
             return units.put(found, out);
         }
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
         const count = try self.merge(encoder, chars, room);
-        cache.insert(key, text, room[0..count]);
+        if (is_shared) cache.insert(key, text, room[0..count]);
         return count;
     }
 

@@ -7,27 +7,30 @@ const std = @import("std");
 const ids = @import("../ids.zig");
 const caches = @import("cache.zig");
 const triples = @import("triples.zig");
+const unreached = @import("../vocabulary/unreached.zig");
 const Cache = caches.Cache;
 const Characters = @import("characters.zig").Characters;
 
 /// Longer units are not worth remembering.
 const unit_len_max = 64;
 
-/// Writes the ids of `piece` to `out`, or only counts them. `out` has room for all its bytes and
-/// four ids more, and 16 bytes can be read behind the piece.
+/// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, or only counts them. `out`
+/// has room for all its bytes and four ids more, and 16 bytes can be read behind the piece.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
     chars: *const Characters,
     piece: []const u8,
+    is_whole: bool,
     out: anytype,
 ) ids.Error!usize {
     if (triples.fits(&encoder.tokenizer.vocabulary)) {
         const end: u32 = @intCast(piece.len);
-        const done = try triples.encode(encoder, cache, chars, piece.ptr, 0, &.{end}, out);
+        const text = piece.ptr;
+        const done = try triples.encode(encoder, cache, chars, text, 0, &.{end}, is_whole, out);
         if (done.pretokens == 1) return done.written;
     }
-    return encodeAny(encoder, cache, chars, piece, out);
+    return encodeAny(encoder, cache, chars, piece, is_whole, out);
 }
 
 /// Slices of a long pretoken, and how far a seam is looked for at the end of one.
@@ -35,8 +38,8 @@ const slice_len = 1 << 15;
 const seam_reach = 256;
 
 /// Encodes a long pretoken of any length slice by slice, from seam to seam, and returns how many
-/// of its bytes are done: the last ones are left over, as is all that has no seams. Only for a
-/// closed vocabulary; `sink` is a `List` or a `Count`.
+/// of its bytes are done: the last ones are left over, as is all that has no seams. `sink` is a
+/// `List` or a `Count`.
 pub fn encodeLong(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -57,8 +60,8 @@ pub fn encodeLong(
         if (@TypeOf(sink) == *ids.List) {
             try sink.ids.ensureUnusedCapacity(sink.gpa, slice.len + ids.List.room_extra);
             const out = sink.ids.items.ptr + sink.ids.items.len;
-            sink.ids.items.len += try encode(encoder, cache, chars, slice, out);
-        } else sink.count += try encode(encoder, cache, chars, slice, {});
+            sink.ids.items.len += try encode(encoder, cache, chars, slice, false, out);
+        } else sink.count += try encode(encoder, cache, chars, slice, false, {});
         start = end;
     }
     return start;
@@ -70,6 +73,7 @@ fn encodeAny(
     cache: *Cache,
     chars: *const Characters,
     piece: []const u8,
+    is_whole: bool,
     out: anytype,
 ) ids.Error!usize {
     const writes = @TypeOf(out) != void;
@@ -98,7 +102,8 @@ fn encodeAny(
     }
     const unit = piece[unit_start..];
     const rest = if (writes) out + written else {};
-    return written + try encodeUnit(encoder, cache, unit, unit_start == 0, rest);
+    const is_all = is_whole and unit_start == 0;
+    return written + try encodeUnit(encoder, cache, unit, is_all, rest);
 }
 
 /// Writes ids that were found, or only counts them.
@@ -120,8 +125,9 @@ fn encodeUnit(
     // All of the pretoken: it may be a token that merging does not reach.
     if (is_whole) return put(try encoder.idsOf(unit), out);
     // What is remembered is remembered for whole pretokens too, and keys are filled up with 0xFF.
-    if (!encoder.tokenizer.vocabulary.is_closed or unit.len > unit_len_max or
-        std.mem.indexOfScalar(u8, unit, 0xFF) != null)
+    const vocabulary = &encoder.tokenizer.vocabulary;
+    if (!unreached.tells(vocabulary) or unreached.find(vocabulary, unit) != null or
+        unit.len > unit_len_max or std.mem.indexOfScalar(u8, unit, 0xFF) != null)
         return put(try encoder.mergedIds(unit), out);
     const key = keyOf(cache, unit);
     if (cache.find(key, unit, out)) |count| return count;

@@ -54,8 +54,9 @@ pub fn encode(
         const left = batch.ends[index..];
         const rest = if (writes) out + written else {};
         if (together) |characters| if (isForUnits(batch.bytes, start, left[0])) {
+            const text = batch.bytes;
             const done =
-                try triples.encode(encoder, cache, characters, batch.bytes, start, left, rest);
+                try triples.encode(encoder, cache, characters, text, start, left, true, rest);
             written += done.written;
             index += done.pretokens;
             encoder.wide_pretokens += done.pretokens;
@@ -184,7 +185,7 @@ noinline fn slowly(
     const writes = @TypeOf(out) != void;
     const found = if (characters) |some| blk: {
         const room = if (writes) out else try encoder.roomFor(piece.len + room_extra);
-        break :blk room[0..try units.encode(encoder, cache, some, piece, room)];
+        break :blk room[0..try units.encode(encoder, cache, some, piece, true, room)];
     } else try encoder.idsOf(piece);
     // Of a word without ids nothing is remembered.
     if (found.len > 0) cache.insert(key, piece, found);
@@ -199,7 +200,6 @@ const candidates_max = 2 * merge_group.words_max;
 noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
     chunk.learnt_end = chunk.ends.len;
-    if (!vocabulary.is_closed) return;
     var places: [candidates_max]u8 = undefined;
     var count: usize = 0;
     for (first..chunk.ends.len) |at| {
@@ -223,6 +223,10 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         const piece = chunk.piece(at);
         const key = chunk.keys[at];
         if (cache.knows(key, piece)) continue;
+        if (!vocabulary.is_closed) if (vocabulary.find(piece)) |id| {
+            cache.insert(key, piece, &.{id});
+            continue;
+        };
         if (group.count == merge_group.words_max) {
             chunk.learnt_end = at;
             break;

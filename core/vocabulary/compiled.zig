@@ -10,6 +10,7 @@ const std = @import("std");
 const builtin = @import("builtin");
 const Allocator = std.mem.Allocator;
 const PairTable = @import("pair_table.zig").PairTable;
+const unreached = @import("unreached.zig");
 
 pub const Header = extern struct {
     magic: [4]u8 = "TMC1".*,
@@ -32,7 +33,8 @@ pub const Header = extern struct {
         fuse_unk: bool,
         characters: bool,
         has_ties: bool,
-        padding: u4 = 0,
+        tells_unreached: bool,
+        padding: u3 = 0,
     },
     padding: u8 = 0,
 };
@@ -139,6 +141,7 @@ pub fn write(gpa: Allocator, vocabulary: anytype) Allocator.Error![]u8 {
             .fuse_unk = vocabulary.fuse_unk,
             .characters = vocabulary.characters,
             .has_ties = classes != null,
+            .tells_unreached = unreached.tells(vocabulary),
         },
     };
     var out: std.ArrayList(u8) = .empty;
@@ -201,6 +204,7 @@ pub fn read(
     self.enterMerges(gpa, merges, seed) catch return error.OutOfMemory;
     self.empty_id = if (header.empty_id == PairTable.none) null else header.empty_id;
     self.is_closed = header.flags.is_closed;
+    if (header.flags.tells_unreached) self.unreached = try .of(gpa, &self);
     self.token_count = header.token_count;
     self.token_len_max = @max(header.token_len_max, self.token_len_max);
     self.prefixes_start = header.prefixes_start;

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tokenmill.formats.compiled import Compiled
 
 # Another one for every change to how files are read or vocabularies are built.
-_CACHE_VERSION = "0.1.0-2"
+_CACHE_VERSION = "0.1.0-3"
 # Sum of the squares of lengths; 32,000 real pieces have some ten millions.
 _SPELT_BYTES_MAX = 1 << 30
 
