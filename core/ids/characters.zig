@@ -25,8 +25,8 @@ pub const About = packed struct(u8) {
     /// before has the one and the character behind the other.
     pub const doubt_behind: About = .{ .limits = .{ .behind = true } };
     pub const doubt_before: About = .{ .limits = .{ .before = true } };
-    pub const doubt_last: About = .{ .limits = .{ .last_byte = true } };
-    pub const doubt_first: About = .{ .limits = .{ .first_byte = true } };
+    pub const doubt_last: About = .{ .limits = .{ .starts_inside = true } };
+    pub const doubt_first: About = .{ .limits = .{ .ends_inside = true } };
 };
 
 /// Up to three ids, stored as they go out.
@@ -115,7 +115,8 @@ pub const Characters = struct {
     pub noinline fn mayCut(self: *const Characters, left: Char, right: Char) bool {
         if (left.about.is_ascii and right.about.is_ascii) return false;
         if (left.about.is_bound or right.about.is_bound) return false;
-        if (left.about.limits.last_byte and right.about.limits.first_byte) return false;
+        if (left.about.limits.starts_inside and right.about.limits.ends_inside and
+            self.seams.joinsParts(left.bytes, right.bytes)) return false;
         if (left.about.limits.behind and
             self.seams.joinsBehind(left.code_point, right.bytes)) return false;
         if (right.about.limits.before and

@@ -18,9 +18,9 @@ pub const Limits = packed struct(u4) {
     /// No cut behind it, and none before it: some token ends or starts inside its neighbour.
     behind: bool = false,
     before: bool = false,
-    /// Tokens that hold only a part of both neighbours have these bytes at the seam.
-    last_byte: bool = false,
-    first_byte: bool = false,
+    /// Some token that holds only a part of both neighbours starts inside it, or ends inside it.
+    starts_inside: bool = false,
+    ends_inside: bool = false,
 };
 
 /// A Bloom filter with one place a hash, which has so many bits.
@@ -76,8 +76,9 @@ pub const Seams = struct {
     factors: [4]u32,
     no_cut_behind: std.AutoHashMapUnmanaged(u21, void),
     no_cut_before: std.AutoHashMapUnmanaged(u21, void),
-    last_bytes: std.StaticBitSet(256),
-    first_bytes: std.StaticBitSet(256),
+    /// What tokens hold of two characters without all of one: numbers of the parts.
+    starts_inside: std.AutoHashMapUnmanaged(u21, void),
+    ends_inside: std.AutoHashMapUnmanaged(u21, void),
 
     pub const empty: Seams = .{
         .pairs = .empty,
@@ -85,8 +86,8 @@ pub const Seams = struct {
         .factors = @splat(1),
         .no_cut_behind = .empty,
         .no_cut_before = .empty,
-        .last_bytes = .initEmpty(),
-        .first_bytes = .initEmpty(),
+        .starts_inside = .empty,
+        .ends_inside = .empty,
     };
 
     /// `tokens` gives the bytes of an id: `tokenBytes(id)`.
@@ -108,6 +109,8 @@ pub const Seams = struct {
         self.around.deinit(gpa);
         self.no_cut_behind.deinit(gpa);
         self.no_cut_before.deinit(gpa);
+        self.starts_inside.deinit(gpa);
+        self.ends_inside.deinit(gpa);
     }
 
     /// How many seams a token may have.
@@ -186,8 +189,10 @@ pub const Seams = struct {
             try self.no_cut_before.put(gpa, char, {});
             self.set(partCode(part_before[part_before.len -| 2..]), char);
         } else {
-            self.last_bytes.set(token[left.end - 1]);
-            self.first_bytes.set(token[right.start]);
+            const codes = .{ partCode(part_before[part_before.len -| 2..]), partCode(part_behind) };
+            try self.starts_inside.put(gpa, codes[0], {});
+            try self.ends_inside.put(gpa, codes[1], {});
+            self.set(codes[0], codes[1]);
         }
     }
 
@@ -244,13 +249,23 @@ pub const Seams = struct {
             (len > 2 and self.joins(partCode(left[len - 2 ..]), right) != 0);
     }
 
+    /// The same for a token that starts inside `left` and ends inside `right`.
+    pub fn joinsParts(self: *const Seams, left: []const u8, right: []const u8) bool {
+        return self.joinsBehind(partCode(left[left.len - 1 ..]), right) or
+            (left.len > 2 and self.joinsBehind(partCode(left[left.len - 2 ..]), right));
+    }
+
     /// What a character forbids besides; `bytes` are its own.
     pub fn limitsOf(self: *const Seams, char: u21, bytes: []const u8) Limits {
-        return .{
+        var limits: Limits = .{
             .behind = self.no_cut_behind.contains(char),
             .before = self.no_cut_before.contains(char),
-            .last_byte = self.last_bytes.isSet(bytes[bytes.len - 1]),
-            .first_byte = self.first_bytes.isSet(bytes[0]),
         };
+        for (1..@min(bytes.len, 3)) |len| {
+            const last, const first = .{ bytes[bytes.len - len ..], bytes[0..len] };
+            if (self.starts_inside.contains(partCode(last))) limits.starts_inside = true;
+            if (self.ends_inside.contains(partCode(first))) limits.ends_inside = true;
+        }
+        return limits;
     }
 };
