@@ -46,21 +46,25 @@ const Kinds = std.EnumSet(Kind);
 /// The kind of the character at an index, and how many bytes show it.
 const Step = struct { kind: Kind, len: u2 };
 
+/// All bits, or none: as the blocks use it.
+const Flag = u64;
+const yes = ~@as(Flag, 0);
+
 pub const Safe = struct {
-    /// What may stand right behind a kind in a token.
-    joins: [kind_count]Kinds,
+    /// By the kinds of two characters: whether the second stands right behind the first in a token.
+    joins: [kind_count][kind_count]Flag,
     /// The bytes of the kind `loud`: an entry for each low nibble, with a bit for each high one.
     loud: [16]u8,
 
     /// Cuts nothing.
-    pub const whole: Safe = .{ .joins = @splat(.initFull()), .loud = @splat(0) };
+    pub const whole: Safe = .{ .joins = @splat(@splat(yes)), .loud = @splat(0) };
 
     /// Cuts before each blank, and nowhere else.
     pub const blanks: Safe = whole.atEachBlank();
 
     /// Of the tokens that `tokens.next()` gives, until it gives null.
     pub fn fromTokens(tokens: anytype) Safe {
-        var self: Safe = .{ .joins = @splat(.initEmpty()), .loud = @splat(0) };
+        var self: Safe = .{ .joins = @splat(@splat(0)), .loud = @splat(0) };
         var first = tokens;
         while (first.next()) |token| self.findLoud(token);
         var second = tokens;
@@ -71,14 +75,18 @@ pub const Safe = struct {
     /// Cuts before each blank too: no token is asked for that has one behind something else.
     pub fn atEachBlank(self: Safe) Safe {
         var more = self;
-        for (&more.joins) |*behind| behind.remove(.blank);
+        for (&more.joins) |*behind| behind[@intFromEnum(Kind.blank)] = 0;
         return more;
     }
 
     /// Cuts before blanks, but nowhere else.
     pub fn atBlanksOnly(self: Safe) Safe {
         var fewer = self;
-        for (&fewer.joins) |*behind| behind.setUnion(Kinds.initOne(.blank).complement());
+        for (&fewer.joins) |*behind| {
+            const blank = behind[@intFromEnum(Kind.blank)];
+            behind.* = @splat(yes);
+            behind[@intFromEnum(Kind.blank)] = blank;
+        }
         return fewer;
     }
 
@@ -104,7 +112,12 @@ pub const Safe = struct {
             if (isPartial(token, index)) kinds = .initMany(&.{ .foreign, .punctuation });
             if (!isContinuation(token[index])) {
                 var each = before.iterator();
-                while (each.next()) |kind| self.joins[@intFromEnum(kind)].setUnion(kinds);
+                while (each.next()) |left| {
+                    var behind = kinds.iterator();
+                    while (behind.next()) |right| {
+                        self.joins[@intFromEnum(left)][@intFromEnum(right)] = yes;
+                    }
+                }
             }
             before = kinds;
             index += step.len;
@@ -118,8 +131,8 @@ pub const Safe = struct {
         var index = last + left.len;
         while (index < text.len) : (index += left.len) {
             const right = self.stepAt(text, index);
-            const joined = self.joins[@intFromEnum(left.kind)].contains(right.kind);
-            if (!joined and !isContinuation(text[index])) break;
+            const joined = self.joins[@intFromEnum(left.kind)][@intFromEnum(right.kind)];
+            if (joined == 0 and !isContinuation(text[index])) break;
             last = index;
             left = right;
         }

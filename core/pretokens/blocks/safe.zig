@@ -87,23 +87,11 @@ noinline fn longLen(kinds: *const Joins, text: [*]const u8, left: u32, is_whole:
 }
 
 const Joins = struct {
-    /// All bits where a token may have the second kind behind the first.
-    may_follow: std.EnumArray(Kind, std.EnumArray(Kind, u64)),
-    loud: bytes_.Table,
+    safe: *const Safe,
     has_loud: bool,
 
-    fn init(safe: *const Safe) Joins {
-        var self: Joins = .{
-            .may_follow = undefined,
-            .loud = safe.loud,
-            .has_loud = !std.mem.allEqual(u8, &safe.loud, 0),
-        };
-        for (safe.joins, &self.may_follow.values) |behind, *row| {
-            for (&row.values, 0..) |*flag, kind| {
-                flag.* = if (behind.contains(@enumFromInt(kind))) ~@as(u64, 0) else 0;
-            }
-        }
-        return self;
+    inline fn init(safe: *const Safe) Joins {
+        return .{ .safe = safe, .has_loud = !std.mem.allEqual(u8, &safe.loud, 0) };
     }
 
     inline fn starts(self: *const Joins, text: [*]const u8) u64 {
@@ -149,7 +137,7 @@ const Joins = struct {
     inline fn loudIn(self: *const Joins, bytes: Bytes) u64 {
         const picks: bytes_.Table = .{ 1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0 };
         const pick = bytes_.lookup(picks, bytes >> @splat(4));
-        const entry = bytes_.lookup(self.loud, bytes & splat(0x0F));
+        const entry = bytes_.lookup(self.safe.loud, bytes & splat(0x0F));
         return bits(entry & pick != splat(0));
     }
 
@@ -159,7 +147,8 @@ const Joins = struct {
             var before: u64 = 0;
             inline for (comptime std.enums.values(Kind)) |left| {
                 if (ascii and @intFromEnum(left) > @intFromEnum(ascii_last)) continue;
-                before |= masks.get(left) & self.may_follow.get(left).get(right);
+                const flags = self.safe.joins[@intFromEnum(left)];
+                before |= masks.get(left) & flags[@intFromEnum(right)];
             }
             if (ascii and @intFromEnum(right) > @intFromEnum(ascii_last)) continue;
             joined |= masks.get(right) & before << 1;
