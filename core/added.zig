@@ -1,16 +1,18 @@
 //! Text → added tokens: where the next one stands, leftmost and then longest.
 //!
 //! The names are kept sorted, so those that share a prefix are a range; a candidate is narrowed
-//! down byte by byte with two binary searches. Nearly all text is passed over by a look at two
-//! bytes of 64 places at once, so hundreds of names cost nothing where there are none: each name
-//! has one of eight buckets, and four tables of nibbles say which buckets a byte can begin or go
-//! on with (the idea is Hyperscan's Teddy).
+//! down byte by byte with two binary searches. Where names and text make that slow, an automaton
+//! takes over (added/longest.zig). Nearly all text is passed over by a look at two bytes of 64
+//! places at once, so hundreds of names cost nothing where there are none: each name has one of
+//! eight buckets, and four tables of nibbles say which buckets a byte can begin or go on with (the
+//! idea is Hyperscan's Teddy).
 //!
 //! What a name takes and when it is refused is Hugging Face's rule, which `Matches` spells out.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const bytes_ = @import("pretokens/blocks/bytes.zig");
+const Longest = @import("added/longest.zig").Longest;
 const unicode = @import("unicode.zig");
 
 /// Names to look for, without what happens to them when they are found.
@@ -84,47 +86,52 @@ pub const Names = struct {
         return self.firsts[byte] < self.firsts[@as(usize, byte) + 1];
     }
 
-    /// The first name at or after `start` among those whose byte in `choice` is not zero.
-    pub fn find(self: *const Names, text: []const u8, start: usize, choice: []const u8) ?Match {
-        if (self.ends.len == 0) return null;
-        var index = start;
-        if (self.only_first) |byte| {
-            while (std.mem.indexOfScalarPos(u8, text, index, byte)) |at| : (index = at + 1) {
-                if (self.matchAt(text, at, choice)) |match| return match;
-            }
-            return null;
-        }
-        while (index < text.len) : (index += bytes_.len) {
-            var hits = self.filter.hits(text[index..]);
-            while (hits != 0) : (hits &= hits - 1) {
-                if (self.matchAt(text, index + @ctz(hits), choice)) |match| return match;
-            }
-        }
-        return null;
+    /// All names from `start` on whose byte in `choice` is not zero, in order, none inside of
+    /// another. `effort` is only for these names and this choice.
+    pub fn search(
+        self: *const Names,
+        text: []const u8,
+        start: usize,
+        choice: []const u8,
+        effort: *Effort,
+    ) Search {
+        if (effort.longest) |longest| longest.forget();
+        return .{
+            .names = self,
+            .text = text,
+            .choice = choice,
+            .effort = effort,
+            .index = start,
+            .block = start -% bytes_.len,
+        };
     }
 
-    fn matchAt(self: *const Names, text: []const u8, at: usize, choice: []const u8) ?Match {
-        const which = self.longestAt(text[at..], choice) orelse return null;
-        return .{ .start = at, .end = at + self.name(which).len, .index = which };
-    }
+    const Walk = struct { longest: ?usize, len: usize };
 
-    fn longestAt(self: *const Names, text: []const u8, choice: []const u8) ?usize {
+    /// The longest name at the start of `text`, and how many bytes were looked at.
+    fn walk(self: *const Names, text: []const u8, choice: []const u8) Walk {
         var low: usize = self.firsts[text[0]];
         var high: usize = self.firsts[@as(usize, text[0]) + 1];
         var longest: ?usize = null;
         for (text, 0..) |byte, depth| {
+            if (low == high) return .{ .longest = longest, .len = depth };
             if (depth > 0) {
-                low = self.bound(low, high, depth, byte, .before);
-                high = self.bound(low, high, depth, byte, .after);
+                // Mostly all go on with one byte.
+                const first, const last = .{ self.name(low)[depth], self.name(high - 1)[depth] };
+                if (byte < first or byte > last) return .{ .longest = longest, .len = depth };
+                if (first != last) {
+                    low = self.bound(low, high, depth, byte, .before);
+                    high = self.bound(low, high, depth, byte, .after);
+                    if (low == high) return .{ .longest = longest, .len = depth };
+                }
             }
-            if (low == high) break;
             // Of names that share this much, the one that ends here sorts first.
             if (self.name(low).len == depth + 1) {
                 if (choice[self.places[low]] != 0) longest = low;
                 low += 1;
             }
         }
-        return longest;
+        return .{ .longest = longest, .len = text.len };
     }
 
     /// Among names equal in their first `depth` bytes (and longer): where those with `byte` next
@@ -146,6 +153,114 @@ pub const Names = struct {
             if (goes_right) low = middle + 1 else high = middle;
         }
         return low;
+    }
+};
+
+/// What searches for the same names cost so far, and the automaton where that was too much.
+pub const Effort = struct {
+    gpa: Allocator,
+    /// Bytes that were looked at beyond what each place, and each name found there, is worth.
+    debt: usize = 0,
+    /// So much of it is no reason to look closer.
+    patience: usize = 1 << 12,
+    longest: ?*Longest = null,
+
+    /// Bytes that a look at one place is worth.
+    const free_len = 16;
+    /// To make the automaton takes about as long as looking at each byte of a name so often, and
+    /// so does reading a byte of text with it.
+    const share = 8;
+
+    pub fn deinit(self: *Effort) void {
+        const longest = self.longest orelse return;
+        longest.deinit(self.gpa);
+        self.gpa.destroy(longest);
+    }
+
+    /// Makes the automaton if it is worth it for a search that has come as far as `index`.
+    noinline fn reconsider(self: *Effort, found: *const Search, index: usize) void {
+        self.patience = 2 * self.debt;
+        if (self.debt < share * @max(index, found.names.bytes.len)) return;
+        // Without memory the search goes on as it did.
+        const longest = self.gpa.create(Longest) catch return;
+        longest.* = Longest.init(self.gpa, found.names, found.choice) catch
+            return self.gpa.destroy(longest);
+        self.longest = longest;
+    }
+};
+
+/// The names in a text, leftmost and then longest.
+pub const Search = struct {
+    names: *const Names,
+    text: []const u8,
+    choice: []const u8,
+    effort: *Effort,
+    /// Behind the last name.
+    index: usize,
+    /// Where names may begin among the 64 bytes from here on.
+    block: usize,
+    hits: u64 = 0,
+
+    pub fn next(self: *Search) ?Names.Match {
+        const names = self.names;
+        if (self.effort.longest == null) {
+            if (names.ends.len == 0) return null;
+            const found = if (names.only_first) |byte| self.nextOf(byte) else self.nextHit();
+            // None was found, or the rest is for the automaton.
+            if (found != null or self.effort.longest == null) return found;
+        }
+        const at, const which = self.effort.longest.?.find(self.text, self.index) orelse {
+            self.index = self.text.len;
+            return null;
+        };
+        return self.take(at, which);
+    }
+
+    fn nextOf(self: *Search, byte: u8) ?Names.Match {
+        while (std.mem.indexOfScalarPos(u8, self.text, self.index, byte)) |at| {
+            if (self.matchAt(at)) |match| return match;
+            self.index = at + 1;
+            if (self.effort.longest != null) return null;
+        }
+        self.index = self.text.len;
+        return null;
+    }
+
+    fn nextHit(self: *Search) ?Names.Match {
+        while (true) {
+            while (self.hits != 0) {
+                const at = self.block + @ctz(self.hits);
+                self.hits &= self.hits - 1;
+                if (self.matchAt(at)) |match| {
+                    // None begins inside of it.
+                    const passed = match.end - self.block;
+                    self.hits &= if (passed < bytes_.len) ~bytes_.low(@intCast(passed)) else 0;
+                    return match;
+                }
+                self.index = at + 1;
+                if (self.effort.longest != null) return null;
+            }
+            self.index = @max(self.block +% bytes_.len, self.index);
+            if (self.index >= self.text.len) return null;
+            self.block = self.index;
+            self.hits = self.names.filter.hits(self.text[self.index..]);
+        }
+    }
+
+    fn matchAt(self: *Search, at: usize) ?Names.Match {
+        const found = self.names.walk(self.text[at..], self.choice);
+        const match = if (found.longest) |which| self.take(at, which) else null;
+        const worth = Effort.free_len + if (match) |some| some.end - some.start else 0;
+        if (found.len > worth) {
+            self.effort.debt += found.len - worth;
+            if (self.effort.debt > self.effort.patience) self.effort.reconsider(self, at);
+        }
+        return match;
+    }
+
+    inline fn take(self: *Search, at: usize, which: usize) Names.Match {
+        self.index = at + self.names.name(which).len;
+        return .{ .start = at, .end = self.index, .index = which };
     }
 };
 
@@ -251,9 +366,21 @@ pub const Added = struct {
         self.* = undefined;
     }
 
-    /// Those in `text` that a choice wants; none if it is null.
-    pub fn in(self: *const Added, text: []const u8, choice: ?[]const u8) Matches {
-        return .{ .added = self, .text = text, .choice = choice };
+    /// Those in `text` that a choice wants. `effort` is only for these and this choice.
+    pub fn in(self: *const Added, text: []const u8, choice: []const u8, effort: *Effort) Matches {
+        return self.behind(text, 0, choice, effort);
+    }
+
+    /// The same from `start` on, where a token or a segment ends.
+    pub fn behind(
+        self: *const Added,
+        text: []const u8,
+        start: usize,
+        choice: []const u8,
+        effort: *Effort,
+    ) Matches {
+        const search = self.names.search(text, start, choice, effort);
+        return .{ .added = self, .search = search, .end = start };
     }
 };
 
@@ -265,10 +392,8 @@ pub const Found = struct { start: usize, end: usize, id: u32 };
 /// the next, if there is any, is a segment.
 pub const Matches = struct {
     added: *const Added,
-    text: []const u8,
-    choice: ?[]const u8,
-    /// Where the search goes on: behind the last name, also if that was refused.
-    index: usize = 0,
+    /// Goes on behind the last name, also if that was refused.
+    search: Search,
     /// Where the last one ended, with its white space.
     end: usize = 0,
     /// A run of white space that is known.
@@ -276,12 +401,10 @@ pub const Matches = struct {
     space_end: usize = 0,
 
     pub fn next(self: *Matches) ?Found {
-        const choice = self.choice orelse return null;
-        const names = &self.added.names;
-        while (names.find(self.text, self.index, choice)) |match| {
-            self.index = match.end;
+        while (self.search.next()) |match| {
             const flags = self.added.flags[match.index];
-            if (choice[names.places[match.index]] == @intFromEnum(Choice.dropped)) continue;
+            const chosen = self.search.choice[self.added.names.places[match.index]];
+            if (chosen == @intFromEnum(Choice.dropped)) continue;
             if (flags.single_word and self.isInWord(match)) continue;
             const start = if (flags.lstrip) self.spaceStart(match.start) else match.start;
             const end = if (flags.rstrip) self.spaceEnd(match.end) else match.end;
@@ -294,7 +417,7 @@ pub const Matches = struct {
     }
 
     fn isInWord(self: *const Matches, match: Names.Match) bool {
-        const text = self.text;
+        const text = self.search.text;
         if (match.start > 0 and
             unicode.isWord(unicode.decodeBefore(text, match.start).code_point)) return true;
         return match.end < text.len and unicode.isWord(unicode.decode(text, match.end).code_point);
@@ -304,7 +427,7 @@ pub const Matches = struct {
     fn spaceStart(self: *const Matches, index: usize) usize {
         var start = index;
         while (start > self.end) {
-            const char = unicode.decodeBefore(self.text, start);
+            const char = unicode.decodeBefore(self.search.text, start);
             if (!unicode.class(char.code_point).space) break;
             start -= char.len;
         }
@@ -313,9 +436,10 @@ pub const Matches = struct {
 
     fn spaceEnd(self: *Matches, index: usize) usize {
         if (self.space_start <= index and index < self.space_end) return self.space_end;
+        const text = self.search.text;
         var end = index;
-        while (end < self.text.len) {
-            const char = unicode.decode(self.text, end);
+        while (end < text.len) {
+            const char = unicode.decode(text, end);
             if (!unicode.class(char.code_point).space) break;
             end += char.len;
         }
@@ -331,7 +455,9 @@ fn expectFound(
     choice: []const u8,
     all: []const Found,
 ) !void {
-    var matches = added.in(text, choice);
+    var effort: Effort = .{ .gpa = std.testing.allocator };
+    defer effort.deinit();
+    var matches = added.in(text, choice, &effort);
     for (all) |expected| try std.testing.expectEqualDeep(@as(?Found, expected), matches.next());
     try std.testing.expectEqual(@as(?Found, null), matches.next());
 }
@@ -427,24 +553,77 @@ test "added: the search for many first bytes finds what a plain search does" {
         for (&choice) |*byte| byte.* = random.uintLessThan(u8, 3);
         var text: [300]u8 = undefined;
         for (&text) |*byte| byte.* = letters[random.uintLessThan(usize, 20)] +% random.int(u8) % 9;
-        for (0..text.len) |start| {
-            try std.testing.expectEqualDeep(
-                findSlowly(names, &text, start, &choice),
-                all.find(&text, start, &choice),
-            );
+        for (0..text.len) |start| try expectNames(&all, &text, start, &choice);
+    }
+}
+
+/// What a plain search finds, without the automaton and with it.
+fn expectNames(names: *const Names, text: []const u8, from: usize, choice: []const u8) !void {
+    const gpa = std.testing.allocator;
+    for ([_]bool{ false, true }) |has_automaton| {
+        var effort: Effort = .{ .gpa = gpa };
+        defer effort.deinit();
+        if (has_automaton) {
+            effort.longest = try gpa.create(Longest);
+            effort.longest.?.* = try .init(gpa, names, choice);
+        }
+        var search = names.search(text, from, choice, &effort);
+        var index = from;
+        // A few tell as much as all, and are found for each start.
+        for (0..3) |_| {
+            const expected = findSlowly(names, text, index, choice);
+            try std.testing.expectEqualDeep(expected, search.next());
+            index = if (expected) |match| match.end else text.len;
         }
     }
 }
 
+test "added: names that share much take no longer than others" {
+    const gpa = std.testing.allocator;
+    const letters = "a" ** 300 ++ "b";
+    var joined: std.ArrayList(u8) = .empty;
+    defer joined.deinit(gpa);
+    var lengths: [301]u32 = undefined;
+    // Sorted: "a", then "aa…ab" down to "ab".
+    try joined.append(gpa, 'a');
+    lengths[0] = 1;
+    for (lengths[1..], 0..) |*length, index| {
+        try joined.appendSlice(gpa, letters[index..]);
+        length.* = @intCast(letters.len - index);
+    }
+    var names: Names = try .init(gpa, joined.items, &lengths, null);
+    defer names.deinit(gpa);
+    var choice: [301]u8 = @splat(1);
+    const text = "a" ** 20_000 ++ "b" ++ "a" ** 150 ++ "bb" ++ "a" ** 299 ++ "b";
+    for ([_]u8{ 1, 0 }) |first| {
+        choice[0] = first;
+        // The same without memory, only slowly.
+        var failing: std.testing.FailingAllocator = .init(gpa, .{ .fail_index = 0 });
+        var efforts = [_]Effort{ .{ .gpa = gpa }, .{ .gpa = failing.allocator() } };
+        defer for (&efforts) |*effort| effort.deinit();
+        var searches: [2]Search = undefined;
+        for (&searches, &efforts) |*search, *effort| {
+            search.* = names.search(text, 0, &choice, effort);
+        }
+        while (searches[1].next()) |expected| {
+            try std.testing.expectEqualDeep(expected, searches[0].next().?);
+        }
+        try std.testing.expectEqual(null, searches[0].next());
+        try std.testing.expect(efforts[0].longest != null and efforts[1].longest == null);
+        try std.testing.expect(efforts[0].debt < 1_000_000 and efforts[1].debt > 5_000_000);
+    }
+}
+
 fn findSlowly(
-    names: []const []const u8,
+    names: *const Names,
     text: []const u8,
     from: usize,
     choice: []const u8,
 ) ?Names.Match {
     for (from..text.len) |start| {
         var best: ?Names.Match = null;
-        for (names, 0..) |name, index| {
+        for (0..names.ends.len) |index| {
+            const name = names.name(index);
             if (choice[index] == 0 or !std.mem.startsWith(u8, text[start..], name)) continue;
             if (best == null or name.len > best.?.end - start) {
                 best = .{ .start = start, .end = start + name.len, .index = index };

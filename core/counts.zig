@@ -9,6 +9,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("pretokens.zig");
 const pool = @import("pool.zig");
+const Effort = @import("added.zig").Effort;
 const Names = @import("added.zig").Names;
 const cuts = @import("counts/cuts.zig");
 const fold = @import("counts/fold.zig");
@@ -214,10 +215,15 @@ pub const Counter = struct {
     /// Counts one text, cut at specials.
     fn count(self: *const Counter, tally: *Tally, text: []const u8) Error!void {
         var start: usize = 0;
-        if (self.allowed.len > 0) while (self.specials.find(text, start, self.allowed)) |found| {
-            try tally.add(&self.scheme, text[start..found.start]);
-            start = found.end;
-        };
+        if (self.allowed.len > 0) {
+            var effort: Effort = .{ .gpa = self.gpa };
+            defer effort.deinit();
+            var search = self.specials.search(text, 0, self.allowed, &effort);
+            while (search.next()) |found| {
+                try tally.add(&self.scheme, text[start..found.start]);
+                start = found.end;
+            }
+        }
         try tally.add(&self.scheme, text[start..]);
     }
 };

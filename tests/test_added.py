@@ -100,6 +100,20 @@ def test_added_tokens_of_any_flags_are_found_in_any_text(prefix):
                 expect_equal(tokenizer, core, random_text(generator, PIECES), allowed)
 
 
+@pytest.mark.parametrize("normalized", [False, True])
+def test_long_names_that_share_much_are_found_as_hugging_face_does(normalized):
+    generator = random.Random(SEED)
+    names = ["a", *("a" * n + "b" for n in range(1, 120)), "b" + "a" * 90, " " * 70 + "a", "\n"]
+    for flags in FLAGS:
+        added = [Added(name, 0, False, normalized=normalized, **flags) for name in names]
+        tokenizer = byte_level(added)
+        added = with_ids(tokenizer, added)
+        core = core_of(tokenizer, added)
+        for _ in range(4):
+            runs = [generator.choice("aaaab \nc") * generator.randrange(400) for _ in range(40)]
+            expect_equal(tokenizer, core, "".join(runs), bytes([1]) * len(added))
+
+
 def test_names_that_are_no_specials_are_found_without_a_choice():
     added = [Added("<a>", 0), Added("<b>", 0, special=False)]
     tokenizer = byte_level(added)

@@ -100,6 +100,16 @@ def test_specials_are_not_quadratic(tokenizers, megabytes, english):
     assert_none_is_quadratic(lambda text: tokenizer.encode(text, specials=True), near, english)
 
 
+@pytest.mark.parametrize("short", [[], ["a"]])
+def test_specials_that_share_much_are_not_quadratic(rank_files, english, short):
+    """Names of up to a thousand bytes, of which nearly all stand at each place of a text."""
+    names = [*("a" * count + "b" for count in range(1, 1000)), *short]
+    specials = {name: 200_000 + index for index, name in enumerate(names)}
+    tokenizer = Tokenizer.load(rank_files["cl100k_base"], pattern=GENERAL, specials=specials)
+    near = {"a.txt": b"a" * SIZE}
+    assert_none_is_quadratic(lambda text: tokenizer.encode(text, specials=True), near, english)
+
+
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_truncate_is_not_quadratic(tokenizers, megabytes, side):
     """Four times the text takes about four times as long: not sixteen times."""

@@ -7,6 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pretokens = @import("../pretokens.zig");
+const Effort = @import("../added.zig").Effort;
 const Names = @import("../added.zig").Names;
 const cuts = @import("cuts.zig");
 const parts = @import("parts.zig");
@@ -89,11 +90,12 @@ pub const Plan = struct {
         const part_bytes = @max(job_bytes, text.len / (workers * parts_per_thread));
         var planned: usize = 0;
         var start: usize = 0;
+        var effort: Effort = .{ .gpa = self.gpa };
+        defer effort.deinit();
+        const allowed = self.rules.allowed;
+        var search = self.rules.specials.search(text, 0, allowed, &effort);
         while (true) {
-            const found = if (self.rules.allowed.len > 0)
-                self.rules.specials.find(text, start, self.rules.allowed)
-            else
-                null;
+            const found = if (allowed.len > 0) search.next() else null;
             const end = if (found) |special| special.start else text.len;
             if (end - start >= 2 * part_bytes and self.rules.scheme.* != .stages) {
                 if (planned < start) {

@@ -60,8 +60,10 @@ pub const Front = struct {
     blank: bool,
     /// The choice where none is made: names that are no specials. Null when all are.
     default: ?[]const u8,
-    /// Whether a segment is a document as it is.
+    /// Whether a segment is a document as it is; or one is that has no mark, and does not get a
+    /// blank at the start of the text.
     is_plain: bool,
+    is_light: bool,
     /// Whether a name is what it is whatever stands beside it.
     is_local: bool,
 
@@ -98,7 +100,8 @@ pub const Front = struct {
         errdefer raw.deinit(gpa);
         var in_normal = try makers[1].make(gpa);
         errdefer in_normal.deinit(gpa);
-        const has_names = in_normal.ids.len > 0;
+        const is_light = parts.isEmpty() and in_normal.ids.len == 0 and
+            (given.prefix == .never or given.prefix == .missing_first);
         return .{
             .names = names,
             .ids = try gpa.dupe(u32, given.ids),
@@ -111,7 +114,8 @@ pub const Front = struct {
                 gpa.free(default);
                 break :blk null;
             },
-            .is_plain = parts.isEmpty() and given.prefix == .never and !given.blank and !has_names,
+            .is_plain = is_light and given.prefix == .never and !given.blank,
+            .is_light = is_light,
             .is_local = is_local,
         };
     }
@@ -240,48 +244,109 @@ pub const Front = struct {
         allowed: ?[]const u8,
         sink: anytype,
     ) ids.Error!void {
-        const choice = self.choiceOf(allowed);
-        const whole: Document = .of(text, 0, text.len, offset);
-        if (choice == null) return self.encodeSegment(encoder, whole, null, sink);
+        var segments: Segments = .{
+            .front = self,
+            .text = text,
+            .offset = offset,
+            .choice = self.choiceOf(allowed),
+            .effort = .{ .gpa = encoder.gpa },
+        };
+        defer segments.effort.deinit();
+        if (self.blank and self.is_light) segments.findMark(0);
+        const choice = segments.choice orelse
+            return segments.encode(encoder, 0, text.len, sink);
+        var effort: added.Effort = .{ .gpa = encoder.gpa };
+        defer effort.deinit();
         var start: usize = 0;
-        var matches = self.raw.in(text, choice);
+        var matches = self.raw.in(text, choice, &effort);
         while (matches.next()) |found| {
-            try self.encodeSegment(encoder, .of(text, start, found.start, offset), choice, sink);
+            try segments.encode(encoder, start, found.start, sink);
             if (found.start < found.end) {
                 const span: Document.Span = .{ .start = found.start, .end = found.end };
                 try sink.pushAdded(found.id, span);
             }
             start = found.end;
         }
-        try self.encodeSegment(encoder, .of(text, start, text.len, offset), choice, sink);
+        try segments.encode(encoder, start, text.len, sink);
     }
 
-    pub inline fn encodeSegment(
+    /// Encodes a part of a text in which no name is found as it is.
+    pub fn encodeSegment(
         self: *const Front,
         encoder: *ids.Encoder,
-        segment: Document,
+        text: []const u8,
+        start: usize,
+        end: usize,
         choice: ?[]const u8,
         sink: anytype,
     ) ids.Error!void {
-        if (segment.bytes.len == 0) return;
-        if (self.is_plain) return encoder.encodeDocument(segment, sink);
-        return self.encodeAnew(encoder, segment, choice, sink);
+        var segments: Segments = .{
+            .front = self,
+            .text = text,
+            .offset = 0,
+            .choice = choice,
+            .effort = .{ .gpa = encoder.gpa },
+        };
+        defer segments.effort.deinit();
+        if (self.blank and self.is_light) segments.findMark(start);
+        return segments.encode(encoder, start, end, sink);
+    }
+};
+
+/// What is the same for all segments of a text.
+const Segments = struct {
+    front: *const Front,
+    text: []const u8,
+    /// Where the text begins in the whole one.
+    offset: usize,
+    choice: ?[]const u8,
+    /// What the names in normal text cost.
+    effort: added.Effort,
+    /// A mark, or the end of the text: there is none from the last segment up to here.
+    mark_at: usize = 0,
+
+    fn findMark(self: *Segments, from: usize) void {
+        self.mark_at = Scratch.nextMark(self.text, from) orelse self.text.len;
+    }
+
+    /// Whether a segment is a document as it is.
+    inline fn isDocument(self: *Segments, start: usize, end: usize) bool {
+        const front = self.front;
+        if (front.is_plain) return true;
+        if (!front.is_light) return false;
+        if (front.prefix != .never and self.offset + start == 0) return false;
+        if (!front.blank) return true;
+        if (self.mark_at < start) self.findMark(start);
+        return end <= self.mark_at;
+    }
+
+    inline fn encode(
+        self: *Segments,
+        encoder: *ids.Encoder,
+        start: usize,
+        end: usize,
+        sink: anytype,
+    ) ids.Error!void {
+        if (start >= end) return;
+        const segment: Document = .of(self.text, start, end, self.offset);
+        if (self.isDocument(start, end)) return encoder.encodeDocument(segment, sink);
+        return self.encodeAnew(encoder, segment, sink);
     }
 
     /// Encodes a segment that may have to change.
     noinline fn encodeAnew(
-        self: *const Front,
+        self: *Segments,
         encoder: *ids.Encoder,
         segment: Document,
-        choice: ?[]const u8,
         sink: anytype,
     ) ids.Error!void {
+        const front = self.front;
         const keeps_places = @TypeOf(sink) == *ids.Spans;
         // Whether the text begins here is a question of places too.
-        const may_begin = self.prefix == .missing_first and segment.origin == 0;
+        const may_begin = front.prefix == .missing_first and segment.origin == 0;
         var whole = segment;
         var changed =
-            try self.steps.apply(encoder.gpa, segment.bytes, keeps_places or may_begin);
+            try front.steps.apply(encoder.gpa, segment.bytes, keeps_places or may_begin);
         defer if (changed) |*some| some.deinit(encoder.gpa);
         if (changed) |some| {
             whole.bytes = some.bytes;
@@ -289,19 +354,20 @@ pub const Front = struct {
         }
         if (whole.bytes.len == 0) return;
         const scratch = &encoder.scratch;
-        const is_late = self.isLate();
-        const is_always = self.prefix == .always;
-        if (!is_late) whole = try scratch.ready(whole, is_always, self.blank, keeps_places);
+        const is_late = front.isLate();
+        const is_always = front.prefix == .always;
+        if (!is_late) whole = try scratch.ready(whole, is_always, front.blank, keeps_places);
+        const may_find = self.choice != null and front.normal.ids.len > 0;
         var start: usize = 0;
-        var matches = self.normal.in(whole.bytes, choice);
+        var matches = front.normal.in(whole.bytes, self.choice orelse "", &self.effort);
         while (true) {
-            const found = matches.next();
+            const found = if (may_find) matches.next() else null;
             const end = if (found) |some| some.start else whole.bytes.len;
             if (start < end) {
                 var document = whole.part(start, end);
                 if (is_late) {
-                    const lacks = self.lacksBlank(document);
-                    document = try scratch.ready(document, lacks, self.blank, keeps_places);
+                    const lacks = front.lacksBlank(document);
+                    document = try scratch.ready(document, lacks, front.blank, keeps_places);
                 }
                 try encoder.encodeDocument(document, sink);
             }

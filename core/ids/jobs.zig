@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const added_ = @import("../added.zig");
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
 const Document = @import("document.zig").Document;
@@ -143,9 +144,12 @@ pub const Jobs = struct {
         const front = &encoder.tokenizer.front;
         var planned: usize = 0;
         var start: usize = 0;
-        var matches = front.raw.in(text, front.choiceOf(allowed));
+        var effort: added_.Effort = .{ .gpa = self.gpa };
+        defer effort.deinit();
+        const choice = front.choiceOf(allowed);
+        var matches = front.raw.in(text, choice orelse "", &effort);
         while (true) {
-            const found = matches.next();
+            const found = if (choice == null) null else matches.next();
             const end = if (found) |some| some.start else text.len;
             // Where stages may begin anew is not known before all is cut.
             if (end - start >= 2 * part_bytes and encoder.tokenizer.scheme != .stages) {

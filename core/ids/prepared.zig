@@ -20,6 +20,7 @@ const session_ = @import("session.zig");
 const unicode = @import("../unicode.zig");
 const commonLen = @import("sessions.zig").commonLen;
 const Document = @import("document.zig").Document;
+const Effort = @import("../added.zig").Effort;
 const Mark = session_.Mark;
 const Swap = session_.Swap;
 
@@ -191,9 +192,11 @@ pub const Making = struct {
         const text = self.prepared.text.items;
         var start = self.first.start;
         var is_open = self.first.is_open;
-        var matches = front.raw.in(text, self.prepared.choice);
-        matches.index = start;
-        matches.end = start;
+        const choice = self.prepared.choice orelse
+            return self.addSegment(start, text.len, is_open);
+        var effort: Effort = .{ .gpa = self.prepared.gpa };
+        defer effort.deinit();
+        var matches = front.raw.behind(text, start, choice, &effort);
         while (matches.next()) |found| {
             try self.addSegment(start, found.start, is_open);
             try self.addMark(if (found.start < found.end) found.id else null);
@@ -236,8 +239,8 @@ pub const Making = struct {
         const prepared = self.prepared;
         const front = &prepared.session.tokenizer.front;
         if (!prepared.has_stops) {
-            const segment: Document = .of(prepared.text.items, start, finish, 0);
-            return front.encodeSegment(self.encoder, segment, prepared.choice, self);
+            const text = prepared.text.items;
+            return front.encodeSegment(self.encoder, text, start, finish, prepared.choice, self);
         }
         self.cuts.clearRetainingCapacity();
         self.segment.clearRetainingCapacity();
@@ -272,8 +275,11 @@ pub const Making = struct {
         const bytes = self.segment.items;
         var next: usize = 0;
         var from: usize = 0;
-        var matches = front.normal.in(bytes, self.prepared.choice);
-        while (matches.next()) |found| {
+        const finds = front.findsInNormal(self.prepared.choice);
+        var effort: Effort = .{ .gpa = self.prepared.gpa };
+        defer effort.deinit();
+        var matches = front.normal.in(bytes, self.prepared.choice orelse "", &effort);
+        while (if (finds) matches.next() else null) |found| {
             next = try self.addPiece(front, next, from, found.start);
             try self.addMark(found.id);
             from = found.end;

@@ -15,6 +15,7 @@ const ids = @import("../ids.zig");
 const expand = @import("expand.zig");
 const merge_long = @import("merge_long.zig");
 const pretokens = @import("../pretokens.zig");
+const Effort = @import("../added.zig").Effort;
 
 /// Points are at least this many bytes apart: with fewer they would take more memory than the text.
 const spacing = 64;
@@ -254,7 +255,10 @@ const Change = struct {
         var start = self.lastPoint().start;
         if (self.session.allowed) |which| {
             const added = &self.session.tokenizer.front.raw;
-            while (added.names.find(text, start, which)) |found| {
+            var effort: Effort = .{ .gpa = self.session.gpa };
+            defer effort.deinit();
+            var search = added.names.search(text, start, which, &effort);
+            while (search.next()) |found| {
                 try self.encodeDocument(start, found.start);
                 try self.fresh.push(added.ids[found.index..][0..1]);
                 start = found.end;
