@@ -21,6 +21,8 @@ pub const Spans = struct {
     /// Of each id the number of its pretoken, or of its added token: they are counted together.
     words: ?std.ArrayList(u32) = null,
     word: u32 = 0,
+    /// Makes spans count characters as they are found, while text and spans are near.
+    walk: ?Walk = null,
     /// Pretoken by pretoken, for tests of the fast way.
     is_slow: bool = false,
 
@@ -32,17 +34,20 @@ pub const Spans = struct {
         self.list.ids.deinit(self.gpa);
         self.spans.deinit(self.gpa);
         if (self.words) |*words| words.deinit(self.gpa);
+        if (self.walk) |*walk| walk.deinit();
     }
 
     /// Makes room for what most texts need, or any long one; it is no error if there is none.
     pub fn reserve(self: *Spans, text_bytes: usize) void {
         ids.batch.reserve(&self.list, text_bytes);
         self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
+        ids.pages.adviseHuge(self.spans.allocatedSlice());
     }
 
     pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
         try self.list.push(&.{id});
         try self.spans.append(self.gpa, placeOf(span));
+        if (self.walk) |*walk| try walk.count(self.spans.items[self.spans.items.len - 1 ..]);
         if (self.words) |*words| try words.append(self.gpa, self.word);
         self.word += 1;
     }
@@ -75,19 +80,41 @@ pub const Spans = struct {
             try self.spans.ensureUnusedCapacity(self.gpa, fresh.len);
             const spans = self.spans.unusedCapacitySlice()[0..fresh.len];
             self.spans.items.len += fresh.len;
-            // The blank in front has no place of its own.
-            const blanks = @intFromBool(document.first_end != null);
-            measure(vocabulary, fresh, @truncate(document.origin + batch.start -% blanks), spans);
             if (self.words) |*words| {
+                measure(vocabulary, fresh, 0, spans);
                 try self.tellWords(words, spans, batch, &encoder.tokenizer.scheme, document.bytes);
             }
-            if (document.isText()) continue;
-            if (document.places.len > 0) {
-                moveAll(document, vocabulary, fresh, batch.start, spans);
-            } else if (batch.start == 0 and fresh.len > 0) {
-                spans[0] = placeOf(document.spanOf(0, vocabulary.partLen(fresh[0])));
-            }
+            if (fresh.len > 0) try self.placeAll(document, vocabulary, fresh, batch.start, spans);
         }
+    }
+
+    /// The spans of tokens that follow each other from `first` in the document on.
+    fn placeAll(
+        self: *Spans,
+        document: Document,
+        vocabulary: *const Vocabulary,
+        fresh: []const u32,
+        first: usize,
+        spans: []normal.Place,
+    ) Allocator.Error!void {
+        if (document.places.len > 0) {
+            moveAll(document, vocabulary, fresh, first, spans);
+            if (self.walk) |*walk| try walk.count(spans);
+            return;
+        }
+        // The blank in front has no place of its own.
+        const blanks = @intFromBool(document.first_end != null);
+        const is_first = blanks > 0 and first == 0;
+        const start: u32 = @truncate(document.origin + first -% blanks);
+        if (self.walk) |*walk| {
+            if (!is_first) return walk.follow(vocabulary, fresh, start, spans);
+            const len: u32 = @intCast(vocabulary.partLen(fresh[0]));
+            spans[0] = placeOf(document.spanOf(0, len));
+            try walk.count(spans[0..1]);
+            return walk.follow(vocabulary, fresh[1..], start +% len, spans[1..]);
+        }
+        measure(vocabulary, fresh, start, spans);
+        if (is_first) spans[0] = placeOf(document.spanOf(0, vocabulary.partLen(fresh[0])));
     }
 
     /// Spans of tokens that follow each other from `first` on.
@@ -164,6 +191,8 @@ pub const Spans = struct {
                 self.spans.appendAssumeCapacity(placeOf(place));
                 start = end;
             }
+            const spans = self.spans.items;
+            if (self.walk) |*walk| try walk.count(spans[spans.len - found.len ..]);
         }
     }
 
@@ -172,46 +201,149 @@ pub const Spans = struct {
     }
 };
 
-/// Turns byte offsets into `text` into character offsets. A token that begins or ends inside a
-/// character covers all of that character.
-pub fn countCharacters(
+/// Turns byte offsets into a text, which is not empty, into character offsets. A token that begins
+/// or ends inside a character covers all of that character.
+///
+/// It goes along the text and knows how many characters begin before where it is. Spans mostly
+/// follow each other, so few are counted for each; the index is made for one that lies elsewhere.
+pub const Walk = struct {
     gpa: Allocator,
     text: []const u8,
-    spans: []normal.Place,
-) Allocator.Error!void {
-    var index: Index = try .init(gpa, text);
-    defer index.deinit(gpa);
-    // Where text is ASCII for a while, characters differ from bytes by a number that stays.
-    var ascii_start: u32 = 0;
-    var ascii_end: u32 = 0;
-    var more: u32 = 0;
-    for (spans) |*span| {
-        if (span.start >= ascii_start and span.end <= ascii_end) {
-            @branchHint(.likely);
-            span.* = .{ .start = span.start - more, .end = span.end - more };
-            continue;
-        }
-        // One that lies behind the last character covers it.
-        const start = @min(span.start, text.len - 1);
-        const end = span.end;
-        span.* = .{ .start = index.before(start + 1) - 1, .end = index.before(end) };
-        ascii_start = end;
-        ascii_end = asciiEnd(text, end);
-        more = end - span.end;
-    }
-}
+    at: u32 = 0,
+    before: u32 = 0,
+    index: ?Index = null,
 
-/// Where the ASCII that begins at `start` ends, or a place in it.
-fn asciiEnd(text: []const u8, start: u32) u32 {
-    const far = @min(text.len, start + 4096);
-    var end: usize = start;
-    while (end + 16 <= far) : (end += 16) {
-        const bytes: @Vector(16, i8) = @bitCast(text[end..][0..16].*);
-        if (@reduce(.Or, bytes < @as(@Vector(16, i8), @splat(0)))) break;
+    pub fn deinit(self: *Walk) void {
+        if (self.index) |*index| index.deinit(self.gpa);
     }
-    while (end < far and text[end] < 0x80) end += 1;
-    return @intCast(end);
-}
+
+    /// The characters of tokens that follow each other from byte `first` on: `Spans.measure` and
+    /// `count` in one, which takes half of the time of both.
+    fn follow(
+        self: *Walk,
+        vocabulary: *const Vocabulary,
+        fresh: []const u32,
+        first: u32,
+        spans: []normal.Place,
+    ) Allocator.Error!void {
+        if (first != self.at) _ = try self.far(.{ .start = first, .end = first });
+        const offsets = vocabulary.offsets;
+        const text = self.text;
+        var at, var before = .{ self.at, self.before };
+        var index: usize = 0;
+        while (index < fresh.len) : (index += 1) {
+            const len = offsets[fresh[index] + 1] - offsets[fresh[index]];
+            if (len > near or @as(usize, at) + near > text.len) {
+                self.at, self.before = .{ at, before };
+                spans[index] = try self.far(.{ .start = at, .end = at + len });
+                at, before = .{ self.at, self.before };
+                continue;
+            }
+            const firsts = firstsAt(text[at..]);
+            const start = before + (firsts & 1) - 1;
+            before += @popCount(firsts & masks[len]);
+            at += len;
+            spans[index] = .{ .start = start, .end = before };
+            if (firsts != masks[near]) continue;
+            // Where text is ASCII for a while, characters differ from bytes by a number that stays.
+            const more = at - before;
+            const ascii_end = asciiEnd(text, at);
+            for (fresh[index + 1 ..], spans[index + 1 ..]) |id, *span| {
+                const end = at +% (offsets[id + 1] - offsets[id]);
+                if (end > ascii_end) break;
+                span.* = .{ .start = at - more, .end = end - more };
+                at = end;
+                index += 1;
+            }
+            before = at - more;
+        }
+        self.at, self.before = .{ at, before };
+    }
+
+    /// Where the ASCII that begins at `start` ends, or a place in it.
+    fn asciiEnd(text: []const u8, start: u32) u32 {
+        const far_end = @min(text.len, @as(usize, start) + 4096);
+        var end: usize = start;
+        while (end + near <= far_end) : (end += near) {
+            const bytes: @Vector(near, i8) = @bitCast(text[end..][0..near].*);
+            if (@reduce(.Or, bytes < @as(@Vector(near, i8), @splat(0)))) break;
+        }
+        while (end < far_end and text[end] < 0x80) end += 1;
+        return @intCast(end);
+    }
+
+    /// Changes spans, in any order, from bytes to characters.
+    pub fn count(self: *Walk, spans: []normal.Place) Allocator.Error!void {
+        const text = self.text;
+        // In registers: through memory each span would wait for the one before.
+        var at, var before = .{ self.at, self.before };
+        for (spans) |*span| {
+            const len = span.end -% span.start;
+            if (span.start == at and len <= near and @as(usize, at) + near <= text.len) {
+                @branchHint(.likely);
+                const firsts = firstsAt(text[at..]);
+                const start = before + (firsts & 1) - 1;
+                before += @popCount(firsts & masks[len]);
+                at = span.end;
+                span.* = .{ .start = start, .end = before };
+                continue;
+            }
+            self.at, self.before = .{ at, before };
+            span.* = try self.far(span.*);
+            at, before = .{ self.at, self.before };
+        }
+        self.at, self.before = .{ at, before };
+    }
+
+    /// So many bytes are looked at in one step.
+    const near = 16;
+    const Firsts = @Int(.unsigned, near);
+    /// The lowest bits, by their number.
+    const masks = blk: {
+        var made: [near + 1]u32 = undefined;
+        for (&made, 0..) |*mask, len| mask.* = (1 << len) - 1;
+        break :blk made;
+    };
+
+    /// A bit for each of the first bytes of `text` that begins a character.
+    inline fn firstsAt(text: []const u8) u32 {
+        const bytes: @Vector(near, i8) = @bitCast(text[0..near].*);
+        const firsts: Firsts = @bitCast(bytes >= @as(@Vector(near, i8), @splat(-64)));
+        return firsts;
+    }
+
+    /// How many characters begin from `start` to `end`.
+    fn between(text: []const u8, start: usize, end: usize) u32 {
+        var sum: u32 = 0;
+        var at = start;
+        while (at + near <= end) : (at += near) sum += @popCount(firstsAt(text[at..]));
+        for (text[at..end]) |byte| sum += @intFromBool(byte & 0xC0 != 0x80);
+        return sum;
+    }
+
+    /// The characters of any span; the walk goes on where it ends.
+    noinline fn far(self: *Walk, span: normal.Place) Allocator.Error!normal.Place {
+        const text = self.text;
+        // One that lies behind the last character covers it.
+        const start: u32 = @min(span.start, @as(u32, @intCast(text.len)) - 1);
+        const is_next = start == self.at and span.end >= start and self.index == null;
+        // A few steps back for each span cannot add up to more than a few times the text.
+        const is_near = start -% self.at +% 64 <= 128 and span.end -% start <= 64;
+        var before = self.before;
+        if (is_next or is_near) {
+            if (start < self.at) before -= between(text, start, self.at);
+            if (start > self.at) before += between(text, self.at, start);
+            self.before = before + between(text, start, span.end);
+        } else {
+            if (self.index == null) self.index = try .init(self.gpa, text);
+            before = self.index.?.before(start);
+            self.before = self.index.?.before(span.end);
+        }
+        self.at = span.end;
+        const is_first = text[start] & 0xC0 != 0x80;
+        return .{ .start = before + @intFromBool(is_first) - 1, .end = self.before };
+    }
+};
 
 /// Whether the tokens of a pretoken are as long together as it is.
 pub fn coversAll(vocabulary: *const Vocabulary) bool {
@@ -254,14 +386,18 @@ pub fn tell(
     gpa: Allocator,
     tokenizer: *const ids.Tokenizer,
     all: []const u32,
+    walk: ?*Walk,
 ) Allocator.Error![]normal.Place {
     const spans = try gpa.alloc(normal.Place, all.len);
+    errdefer gpa.free(spans);
+    ids.pages.adviseHuge(spans);
     var start: u32 = 0;
     for (all, spans) |id, *span| {
         const end = start + @as(u32, @intCast(lenOfAny(tokenizer, id)));
         span.* = .{ .start = start, .end = end };
         start = end;
     }
+    if (walk) |some| try some.count(spans);
     return spans;
 }
 
@@ -354,6 +490,72 @@ test "spans: batches give what pretokens give one by one" {
                 len += part.len;
             }
             try expectTwins(&tokenizer, text[0..len]);
+        }
+    }
+}
+
+test "spans: characters of any spans are those that begin there" {
+    const gpa = testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(testing.random_seed);
+    const random = prng.random();
+    const parts = [_][]const u8{ "a", "\u{e9}", "\u{4f60}", "\u{1f642}", "word and word", "  " };
+    for (0..2000) |round| {
+        var text: std.ArrayList(u8) = .empty;
+        defer text.deinit(gpa);
+        for (0..1 + random.uintLessThan(usize, 90)) |_| {
+            try text.appendSlice(gpa, parts[random.uintLessThan(usize, parts.len)]);
+        }
+        const len: u32 = @intCast(text.items.len);
+        const far = if (round % 3 == 0) len else 1 + random.uintLessThan(u32, 40);
+        var spans: [40]normal.Place = undefined;
+        var wanted: [40]normal.Place = undefined;
+        var at: u32 = 0;
+        for (&spans, &wanted) |*span, *characters| {
+            const leaps = random.uintLessThan(u8, 4) == 0;
+            const start = if (leaps) at -| random.uintLessThan(u32, far) else at;
+            const end = @min(len, start + random.uintLessThan(u32, far));
+            span.* = .{ .start = start, .end = end };
+            at = @min(len, end + if (leaps) random.uintLessThan(u32, far) else 0);
+            const first = Walk.between(text.items, 0, @min(start, len - 1) + 1) - 1;
+            characters.* = .{ .start = first, .end = 0 };
+            for (text.items[0..end]) |byte| characters.end += @intFromBool(byte & 0xC0 != 0x80);
+        }
+        var walk: Walk = .{ .gpa = gpa, .text = text.items };
+        defer walk.deinit();
+        const half = random.uintLessThan(usize, spans.len);
+        try walk.count(spans[0..half]);
+        try walk.count(spans[half..]);
+        try testing.expectEqualSlices(normal.Place, &wanted, &spans);
+    }
+}
+
+test "spans: characters are told while walking as they are counted afterwards" {
+    const gpa = testing.allocator;
+    var prng: std.Random.DefaultPrng = .init(testing.random_seed);
+    const random = prng.random();
+    const parts = [_][]const u8{
+        "a", "\u{e9}", "\u{2581}", "\u{1f642}", "word and word ", "<a>", "bb", " ", "\u{4f60}",
+    };
+    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
+        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+        defer tokenizer.deinit(gpa);
+        for (0..300) |_| {
+            var text: std.ArrayList(u8) = .empty;
+            defer text.deinit(gpa);
+            for (0..1 + random.uintLessThan(usize, 90)) |_| {
+                const part = parts[random.uintLessThan(usize, parts.len)];
+                for (0..1 + random.uintLessThan(usize, 3)) |_| try text.appendSlice(gpa, part);
+            }
+            var encoder: ids.Encoder = .init(gpa, &tokenizer);
+            defer encoder.deinit();
+            var both: [2]Spans = @splat(.init(gpa));
+            defer for (&both) |*some| some.deinit();
+            both[0].walk = .{ .gpa = gpa, .text = text.items };
+            for (&both) |*some| try encoder.encode(text.items, null, some);
+            var walk: Walk = .{ .gpa = gpa, .text = text.items };
+            defer walk.deinit();
+            try walk.count(both[1].spans.items);
+            try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
         }
     }
 }

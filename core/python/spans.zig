@@ -53,20 +53,14 @@ fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
     defer text.release();
     if (!fits(text.bytes)) return false;
     sink.reserve(text.bytes.len);
-    if (!core_.encodeInto(core, text.bytes, allowed, sink)) return false;
-    return toCharacters(args[0], text.bytes, sink.spans.items);
+    sink.walk = walkOf(args[0], text.bytes);
+    return core_.encodeInto(core, text.bytes, allowed, sink);
 }
 
-/// Turns bytes into characters where the text is a str. False when an exception is set.
-fn toCharacters(object: *Object, text: []const u8, spans: []Place) bool {
-    if (!api.isUnicode(object) or text.len == 0) return true;
-    // In ASCII they are the same.
-    if (api.PyUnicode_GetLength(object) == text.len) return true;
-    ids.spans.countCharacters(gpa, text, spans) catch {
-        _ = api.PyErr_NoMemory();
-        return false;
-    };
-    return true;
+/// What makes spans of a str count characters; null where they are bytes, as in ASCII.
+fn walkOf(object: *Object, text: []const u8) ?ids.spans.Walk {
+    if (!api.isUnicode(object) or api.PyUnicode_GetLength(object) == text.len) return null;
+    return .{ .gpa = gpa, .text = text };
 }
 
 fn fits(text: []const u8) bool {
@@ -86,37 +80,30 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     if (batches.isForThreads(text.bytes, args[2]) and ids.spans.areTold(core.tokenizer.?)) {
         const numbers =
             batches.encodeText(core, text.bytes, allowed, args[2], false) orelse return null;
-        const told = ids.spans.tell(gpa, core.tokenizer.?, numbers) catch {
+        var walk = walkOf(args[0], text.bytes);
+        defer if (walk) |*some| some.deinit();
+        const counts = if (walk) |*some| some else null;
+        const told = ids.spans.tell(gpa, core.tokenizer.?, numbers, counts);
+        return finish(core, numbers, told catch {
             gpa.free(numbers);
             return api.PyErr_NoMemory();
-        };
-        return finish(core, args[0], text.bytes, numbers, told);
+        });
     }
     var sink: ids.Spans = .init(gpa);
     defer sink.deinit();
     sink.reserve(text.bytes.len);
+    sink.walk = walkOf(args[0], text.bytes);
     if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
     const numbers = sink.list.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
     const spans = sink.spans.toOwnedSlice(gpa) catch {
         gpa.free(numbers);
         return api.PyErr_NoMemory();
     };
-    return finish(core, args[0], text.bytes, numbers, spans);
+    return finish(core, numbers, spans);
 }
 
 /// Two buffers, which take over ids and spans.
-fn finish(
-    core: *Core,
-    object: *Object,
-    text: []const u8,
-    numbers: []u32,
-    spans: []Place,
-) ?*Object {
-    if (!toCharacters(object, text, spans)) {
-        gpa.free(numbers);
-        gpa.free(spans);
-        return null;
-    }
+fn finish(core: *Core, numbers: []u32, spans: []Place) ?*Object {
     core.tokenizer.?.vocabulary.publish(numbers);
     const buffer_type = core.state().buffer_type.?;
     const flat: []u32 = @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len];
