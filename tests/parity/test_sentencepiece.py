@@ -55,6 +55,33 @@ def test_trained_models(options):
         assert tokenizer.decode(ids) == theirs.decode(ids), repr(text[:200])
 
 
+@pytest.mark.parametrize("squeezes", [True, False])
+@pytest.mark.parametrize("prefixed", [True, False])
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_any_ids_lose_the_blanks_that_sentencepiece_takes(squeezes, prefixed, byte_fallback):
+    data = test_models.trained(
+        user_defined_symbols=[2 * "▁", 3 * "▁", "▁x"],
+        remove_extra_whitespaces=squeezes,
+        add_dummy_prefix=prefixed,
+        byte_fallback=byte_fallback,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    tokenizer = made(model.read(data, "x.model"), "x")
+    names = [theirs.id_to_piece(id_) for id_ in range(theirs.get_piece_size())]
+    usual = [
+        id_
+        for id_ in range(len(names))
+        if not (theirs.is_control(id_) or theirs.is_unknown(id_) or theirs.is_byte(id_))
+    ]
+    blanks = [id_ for id_ in usual if names[id_].startswith("▁")]
+    lone = [id_ for id_ in usual if not names[id_].strip("▁")]
+    assert len(lone) >= 3
+    rng = random.Random(SEED)
+    for _ in range(3_000):
+        ids = [rng.choice(rng.choice([usual, blanks, lone])) for _ in range(rng.randrange(7))]
+        assert tokenizer.decode(ids) == theirs.decode(ids), [names[id_] for id_ in ids]
+
+
 def test_control_pieces_are_found_only_if_asked_for():
     data = test_models.trained(byte_fallback=True, control_symbols=["<ctl>"])
     theirs = sentencepiece.SentencePieceProcessor(model_proto=data)

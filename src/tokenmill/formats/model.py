@@ -182,22 +182,30 @@ def _steps(message: _Message, source: str) -> tuple[Step, ...]:
 
 def _decoder(message: _Message) -> Mapping[str, Any]:
     settings = message.settings
+    there = b"".join(message.pieces.texts).decode()
+    free = (chr(point) for point in _NO_CHARACTERS if chr(point) not in there)
+    unknown, first = next(free), next(free)
+    squeezes = bool(settings["remove_extra_whitespaces"])
+    # Each piece loses a blank, as long as there is nothing else before it.
+    loses = squeezes or bool(settings["add_dummy_prefix"])
+    # With pieces of several the first blank of each is another one than those behind it.
+    several = squeezes and any(text.startswith(_TWO) for text in message.pieces.texts)
     steps = [_replace(SPACE, " ")]
+    if several:
+        steps.insert(0, _replace(rf"\A{SPACE}", first, "Regex"))
     if settings["byte_fallback"]:
         steps.append({"type": "ByteFallback"})
     steps.append({"type": "Fuse"})
-    squeezes = bool(settings["remove_extra_whitespaces"])
-    if squeezes or settings["add_dummy_prefix"]:
-        # Each piece loses a blank, as long as there is nothing else before it.
-        all_ = squeezes and not any(text.startswith(_TWO) for text in message.pieces.texts)
-        steps.append({"type": "Strip", "content": " ", "start": _ALL if all_ else 1, "stop": 0})
+    if several:
+        steps += [_replace(rf"\A{first}+", "", "Regex"), _replace(first, " ")]
+    elif loses:
+        start = _ALL if squeezes else 1
+        steps.append({"type": "Strip", "content": " ", "start": start, "stop": 0})
     if not settings["byte_fallback"]:
         # The blank that an unknown piece is shown with is not one of those.
-        unknown = message.pieces.texts[message.pieces.ids(UNKNOWN)[0]].decode()
+        name = message.pieces.texts[message.pieces.ids(UNKNOWN)[0]].decode()
         surface = settings["unk_surface"].decode(errors="replace")
-        there = b"".join(message.pieces.texts).decode()
-        hidden = next(chr(point) for point in _NO_CHARACTERS if chr(point) not in there)
-        steps = [_replace(unknown, hidden), *steps, _replace(hidden, surface)]
+        steps = [_replace(name, unknown), *steps, _replace(unknown, surface)]
     return {"type": "Sequence", "decoders": steps}
 
 
@@ -210,8 +218,8 @@ def _extra(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {EXTRA: found} if found else {}
 
 
-def _replace(text: str, content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": {"String": text}, "content": content}
+def _replace(text: str, content: str, kind: str = "String") -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {kind: text}, "content": content}
 
 
 # ── The message ──────────────────────────────────────────────────────────────────────────────
