@@ -40,6 +40,16 @@ pub const Given = struct {
     prefix: Prefix = .never,
     /// Whether `mark` is a blank.
     blank: bool = false,
+
+    /// See `Front`. A name that takes the blanks beside it takes no marks, which become blanks in
+    /// pretokens: where a normaliser makes marks of blanks there is no such name.
+    fn isLate(self: *const Given) bool {
+        if (self.prefix != .never) return self.prefix != .always;
+        if (!self.blank) return false;
+        return for (self.flags) |flags| {
+            if (flags.normalized and (flags.lstrip or flags.rstrip)) break true;
+        } else false;
+    }
 };
 
 pub const Error = error{
@@ -66,6 +76,8 @@ pub const Front = struct {
     is_light: bool,
     /// Whether a name is what it is whatever stands beside it.
     is_local: bool,
+    /// Whether prefix and marks are looked at when names in normal text are cut out already.
+    is_late: bool,
 
     /// Takes over `steps`, which are freed when the call fails.
     pub fn init(gpa: Allocator, given: Given, steps: normal.Steps, culprit: *usize) Error!Front {
@@ -91,9 +103,12 @@ pub const Front = struct {
             };
             try makers[@intFromBool(flags.normalized)].entries.append(gpa, entry);
         }
+        const is_late = given.isLate();
         for (makers[1].entries.items) |*entry| {
             culprit.* = entry.place;
-            entry.name = try makers[1].normalise(gpa, entry.name, entry.flags, &parts, given);
+            const prefix: ?Prefix = if (is_late) null else given.prefix;
+            entry.name =
+                try makers[1].normalise(gpa, entry.name, entry.flags, &parts, prefix, given.blank);
             if (entry.name.len == 0) return error.EmptyName;
         }
         var raw = try makers[0].make(gpa);
@@ -117,6 +132,7 @@ pub const Front = struct {
             .is_plain = is_light and given.prefix == .never and !given.blank,
             .is_light = is_light,
             .is_local = is_local,
+            .is_late = is_late,
         };
     }
 
@@ -163,7 +179,7 @@ pub const Front = struct {
     pub fn hasParts(self: *const Front, choice: ?[]const u8) bool {
         if (!self.steps.haveParts() or !self.findsLocally(choice)) return false;
         // A name in normal text begins a document, which gets a blank as it is.
-        return !self.isLate() or !self.findsInNormal(choice);
+        return !self.is_late or !self.findsInNormal(choice);
     }
 
     /// Whether each name that a choice looks for is found whatever stands beside it.
@@ -207,11 +223,6 @@ pub const Front = struct {
         try out.appendSlice(scratch.gpa, made.bytes);
     }
 
-    /// Whether prefix and marks are looked at when names in normal text are cut out already.
-    fn isLate(self: *const Front) bool {
-        return self.prefix == .missing or self.prefix == .missing_first;
-    }
-
     /// The document of a segment without names in it and without steps.
     pub fn documentOf(
         self: *const Front,
@@ -230,7 +241,7 @@ pub const Front = struct {
     /// Whether a document gets its blank late.
     fn lacksBlank(self: *const Front, document: Document) bool {
         const bytes = document.bytes;
-        if (bytes.len == 0 or bytes[0] == ' ') return false;
+        if (self.prefix == .never or bytes.len == 0 or bytes[0] == ' ') return false;
         if (self.blank and std.mem.startsWith(u8, bytes, mark)) return false;
         return self.prefix == .missing or document.spanOf(0, 1).start == 0;
     }
@@ -354,7 +365,7 @@ const Segments = struct {
         }
         if (whole.bytes.len == 0) return;
         const scratch = &encoder.scratch;
-        const is_late = front.isLate();
+        const is_late = front.is_late;
         const is_always = front.prefix == .always;
         if (!is_late) whole = try scratch.ready(whole, is_always, front.blank, keeps_places);
         const may_find = self.choice != null and front.normal.ids.len > 0;
@@ -463,17 +474,18 @@ const Maker = struct {
         name: []const u8,
         flags: added.Flags,
         steps: *const normal.Steps,
-        given: Given,
+        /// Null: what is done with blanks is done later.
+        prefix: ?Prefix,
+        blank: bool,
     ) Allocator.Error![]const u8 {
         var changed = if (flags.literal) null else try steps.apply(gpa, name, false);
         defer if (changed) |*some| some.deinit(gpa);
         var document: Document = .{ .bytes = if (changed) |some| some.bytes else name };
         var scratch: Scratch = .{ .gpa = gpa };
         defer scratch.deinit();
-        const is_late = given.prefix == .missing or given.prefix == .missing_first;
-        if (document.bytes.len > 0 and !is_late) {
-            const prefixed = given.prefix == .always and !flags.literal;
-            document = try scratch.ready(document, prefixed, given.blank, false);
+        if (document.bytes.len > 0 and prefix != null) {
+            const prefixed = prefix == .always and !flags.literal;
+            document = try scratch.ready(document, prefixed, blank, false);
         }
         try self.owned.ensureUnusedCapacity(gpa, 1);
         const copy = try gpa.dupe(u8, document.bytes);
