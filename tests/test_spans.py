@@ -1,15 +1,17 @@
 """Where ids come from → the places and words that Hugging Face gives, on any path."""
 
+import json
 import random
 
 import numpy as np
 import pytest
+import tokenizers
 from conftest import SEED
 from hard_inputs import STRINGS
 from hugging_face import FLAGS, add, byte_level, core_of, hf, random_text, with_ids
 from test_added import NAMES, PIECES
 
-from tokenmill import _native, arguments
+from tokenmill import Tokenizer, _native, arguments
 from tokenmill.formats.parts import Added
 
 
@@ -159,3 +161,43 @@ def test_arrays_say_what_the_lists_say(tokenizers, text):
         assert (ids.tolist(), [tuple(row) for row in spans.tolist()]) == (
             tokenizer.encode_with_offsets(text)
         )
+
+
+def metaspace_document(generator, *, unk):
+    """A tokenizer.json of a few characters with Metaspace; others are left out without `unk`."""
+    vocab = {"<unk>": 0} if unk else {}
+    for character in generator.sample("abcé你🙂.", 5) + ["▁"]:
+        vocab[character] = len(vocab)
+    merges = []
+    for _ in range(generator.randrange(6)):
+        pair = generator.sample([*vocab][unk:], 2)
+        if "".join(pair) not in vocab:
+            merges.append(pair)
+            vocab["".join(pair)] = len(vocab)
+    flags = {key: generator.random() < 0.4 for key in ("lstrip", "rstrip", "single_word")}
+    name = {"id": len(vocab), "content": "<x>", "normalized": generator.random() < 0.5, **flags}
+    scheme = generator.choice(["always", "never", "first"])
+    pre = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme}
+    model = {"type": "BPE", "unk_token": "<unk>" if unk else None, "fuse_unk": False}
+    return {
+        "version": "1.0",
+        "added_tokens": [{**name, "special": False}],
+        "normalizer": generator.choice([None, {"type": "NFC"}, {"type": "Lowercase"}]),
+        "pre_tokenizer": {**pre, "split": generator.random() < 0.5},
+        "model": {**model, "byte_fallback": False, "vocab": vocab, "merges": merges},
+    }
+
+
+@pytest.mark.parametrize("unk", [False, True])
+def test_places_beside_what_is_left_out_are_those_of_hugging_face(tmp_path, unk):
+    generator = random.Random(SEED)
+    path = tmp_path / "tokenizer.json"
+    for _ in range(120):
+        path.write_text(json.dumps(metaspace_document(generator, unk=unk)))
+        theirs = tokenizers.Tokenizer.from_file(str(path))
+        ours = Tokenizer.load(path)
+        for _ in range(40):
+            text = random_text(generator, [*"abcABé你🙂. ▁\n", "  ", "<x>", "e\u0301"], 14)
+            expected = theirs.encode(text, add_special_tokens=False)
+            found = ours.encode_with_offsets(text)
+            assert found == (expected.ids, expected.offsets), (text, path.read_text())

@@ -173,6 +173,8 @@ pub const Spans = struct {
     /// The slow twin, and the way for vocabularies whose tokens do not cover all of a text.
     fn encodeSlowly(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
+        // What is left out moves all behind it, in a text whose blanks are "▁".
+        const is_wide = encoder.tokenizer.front.blank and vocabulary.missing == .drop;
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
@@ -185,11 +187,15 @@ pub const Spans = struct {
             try self.spans.ensureUnusedCapacity(self.gpa, found.len);
             if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);
             var start: usize = 0;
+            var wide: Wide = .{ .piece = piece };
             for (found) |id| {
-                const end = @min(piece.len, start + lenOf(vocabulary, id, piece[start..]));
-                const place = document.spanOf(span.start + start, span.start + end);
-                self.spans.appendAssumeCapacity(placeOf(place));
-                start = end;
+                const place = if (is_wide) wide.next(vocabulary.tokenBytes(id)) else blk: {
+                    const end = @min(piece.len, start + lenOf(vocabulary, id, piece[start..]));
+                    defer start = end;
+                    break :blk Document.Span{ .start = start, .end = end };
+                };
+                const in_text = document.spanOf(span.start + place.start, span.start + place.end);
+                self.spans.appendAssumeCapacity(placeOf(in_text));
             }
             const spans = self.spans.items;
             if (self.walk) |*walk| try walk.count(spans[spans.len - found.len ..]);
@@ -198,6 +204,36 @@ pub const Spans = struct {
 
     fn placeOf(span: Document.Span) normal.Place {
         return .{ .start = @intCast(span.start), .end = @intCast(span.end) };
+    }
+};
+
+/// Where tokens lie in a pretoken if each blank of it were a "▁", of three bytes, and what is left
+/// out took no room: so Hugging Face's library counts.
+const Wide = struct {
+    piece: []const u8,
+    /// How long the tokens so far are, and a byte with the place that it has.
+    total: usize = 0,
+    at: usize = 0,
+    at_wide: usize = 0,
+
+    fn widthOf(byte: u8) usize {
+        return if (byte == ' ') 3 else 1;
+    }
+
+    /// The bytes that the next token covers, of which there is one at least.
+    fn next(self: *Wide, token: []const u8) Document.Span {
+        const start = self.find(self.total);
+        for (token) |byte| self.total += widthOf(byte);
+        return .{ .start = start, .end = self.find(self.total - 1) + 1 };
+    }
+
+    fn find(self: *Wide, place: usize) usize {
+        while (self.at + 1 < self.piece.len) : (self.at += 1) {
+            const width = widthOf(self.piece[self.at]);
+            if (place < self.at_wide + width) break;
+            self.at_wide += width;
+        }
+        return self.at;
     }
 };
 
