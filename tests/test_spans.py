@@ -166,7 +166,7 @@ def test_arrays_say_what_the_lists_say(tokenizers, text):
 def metaspace_document(generator, *, unk):
     """A tokenizer.json of a few characters with Metaspace; others are left out without `unk`."""
     vocab = {"<unk>": 0} if unk else {}
-    for character in generator.sample("abcé你🙂.", 5) + ["▁"]:
+    for character in [*generator.sample("abcé你🙂.", 5), "▁"]:
         vocab[character] = len(vocab)
     merges = []
     for _ in range(generator.randrange(6)):

@@ -12,6 +12,7 @@ const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const Document = @import("document.zig").Document;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+pub const Walk = @import("walk.zig").Walk;
 
 /// Keeps the ids and where each one starts and ends, in a text of less than 4 GB.
 pub const Spans = struct {
@@ -237,150 +238,6 @@ const Wide = struct {
     }
 };
 
-/// Turns byte offsets into a text, which is not empty, into character offsets. A token that begins
-/// or ends inside a character covers all of that character.
-///
-/// It goes along the text and knows how many characters begin before where it is. Spans mostly
-/// follow each other, so few are counted for each; the index is made for one that lies elsewhere.
-pub const Walk = struct {
-    gpa: Allocator,
-    text: []const u8,
-    at: u32 = 0,
-    before: u32 = 0,
-    index: ?Index = null,
-
-    pub fn deinit(self: *Walk) void {
-        if (self.index) |*index| index.deinit(self.gpa);
-    }
-
-    /// The characters of tokens that follow each other from byte `first` on: `Spans.measure` and
-    /// `count` in one, which takes half of the time of both.
-    fn follow(
-        self: *Walk,
-        vocabulary: *const Vocabulary,
-        fresh: []const u32,
-        first: u32,
-        spans: []normal.Place,
-    ) Allocator.Error!void {
-        if (first != self.at) _ = try self.far(.{ .start = first, .end = first });
-        const offsets = vocabulary.offsets;
-        const text = self.text;
-        var at, var before = .{ self.at, self.before };
-        var index: usize = 0;
-        while (index < fresh.len) : (index += 1) {
-            const len = offsets[fresh[index] + 1] - offsets[fresh[index]];
-            if (len > near or @as(usize, at) + near > text.len) {
-                self.at, self.before = .{ at, before };
-                spans[index] = try self.far(.{ .start = at, .end = at + len });
-                at, before = .{ self.at, self.before };
-                continue;
-            }
-            const firsts = firstsAt(text[at..]);
-            const start = before + (firsts & 1) - 1;
-            before += @popCount(firsts & masks[len]);
-            at += len;
-            spans[index] = .{ .start = start, .end = before };
-            if (firsts != masks[near]) continue;
-            // Where text is ASCII for a while, characters differ from bytes by a number that stays.
-            const more = at - before;
-            const ascii_end = asciiEnd(text, at);
-            for (fresh[index + 1 ..], spans[index + 1 ..]) |id, *span| {
-                const end = at +% (offsets[id + 1] - offsets[id]);
-                if (end > ascii_end) break;
-                span.* = .{ .start = at - more, .end = end - more };
-                at = end;
-                index += 1;
-            }
-            before = at - more;
-        }
-        self.at, self.before = .{ at, before };
-    }
-
-    /// Where the ASCII that begins at `start` ends, or a place in it.
-    fn asciiEnd(text: []const u8, start: u32) u32 {
-        const far_end = @min(text.len, @as(usize, start) + 4096);
-        var end: usize = start;
-        while (end + near <= far_end) : (end += near) {
-            const bytes: @Vector(near, i8) = @bitCast(text[end..][0..near].*);
-            if (@reduce(.Or, bytes < @as(@Vector(near, i8), @splat(0)))) break;
-        }
-        while (end < far_end and text[end] < 0x80) end += 1;
-        return @intCast(end);
-    }
-
-    /// Changes spans, in any order, from bytes to characters.
-    pub fn count(self: *Walk, spans: []normal.Place) Allocator.Error!void {
-        const text = self.text;
-        // In registers: through memory each span would wait for the one before.
-        var at, var before = .{ self.at, self.before };
-        for (spans) |*span| {
-            const len = span.end -% span.start;
-            if (span.start == at and len <= near and @as(usize, at) + near <= text.len) {
-                @branchHint(.likely);
-                const firsts = firstsAt(text[at..]);
-                const start = before + (firsts & 1) - 1;
-                before += @popCount(firsts & masks[len]);
-                at = span.end;
-                span.* = .{ .start = start, .end = before };
-                continue;
-            }
-            self.at, self.before = .{ at, before };
-            span.* = try self.far(span.*);
-            at, before = .{ self.at, self.before };
-        }
-        self.at, self.before = .{ at, before };
-    }
-
-    /// So many bytes are looked at in one step.
-    const near = 16;
-    const Firsts = @Int(.unsigned, near);
-    /// The lowest bits, by their number.
-    const masks = blk: {
-        var made: [near + 1]u32 = undefined;
-        for (&made, 0..) |*mask, len| mask.* = (1 << len) - 1;
-        break :blk made;
-    };
-
-    /// A bit for each of the first bytes of `text` that begins a character.
-    inline fn firstsAt(text: []const u8) u32 {
-        const bytes: @Vector(near, i8) = @bitCast(text[0..near].*);
-        const firsts: Firsts = @bitCast(bytes >= @as(@Vector(near, i8), @splat(-64)));
-        return firsts;
-    }
-
-    /// How many characters begin from `start` to `end`.
-    fn between(text: []const u8, start: usize, end: usize) u32 {
-        var sum: u32 = 0;
-        var at = start;
-        while (at + near <= end) : (at += near) sum += @popCount(firstsAt(text[at..]));
-        for (text[at..end]) |byte| sum += @intFromBool(byte & 0xC0 != 0x80);
-        return sum;
-    }
-
-    /// The characters of any span; the walk goes on where it ends.
-    noinline fn far(self: *Walk, span: normal.Place) Allocator.Error!normal.Place {
-        const text = self.text;
-        // One that lies behind the last character covers it.
-        const start: u32 = @min(span.start, @as(u32, @intCast(text.len)) - 1);
-        const is_next = start == self.at and span.end >= start and self.index == null;
-        // A few steps back for each span cannot add up to more than a few times the text.
-        const is_near = start -% self.at +% 64 <= 128 and span.end -% start <= 64;
-        var before = self.before;
-        if (is_next or is_near) {
-            if (start < self.at) before -= between(text, start, self.at);
-            if (start > self.at) before += between(text, self.at, start);
-            self.before = before + between(text, start, span.end);
-        } else {
-            if (self.index == null) self.index = try .init(self.gpa, text);
-            before = self.index.?.before(start);
-            self.before = self.index.?.before(span.end);
-        }
-        self.at = span.end;
-        const is_first = text[start] & 0xC0 != 0x80;
-        return .{ .start = before + @intFromBool(is_first) - 1, .end = self.before };
-    }
-};
-
 /// Whether the tokens of a pretoken are as long together as it is.
 pub fn coversAll(vocabulary: *const Vocabulary) bool {
     return vocabulary.leftover != .settle;
@@ -447,45 +304,6 @@ inline fn lenOfAny(tokenizer: *const ids.Tokenizer, id: u32) usize {
     return if (tokenizer.front.nameOf(id)) |name| name.len else 0;
 }
 
-/// How many characters of a text begin before any of its bytes.
-const Index = struct {
-    /// A bit for each byte that begins one, and how many there are before each 64.
-    firsts: []u64,
-    counts: []u32,
-
-    fn init(gpa: Allocator, text: []const u8) Allocator.Error!Index {
-        const blocks = text.len / 64 + 1;
-        const firsts = try gpa.alloc(u64, blocks);
-        errdefer gpa.free(firsts);
-        const counts = try gpa.alloc(u32, blocks);
-        var count: u32 = 0;
-        for (firsts, counts, 0..) |*bits, *before_, block| {
-            before_.* = count;
-            bits.* = firstsOf(text[block * 64 ..]);
-            count += @popCount(bits.*);
-        }
-        return .{ .firsts = firsts, .counts = counts };
-    }
-
-    fn deinit(self: *Index, gpa: Allocator) void {
-        gpa.free(self.firsts);
-        gpa.free(self.counts);
-    }
-
-    fn firstsOf(text: []const u8) u64 {
-        // What continues a character is all that is below 0xC0 and not below 0x80.
-        var bytes: [64]u8 = @splat(0x80);
-        if (text.len >= 64) bytes = text[0..64].* else @memcpy(bytes[0..text.len], text);
-        const signed: @Vector(64, i8) = @bitCast(bytes);
-        return @bitCast(signed >= @as(@Vector(64, i8), @splat(-64)));
-    }
-
-    inline fn before(self: *const Index, byte: usize) u32 {
-        const below = (@as(u64, 1) << @intCast(byte % 64)) - 1;
-        return self.counts[byte / 64] + @popCount(self.firsts[byte / 64] & below);
-    }
-};
-
 const testing = std.testing;
 
 fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
@@ -527,41 +345,6 @@ test "spans: batches give what pretokens give one by one" {
             }
             try expectTwins(&tokenizer, text[0..len]);
         }
-    }
-}
-
-test "spans: characters of any spans are those that begin there" {
-    const gpa = testing.allocator;
-    var prng: std.Random.DefaultPrng = .init(testing.random_seed);
-    const random = prng.random();
-    const parts = [_][]const u8{ "a", "\u{e9}", "\u{4f60}", "\u{1f642}", "word and word", "  " };
-    for (0..2000) |round| {
-        var text: std.ArrayList(u8) = .empty;
-        defer text.deinit(gpa);
-        for (0..1 + random.uintLessThan(usize, 90)) |_| {
-            try text.appendSlice(gpa, parts[random.uintLessThan(usize, parts.len)]);
-        }
-        const len: u32 = @intCast(text.items.len);
-        const far = if (round % 3 == 0) len else 1 + random.uintLessThan(u32, 40);
-        var spans: [40]normal.Place = undefined;
-        var wanted: [40]normal.Place = undefined;
-        var at: u32 = 0;
-        for (&spans, &wanted) |*span, *characters| {
-            const leaps = random.uintLessThan(u8, 4) == 0;
-            const start = if (leaps) at -| random.uintLessThan(u32, far) else at;
-            const end = @min(len, start + random.uintLessThan(u32, far));
-            span.* = .{ .start = start, .end = end };
-            at = @min(len, end + if (leaps) random.uintLessThan(u32, far) else 0);
-            const first = Walk.between(text.items, 0, @min(start, len - 1) + 1) - 1;
-            characters.* = .{ .start = first, .end = 0 };
-            for (text.items[0..end]) |byte| characters.end += @intFromBool(byte & 0xC0 != 0x80);
-        }
-        var walk: Walk = .{ .gpa = gpa, .text = text.items };
-        defer walk.deinit();
-        const half = random.uintLessThan(usize, spans.len);
-        try walk.count(spans[0..half]);
-        try walk.count(spans[half..]);
-        try testing.expectEqualSlices(normal.Place, &wanted, &spans);
     }
 }
 
