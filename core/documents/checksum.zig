@@ -14,3 +14,23 @@ pub const Checksum = struct {
         return self.state.final();
     }
 };
+
+test "checksum: in any pieces, the same as at once" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const rng = random.random();
+    var bytes: [3000]u8 = undefined;
+    rng.bytes(&bytes);
+    for (0..2000) |_| {
+        const some = bytes[0..rng.uintAtMost(usize, bytes.len)];
+        var checksum: Checksum = .{};
+        var at: usize = 0;
+        while (at < some.len) {
+            const len = rng.uintAtMost(usize, @min(some.len - at, 400));
+            checksum.update(some[at..][0..len]);
+            at += len;
+        }
+        try std.testing.expectEqual(std.hash.XxHash3.hash(0, some), checksum.value());
+    }
+    var checksum: Checksum = .{};
+    try std.testing.expectEqual(0x2d06800538d394c2, checksum.value());
+}

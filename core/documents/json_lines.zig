@@ -91,6 +91,7 @@ pub fn read(
 /// A field that is looked for.
 const Field = struct {
     name: []const u8,
+    has_dots: bool,
     /// Whether a value that is no string is kept as it is written.
     is_id: bool,
     text: []u8,
@@ -107,7 +108,8 @@ const Field = struct {
     fn init(gpa: Allocator, name: []const u8, used: usize, is_id: bool) Allocator.Error!Field {
         const text = try gpa.alloc(u8, used + Scanner.room_extra);
         pages.adviseHuge(text);
-        return .{ .name = name, .is_id = is_id, .text = text };
+        const has_dots = std.mem.indexOfScalar(u8, name, '.') != null;
+        return .{ .name = name, .has_dots = has_dots, .is_id = is_id, .text = text };
     }
 
     fn deinit(self: *Field, gpa: Allocator) void {
@@ -224,6 +226,7 @@ const Reader = struct {
             const parts = name orelse continue;
             const is_own = depth == 1 and std.mem.eql(u8, key, some.name);
             if (!is_own) {
+                if (!some.has_dots) continue;
                 if (!std.mem.startsWith(u8, parts, key)) continue;
                 const is_part = key.len < parts.len and parts[key.len] == '.';
                 if (!is_part and key.len < parts.len) continue;
@@ -302,4 +305,96 @@ fn isBlank(line: []const u8) bool {
         else => return false,
     };
     return true;
+}
+
+/// The texts and the reasons of a block's lines, in the order of the lines.
+fn expectLines(block: []const u8, field: []const u8, expected: []const []const u8) !void {
+    const gpa = std.testing.allocator;
+    var found = try read(gpa, block, true, field, null);
+    defer found.deinit(gpa);
+    var document: usize = 0;
+    var problem: usize = 0;
+    for (expected) |some| {
+        const is_document = problem == found.problems.len or document < found.lines.len and
+            found.lines[document].start < found.problems[problem].line.start;
+        if (is_document) {
+            const text = found.spans[document].in(found.text).?;
+            try std.testing.expectEqualStrings(some, text);
+            document += 1;
+        } else {
+            try std.testing.expectEqualStrings(some, @tagName(found.problems[problem].reason));
+            problem += 1;
+        }
+    }
+    try std.testing.expectEqual(found.spans.len, document);
+    try std.testing.expectEqual(found.problems.len, problem);
+}
+
+test "json lines: texts and problems, each in its line" {
+    try expectLines(
+        \\{"text": "one"}
+        \\
+        \\{"text": "a\nb \u00e9\ud83d\ude00\ud800!", "x": [1, {"y": NaN}]}
+        \\{"text": }
+        \\{"other": "text"}
+        \\{"text": null}
+        \\{"text": 1}
+        \\["text"]
+        \\{"text": "twice", "text": "last"}
+        \\{"t\u0065xt": "escaped"} 
+        \\{"text": "cut off
+    , "text", &.{
+        "one",
+        "a\nb é😀\u{fffd}!",
+        "not_json",
+        "no_field",
+        "null_field",
+        "not_text",
+        "not_object",
+        "last",
+        "escaped",
+        "not_json",
+    });
+}
+
+test "json lines: a field of its own, or one that dots lead to" {
+    try expectLines(
+        \\{"a": {"b": {"c": "deep"}}}
+        \\{"a": {"b": {"c": "deep"}}, "a.b.c": "own"}
+        \\{"a.b.c": "own", "a": {"b": {"c": "deep"}}}
+        \\{"a": {"b": {"c": "deep"}}, "a": {"b": 1}}
+        \\{"a.b": {"c": "deep"}}
+    , "a.b.c", &.{ "deep", "own", "own", "no_field", "no_field" });
+}
+
+test "json lines: a line that does not end waits for the next block" {
+    const gpa = std.testing.allocator;
+    const block = "{\"text\": \"a\", \"id\": 7}\n{\"text\": ";
+    var found = try read(gpa, block, false, "text", "id");
+    defer found.deinit(gpa);
+    try std.testing.expectEqual(std.mem.indexOfScalar(u8, block, '\n').? + 1, found.used);
+    try std.testing.expectEqual(1, found.line_count);
+    try std.testing.expectEqualStrings("a", found.text);
+    try std.testing.expectEqualStrings("7", found.ids.?.text);
+}
+
+test "json lines: damage does not lead out of a block" {
+    const gpa = std.testing.allocator;
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const rng = random.random();
+    const line = "{\"text\": \"\\u4e2d \\ud800\\udc00 \\\" \\n\", \"a\": {\"b\": [1e5, -0.5]}}\n";
+    var block: [3 * line.len]u8 = undefined;
+    for (0..20_000) |_| {
+        for (0..3) |index| @memcpy(block[index * line.len ..][0..line.len], line);
+        for (0..rng.uintLessThan(usize, 4)) |_| {
+            block[rng.uintLessThan(usize, block.len)] = rng.int(u8);
+        }
+        // In memory of its own, behind which nothing may be read.
+        const some = try gpa.dupe(u8, block[0..rng.uintAtMost(usize, block.len)]);
+        defer gpa.free(some);
+        var found = try read(gpa, some, rng.boolean(), "text", "a.b");
+        defer found.deinit(gpa);
+        try std.testing.expect(found.text.len <= some.len);
+        for (found.spans) |span| try std.testing.expect(span.in(found.text) != null);
+    }
 }

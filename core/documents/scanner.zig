@@ -62,18 +62,36 @@ pub const Scanner = struct {
     pub fn key(self: *Scanner) Error![]const u8 {
         if (self.peek() != '"') return error.NotJson;
         const start = self.at;
-        const len = try self.string(.skip, &.{});
+        const has_escapes = try self.skipString();
         var found = self.data[start + 1 .. self.at - 1];
-        if (len < found.len) {
-            // Too long for a name: it may be cut, and is still none.
-            if (found.len <= self.scratch.len - room_extra) {
-                self.at = start;
-                found = self.scratch[0..try self.string(.key, self.scratch)];
-            }
+        // One that is too long for a name stays as it is written.
+        if (has_escapes and found.len <= self.scratch.len - room_extra) {
+            self.at = start;
+            found = self.scratch[0..try self.string(.key, self.scratch)];
         }
         try self.expect(':');
         _ = self.peek();
         return found;
+    }
+
+    /// Passes a string, which is next; true if it has escapes.
+    inline fn skipString(self: *Scanner) Error!bool {
+        const start = self.at + 1;
+        // Most are short.
+        if (start + lanes <= self.data.len) {
+            const stops = stopsOf(load(self.data[start..]));
+            const len = @ctz(stops);
+            if (stops != 0 and self.data[start + len] == '"') {
+                self.at = start + len + 1;
+                return false;
+            }
+        }
+        const len = try self.string(.skip, &.{});
+        return len < self.at - 1 - start;
+    }
+
+    inline fn load(data: []const u8) Bytes {
+        return @as(*align(1) const Bytes, @ptrCast(data[0..lanes])).*;
     }
 
     /// Passes a string, which is next, and writes its characters to `out`; they may be no UTF-8.
@@ -86,7 +104,7 @@ pub const Scanner = struct {
         while (true) {
             const run = at;
             while (at + lanes <= data.len) {
-                const bytes = @as(*align(1) const Bytes, @ptrCast(data[at..][0..lanes])).*;
+                const bytes = load(data[at..]);
                 if (goal != .skip) {
                     const place = out[len + (at - run) ..][0..lanes];
                     @as(*align(1) Bytes, @ptrCast(place)).* = bytes;
@@ -104,11 +122,15 @@ pub const Scanner = struct {
                     self.at = at + 1;
                     return len;
                 },
-                '\\' => {
+                '\\' => while (true) {
+                    // Escapes come in rows where a text has other letters than ASCII.
                     const escape = try escapeAt(data, at, goal == .key);
-                    if (goal != .skip) out[len..][0..4].* = escape.bytes;
+                    if (goal != .skip) {
+                        std.mem.writeInt(u32, out[len..][0..4], escape.bytes, .little);
+                    }
                     len += escape.len;
                     at += escape.passed;
+                    if (at == data.len or data[at] != '\\') break;
                 },
                 else => return error.NotJson,
             }
@@ -129,7 +151,7 @@ pub const Scanner = struct {
     /// Passes any value that stands inside of `depth` others.
     pub fn skip(self: *Scanner, depth: u32) Error!void {
         switch (self.peek()) {
-            '"' => _ = try self.string(.skip, &.{}),
+            '"' => _ = try self.skipString(),
             '{', '[' => try self.skipNested(depth),
             else => try self.skipPlain(),
         }
@@ -137,22 +159,22 @@ pub const Scanner = struct {
 
     /// Without calls of itself, so that no line takes the stack.
     fn skipNested(self: *Scanner, outside: u32) Error!void {
-        var is_object: std.StaticBitSet(depth_max) = .initEmpty();
+        var is_object: [depth_max]bool = undefined;
         var depth = outside;
         while (true) {
             // A value comes next.
             var is_empty = false;
             switch (self.peek()) {
-                '"' => _ = try self.string(.skip, &.{}),
+                '"' => _ = try self.skipString(),
                 '{', '[' => |open| {
                     if (depth == depth_max) return error.TooDeep;
                     self.at += 1;
-                    is_object.setValue(depth, open == '{');
+                    is_object[depth] = open == '{';
                     depth += 1;
                     // The brackets' codes are two apart.
                     is_empty = self.peek() == open + 2;
                     if (!is_empty) {
-                        if (open == '{') _ = try self.skipKey();
+                        if (open == '{') try self.skipKey();
                         continue;
                     }
                 },
@@ -161,7 +183,7 @@ pub const Scanner = struct {
             // Behind a value, or before the end of an empty one.
             while (true) {
                 if (depth == outside) return;
-                const in_object = is_object.isSet(depth - 1);
+                const in_object = is_object[depth - 1];
                 if (self.pass(if (in_object) '}' else ']')) {
                     depth -= 1;
                     continue;
@@ -175,7 +197,7 @@ pub const Scanner = struct {
 
     fn skipKey(self: *Scanner) Error!void {
         if (self.peek() != '"') return error.NotJson;
-        _ = try self.string(.skip, &.{});
+        _ = try self.skipString();
         try self.expect(':');
     }
 
@@ -224,14 +246,45 @@ pub const Scanner = struct {
     }
 };
 
-const Escape = struct { bytes: [4]u8, len: usize, passed: usize };
+/// The UTF-8 of a character, the first byte lowest; and the bytes of what it was written as.
+const Escape = struct {
+    bytes: u32,
+    len: usize,
+    passed: usize,
+
+    /// Halves of surrogate pairs are written like any other code point.
+    inline fn of(code_point: u32, passed: usize) Escape {
+        const c = code_point;
+        const tail = 0x80 | (c & 0x3f);
+        const middle = 0x80 | (c >> 6 & 0x3f);
+        if (c < 0x80) return .{ .bytes = c, .len = 1, .passed = passed };
+        if (c < 0x800) {
+            return .{ .bytes = 0xc0 | c >> 6 | tail << 8, .len = 2, .passed = passed };
+        }
+        if (c < 0x10000) {
+            const bytes = 0xe0 | c >> 12 | middle << 8 | tail << 16;
+            return .{ .bytes = bytes, .len = 3, .passed = passed };
+        }
+        const second = 0x80 | (c >> 12 & 0x3f);
+        const bytes = 0xf0 | c >> 18 | second << 8 | middle << 16 | tail << 24;
+        return .{ .bytes = bytes, .len = 4, .passed = passed };
+    }
+};
 
 /// What a backslash and the bytes behind it mean.
 inline fn escapeAt(data: []const u8, at: usize, keep_halves: bool) Scanner.Error!Escape {
     if (at + 1 == data.len) return error.NotJson;
     const plain = escapes[data[at + 1]];
-    if (plain != 0) return .{ .bytes = .{ plain, 0, 0, 0 }, .len = 1, .passed = 2 };
-    return codePointAt(data, at, keep_halves);
+    if (plain != 0) return .{ .bytes = plain, .len = 1, .passed = 2 };
+    const unit = try unitAt(data, at);
+    if (unit & 0xf800 != 0xd800) return .of(unit, 6);
+    if (unit < 0xdc00 and at + 7 < data.len and data[at + 6] == '\\' and data[at + 7] == 'u') {
+        const second = try unitAt(data, at + 6);
+        if (second & 0xfc00 == 0xdc00) {
+            return .of(0x10000 + ((unit & 0x3ff) << 10) + (second & 0x3ff), 12);
+        }
+    }
+    return .of(if (keep_halves) unit else 0xfffd, 6);
 }
 
 const escapes: [256]u8 = blk: {
@@ -240,55 +293,23 @@ const escapes: [256]u8 = blk: {
     break :blk table;
 };
 
-fn codePointAt(data: []const u8, at: usize, keep_halves: bool) Scanner.Error!Escape {
-    const first: u21 = try unitAt(data, at);
-    if (first & 0xf800 != 0xd800) return encoded(first, 6);
-    if (first < 0xdc00 and at + 7 < data.len and data[at + 6] == '\\' and data[at + 7] == 'u') {
-        const second: u21 = try unitAt(data, at + 6);
-        if (second & 0xfc00 == 0xdc00) {
-            return encoded(0x10000 + ((first & 0x3ff) << 10) + (second & 0x3ff), 12);
-        }
-    }
-    return encoded(if (keep_halves) first else 0xfffd, 6);
-}
-
 /// The code unit of `\uXXXX`.
-inline fn unitAt(data: []const u8, at: usize) Scanner.Error!u16 {
+inline fn unitAt(data: []const u8, at: usize) Scanner.Error!u32 {
     if (data.len - at < 6 or data[at + 1] != 'u') return error.NotJson;
     var unit: u32 = 0;
-    var wrong: u8 = 0;
-    inline for (data[at + 2 ..][0..4]) |byte| {
-        const value = digits[byte];
-        wrong |= value;
-        unit = unit << 4 | value;
-    }
-    if (wrong & 0xf0 != 0) return error.NotJson;
-    return @intCast(unit);
+    inline for (data[at + 2 ..][0..4], 0..) |byte, place| unit |= digits[place][byte];
+    if (unit > 0xffff) return error.NotJson;
+    return unit;
 }
 
-const digits: [256]u8 = blk: {
-    var table: [256]u8 = @splat(0xff);
-    for ("0123456789abcdef", 0..) |byte, value| table[byte] = value;
-    for ("ABCDEF", 10..) |byte, value| table[byte] = value;
-    break :blk table;
+/// The value of each hexadecimal digit at each of four places; of another byte it is no unit.
+const digits: [4][256]u32 = blk: {
+    @setEvalBranchQuota(10_000);
+    var tables: [4][256]u32 = @splat(@splat(1 << 16));
+    for (&tables, 0..) |*table, place| {
+        const shift = 4 * (3 - place);
+        for ("0123456789abcdef", 0..) |byte, value| table[byte] = value << shift;
+        for ("ABCDEF", 10..) |byte, value| table[byte] = value << shift;
+    }
+    break :blk tables;
 };
-
-/// As UTF-8, in which halves of surrogate pairs are written like any other code point.
-inline fn encoded(code_point: u21, passed: usize) Escape {
-    const c: u32 = code_point;
-    const high: u32 = c >> 6;
-    const tail: u8 = @intCast(0x80 | (c & 0x3f));
-    if (c < 0x80) return .{ .bytes = .{ @intCast(c), 0, 0, 0 }, .len = 1, .passed = passed };
-    if (c < 0x800) {
-        const bytes: [4]u8 = .{ @intCast(0xc0 | high), tail, 0, 0 };
-        return .{ .bytes = bytes, .len = 2, .passed = passed };
-    }
-    const middle: u8 = @intCast(0x80 | (high & 0x3f));
-    if (c < 0x10000) {
-        const bytes: [4]u8 = .{ @intCast(0xe0 | c >> 12), middle, tail, 0 };
-        return .{ .bytes = bytes, .len = 3, .passed = passed };
-    }
-    const second: u8 = @intCast(0x80 | (c >> 12 & 0x3f));
-    const bytes: [4]u8 = .{ @intCast(0xf0 | c >> 18), second, middle, tail };
-    return .{ .bytes = bytes, .len = 4, .passed = passed };
-}
