@@ -166,7 +166,7 @@ def test_json_lines_are_those_that_python_takes(tmp_path, utf8, block_bytes):
     rng = random.Random(SEED)
     path = tmp_path / "rows.jsonl"
     documents = 0
-    for _ in range(400):
+    for _ in range(150):
         data = random_lines(rng)
         path.write_bytes(data)
         field = rng.choice(["text", "text", "a", "a.b", "a.a.b", "é"])
@@ -176,7 +176,7 @@ def test_json_lines_are_those_that_python_takes(tmp_path, utf8, block_bytes):
         assert (found.texts, found.places) == (texts, bad), (field, data)
         assert same_names(found.names, names), (id_field, data)
         documents += len(texts)
-    assert documents > 50
+    assert documents > 15
 
 
 # ── segments ─────────────────────────────────────────────────────────────────────────────────

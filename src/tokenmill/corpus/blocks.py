@@ -24,6 +24,10 @@ from tokenmill.errors import InputError
 
 _COPY_BYTES = 1 << 20
 _ROOM_BYTES = 16
+# Blocks begin small and grow, as long as they have no more records than this: ten million lines of
+# two bytes take as much memory as their spans.
+_FIRST_BYTES = 1 << 18
+_RECORDS_MAX = 1 << 16
 _NEWLINE = ord("\n")
 
 
@@ -101,6 +105,7 @@ class Blocks:
             self._part, source.name, source.compression, is_plain=segment.start > 0
         )
         self._block_bytes = max(options.block_bytes, least_bytes)
+        self._size = min(self._block_bytes, _FIRST_BYTES)
         self._is_first = segment.start == 0
         self.view = memoryview(b"")
         # The place of the view in the text.
@@ -138,7 +143,7 @@ class Blocks:
         if self.is_over:
             self.view = rest
             return len(rest) > 0
-        view = np.empty(max(self._block_bytes, len(rest) + room), np.uint8).data
+        view = np.empty(max(self._size, len(rest) + room), np.uint8).data
         view[: len(rest)] = rest
         filled = len(rest) + self._stream.fill_good(view[len(rest) :])
         self.is_over = filled < len(view)
@@ -149,6 +154,18 @@ class Blocks:
                 self.view = self.view[3:]
                 self.offset = self._lines_place = 3
         return len(self.view) > 0 or not self.is_over
+
+    def pace(self, records: int) -> None:
+        """Makes the next block larger, or smaller if this one had many records."""
+        if records > _RECORDS_MAX:
+            self._size = max(min(self._size, _ROOM_BYTES), self._size * _RECORDS_MAX // records)
+        else:
+            self._size = min(self._block_bytes, 2 * self._size)
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether a record that does not fit into this block may fit into one."""
+        return len(self.view) < self._block_bytes
 
     def mark(self, place: int) -> Mark:
         """Where a record begins that may fail later; `place` is in the view."""

@@ -25,6 +25,7 @@ from tokenmill.corpus.reasons import (
     NOT_TEXT,
     NULL_FIELD,
     TOO_DEEP,
+    reason_in,
     reason_of,
 )
 from tokenmill.corpus.spans import DocumentOptions, Documents
@@ -60,7 +61,7 @@ _BACKSLASH = ord("\\")
 
 
 class _BadError(Exception):
-    """The line is not JSON, or too deep."""
+    """The line gives no document: a number of the core, and what its reason names."""
 
 
 @dataclass(slots=True)
@@ -110,10 +111,11 @@ class LongLine:
 
     def read(self) -> Iterator[Documents]:
         """The documents of the line: one in pieces, or a problem."""
+        bad: _BadError | None = None
         try:
             yield from self._line()
         except _BadError as error:
-            self._pieces.fail(str(error))
+            bad = error
         while not self._is_ended:
             self._at = self._end
             self._more()
@@ -121,6 +123,8 @@ class LongLine:
         if self._blocks.failure is not None and self._end == len(self._view):
             yield from self._pieces.withdraw()
         elif not self._is_blank:
+            if bad is not None:
+                self._pieces.fail(self._reason(*bad.args))
             yield from self._pieces.close(b"", self._name())
 
     def _line(self) -> Iterator[Documents]:
@@ -128,16 +132,22 @@ class LongLine:
         parts: _Parts = (self._text.name, self._id.name if self._id else None)
         yield from self._value(parts)
         if self._peek():
-            raise self._bad("more behind its value")
+            raise _BadError(NOT_JSON)
         value = self._text.value()
         if first != b"{":
-            raise _BadError(reason_of(NOT_OBJECT, self._field, _KINDS.get(first, "number")))
+            raise _BadError(NOT_OBJECT, _KINDS.get(first, "number"))
         if value is None:
-            raise _BadError(reason_of(NO_FIELD, self._field, self._keys))
+            raise _BadError(NO_FIELD, self._keys)
         if value == "null":
-            raise _BadError(reason_of(NULL_FIELD, self._field))
+            raise _BadError(NULL_FIELD)
         if value != "string":
-            raise _BadError(reason_of(NOT_TEXT, self._field, value))
+            raise _BadError(NOT_TEXT, value)
+
+    def _reason(self, code: int, detail: object = None) -> str:
+        line = self._pieces.record
+        if len(line) < self._pieces.bytes:
+            return reason_of(code, self._field, detail)
+        return reason_in(line, code, self._field)
 
     def _name(self) -> str | None:
         if self._id is None:
@@ -156,7 +166,7 @@ class LongLine:
             yield from self._begin(first, takers, len(inside))
             if first in (b"{", b"["):
                 if len(inside) == _DEPTH_MAX:
-                    raise _BadError(reason_of(TOO_DEEP, self._field))
+                    raise _BadError(TOO_DEEP)
                 self._at += 1
                 inside.append((b"}", parts) if first == b"{" else (b"]", _NOTHING))
                 if self._peek() != inside[-1][0]:
@@ -190,7 +200,8 @@ class LongLine:
         self._expect(b":")
         is_top = len(inside) == 1
         if is_top and len(self._keys) <= KEYS_SHOWN:
-            self._keys.append(key.decode("utf-8", "replace"))
+            name = key.decode("utf-8", "replace")
+            self._keys += [name] * (name not in self._keys)
         deeper: list[bytes | None] = [None, None]
         for index, one in enumerate((self._text, self._id)):
             part = parts[index]
@@ -269,13 +280,13 @@ class LongLine:
             if end == stop:
                 end = utf8.whole_end(view[at:], stop - at) + at
             elif view[end] != _BACKSLASH or stop - end >= _ESCAPE_BYTES:
-                raise self._bad("a string with a wrong escape or a control character")
+                raise _BadError(NOT_JSON)
             if _ends_with_half(view, at, end):
                 end -= _ESCAPE_BYTES
             self._at = end
             yield view[at:end]
             if stop == self._end and not self._more():
-                raise self._bad("a string without an end")
+                raise _BadError(NOT_JSON)
 
     def _key(self) -> bytes:
         """Passes a key; of a long one less than all comes back."""
@@ -299,16 +310,13 @@ class LongLine:
             if len(token) > _PLAIN_BYTES_MAX or self._at < self._end or not self._more():
                 break
         if token not in _NAMES and _NUMBER.fullmatch(token) is None:
-            raise self._bad("a value is missing or wrong")
+            raise _BadError(NOT_JSON)
 
     # ── bytes ────────────────────────────────────────────────────────────────────────────────
 
-    def _bad(self, what: str) -> _BadError:
-        return _BadError(reason_of(NOT_JSON, self._field, what))
-
     def _expect(self, byte: bytes) -> None:
         if self._peek() != byte:
-            raise self._bad(f"{byte.decode()} is missing")
+            raise _BadError(NOT_JSON)
         self._at += 1
 
     def _peek(self) -> bytes:

@@ -11,6 +11,8 @@ from tokenmill.corpus import utf8
 from tokenmill.corpus.blocks import Blocks
 from tokenmill.corpus.spans import RECORD_BYTES_MAX, DocumentOptions, Documents, Problem
 
+_Bytes = bytes  # a field has the name of the type
+
 
 class Pieces:
     """The document of a long record, which begins at a place of the view."""
@@ -23,6 +25,11 @@ class Pieces:
         self._is_given = False
         self.bytes = 0
         self.reason: str | None = None
+
+    @property
+    def record(self) -> _Bytes:
+        """The first raw bytes of the record."""
+        return bytes(self._record)
 
     @property
     def end(self) -> int:
@@ -71,7 +78,7 @@ class Pieces:
             self._blocks.line_at(self._mark),
             self.bytes,
             self.reason,
-            bytes(self._record),
+            self.record,
         )
         yield Documents(
             withdrawn=self._is_given, problems=[problem], bytes_read=self._blocks.bytes_read

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from tokenmill.corpus.spans import RECORD_BYTES_MAX
+
 NOT_JSON, TOO_DEEP, NOT_OBJECT, NO_FIELD, NULL_FIELD, NOT_TEXT = range(1, 7)
 KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
@@ -22,6 +27,36 @@ def reason_of(code: int, field: str, detail: object = None) -> str:
     if code == NULL_FIELD:
         return f"has null in the field {field!r}"
     return f"has a JSON {detail} in the field {field!r}, not a text"
+
+
+def reason_in(line: bytes, code: int, field: str) -> str:
+    """The same, with what Python finds in the line."""
+    try:
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        # Of a line that is longer, not all may be there to be looked at.
+        is_said = code == NOT_JSON and len(line) <= RECORD_BYTES_MAX
+        return reason_of(code, field, error if is_said else None)
+    if code == NO_FIELD:
+        return reason_of(code, field, list(record))
+    if code == NOT_OBJECT:
+        return reason_of(code, field, _kind(record))
+    if code == NOT_TEXT:
+        return reason_of(code, field, _kind(_get(record, field)))
+    return reason_of(code, field)
+
+
+def _get(record: Any, field: str) -> Any:
+    if field in record:
+        return record[field]
+    for part in field.split("."):
+        record = record[part]
+    return record
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return kinds.get(type(value), "number")
 
 
 def missing(what: str, field: str, keys: list[str]) -> str:

@@ -6,7 +6,6 @@ what is wrong with it. A line longer than a block is read by long_lines.py.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -16,13 +15,14 @@ import numpy as np
 from tokenmill.corpus import utf8
 from tokenmill.corpus.blocks import Blocks
 from tokenmill.corpus.long_lines import LongLine
-from tokenmill.corpus.reasons import NO_FIELD, NOT_JSON, NOT_OBJECT, NOT_TEXT, reason_of
+from tokenmill.corpus.reasons import NOT_JSON, reason_in
 from tokenmill.corpus.spans import (
     RECORD_BYTES_MAX,
     DocumentOptions,
     Documents,
     Problem,
     Segment,
+    in_groups,
 )
 from tokenmill.native import _native
 
@@ -38,18 +38,19 @@ def read_json_lines(
     while blocks.next(used):
         found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
         used = found[4]
+        blocks.pace(found[6])
         if used:
-            yield _documents_of(blocks, found, options)
+            yield from _documents_of(blocks, found, options)
         elif blocks.is_over:  # a line that the file fails in
             break
-        else:
+        elif not blocks.can_grow:
             line = LongLine(blocks, options)
             yield from line.read()
             used = line.used
     yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
 
 
-def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Documents:
+def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Iterator[Documents]:
     data: Any = found[0]
     spans, lines = _pairs(found[1]), _pairs(found[2])
     names = None if found[5] is None else _names(found[5])
@@ -64,8 +65,9 @@ def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Docum
             names = names and _without(names, bad)
     elif options.utf8 == "replace" and (bad := utf8.bad_documents(data, spans)):
         data, spans = utf8.replace(data, spans, bad)
-    problems = [_problem(blocks, start, end, code, options) for start, end, code in failed]
-    return Documents(data, spans, problems=problems, bytes_read=blocks.bytes_read, names=names)
+    yield Documents(data, spans, bytes_read=blocks.bytes_read, names=names)
+    problems = (_problem(blocks, start, end, code, options) for start, end, code in failed)
+    yield from in_groups(problems, blocks.bytes_read)
 
 
 def _pairs(buffer: Any) -> Any:
@@ -88,34 +90,6 @@ def _problem(blocks: Blocks, start: int, end: int, code: int, options: DocumentO
     if options.utf8 == "strict" and utf8.first_bad(line) >= 0:
         reason = utf8.reason(line, offset)
     else:
-        reason = _reason(line, code, options.field)
+        reason = reason_in(line, code, options.field)
     record = line[:RECORD_BYTES_MAX]
     return Problem(blocks.source.name, offset, blocks.line_of(offset), len(line), reason, record)
-
-
-def _reason(line: bytes, code: int, field: str) -> str:
-    """The reason for a number of the core, with what Python finds in the line."""
-    try:
-        record = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        return reason_of(code, field, error if code == NOT_JSON else None)
-    if code == NO_FIELD:
-        return reason_of(code, field, list(record))
-    if code == NOT_OBJECT:
-        return reason_of(code, field, _kind(record))
-    if code == NOT_TEXT:
-        return reason_of(code, field, _kind(_get(record, field)))
-    return reason_of(code, field)
-
-
-def _get(record: Any, field: str) -> Any:
-    if field in record:
-        return record[field]
-    for part in field.split("."):
-        record = record[part]
-    return record
-
-
-def _kind(value: object) -> str:
-    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return kinds.get(type(value), "number")

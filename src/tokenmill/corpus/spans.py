@@ -6,7 +6,9 @@ so ten million small ones cost what their bytes do. A document longer than a blo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ UTF8_POLICIES = ("strict", "replace", "bytes")
 # Of a record that failed so much is kept to be looked at.
 RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
+_GROUP = 4096
 _Bytes = bytes  # a field has the name of the type
 
 
@@ -82,6 +85,13 @@ class Documents:
     problems: list[Problem] = field(default_factory=list)
     bytes_read: int = 0
     names: list[str] | None = None
+
+
+def in_groups(problems: Iterable[Problem], bytes_read: int) -> Iterator[Documents]:
+    """The problems, a few thousand at a time: a block can have millions of them."""
+    remaining = iter(problems)
+    while group := list(islice(remaining, _GROUP)):
+        yield Documents(problems=group, bytes_read=bytes_read)
 
 
 @dataclass(frozen=True, slots=True)

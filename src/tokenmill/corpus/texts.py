@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from tokenmill.corpus.spans import (
     Documents,
     Problem,
     Segment,
+    in_groups,
 )
 from tokenmill.native import _native
 
@@ -45,10 +47,11 @@ def read_text(segment: Segment, options: DocumentOptions, stack: ExitStack) -> I
             yield from _end_of(pieces, view[: int(spans[0, 1])])
             pieces, spans = None, spans[1:]
         if len(spans):
-            yield _documents_of(blocks, spans, options)
+            yield from _documents_of(blocks, spans, options)
         if blocks.is_over:
             break
-        if used == 0:
+        blocks.pace(len(spans))
+        if used == 0 and not blocks.can_grow:
             # No document ends here. What may be the beginning of a separator stays.
             pieces = pieces or Pieces(blocks, options)
             used = utf8.whole_end(view, len(view) - max(1, len(separator) - 1))
@@ -80,24 +83,24 @@ def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.i
     return np.stack([starts, ends - has_return], axis=1)
 
 
-def _documents_of(blocks: Blocks, spans: NDArray[np.int64], options: DocumentOptions) -> Documents:
-    view = blocks.view
-    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(view, spans)
-    if bad and options.utf8 == "replace":
-        data, spans = utf8.replace(view, spans, bad)
-        return Documents(data, spans, bytes_read=blocks.bytes_read)
-    problems = []
-    for start, end in spans[bad].tolist():
-        offset = blocks.offset + start
-        problems.append(
-            Problem(
-                blocks.source.name,
-                offset,
-                blocks.line_of(offset),
-                end - start,
-                utf8.reason(bytes(view[start:end]), offset),
-                bytes(view[start : min(end, start + RECORD_BYTES_MAX)]),
-            )
-        )
-    spans = np.delete(spans, bad, axis=0) if bad else spans
-    return Documents(view, spans, problems=problems, bytes_read=blocks.bytes_read)
+def _documents_of(
+    blocks: Blocks, spans: NDArray[np.int64], options: DocumentOptions
+) -> Iterator[Documents]:
+    data: Any = blocks.view
+    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
+    failed = spans[bad].tolist() if options.utf8 == "strict" else []
+    if failed:
+        spans = np.delete(spans, bad, axis=0)
+    elif bad:
+        data, spans = utf8.replace(data, spans, bad)
+    yield Documents(data, spans, bytes_read=blocks.bytes_read)
+    problems = (_problem(blocks, start, end) for start, end in failed)
+    yield from in_groups(problems, blocks.bytes_read)
+
+
+def _problem(blocks: Blocks, start: int, end: int) -> Problem:
+    raw = bytes(blocks.view[start:end])
+    offset = blocks.offset + start
+    reason = utf8.reason(raw, offset)
+    record = raw[:RECORD_BYTES_MAX]
+    return Problem(blocks.source.name, offset, blocks.line_of(offset), len(raw), reason, record)
