@@ -20,6 +20,7 @@ _HEAD_BYTES_MAX = 1 << 16
 _BEGINNING = b"WARC/"
 _TEXT = b"conversion"
 _PAGES = (b"response", b"resource", b"request", b"revisit", b"continuation")
+_CUT = "is a record without its end"
 _NOT_TEXT = (
     "holds pages as they were fetched, not their text: take the .wet file of the same crawl, or "
     "extract the text first (trafilatura or resiliparse do), into JSON lines for example"
@@ -56,6 +57,7 @@ def read_archive(
     blocks = Blocks(segment, options, stack)
     used = room = 0
     while blocks.next(used, room):
+        blocks.pace(0)
         data = bytes(blocks.view)
         gatherer = Gatherer(blocks, options)
         used = room = 0
@@ -64,8 +66,10 @@ def read_archive(
             while (record := _record_at(data, used)) and record.end <= len(data):
                 _take(gatherer, data, record, options)
                 used = record.end
-            if blocks.is_last and data[used:].strip(b"\r\n"):
-                raise _WrongError("ends in the middle of a record")
+                if gatherer.is_full:
+                    yield from gatherer.documents()
+            if blocks.is_last and (rest := data[used:].lstrip(b"\r\n")):
+                gatherer.fail(len(data) - len(rest), rest, _CUT)
         except _WrongError as error:
             gatherer.fail(used, b"", str(error))
             yield from gatherer.documents()
@@ -117,21 +121,29 @@ def _long(
     pieces = Pieces(blocks, options, record.head)
     pieces.saw(blocks.view[record.head : record.start])
     used, left = record.start, record.end - record.start
-    while left > len(blocks.view) - used:
+    while left > len(blocks.view) - used and not blocks.is_over:
         view = blocks.view[used:]
-        if blocks.is_over:
-            yield from pieces.withdraw()
-            return used  # whoever reads on finds that no record begins here
-        place = utf8.whole_end(view, len(view))
-        if record.is_text:
-            pieces.check(view[:place])
-            pieces.saw(view[:place])
-            yield from pieces.give(view[:place])
-        blocks.next(used + place)
-        used, left = 0, left - place
-    raw = blocks.view[used : used + left]
+        view = view[: utf8.whole_end(view, len(view))]
+        yield from _next_of(pieces, view, record)
+        blocks.next(used + len(view))
+        used, left = 0, left - len(view)
+    last = blocks.view[used : used + left]
+    if len(last) < left and not blocks.is_last:
+        yield from pieces.withdraw()
+        return used
+    if len(last) < left:
+        pieces.reason = _CUT
+    elif record.is_text:
+        pieces.check(last)
+    pieces.saw(last)
+    if record.is_text or pieces.reason:
+        yield from pieces.close(last, record.name(options))
+    return used + len(last)
+
+
+def _next_of(pieces: Pieces, raw: memoryview, record: _Record) -> Iterator[Documents]:
     if record.is_text:
         pieces.check(raw)
-        pieces.saw(raw)
-        yield from pieces.close(raw, record.name(options))
-    return used + left
+    pieces.saw(raw)
+    if record.is_text:
+        yield from pieces.give(raw)

@@ -11,6 +11,8 @@ from tokenmill.corpus.blocks import Blocks
 from tokenmill.corpus.spans import RECORD_BYTES_MAX, DocumentOptions, Documents, Problem
 from tokenmill.corpus.tables import in_parts
 
+_RECORDS_MAX = 1 << 14
+
 
 class Gatherer:
     """Takes the records of the view of a block, for readers that have an object for each."""
@@ -42,13 +44,21 @@ class Gatherer:
         problem = Problem(self._blocks.source.name, offset, line, len(raw), reason, record)
         self._problems.append(problem)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether what was taken should be given: there is an object for each."""
+        return len(self._texts) + len(self._problems) >= _RECORDS_MAX
+
     def documents(self) -> Iterator[Documents]:
-        """All that was taken."""
+        """All that was taken since the last time."""
         if self._problems:
             yield Documents(problems=self._problems, bytes_read=self._blocks.bytes_read)
         ends = np.cumsum([0, *map(len, self._texts)], dtype=np.int64)
         spans = np.stack([ends[:-1], ends[1:]], axis=1)
         data = b"".join(self._texts)
-        for part in in_parts(data, spans, self._names, self._options.block_bytes):
+        names = self._names
+        self._texts, self._problems = [], []
+        self._names = None if names is None else []
+        for part in in_parts(data, spans, names, self._options.block_bytes):
             part.bytes_read = self._blocks.bytes_read
             yield part

@@ -8,7 +8,7 @@ the first, or with text behind a closing mark, is a problem, and reading goes on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -66,9 +66,9 @@ class _Parser:
                 match = self._quoted.match(data, at)
                 # A mark at the end may be the first of two.
                 if match is None or (match.end() == len(data) and not is_last):
-                    return (
-                        _first_line(data, start, "has an open quotation mark") if is_last else None
-                    )
+                    if not is_last or len(data) - start > ROW_BYTES_MAX:
+                        return None
+                    return _first_line(data, start, "has an open quotation mark")
                 fields.append(match.group(1).replace(b'""', b'"'))
                 at = match.end()
                 if data[at : at + 2] == b"\r\n":
@@ -100,8 +100,8 @@ def read_rows(segment: Segment, options: DocumentOptions, stack: ExitStack) -> I
     reader = _Reader(blocks, options)
     used = room = 0
     while blocks.next(used, room):
-        used, documents = reader.read(bytes(blocks.view))
-        yield from documents
+        blocks.pace(0)
+        used = yield from reader.read(bytes(blocks.view))
         if reader.failure is not None:
             yield Documents(problems=[reader.failure])
             break
@@ -125,8 +125,8 @@ class _Reader:
         self._skips = False
         self.failure: Problem | None = None
 
-    def read(self, data: bytes) -> tuple[int, Iterator[Documents]]:
-        """How many bytes the whole rows take, and their documents."""
+    def read(self, data: bytes) -> Generator[Documents, None, int]:
+        """The documents of a block; how many bytes its rows take."""
         gatherer = Gatherer(self._blocks, self._options)
         used = 0
         if self._skips:
@@ -138,11 +138,14 @@ class _Reader:
             if row is None:
                 break
             start, used = used, row.end
-            raw = data[start:used]
-            self._skips = row.reason is not None and not raw.endswith(b"\n")
+            self._skips = row.reason is not None and data[used - 1 : used] != b"\n"
+            raw = data[start : min(used, start + ROW_BYTES_MAX)]
             if raw not in (b"\n", b"\r\n"):
                 self._take(gatherer, start, raw, row)
-        return used, gatherer.documents()
+            if gatherer.is_full:
+                yield from gatherer.documents()
+        yield from gatherer.documents()
+        return used
 
     def _take(self, gatherer: Gatherer, start: int, raw: bytes, row: _Row) -> None:
         if not self._width:

@@ -107,7 +107,9 @@ class _Parquet(_Table):
     def __init__(self, pa: Any, source: Source, where: Any, stack: ExitStack) -> None:
         parquet = importlib.import_module("pyarrow.parquet")
         # Without a buffer's size whole columns of a row group would be read at once.
-        file = parquet.ParquetFile(where, pre_buffer=False, buffer_size=_COPY_BYTES)
+        file = parquet.ParquetFile(
+            where, pre_buffer=False, buffer_size=_COPY_BYTES, page_checksum_verification=True
+        )
         self._file = stack.enter_context(file)
         super().__init__(pa, source, file.schema_arrow, file.metadata.num_row_groups)
 
