@@ -12,7 +12,7 @@ from pathlib import Path
 import document_twins as twins
 import pytest
 from conftest import SEED
-from test_documents import SQUEEZE, packed
+from test_documents import SQUEEZE, packed, raises
 
 from tokenmill.corpus.documents import DocumentOptions, Documents, Problem, Segment, cuts, read
 from tokenmill.corpus.inputs import find_inputs
@@ -423,3 +423,15 @@ def test_pieces_of_a_long_document_are_bounded(tmp_path):
         assert max(sizes) <= 4_096
         assert len(sizes) > 100
         assert names == ([] if kind == "text" else ["7"])
+
+
+def test_options_that_cannot_be_are_refused():
+    for options, part in (
+        ({"utf8": "ascii"}, "strict, replace, bytes"),
+        ({"separator": b""}, "None makes a file one document"),
+        ({"block_bytes": 15}, "16 or more"),
+    ):
+        with raises(ValueError, part):
+            DocumentOptions(**options)
+    with raises(ValueError, "unit_bytes"):
+        cuts(find_inputs(__file__)[0], DocumentOptions(), 0)

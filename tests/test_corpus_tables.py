@@ -314,7 +314,8 @@ class Seen:
 
 
 @pytest.mark.parametrize(
-    "name", ["t.txt", "t.jsonl", "t.jsonl.gz", "t.csv", "t.wet", *TABLES, "t.parquet.zst"]
+    "name",
+    ["t.txt", "t.jsonl", "t.jsonl.gz", "t.csv", "t.wet", "t.jsonl.no.gz", *TABLES, "t.parquet.zst"],
 )
 def test_checksum_sees_each_byte_of_the_file_once(tmp_path, name):
     path = tmp_path / name
@@ -322,7 +323,7 @@ def test_checksum_sees_each_byte_of_the_file_once(tmp_path, name):
     if not any(part in name for part in ("parquet", "arrow", "feather")):
         path.write_bytes(b'{"text": "x"}\n' * 100)
     how = path.suffix[1:]
-    if how in SQUEEZE:
+    if how in SQUEEZE and ".no." not in name:
         # Cut off, so that the reader stops before the end.
         path.write_bytes(packed(path.read_bytes(), how, 2)[:-9] + b"and more")
     [source] = find_inputs(path)

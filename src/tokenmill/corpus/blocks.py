@@ -101,9 +101,13 @@ class Blocks:
         end = source.size if segment.end is None else segment.end
         file = stack.enter_context(open_file(source))
         self._part = stack.enter_context(Part(file, segment.start, end, options.checksum))
-        self._stream = Stream(
-            self._part, source.name, source.compression, is_plain=segment.start > 0
-        )
+        try:
+            self._stream = Stream(
+                self._part, source.name, source.compression, is_plain=segment.start > 0
+            )
+        except InputError:
+            self._part.drain()
+            raise
         self._block_bytes = max(options.block_bytes, least_bytes)
         self._size = min(self._block_bytes, _FIRST_BYTES)
         self._is_first = segment.start == 0

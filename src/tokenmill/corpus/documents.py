@@ -43,4 +43,5 @@ def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
         try:
             yield from reader(segment, options, stack)
         except (InputError, OSError) as error:
-            yield Documents(problems=[failed(segment.source, error)])
+            bytes_read = 0 if segment.start else segment.source.size or 0
+            yield Documents(problems=[failed(segment.source, error)], bytes_read=bytes_read)

@@ -20,6 +20,7 @@ UTF8_POLICIES = ("strict", "replace", "bytes")
 # Of a record that failed so much is kept to be looked at.
 RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES_MIN = 16
 _GROUP = 4096
 _Bytes = bytes  # a field has the name of the type
 
@@ -111,5 +112,7 @@ class DocumentOptions:
     def __post_init__(self) -> None:
         if self.utf8 not in UTF8_POLICIES:
             raise ValueError(f"utf8 must be one of {', '.join(UTF8_POLICIES)}, not {self.utf8!r}")
+        if self.block_bytes < _BLOCK_BYTES_MIN:
+            raise ValueError(f"block_bytes must be {_BLOCK_BYTES_MIN} or more")
         if self.separator is not None and not self.separator:
             raise ValueError("separator must not be empty; None makes a file one document")
