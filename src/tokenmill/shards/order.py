@@ -24,7 +24,9 @@ class Order:
     def __init__(self, count: int, seed: int | None, epoch: int = 0) -> None:
         self.count, self._seed = count, seed
         self._half = np.uint64((max(count - 1, 1).bit_length() + 1) // 2)
-        keys = np.random.Philox(key=[(seed or 0) % 2**64, epoch]).random_raw(_ROUNDS)
+        keys = np.random.Philox(key=np.array([(seed or 0) % 2**64, epoch], np.uint64)).random_raw(
+            _ROUNDS
+        )
         self._keys = np.asarray(keys, np.uint64)
 
     def __len__(self) -> int:
