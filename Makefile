@@ -13,14 +13,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 TRANSFORMERS_VENV := .venv-transformers
+READERS_VENV := .venv-readers
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python test-transformers parity lint bench peers build wheel clean
+.PHONY: demo test test-core test-safe test-python test-transformers test-readers parity lint bench peers build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
 
-test: test-core test-safe test-python test-transformers
+test: test-core test-safe test-python test-transformers test-readers
 
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
@@ -43,6 +44,17 @@ test-transformers: $(TRANSFORMERS_VENV)/installed build
 $(TRANSFORMERS_VENV)/installed: $(TRANSFORMERS_TESTS)/requirements.txt
 	$(PYTHON) -m venv $(TRANSFORMERS_VENV)
 	$(TRANSFORMERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Shards read by what they are written for: Megatron, datatrove, OLMo-core, streaming, PyTorch.
+READERS_TESTS := tests/with_readers
+test-readers: $(READERS_VENV)/installed build
+	PYTHONPATH=src $(READERS_VENV)/bin/python -m pytest -c $(READERS_TESTS)/pytest.ini $(READERS_TESTS)
+
+$(READERS_VENV)/installed: $(READERS_TESTS)/requirements.txt $(READERS_TESTS)/readers.txt
+	$(PYTHON) -m venv $(READERS_VENV)
+	$(READERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $(READERS_TESTS)/requirements.txt
+	$(READERS_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $(READERS_TESTS)/readers.txt
 	@touch $@
 
 parity: $(VENV)/installed build
@@ -86,4 +98,4 @@ $(VENV)/installed: pyproject.toml hatch_build.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) build dist src/tokenmill/_native.*
+	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) $(READERS_VENV) build dist src/tokenmill/_native.*

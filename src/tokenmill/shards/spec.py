@@ -87,10 +87,6 @@ class Rows:
             None if self.lines is None else self.lines[first:last],
         )
 
-    def source_of_each(self, count: int) -> Sequence[str]:
-        """The source of each of `count` documents."""
-        return [self.sources] * count if isinstance(self.sources, str) else self.sources
-
 
 def path_of(stem: Path, suffix: str) -> Path:
     """The file of a shard with this suffix. A stem may hold dots of its own."""

@@ -13,8 +13,8 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable
+from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from tokenmill.shards.streams import HashedFile
 TABLE_SUFFIX = ".csv.gz"
 _BLOCK_ROWS = 1 << 12
 _BLOCK_BYTES = 1 << 16
+# What ends a line to str.splitlines.
 _LINE_ENDS = str.maketrans("\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " " * 10)
 
 
@@ -44,31 +45,31 @@ class Writer(base.FlatWriter):
     def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
         starts = np.concatenate([np.array([self._end], np.int64), ends])
         self._end = int(starts[-1])
-        names = lines = sources = None
-        if rows is not None:
-            names, lines, sources = rows.names, rows.lines, rows.source_of_each(len(ends))
+        rows = rows or Rows()
         for first in range(0, len(ends), _BLOCK_ROWS):
             part = slice(first, min(first + _BLOCK_ROWS, len(ends)))
-            count = part.stop - part.start
-            self._write_rows(
+            if isinstance(rows.sources, str):
+                sources: Iterable[str] = repeat(_on_a_line(rows.sources))
+            else:
+                sources = map(_on_a_line, rows.sources[part])
+            columns = (
                 starts[part].tolist(),
                 ends[part].tolist(),
-                [""] * count if names is None else names[part],
-                [""] * count if sources is None else sources[part],
-                [""] * count if lines is None else lines[part].tolist(),
+                repeat("") if rows.names is None else map(_on_a_line, rows.names[part]),
+                sources,
+                repeat("") if rows.lines is None else rows.lines[part].tolist(),
             )
-
-    def _write_rows(self, *columns: Iterable[Any]) -> None:
-        starts, ends, names, sources, lines = columns
-        out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
-        clean = (name.translate(_LINE_ENDS) for name in names)
-        origin = (source.translate(_LINE_ENDS) for source in sources)
-        table.writerows(zip(starts, ends, clean, origin, lines, strict=True))
-        self._table.write(out.getvalue().encode("utf-8", "replace"))
+            out = io.StringIO()
+            # Not strict, since some go on for ever; the first two are as many as the documents.
+            csv.writer(out, lineterminator="\n").writerows(zip(*columns, strict=False))
+            self._table.write(out.getvalue().encode("utf-8", "replace"))
 
     def _finish(self) -> list[File]:
         return [self._ids.finish(), self._table.finish()]
+
+
+def _on_a_line(name: str) -> str:
+    return name.translate(_LINE_ENDS)
 
 
 class GzipFile:
