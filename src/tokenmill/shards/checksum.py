@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from tokenmill import _native
+from tokenmill._native import Checksum
 
 _BLOCK_BYTES = 1 << 20
 
 
-def new() -> Any:
-    """A checksum of no bytes yet: `update` takes more of them, `value` gives it as a number."""
-    return _native.Checksum()
-
-
-def hexadecimal(checksum: Any) -> str:
+def hexadecimal(checksum: Checksum) -> str:
     """Its 16 digits, as manifests hold them."""
     return f"{checksum.value():016x}"
 
 
 def of_file(path: Path) -> str:
     """The checksum of a file, which is read in blocks."""
-    checksum = new()
+    checksum = Checksum()
     for block in blocks(path):
         checksum.update(block)
     return hexadecimal(checksum)

@@ -7,6 +7,7 @@ in at the end or a document taken back, has it hashed again by reading it in blo
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
+from tokenmill._native import Checksum
 from tokenmill.shards import checksum
 from tokenmill.shards.spec import File
 
@@ -30,7 +32,7 @@ class HashedFile:
     def __init__(self, path: Path, suffix: str) -> None:
         self.path, self.suffix, self.bytes = path, suffix, 0
         self._file = path.open("wb", buffering=_BUFFER_BYTES)
-        self._checksum = checksum.new()
+        self._checksum = Checksum()
         self._changed = False
 
     def write(self, data: Any) -> None:
@@ -109,6 +111,7 @@ class Spool:
     def __init__(self, folder: Path, dtype: DTypeLike) -> None:
         self.dtype = np.dtype(dtype)
         self.items = 0
+        self._map: mmap.mmap | None = None
         self._file = tempfile.TemporaryFile(  # noqa: SIM115 (discard closes it)
             dir=folder, buffering=_BUFFER_BYTES
         )
@@ -119,7 +122,8 @@ class Spool:
         self.items += items.size
 
     def truncate(self, items: int) -> None:
-        """Only the first `items` items stay."""
+        """Only the first `items` items stay. A map of the others must not be read again."""
+        self._map = None
         self._file.flush()
         self._file.truncate(items * self.dtype.itemsize)
         self._file.seek(0, os.SEEK_END)
@@ -150,7 +154,13 @@ class Spool:
         self._file.flush()
         if not self.items:
             return np.empty(0, self.dtype)
-        return np.memmap(self._file, self.dtype, "r", shape=(self.items,))
+        self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._map, self.dtype, self.items)
+
+    def let_go(self) -> None:
+        """Pages of the map that were read count as memory of the process no longer."""
+        if self._map is not None and hasattr(self._map, "madvise"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def discard(self) -> None:
         """It is gone."""

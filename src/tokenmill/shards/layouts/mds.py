@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill._native import Checksum
 from tokenmill.errors import ShardError
 from tokenmill.files import write_whole
 from tokenmill.shards import checksum
@@ -172,7 +173,7 @@ def finish_folder(folder: Path, shards: Sequence[Shard], spec: Spec) -> File:
         rows.append({"raw_data": raw, "samples": shard.documents, "zip_data": None} | _config(spec))
     text = json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()
     write_whole(folder / INDEX, text)
-    hashed = checksum.new()
+    hashed = Checksum()
     hashed.update(text)
     return File(INDEX, len(text), checksum.hexadecimal(hashed))
 

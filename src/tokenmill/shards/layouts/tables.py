@@ -56,10 +56,10 @@ class Writer(base.Writer):
         )
         self._path = path_of(stem, self.suffix)
         self._file = self._path.open("wb")
+        self._spool = Spool(stem.parent, self._dtype)  # the open document
         self._writer = self._open_writer()
         self._group: list[Any] = []  # record batches
         self._group_ids = self._group_rows = 0
-        self._spool = Spool(stem.parent, self._dtype)  # the open document
 
     def _open_writer(self) -> Any:
         raise NotImplementedError
