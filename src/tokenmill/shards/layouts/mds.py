@@ -30,7 +30,7 @@ SUFFIX = ".mds"
 INDEX = "index.json"
 BYTES_MAX = 2**32 - 1
 _BLOCK = 1 << 16
-_BLOCK_IDS = 1 << 20
+_BLOCK_IDS = 1 << 18
 
 
 class Writer(base.Writer):
