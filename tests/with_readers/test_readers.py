@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import warnings
 from dataclasses import replace
@@ -14,6 +15,7 @@ from shard_files import NARROW, WIDE, write_folder, write_whole
 
 import tokenmill.shards
 from tokenmill.shards import Spec
+from tokenmill.shards.torch import ShardDataset
 
 with warnings.catch_warnings():
     # Of what is not installed: CUDA, and kernels for it.
@@ -199,6 +201,57 @@ def test_numpy_and_pyarrow_read_their_own(tmp_path: Path) -> None:
     assert [part.tolist() for part in np.split(ids, ends[:-1])] == documents
     assert pyarrow.parquet.read_table(tmp_path / "s.parquet")["input_ids"].to_pylist() == documents
     assert pyarrow.feather.read_table(tmp_path / "s.arrow")["input_ids"].to_pylist() == documents
+
+
+TEXTS = [f"Document {number}: " + "more and more. " * (number % 7) for number in range(60)]
+
+
+def run(folder: Path, layout: str, **options: object) -> tokenmill.shards.Shards:
+    """What `tokenmill tokenize` makes of the texts, in several shards."""
+    folder.mkdir()
+    (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
+    out = folder / "out"
+    tokenmill.tokenize(
+        [folder / "in.jsonl"], out, "cl100k_base", format=layout, shard_tokens=300, **options
+    )
+    shards = tokenmill.shards.open(out)
+    assert len(shards.shards) > 2
+    return shards
+
+
+def test_readers_take_what_a_run_writes(tmp_path: Path) -> None:
+    megatron = run(tmp_path / "megatron", "megatron")
+    tokenizer = tokenmill.Tokenizer.load("cl100k_base")
+    encoded = [[*ids, megatron.spec.eos] for ids in tokenizer.encode_batch(TEXTS)]
+    found: list[list[int]] = []
+    for shard in megatron.shards:
+        dataset = IndexedDataset(str(megatron.path / shard.stem))
+        found += [dataset[index].tolist() for index in range(len(dataset))]
+    assert found == encoded
+    dataset = LocalDataset(str(run(tmp_path / "mds", "mds").path))
+    assert [dataset[index]["tokens"].tolist() for index in range(len(dataset))] == encoded
+    dataset = DatatroveFolderDataset(
+        str(run(tmp_path / "datatrove", "datatrove").path),
+        seq_len=0,
+        filename_pattern="*.ds",
+        token_size=4,
+    )
+    ids = [int(dataset[index]["input_ids"][0]) for index in range(len(dataset))]
+    assert ids == [id for document in encoded for id in document]
+
+
+def test_readers_take_what_a_run_packs(tmp_path: Path) -> None:
+    shards = run(tmp_path / "mds", "mds", pack=64)
+    assert any(shard.padding for shard in shards.shards)
+    rows = [row.tolist() for row in shards]
+    assert {len(row) for row in rows} == {64}
+    dataset = LocalDataset(str(shards.path))
+    assert [dataset[index]["tokens"].tolist() for index in range(len(dataset))] == rows
+    samples = ShardDataset(shards, targets=False)
+    assert [samples[index].tolist() for index in range(len(samples))] == rows
+    tokenizer = tokenmill.Tokenizer.load("cl100k_base")
+    originals = [shards.original(index)[:-1] for index in range(len(TEXTS))]
+    assert [tokenizer.decode(ids.tolist()) for ids in originals] == TEXTS
 
 
 @pytest.mark.parametrize("name", tokenmill.shards.NAMES)

@@ -115,7 +115,8 @@ class Shards:
         shard = bisect_right(self._original_ends, index)
         number = index - (self._original_ends[shard - 1] if shard else 0)
         ends = self.document_ends(shard)
-        return self.ids(shard)[int(ends[number - 1]) if number else 0 : int(ends[number])]
+        start = int(ends[number - 1]) if number else 0
+        return self.reader(shard).stretch(start, int(ends[number]))
 
     def reader(self, shard: int) -> Reader:
         """The reader of a shard. The last ones used stay open."""

@@ -49,7 +49,7 @@ class Samples:
     def _count(self, shard: int) -> int:
         found = self.shards.shards[shard]
         if self._length is None:
-            return found.documents
+            return found.entries(self.shards.spec.sequence)
         return max(0, found.tokens - self._extra) // self._length
 
     def __len__(self) -> int:

@@ -170,7 +170,8 @@ def finish_folder(folder: Path, shards: Sequence[Shard], spec: Spec) -> File:
             "bytes": data.bytes,
             "hashes": {"xxh3_64": data.checksum},
         }
-        rows.append({"raw_data": raw, "samples": shard.documents, "zip_data": None} | _config(spec))
+        samples = shard.entries(spec.sequence)
+        rows.append({"raw_data": raw, "samples": samples, "zip_data": None} | _config(spec))
     text = json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()
     write_whole(folder / INDEX, text)
     hashed = Checksum()
