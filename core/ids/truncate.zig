@@ -10,6 +10,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Effort = @import("../added.zig").Effort;
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
@@ -65,7 +66,11 @@ fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
 fn isDocument(encoder: *const ids.Encoder, text: []const u8) bool {
     const front = &encoder.tokenizer.front;
     const choice = front.choiceOf(null) orelse return front.isDirect(null);
-    return front.isDirect(choice) and front.raw.names.find(text, 0, choice) == null;
+    if (!front.isDirect(choice)) return false;
+    var effort: Effort = .{ .gpa = encoder.gpa };
+    defer effort.deinit();
+    var search = front.raw.names.search(text, 0, choice, &effort);
+    return search.next() == null;
 }
 
 /// Length of the longest prefix that takes at most `tokens_max` tokens.
