@@ -15,6 +15,7 @@ const ids = @import("../ids.zig");
 const normal = @import("../normal.zig");
 const unicode = @import("../unicode.zig");
 const Document = @import("document.zig").Document;
+const Maker = @import("front_names.zig").Maker;
 
 /// What is put in front of a segment.
 pub const Prefix = enum {
@@ -403,7 +404,7 @@ pub const Scratch = struct {
     }
 
     /// A document with a blank in front, and blanks for marks; valid until the next call.
-    fn ready(
+    pub fn ready(
         self: *Scratch,
         document: Document,
         is_prefixed: bool,
@@ -451,78 +452,6 @@ pub const Scratch = struct {
             if (std.mem.startsWith(u8, bytes[at..], mark)) return at;
         }
         return null;
-    }
-};
-
-/// Gathers the names of one kind.
-const Maker = struct {
-    entries: std.ArrayList(Entry) = .empty,
-    owned: std.ArrayList([]const u8) = .empty,
-
-    const Entry = struct { name: []const u8, place: u32, id: u32, flags: added.Flags };
-
-    fn deinit(self: *Maker, gpa: Allocator) void {
-        for (self.owned.items) |name| gpa.free(name);
-        self.owned.deinit(gpa);
-        self.entries.deinit(gpa);
-    }
-
-    /// What a name is in normal text.
-    fn normalise(
-        self: *Maker,
-        gpa: Allocator,
-        name: []const u8,
-        flags: added.Flags,
-        steps: *const normal.Steps,
-        /// Null: what is done with blanks is done later.
-        prefix: ?Prefix,
-        blank: bool,
-    ) Allocator.Error![]const u8 {
-        var changed = if (flags.literal) null else try steps.apply(gpa, name, false);
-        defer if (changed) |*some| some.deinit(gpa);
-        var document: Document = .{ .bytes = if (changed) |some| some.bytes else name };
-        var scratch: Scratch = .{ .gpa = gpa };
-        defer scratch.deinit();
-        if (document.bytes.len > 0 and prefix != null) {
-            const prefixed = prefix == .always and !flags.literal;
-            document = try scratch.ready(document, prefixed, blank, false);
-        }
-        try self.owned.ensureUnusedCapacity(gpa, 1);
-        const copy = try gpa.dupe(u8, document.bytes);
-        self.owned.appendAssumeCapacity(copy);
-        return copy;
-    }
-
-    /// The names, each once. Of those that normalising makes equal the one of the lowest id is
-    /// found; Hugging Face's library finds another one in each run.
-    fn make(self: *Maker, gpa: Allocator) Allocator.Error!added.Added {
-        std.mem.sort(Entry, self.entries.items, {}, isLess);
-        var bytes: std.ArrayList(u8) = .empty;
-        defer bytes.deinit(gpa);
-        var lists: [3]std.ArrayList(u32) = @splat(.empty);
-        defer for (&lists) |*list| list.deinit(gpa);
-        var flags: std.ArrayList(added.Flags) = .empty;
-        defer flags.deinit(gpa);
-        var last: []const u8 = "";
-        for (self.entries.items) |entry| {
-            if (std.mem.eql(u8, entry.name, last)) continue;
-            last = entry.name;
-            try bytes.appendSlice(gpa, last);
-            try lists[0].append(gpa, @intCast(last.len));
-            try lists[1].append(gpa, entry.place);
-            try lists[2].append(gpa, entry.id);
-            try flags.append(gpa, entry.flags);
-        }
-        const places = lists[1].items;
-        return .init(gpa, bytes.items, lists[0].items, places, lists[2].items, flags.items);
-    }
-
-    fn isLess(_: void, a: Entry, b: Entry) bool {
-        return switch (std.mem.order(u8, a.name, b.name)) {
-            .lt => true,
-            .gt => false,
-            .eq => a.id < b.id,
-        };
     }
 };
 
