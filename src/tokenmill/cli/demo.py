@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 import tokenmill
+from tokenmill.cli.inspect import show
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing.inspect import inspect
+from tokenmill.tokenizing.run import tokenize
+from tokenmill.tokenizing.verify import verify
 from tokenmill.training.train import train
 from tokenmill.vocabularies import EMBEDDED
 
@@ -51,14 +56,16 @@ def run(options: argparse.Namespace) -> None:
     for line in _pieces(tokenizer, ids, console.width):
         console.print(line, soft_wrap=True)
     console.print(_figures(tokenizer, ids))
-    console.print(_training())
+    trained, shown = _training()
+    console.print(shown)
+    _corpus(trained, console)
 
 
-def _training() -> Text:
+def _training() -> tuple[Tokenizer, Text]:
     """A small vocabulary, learned from the source of this package, and what it makes of a line."""
     source = [path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))]
     started = time.perf_counter()
-    tokenizer = train(source, vocab_size=_TRAINED_SIZE)
+    tokenizer = train(source, vocab_size=_TRAINED_SIZE, specials=["<|endoftext|>"])
     seconds = time.perf_counter() - started
     size = sum(map(len, source))
     line = "tokenizer = tokenizer.train(documents)"
@@ -69,7 +76,24 @@ def _training() -> Text:
     )
     for index, piece in enumerate(pieces):
         shown.append(piece, _STYLES[index % len(_STYLES)])
-    return shown
+    return tokenizer, shown
+
+
+def _corpus(tokenizer: Tokenizer, console: Console) -> None:
+    """The same source as shards: written, compared with the files, and looked at."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "shards"
+        started = time.perf_counter()
+        pattern = str(_PACKAGE / "**" / "*.py")
+        result = tokenize(pattern, output, tokenizer, format="datatrove")
+        seconds = time.perf_counter() - started
+        verdict = verify(output, decode=1.0)
+        console.print(
+            f"\n{result.documents} of its files as shards, {result.tokens:,} tokens, in "
+            f"{seconds * 1e3:.0f} ms; read back: {verdict.documents} documents "
+            + ("as they were written" if verdict.is_good else "[red]NOT AS WRITTEN[/]")
+        )
+        show(inspect(output).as_json(), console, sources=3)
 
 
 def _pieces(tokenizer: Tokenizer, ids: list[int], width: int) -> list[Text]:

@@ -47,12 +47,12 @@ def run(options: argparse.Namespace) -> None:
             sys.stdout.write(f"{options.html}: the same with plots\n")
 
 
-def show(figures: dict[str, Any], console: Console) -> None:
+def show(figures: dict[str, Any], console: Console, sources: int = _SOURCES_SHOWN) -> None:
     """Tables for a terminal."""
     _totals(figures, console)
     _lengths(figures, console)
     _tokens(figures, console)
-    _sources(figures, console)
+    _sources(figures, console, sources)
 
 
 def _totals(figures: dict[str, Any], console: Console) -> None:
@@ -105,14 +105,14 @@ def _tokens(figures: dict[str, Any], console: Console) -> None:
     console.print(table, markup=False)
 
 
-def _sources(figures: dict[str, Any], console: Console) -> None:
+def _sources(figures: dict[str, Any], console: Console, most: int) -> None:
     table = Table(title="sources", title_justify="left", box=None)
     table.add_column("source", overflow="fold")
     for name in ("documents", "tokens", "bytes a token", "quarantined"):
         table.add_column(name, justify="right")
     table.add_column("")
     sources = figures["sources"]
-    for source in sources[:_SOURCES_SHOWN]:
+    for source in sources[:most]:
         table.add_row(
             source["path"],
             f"{source['documents']:,}",
@@ -122,5 +122,5 @@ def _sources(figures: dict[str, Any], console: Console) -> None:
             source.get("error", ""),
         )
     console.print(table, markup=False)
-    if len(sources) > _SOURCES_SHOWN:
-        console.print(f"and {len(sources) - _SOURCES_SHOWN:,} more (--json shows all)")
+    if len(sources) > most:
+        console.print(f"and {len(sources) - most:,} more (--json shows all)")

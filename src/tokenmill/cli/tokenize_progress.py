@@ -48,14 +48,16 @@ def shown(style: str) -> Iterator[Callable[[Progress], None] | None]:
 
 
 def _every(seconds: float, show: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Shows the first, the last, and one in a while between them."""
+    """Shows the first, the last once, and one in a while between them."""
     last = -seconds
+    is_over = False
 
     def maybe(progress: Progress) -> None:
-        nonlocal last
+        nonlocal last, is_over
         now = time.monotonic()
-        if now - last >= seconds or progress.units == progress.units_total:
-            last = now
+        ends = progress.units == progress.units_total and not is_over
+        if ends or (now - last >= seconds and not is_over):
+            last, is_over = now, ends
             show(progress)
 
     return maybe

@@ -78,7 +78,7 @@ class Inspection:
         return [
             {
                 "id": int(id_),
-                "token": self.tokenizer.decode_bytes([int(id_)]).decode("utf-8", "replace"),
+                "token": _spelled(self.tokenizer.decode_bytes([int(id_)])),
                 "count": int(self.uses[id_]),
                 "share": int(self.uses[id_]) / total,
             }
@@ -123,6 +123,14 @@ def _all(shards: Shards) -> Any:
 
 def _source(source: dict[str, Any]) -> dict[str, Any]:
     return source | {"bytes_per_token": _ratio(source["bytes"], source["tokens"])}
+
+
+def _spelled(token: bytes) -> str:
+    """A token as text; one that is a part of a character as its bytes."""
+    try:
+        return token.decode("utf-8")
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in token)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -1,0 +1,162 @@
+"""A corpus into shards, ours and others' ways → bench/results/corpus.json, with the goals.
+
+    corpus.py                     about 5 minutes on two cores
+    corpus.py --text 1GB          ours on a gigabyte; --systems, --rounds, --folder as well
+
+Every measurement is a fresh process, never two at once, interleaved in rounds; all of it counts,
+from the plan to the last byte on the disk. What a system wrote is compared with the ids of the
+encoder; a wrong result has no speed. `encoder` is our encoder alone on the same documents, which
+lie in memory: no file is read, none is written, and loading is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+# isort: split
+import machine
+import training_corpora
+import vocabularies
+from corpus_systems import SYSTEMS
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "corpus.json"
+VOCABULARY = "cl100k_base"
+SECONDS_MAX = 1800
+# Of a slower system's time, ours is at most this share; of the encoder's rate, ours at least.
+GOALS = (
+    ("text", "encoder", 0.8),
+    ("jsonl", "encoder", 0.6),
+    ("jsonl.zst", "encoder", 0.5),
+    ("jsonl", "datatrove, tokenizers", 10.0),
+    ("jsonl", "megatron, tokenizers", 10.0),
+    ("jsonl", "megatron, gigatoken", 3.0),
+)
+
+
+def main() -> None:
+    args = arguments()
+    if args.one:
+        print(json.dumps(SYSTEMS[args.one](Path(args.input), Path(args.folder), args.workers)))
+        return
+    names = args.systems.split(";") if args.systems else list(SYSTEMS)
+    inputs = prepare(args.text)
+    small = prepare("10MB")
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for _ in range(args.rounds):
+        for name in names:
+            ours = name in ("encoder", "text", "jsonl", "jsonl.zst")
+            given = (inputs if ours else small)[SYSTEMS[name].suffix]
+            rows[name].append(measure(name, given, args))
+            print(f"{name:24} {rows[name][-1]['mb_per_second']:8.1f} MB/s", flush=True)
+    result = summary(rows, args)
+    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    show(result)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measures ways from a corpus to shards.")
+    parser.add_argument("--text", default="100MB", choices=list(training_corpora.SIZES))
+    parser.add_argument("--systems", help=f"with semicolons, of: {'; '.join(SYSTEMS)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", help="where shards are written; a temporary one otherwise")
+    parser.add_argument("--workers", type=int, default=machine.core_count())
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--input", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def prepare(name: str) -> dict[str, Path]:
+    """The same documents as text, as JSON lines, and these compressed."""
+    training_corpora.prepare(name)
+    vocabularies.prepare(VOCABULARY)
+    text = training_corpora.path(name)
+    jsonl = text.with_suffix(".jsonl")
+    packed = text.with_suffix(".jsonl.zst")
+    if not packed.exists():
+        import zstandard
+
+        with jsonl.open("w", encoding="utf-8") as file:
+            for number, document in enumerate(documents(text)):
+                file.write(json.dumps({"id": number, "text": document}) + "\n")
+        with jsonl.open("rb") as source, packed.open("wb") as target:
+            zstandard.ZstdCompressor().copy_stream(source, target)
+    return {"txt": text, "jsonl": jsonl, "jsonl.zst": packed}
+
+
+def documents(path: Path) -> list[str]:
+    return path.read_bytes().decode("utf-8", "replace").split(training_corpora.END)
+
+
+def measure(name: str, given: Path, args: argparse.Namespace) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(dir=args.folder))
+    try:
+        command = [sys.executable, __file__, "--one", name, "--input", str(given)]
+        command += ["--folder", str(folder / "out"), "--workers", str(args.workers)]
+        started = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
+        seconds = time.perf_counter() - started
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr[-2000:]}")
+        row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    row.setdefault("seconds", seconds)
+    row["mb_per_second"] = row["bytes"] / row["seconds"] / 1e6
+    return row
+
+
+def summary(rows: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> dict[str, Any]:
+    """Medians, whether all wrote the same, and the goals."""
+    systems = {}
+    for name, measured in rows.items():
+        rates = [row["mb_per_second"] for row in measured]
+        systems[name] = {
+            "mb_per_second": statistics.median(rates),
+            "rates": rates,
+            "tokens": measured[0]["tokens"],
+            "documents": measured[0]["documents"],
+            "bytes": measured[0]["bytes"],
+        }
+    goals = []
+    for ours, theirs, factor in GOALS:
+        if ours in systems and theirs in systems:
+            ratio = systems[ours]["mb_per_second"] / systems[theirs]["mb_per_second"]
+            goals.append({"ours": ours, "theirs": theirs, "goal": factor, "ratio": ratio})
+    return {
+        "text": args.text,
+        "vocabulary": VOCABULARY,
+        "rounds": args.rounds,
+        "workers": args.workers,
+        "machine": machine.describe(),
+        "systems": systems,
+        "goals": goals,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    by_bytes: dict[int, set[tuple[int, int]]] = {}
+    for system in result["systems"].values():
+        found = (system["tokens"], system["documents"])
+        by_bytes.setdefault(system["bytes"], set()).add(found)
+    for found in by_bytes.values():
+        if len(found) > 1:
+            sys.exit(f"the systems wrote different numbers of ids and documents: {sorted(found)}")
+    for goal in result["goals"]:
+        mark = "met" if goal["ratio"] >= goal["goal"] else "NOT MET"
+        ratio = f"{goal['ratio']:.2f} x {goal['theirs']}"
+        print(f"{goal['ours']:10} {ratio:36} goal {goal['goal']:4} {mark}")
+
+
+if __name__ == "__main__":
+    main()
