@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tokenmill
-from tokenmill.cli import convert, count, demo, inspect, ladder, tokenize, train, verify
+from tokenmill.cli import bench, convert, count, demo, inspect, ladder, tokenize, train, verify
 from tokenmill.errors import TokenmillError
 
 
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     inspect.add_parser(commands)
     convert.add_parser(commands)
     ladder.add_parser(commands)
+    bench.add_parser(commands)
     demo.add_parser(commands)
     options = parser.parse_args(arguments)
     # A terminal that cannot show a character shows a question mark.
