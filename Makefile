@@ -83,6 +83,8 @@ bench:
 	$(BENCH_VENV)/bin/python bench/training_memory.py
 	$(BENCH_VENV)/bin/python bench/training.py $(TRAINING_ARGS)
 	$(BENCH_VENV)/bin/python bench/render_training.py
+	$(BENCH_VENV)/bin/python bench/corpus.py $(CORPUS_ARGS)
+	$(BENCH_VENV)/bin/python bench/corpus_memory.py
 
 # tiktoken's come by pip; for tokenizers', TOKENIZERS is its unpacked source distribution.
 peers: $(VENV)/installed build

@@ -88,8 +88,11 @@ def datatrove(path: Path, folder: Path, workers: int) -> Row:
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.tokens import DocumentTokenizer
 
+    from tokenmill import Tokenizer
+
     parts = folder / "in"
     parts.mkdir(parents=True)
+    Tokenizer.load(VOCABULARY).save(folder / "tokenizer.json")
     files = [(parts / f"{index}.jsonl").open("w") for index in range(workers)]
     size = 0
     with path.open() as source:
@@ -105,7 +108,7 @@ def datatrove(path: Path, folder: Path, workers: int) -> Row:
             DocumentTokenizer(
                 output_folder=str(folder / "out"),
                 local_working_dir=None,
-                tokenizer_name_or_path=str(vocabularies.vocabulary(VOCABULARY).json_path),
+                tokenizer_name_or_path=str(folder / "tokenizer.json"),
                 eos_token="<|endoftext|>",
                 shuffle_documents=False,
             ),

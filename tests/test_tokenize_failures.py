@@ -51,7 +51,7 @@ def test_one_bad_line_of_a_thousand_is_put_aside(tmp_path, gpt2, corpus, bad, re
     path.write_bytes(b"".join(lines))
     done = run("tokenize", path, "--tokenizer", "gpt2", "--output", tmp_path / "out")
     assert done.returncode == 3, done.stderr
-    assert "1 records gave no document" in done.stdout or "1 record gave" in done.stdout
+    assert "1 record gave no document" in done.stdout
     (error,) = errors_of(tmp_path / "out")
     assert error["source"] == str(path) and error["line"] == 501
     assert error["offset"] == sum(map(len, lines[:500]))

@@ -106,6 +106,18 @@ def test_a_shuffled_run_that_is_killed_goes_on(tmp_path, inputs):
     assert contents(out) == contents(whole), f"TOKENMILL_SEED={SEED}"
 
 
+def test_what_a_kill_leaves_behind_the_seal_is_cleared_away(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(20))
+    tokenize(path, tmp_path / "out", gpt2, shuffle=1)
+    before = contents(tmp_path / "out")
+    for name in ("pieces", ".tmp"):
+        (tmp_path / "out" / name).mkdir()
+        (tmp_path / "out" / name / "00000.ids").write_bytes(b"x")
+    (tmp_path / "out" / "rows.jsonl").write_bytes(b"{")
+    tokenize(path, tmp_path / "out", gpt2, shuffle=1)
+    assert contents(tmp_path / "out") == before
+
+
 def test_an_interrupt_ends_a_run_soon_and_it_goes_on(tmp_path, inputs, undisturbed):
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -216,12 +228,29 @@ def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed
     assert "signal 9, 2 times" in failed[0]["failed"].replace(")", "")
     (source,) = [source for source in manifest["sources"] if "error" in source]
     assert source["path"].endswith("0.jsonl")
-    # All other units are what they are without it.
+    # All other units are what they are without it, and a healthy run makes up for it.
     for row in manifest["units"]:
         for shard in row["shards"]:
             for file in shard["files"]:
                 name = shard["stem"] + file["suffix"]
                 assert (out / name).read_bytes() == undisturbed[name]
+    assert run(*arguments(inputs, out)).returncode == 0
+    assert contents(out) == undisturbed
+
+
+def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
+    env = poison(tmp_path, "", "pass")
+    (tmp_path / "site" / "poison.py").write_text("raise SystemExit(7)")
+    done = run(*arguments(inputs, tmp_path / "out"), env=env)
+    assert done.returncode == 2 and "cannot be started (exit code" in done.stderr
+
+
+def test_the_output_may_lie_in_the_folder_of_the_inputs(tmp_path, gpt2):
+    write_jsonl(tmp_path / "a.jsonl", [*texts(5), None])
+    out = tmp_path / "shards"
+    for _ in range(2):  # errors.jsonl lies there the second time
+        result = tokenize(tmp_path, out, gpt2)
+        assert result.documents == 5 and result.quarantined == 1
 
 
 def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed):

@@ -188,10 +188,9 @@ def _say(result: Result, tokenizer: Tokenizer) -> None:
         f"({result.manifest['dtype']}) in {totals['shards']:,} shards; each ends with {ends}"
     )
     if totals["quarantined"]:
-        _write(
-            f"{totals['quarantined']:,} records gave no document: see "
-            f"{result.folder / 'errors.jsonl'}"
-        )
+        count = totals["quarantined"]
+        records = "1 record" if count == 1 else f"{count:,} records"
+        _write(f"{records} gave no document: see {result.folder / 'errors.jsonl'}")
     for source in result.failures[:_FAILURES_SHOWN]:
         _write(f"{source['path']}: {source['error']}")
     if len(result.failures) > _FAILURES_SHOWN:

@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(_as_json(verdict), ensure_ascii=False) + "\n")
     else:
-        for finding in verdict.findings:
-            sys.stdout.write(f"{finding}\n")
+        for line in [*verdict.findings, *verdict.notes]:
+            sys.stdout.write(f"{line}\n")
         sys.stdout.write(_summary(verdict, share) + "\n")
     return 0 if verdict.is_good else DIFFERENT
 
@@ -68,4 +68,5 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
         "bytes": verdict.bytes,
         "documents": verdict.documents,
         "findings": verdict.findings,
+        "notes": verdict.notes,
     }

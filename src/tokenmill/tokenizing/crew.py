@@ -39,6 +39,7 @@ class Settings:
     workers: int
     memory: int
     max_errors: int | None = None
+    lock: int | None = None  # a file that workers keep open
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Crew:
         self._running: dict[int, Task] = {}
         self._tries: dict[int, int] = {}
         self._process: subprocess.Popen[str] | None = None
+        self._is_ready = False
         self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
 
     def __enter__(self) -> Crew:
@@ -84,6 +86,9 @@ class Crew:
             yield from self._hear(json.loads(line))
 
     def _hear(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "ready" in message:
+            self._is_ready = True
+            return
         if "row" in message:
             self._running.pop(message["task"], None)
         elif "failed" in message:
@@ -128,7 +133,9 @@ class Crew:
             text=True,
             encoding="utf-8",
             env=environment,
+            pass_fds=() if self._settings.lock is None else (self._settings.lock,),
         )
+        self._is_ready = False
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
@@ -146,8 +153,10 @@ class Crew:
         status = self._end_process()
         tasks = sorted(self._running.values(), key=lambda task: task.number)
         self._running.clear()
-        if not tasks and not self._tries:
-            raise TokenizeError(f"the worker ended before it had any work ({_death(status)})")
+        if not self._is_ready:
+            raise TokenizeError(
+                f"a worker cannot be started ({_death(status)}); what it said stands above"
+            )
         for task in tasks:
             yield from self._try_again(task, f"the worker that did it died ({_death(status)})")
 

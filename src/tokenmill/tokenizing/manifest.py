@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,19 +32,27 @@ LOCK = ".lock"
 TOKENIZER = "tokenizer.tokenmill"
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
+_LOCK_SECONDS = 1.0
 _COUNTS = ("documents", "tokens", "bytes", "quarantined")
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder; a second run into it is refused while this one lives."""
+def locked(folder: Path) -> Iterator[int]:
+    """Holds the folder; a second run into it is refused while this one lives.
+
+    What comes back is the lock, which workers inherit: one that outlives its run for a moment
+    still holds it, and nobody writes beside it.
+    """
     with (folder / LOCK).open("a+b") as file:
-        if not _try_lock(file.fileno()):
-            raise TokenizeError(
-                f"another run is writing into {str(folder)!r}; wait for it, or give another folder"
-            )
-        yield
-        (folder / LOCK).unlink(missing_ok=True)
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while not _try_lock(file.fileno()):
+            if time.monotonic() > deadline:
+                raise TokenizeError(
+                    f"another run is writing into {str(folder)!r}; wait for it, or give another "
+                    "folder"
+                )
+            time.sleep(0.05)
+        yield file.fileno()
 
 
 def _try_lock(handle: int) -> bool:
@@ -155,6 +164,8 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(folder / quarantine.ERRORS)
+    else:
+        (folder / quarantine.ERRORS).unlink(missing_ok=True)
     finish = getattr(layouts.layout(plan.options.layout), "finish_folder", None)
     if finish is not None:
         shards = [shard for row in [*ordered, *mixes] for shard in row["shards"]]
@@ -163,6 +174,17 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
     write_whole(folder / NAME, _spelled(manifest))
     clear_sealed(folder)
     return manifest
+
+
+def reopen(folder: Path, sealed: dict[str, Any]) -> bool:
+    """Makes a sealed folder one that goes on, if units of it failed; they are tried again."""
+    rows = sealed["units"]
+    if sealed["mixes"] or not any("failed" in row for row in rows):
+        return False
+    lines = [_line(row).encode("utf-8") + b"\n" for row in rows if "failed" not in row]
+    write_whole(folder / JOURNAL, b"".join(lines))
+    (folder / NAME).unlink()
+    return True
 
 
 def clear_sealed(folder: Path) -> None:

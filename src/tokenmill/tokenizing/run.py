@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tokenmill.corpus import remote
 from tokenmill.corpus.inputs import find_inputs
 from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.errors import TokenizeError
@@ -105,13 +107,14 @@ def tokenize(
     settings = Settings(workers or os.cpu_count() or 1, memory, max_errors)
     sources = find_inputs(inputs, input_format)
     _refuse_stdin(sources)
-    folder = _make_folder(Path(output), sources)
-    with manifest.locked(folder):
+    sources = _without(Path(output), sources)
+    folder = _make_folder(Path(output))
+    with manifest.locked(folder) as lock:
         planned = plan.make_plan(sources, options, used)
         sealed = _begin(folder, planned, used)
         if sealed is not None:
             return Result(folder, sealed, len(planned.units))
-        return _go_on(folder, planned, used, settings, progress)
+        return _go_on(folder, planned, used, replace(settings, lock=lock), progress)
 
 
 def _refuse_stdin(sources: list[Source]) -> None:
@@ -122,7 +125,20 @@ def _refuse_stdin(sources: list[Source]) -> None:
         )
 
 
-def _make_folder(folder: Path, sources: list[Source]) -> Path:
+def _without(folder: Path, sources: list[Source]) -> list[Source]:
+    """The sources that do not lie in the output's folder, as its own files do after a stop."""
+    target = folder.resolve()
+    found = [
+        source
+        for source in sources
+        if remote.is_address(source.name) or target not in Path(source.name).resolve().parents
+    ]
+    if not found:
+        raise TokenizeError(f"all inputs lie in the output's folder {str(folder)!r}; give another")
+    return found
+
+
+def _make_folder(folder: Path) -> Path:
     """The folder of the output: new, empty, or one of ours."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,9 +150,6 @@ def _make_folder(folder: Path, sources: list[Source]) -> Path:
             f"{str(folder)!r} has files in it that are not a run's, such as "
             f"{min(names)!r}; give an empty folder"
         )
-    inside = [source.name for source in sources if Path(source.name).resolve().parent == folder]
-    if inside:
-        raise TokenizeError(f"the input {inside[0]!r} lies in the output's folder; give another")
     return folder
 
 
@@ -144,7 +157,11 @@ def _begin(folder: Path, planned: Plan, tokenizer: Tokenizer) -> dict[str, Any] 
     """Writes the plan, or checks that it is the one that is there; the manifest if all is done."""
     if (folder / plan.NAME).exists():
         plan.refuse_difference(plan.load(folder), planned, folder)
-        return manifest.load(folder)
+        sealed = manifest.load(folder)
+        if sealed is None or manifest.reopen(folder, sealed):
+            return None
+        manifest.clear_sealed(folder)  # a kill may have come between the manifest and this
+        return sealed
     probe.refuse_wrong_field(planned)
     if not planned.tokenizer["embedded"]:
         tokenizer.save(folder / manifest.TOKENIZER)
@@ -173,7 +190,8 @@ def _go_on(
             _do(folder, planned, settings, _mixes(planned, rows), journal, tracker)
         sealed = manifest.seal(folder, planned, rows, planned.options.spec(tokenizer))
     except BaseException:
-        manifest.clear(folder)
+        with suppress(OSError):  # of a disk that is full, say
+            manifest.clear(folder)
         raise
     finally:
         journal.close()

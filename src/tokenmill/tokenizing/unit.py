@@ -72,6 +72,7 @@ class _Work:
     checksum: _native.Checksum = field(default_factory=_native.Checksum)
     open_bytes: int = 0
     open_tokens: int = 0
+    too_long: int = 0
 
 
 def run_unit(
@@ -112,7 +113,8 @@ def run_unit(
         work.series.discard()
         work.quarantine.discard()
         raise
-    return _row(work, tallies) | written
+    too_long = {"too_long": work.too_long} if work.too_long else {}
+    return _row(work, tallies) | written | too_long
 
 
 def _target(job: Job, unit: int) -> Series | PieceWriter:
@@ -152,11 +154,9 @@ def _run_segment(work: _Work, segment: Segment) -> Tally:
             _refuse(work, problem, tally)
         work.report(documents.bytes_read - done, tokens, len(documents.spans))
         done = documents.bytes_read
-    if not tally.documents and not tally.quarantined:
-        reason = "has no documents in it"
-        name = segment.source.name
-        if segment.start == 0:
-            _refuse(work, Problem(name, 0, 1, 0, reason, b""), tally)
+    is_whole = segment.start == 0 and segment.end is None
+    if is_whole and not tally.documents and not tally.quarantined:
+        _refuse(work, Problem(segment.source.name, 0, 0, 0, "has no documents in it"), tally)
     return tally
 
 
@@ -183,6 +183,7 @@ def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -
                 "tokenizer; give more memory"
             )
             place += 1
+            work.too_long += 1
             problem = Problem(segment.source.name, -1, 0, encoded.too_long, reason, b"")
             _refuse(work, problem, tally)
         tally.documents += count

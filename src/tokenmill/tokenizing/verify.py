@@ -39,6 +39,7 @@ class Verdict:
     bytes: int = 0
     documents: int = 0
     findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
@@ -148,6 +149,12 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
         order = Order.of(content)
         for unit, row in zip(planned.units, content["units"], strict=True):
             if "failed" in row:
+                continue
+            if "too_long" in row:
+                verdict.notes.append(
+                    f"unit {unit.number} is not compared: {row['too_long']} of its documents did "
+                    "not fit into the memory of the run"
+                )
                 continue
             checksum = _native.Checksum()
             source = _Written(shards, order, unit.number)

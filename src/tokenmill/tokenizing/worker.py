@@ -115,6 +115,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = json.loads(arguments[1])
     worker = Worker(Path(arguments[0]), settings)
+    worker.say({"ready": True})
     threading.Thread(target=worker.tick, daemon=True).start()
     with ThreadPoolExecutor(settings["workers"]) as pool:
         for line in sys.stdin:
