@@ -5,16 +5,33 @@
 [24912, 2375]
 """
 
-from tokenmill import shards
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tokenmill.cache import cache_limit, set_cache_limit
-from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
 from tokenmill.errors import TokenmillError
 from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing.run import tokenize
-from tokenmill.training.options import TrainingWarning
-from tokenmill.training.pieces.vocabulary import Pieces
-from tokenmill.training.train import count, train
+
+if TYPE_CHECKING:
+    from tokenmill import shards
+    from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
+    from tokenmill.tokenizing.run import tokenize
+    from tokenmill.training.options import TrainingWarning
+    from tokenmill.training.pieces.vocabulary import Pieces
+    from tokenmill.training.train import count, train
+
+# Imported when first used: who only encodes does not wait for what trains and writes shards.
+_LATER = {
+    "Pieces": "tokenmill.training.pieces.vocabulary",
+    "TrainingWarning": "tokenmill.training.options",
+    "count": "tokenmill.training.train",
+    "patch_transformers": "tokenmill.compat.transformers",
+    "shards": "tokenmill.shards",
+    "tokenize": "tokenmill.tokenizing.run",
+    "train": "tokenmill.training.train",
+    "unpatch_transformers": "tokenmill.compat.transformers",
+}
 
 __all__ = [
     "Pieces",
@@ -33,3 +50,14 @@ __all__ = [
     "unpatch_transformers",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
+    module = importlib.import_module(_LATER[name])
+    return module if name == "shards" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
