@@ -27,7 +27,7 @@ test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
 
 # The merging, cutting and remembering tests on a core whose overflows and bounds are checked.
-SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_memory.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py tests/test_core_documents.py tests/test_core_json_lines.py
+SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_memory.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py tests/test_core_documents.py tests/test_core_json_lines.py tests/test_compiled.py
 test-safe: $(VENV)/installed
 	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill

@@ -77,8 +77,9 @@ pub const Tokenizer = struct {
             .scheme = scheme,
             .front = given,
             .seed = seed,
-            // Units are whole characters, and so a pretoken has to be.
-            .has_all_bytes = std.mem.max(u32, &vocabulary.byte_ids) < vocabulary.ids_end and
+            // Units are whole characters, and so a pretoken has to be. None of them may be left
+            // out either.
+            .has_all_bytes = vocabulary.hasAllBytes() and vocabulary.leftover != .settle and
                 !scheme.cutsCharacters(),
             .memory = undefined,
         };

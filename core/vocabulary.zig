@@ -34,7 +34,10 @@ pub const id_limit = PairTable.id_limit - 257;
 
 /// Real tokens are at most a few hundred bytes; the limit keeps a file from lying about it.
 pub const token_len_limit = 1 << 16;
-const bytes_len_limit = 1 << 30;
+pub const bytes_len_limit = 1 << 30;
+
+/// No part of a character is longer.
+pub const char_len_max = 4;
 
 pub const no_pair = PairTable.none;
 
@@ -250,20 +253,26 @@ pub const Vocabulary = struct {
         self.prefixes_start = numbered.prefixes_start;
         self.prefixes_end = numbered.prefixes_end;
         // No token that is found is longer, and so is what is left of a character.
-        if (model.characters) self.token_len_max = @max(self.token_len_max, 4);
+        if (model.characters) self.token_len_max = @max(self.token_len_max, char_len_max);
         self.characters = model.characters;
         self.missing = model.missing;
         self.fuse_unk = model.fuse_unk;
         if (model.missing == .unk) self.unk = numbered.ranks[numbered.tokens.unk];
-        const has_all = std.mem.max(u32, &self.byte_ids) < self.ids_end;
-        self.leftover = if (model.missing == .bytes)
-            .expand
-        else if (has_all and !model.characters or model.missing == .fail and !model.characters)
-            .refuse
-        else
-            .settle;
+        self.leftover = self.leftoverOf();
         if (try numbered.classes(gpa)) |classes| self.ties = try .init(gpa, classes, self, merges);
         if (numbered.is_mapped) try self.map(gpa, model.ids, numbered.symbols.items);
+    }
+
+    /// Whether every byte is a token.
+    pub fn hasAllBytes(self: *const Vocabulary) bool {
+        return std.mem.max(u32, &self.byte_ids) < self.ids_end;
+    }
+
+    /// What is left over follows from what is missing.
+    pub fn leftoverOf(self: *const Vocabulary) Leftover {
+        if (self.missing == .bytes) return .expand;
+        const is_refused = self.missing == .fail or self.hasAllBytes();
+        return if (is_refused and !self.characters) .refuse else .settle;
     }
 
     pub fn enterMerges(

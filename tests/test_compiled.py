@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import pickle
 import random
 import shutil
 
+import compiled_lies
 import families
 import pytest
+from compiled_lies import Form
 from conftest import SEED
 
 from tokenmill import Tokenizer, _native
@@ -141,33 +145,153 @@ def test_old_files_go(cache, tmp_path, monkeypatch):
     assert len(list(cache.glob("*.tmcache"))) == 3
 
 
+FRONT = (b"", b"", b"", b"", b"", "never")
+
+
+@functools.cache
+def core_of(name):
+    """The compiled core of a family."""
+    is_bytes = name in families.BYTE_LEVEL
+    source = families.byte_level(name) if is_bytes else families.pieces(name)
+    return Tokenizer.load(_as_object(source))._core.compiled()
+
+
+def load_core(data, scheme="safe"):
+    return _native.from_compiled(data, scheme, FRONT, 5, False)
+
+
 def test_compiled_cores_that_lie_are_refused_or_harmless():
     rng = random.Random(SEED)
     for name in ("gpt2", "llama2", "unknowns"):
-        is_bytes = name in families.BYTE_LEVEL
-        source = families.byte_level(name) if is_bytes else families.pieces(name)
-        tokenizer = Tokenizer.load(_as_object(source))
-        data = tokenizer._core.compiled()
-        front = (b"", b"", b"", b"", b"", "never")
+        data = core_of(name)
         refused = 0
         for _ in range(400):
             changed = bytearray(data)
             for _ in range(rng.randrange(1, 4)):
                 changed[rng.randrange(len(changed))] = rng.randrange(256)
-            try:
-                core = _native.from_compiled(bytes(changed), "safe", front, 5, False)
-            except VocabularyError:
-                refused += 1
-                continue
-            for text in TEXTS:
-                try:
-                    core.encode_with_offsets(text, None)
-                except TokenmillError:
-                    continue
+            refused += not use(bytes(changed), "safe", rng, TEXTS)
         assert refused > 50
         for size in range(0, len(data), 997):
             with pytest.raises(VocabularyError):
-                _native.from_compiled(data[:size], "safe", front, 5, False)
+                load_core(data[:size])
+
+
+HARD_TEXTS = [
+    *TEXTS,
+    *(" " * 300, "ab" * 700, "中" * 900, "中文字符日本語。" * 30, "été ÉÉ 한국어 " * 30),
+    *("🙂👍🏽" * 30, b"\xff\xfe\x80\xe4\xb8 \xf0\x9f\x99 a\xc3", bytes(range(256)) * 3),
+]
+
+
+def use(data, scheme, rng, texts):
+    """Whether a core is accepted; then all that a core does is done with it."""
+    try:
+        core = load_core(data, scheme)
+    except VocabularyError:
+        return False
+    for text in texts:
+        with contextlib.suppress(TokenmillError):
+            ids = core.encode(text, None)
+            assert core.encode_buffer(text, None, False, 2) is not None
+            assert len(core.encode_spans(text, None, 2)) == 2
+            core.count(text, None, 1)
+            core.encode_with_offsets(text, None)
+            core.encode_words(text, None)
+            assert max(ids, default=0) < core.ids_end()
+            core.decode(ids)
+        with contextlib.suppress(TokenmillError):
+            core.truncate(text, rng.randrange(40), rng.random() < 0.5)
+        if isinstance(text, bytes):
+            continue
+        with contextlib.suppress(TokenmillError):
+            session = core.session(None)
+            for change in (text, text + "x" + text, text[: rng.randrange(len(text) + 1)]):
+                session.update(change)
+            session.ids(0, session.count())
+    for id_ in (0, core.ids_end() - 1, core.ids_end(), rng.randrange(1 << 32)):
+        with contextlib.suppress(TokenmillError):
+            core.decode([id_])
+    core.tokens(), core.empty_id(), core.find(b"a")
+    # It is what it says it is.
+    assert load_core(core.compiled(), scheme).compiled() == core.compiled()
+    return True
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "llama2", "unknowns_apart"])
+def test_lies_about_vocabularies_are_refused_or_harmless(name):
+    rng = random.Random(SEED)
+    data = core_of(name)
+    for lie, accepted_min in ((compiled_lies.damage, 0), (compiled_lies.invent, 12)):
+        accepted = 0
+        for _ in range(24):
+            scheme = rng.choice(["safe", "metaspace", "cl100k"])
+            texts = rng.sample(HARD_TEXTS, 5)
+            accepted += use(lie(data, rng), scheme, rng, texts)
+        assert accepted >= accepted_min
+
+
+def test_what_a_compiled_core_says_has_to_fit_together():
+    def lie(name, change):
+        form = Form(core_of(name))
+        change(form)
+        with pytest.raises(VocabularyError):
+            load_core(form.data())
+
+    def header(**values):
+        return lambda form: form.header.update(values)
+
+    # Each of these was believed once, and ids came out that are none: offsets of tokens were read
+    # behind their end.
+    lie("llama2", lambda form: form.hidden.__setitem__(0, 1))
+    lie("unknowns", header(leftover=compiled_lies.EXPAND))
+    lie("unknowns", header(missing=compiled_lies.BYTES, leftover=compiled_lies.EXPAND))
+    lie("unknowns", header(unk=Form(core_of("unknowns")).header["prefixes_start"]))
+    lie("llama2", header(prefixes_start=0))
+    lie("llama2", header(prefixes_start=0, prefixes_end=0))
+    lie("llama2", header(leftover=compiled_lies.REFUSE))
+    lie("llama2", lambda form: form.public.__setitem__(700, compiled_lies.NONE))
+    lie("llama2", lambda form: form.public.__setitem__(700, form.public[701]))
+    # Others made it slow, or would have, or said what it is not.
+    lie("gpt2", header(token_len_max=1 << 31))
+    lie("gpt2", header(token_len_max=1))
+    lie("gpt2", header(token_count=1 << 31))
+    lie("gpt2", header(empty_id=5))
+    lie("gpt2", header(unk=5))
+    lie("gpt2", header(padding=1))
+    lie("gpt2", header(flags=compiled_lies.CLOSED))
+    lie("gpt2", lambda form: form.hidden.__setitem__(600, 2))
+    lie("gpt2", lambda form: form.hidden.__setitem__(600, 1))
+    lie("gpt2", lambda form: form.merges[0].__setitem__(0, form.merges[1][0]))
+    lie("gpt2", lambda form: form.merges[5].__setitem__(2, len(form.tokens)))
+    lie("llama2", header(ranks_len=1 << 20))
+
+
+def test_merges_of_tokens_that_are_not_found_are_refused():
+    form = Form(core_of("gpt2"))
+    rank = form.merges[0][2]
+    form.hidden[rank] = 1
+    form.header["flags"] &= ~compiled_lies.CLOSED
+    with pytest.raises(VocabularyError):
+        load_core(form.data())
+
+
+def test_a_core_is_not_closed_that_cannot_merge_a_token():
+    form = Form(core_of("gpt2"))
+    del form.merges[-1]
+    with pytest.raises(VocabularyError):
+        load_core(form.fitting())
+    form.header["flags"] &= ~compiled_lies.CLOSED
+    assert load_core(form.fitting()).encode(form.tokens[-1], None)
+
+
+def test_tokens_are_no_longer_than_they_may_be():
+    form = Form(core_of("gpt2"))
+    form.tokens.append(b"a" * ((1 << 16) + 1))
+    form.hidden.append(1)
+    with pytest.raises(VocabularyError):
+        load_core(form.fitting())
+    form.tokens[-1] = b"a" * (1 << 16)
+    assert load_core(form.fitting()).decode([len(form.tokens) - 1]) == form.tokens[-1]
 
 
 def _as_object(source):

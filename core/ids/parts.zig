@@ -222,6 +222,8 @@ pub fn join(
     may_take_long: bool,
 ) ids.Error!?Joint {
     var joint = try meet(encoder, part, end, total, bridge, may_take_long) orelse return null;
+    // Found once more they are as many, unless a vocabulary lies about what merging gives.
+    joint.skipped = @min(joint.skipped, total);
     const document = part.document;
     // The last part may have left a run to the one that begins it.
     if (part.limit == document.len and joint.end < document.len) {

@@ -33,7 +33,8 @@ pub fn settle(encoder: *ids.Encoder, piece: []const u8, found: []u32) ids.Error!
             defer encoder.gpa.free(kept);
             const len = keep(vocabulary, piece, found, kept);
             if (len == 0) return found[0..0];
-            return encoder.mergedParts(kept[0..len]);
+            const merged = try encoder.mergedParts(kept[0..len]);
+            return merged[0..forget(vocabulary, merged)];
         },
         .fail, .bytes => {
             encoder.missing_byte = piece[start];
@@ -73,6 +74,17 @@ fn putUnk(encoder: *ids.Encoder, piece: []const u8, found: []const u32) ids.Erro
         }
     }
     return out[0..count];
+}
+
+/// Moves what is not missing to the front, and returns how many ids that is. Only a vocabulary
+/// whose characters are not made before all else has some left, and none of those may go out.
+fn forget(vocabulary: *const Vocabulary, merged: []u32) usize {
+    var count: usize = 0;
+    for (merged) |id| {
+        merged[count] = id;
+        count += @intFromBool(!isMissing(vocabulary, id));
+    }
+    return count;
 }
 
 /// Copies all but what is missing to `out`, and returns how many bytes that is.

@@ -93,7 +93,7 @@ fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
         const some: @Vector(lanes, u32) = numbers[index..][0..lanes].*;
         halves[index..][0..lanes].* = @as(@Vector(lanes, u16), @truncate(some));
     }
-    while (index < numbers.len) : (index += 1) halves[index] = @intCast(numbers[index]);
+    while (index < numbers.len) : (index += 1) halves[index] = @truncate(numbers[index]);
     const kept = (numbers.len + 1) / 2;
     errdefer gpa.free(numbers);
     const rest = try gpa.realloc(numbers, kept);

@@ -4,11 +4,14 @@
 //! what they become), public ids where they are not the ranks, classes where there are ties, a
 //! byte for each rank that says whether it is hidden, and the bytes of the tokens.
 //!
-//! What is read may be damaged or made up: every number is checked before it is used.
+//! What is read may be damaged or made up: every number is checked before it is used, and what the
+//! others tell is found out again. Only one thing is believed, since looking takes longer than all
+//! else: that the pairs are those that merging meets. Others give other ids, and no more harm.
 
 const std = @import("std");
 const builtin = @import("builtin");
 const Allocator = std.mem.Allocator;
+const vocabularies = @import("../vocabulary.zig");
 const PairTable = @import("pair_table.zig").PairTable;
 const unreached = @import("unreached.zig");
 
@@ -77,33 +80,56 @@ pub const View = struct {
     fn check(self: *const View) error{InvalidImage}!void {
         const header = &self.header;
         const ids_end = header.ids_end;
+        if (header.flags.padding != 0 or header.padding != 0) return error.InvalidImage;
+        if (header.bytes_len > vocabularies.bytes_len_limit) return error.InvalidImage;
         if (self.offsets[0] != 0 or self.offsets[ids_end] != header.bytes_len) {
             return error.InvalidImage;
         }
+        // Without branches, and so many at once. What wraps is either longer or behind the last.
+        var len_max: u32 = 0;
+        var end_max: u32 = 0;
         for (self.offsets[0..ids_end], self.offsets[1..]) |start, end| {
-            if (start > end) return error.InvalidImage;
+            len_max = @max(len_max, end -% start);
+            end_max = @max(end_max, end);
         }
-        var index: usize = 0;
-        while (index < self.merges.len) : (index += 3) {
-            const left, const right = .{ self.merges[index], self.merges[index + 1] };
-            if (@max(left, right) >= ids_end + 256) return error.InvalidImage;
-            if (self.merges[index + 2] >= ids_end) return error.InvalidImage;
-        }
-        if (header.ranks_len != PairTable.none and header.ranks_len > PairTable.id_limit) {
+        if (len_max > vocabularies.token_len_limit or end_max > header.bytes_len) {
             return error.InvalidImage;
         }
-        if (self.public) |public| for (public) |id| {
-            if (id != PairTable.none and id >= header.ranks_len) return error.InvalidImage;
-        };
-        if (self.classes) |classes| for (classes, 0..) |class, rank| {
-            if (class > rank) return error.InvalidImage;
-        };
+        var part_max: u32 = 0;
+        var made_max: u32 = 0;
+        var index: usize = 0;
+        while (index < self.merges.len) : (index += 3) {
+            part_max = @max(part_max, self.merges[index], self.merges[index + 1]);
+            made_max = @max(made_max, self.merges[index + 2]);
+        }
+        if (part_max >= ids_end + 256) return error.InvalidImage;
+        if (made_max >= ids_end and self.merges.len > 0) return error.InvalidImage;
+        if (header.token_count > ids_end) return error.InvalidImage;
         if (header.prefixes_start > header.prefixes_end or header.prefixes_end > ids_end) {
             return error.InvalidImage;
         }
         for ([_]u32{ header.unk, header.empty_id }) |rank| {
             if (rank != PairTable.none and rank >= ids_end) return error.InvalidImage;
         }
+        if (ids_end > 0 and std.mem.max(u8, self.hidden) > 1) return error.InvalidImage;
+        if (self.public) |public| try self.checkPublic(public);
+        // The first of a class is its own.
+        if (self.classes) |classes| for (classes, 0..) |class, rank| {
+            if (class > rank or classes[class] != class) return error.InvalidImage;
+        };
+    }
+
+    /// All but parts of characters have an id, and the largest is the last.
+    fn checkPublic(self: *const View, public: Words) error{InvalidImage}!void {
+        const header = &self.header;
+        if (header.ranks_len > PairTable.id_limit) return error.InvalidImage;
+        var ids_end: u32 = 0;
+        for (public, 0..) |id, rank| {
+            const is_prefix = rank >= header.prefixes_start and rank < header.prefixes_end;
+            if (is_prefix != (id == PairTable.none)) return error.InvalidImage;
+            if (!is_prefix) ids_end = @max(ids_end, id +| 1);
+        }
+        if (ids_end != header.ranks_len) return error.InvalidImage;
     }
 };
 
@@ -177,44 +203,28 @@ pub fn read(
     errdefer self.deinit(gpa);
     @memcpy(self.bytes, view.bytes);
     @memcpy(self.offsets, view.offsets);
-    const hidden = try gpa.alloc(bool, header.ids_end);
-    defer gpa.free(hidden);
-    for (hidden, view.hidden) |*is_hidden, byte| is_hidden.* = byte != 0;
+    const hidden: []const bool = @ptrCast(view.hidden);
     var culprit: u32 = 0;
     self.indexTokens(gpa, seed, hidden, &culprit) catch |failure| switch (failure) {
         error.OutOfMemory => return error.OutOfMemory,
         else => return error.InvalidImage,
     };
+    const found_count = self.token_count;
+    try takeHeader(&self, header);
+    try checkTokens(&self, hidden, header.token_len_max);
     const merges = try gpa.alloc(PairTable.Merge, header.merge_count);
     defer gpa.free(merges);
     for (merges, 0..) |*merge, index| {
         const words = view.merges[3 * index ..][0..3];
         merge.* = .{ .left = words[0], .right = words[1], .id = words[2] };
     }
-    // A merge that spells something else would send encoding astray.
-    for (merges) |merge| {
-        const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
-        const whole = self.tokenBytes(merge.id);
-        if (left.len == 0 or right.len == 0 or left.len + right.len != whole.len or
-            !std.mem.startsWith(u8, whole, left) or !std.mem.endsWith(u8, whole, right))
-        {
-            return error.InvalidImage;
-        }
-    }
+    const made_count = try checkMerges(gpa, &self, hidden, merges);
+    var single_bytes: usize = 0;
+    for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
+    // All that are found are bytes or made of others.
+    if (self.is_closed and single_bytes + made_count != found_count) return error.InvalidImage;
     self.enterMerges(gpa, merges, seed) catch return error.OutOfMemory;
-    self.empty_id = if (header.empty_id == PairTable.none) null else header.empty_id;
-    self.is_closed = header.flags.is_closed;
     if (header.flags.tells_unreached) self.unreached = try .of(gpa, &self);
-    self.token_count = header.token_count;
-    self.token_len_max = @max(header.token_len_max, self.token_len_max);
-    self.prefixes_start = header.prefixes_start;
-    self.prefixes_end = header.prefixes_end;
-    self.characters = header.flags.characters;
-    self.fuse_unk = header.flags.fuse_unk;
-    self.unk = header.unk;
-    self.leftover = try enumOf(@TypeOf(self.leftover), header.leftover);
-    self.missing = try enumOf(@TypeOf(self.missing), header.missing);
-    if (self.missing == .unk and self.unk == PairTable.none) return error.InvalidImage;
     if (view.classes) |classes| {
         self.ties = try .init(gpa, try copyOf(gpa, classes), self, merges);
     }
@@ -223,10 +233,74 @@ pub fn read(
         self.ranks = try gpa.alloc(u32, header.ranks_len);
         @memset(self.ranks.?, PairTable.none);
         for (self.public.?, 0..) |id, rank| if (id != PairTable.none) {
+            if (self.ranks.?[id] != PairTable.none) return error.InvalidImage;
             self.ranks.?[id] = @intCast(rank);
         };
     }
     return self;
+}
+
+/// What is said of all tokens.
+fn takeHeader(self: anytype, header: *const Header) error{InvalidImage}!void {
+    self.empty_id = if (header.empty_id == PairTable.none) null else header.empty_id;
+    self.is_closed = header.flags.is_closed;
+    if (self.is_closed and !header.flags.tells_unreached) return error.InvalidImage;
+    self.token_count = header.token_count;
+    self.prefixes_start = header.prefixes_start;
+    self.prefixes_end = header.prefixes_end;
+    self.characters = header.flags.characters;
+    self.fuse_unk = header.flags.fuse_unk;
+    self.unk = header.unk;
+    self.missing = try enumOf(@TypeOf(self.missing), header.missing);
+    self.leftover = try enumOf(@TypeOf(self.leftover), header.leftover);
+    if (self.leftover != self.leftoverOf()) return error.InvalidImage;
+    // Bytes can only stand for what is missing where all of them are there.
+    if (self.missing == .bytes and !self.hasAllBytes()) return error.InvalidImage;
+    if ((self.missing == .unk) != (self.unk != PairTable.none)) return error.InvalidImage;
+    if (self.unk != PairTable.none and self.isPrefix(self.unk)) return error.InvalidImage;
+}
+
+fn checkTokens(self: anytype, hidden: []const bool, len_max: u32) error{InvalidImage}!void {
+    if (self.empty_id) |id| if (self.tokenBytes(id).len > 0) return error.InvalidImage;
+    if (self.characters) self.token_len_max = @max(self.token_len_max, vocabularies.char_len_max);
+    if (self.token_len_max != len_max) return error.InvalidImage;
+    const prefixes = hidden[self.prefixes_start..self.prefixes_end];
+    if (prefixes.len > 0 and !self.characters) return error.InvalidImage;
+    for (prefixes, self.prefixes_start..) |is_hidden, rank| {
+        const len = self.partLen(@intCast(rank));
+        if (!is_hidden or len < 2 or len > vocabularies.char_len_max) return error.InvalidImage;
+    }
+}
+
+/// Merges join what merging can come to, and spell what they become: anything else would send
+/// encoding astray. Returns how many tokens they make, without parts of characters.
+fn checkMerges(
+    gpa: Allocator,
+    self: anytype,
+    hidden: []const bool,
+    merges: []const PairTable.Merge,
+) error{ OutOfMemory, InvalidImage }!usize {
+    var made: std.DynamicBitSetUnmanaged = try .initEmpty(gpa, self.ids_end);
+    defer made.deinit(gpa);
+    for (merges) |merge| {
+        const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
+        const whole = self.tokenBytes(merge.id);
+        if (left.len == 0 or right.len == 0 or left.len + right.len != whole.len or
+            !std.mem.startsWith(u8, whole, left) or !std.mem.endsWith(u8, whole, right))
+        {
+            return error.InvalidImage;
+        }
+        for ([_]u32{ merge.left, merge.right, merge.id }) |rank| {
+            const is_met = if (rank < self.ids_end)
+                !hidden[rank] or self.isPrefix(rank)
+            else
+                self.byte_ids[rank - self.ids_end] == rank;
+            if (!is_met) return error.InvalidImage;
+        }
+        made.set(merge.id);
+    }
+    for (self.prefixes_start..self.prefixes_end) |rank| made.unset(rank);
+    return made.count();
 }
 
 fn enumOf(comptime Enum: type, number: u8) error{InvalidImage}!Enum {
