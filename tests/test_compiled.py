@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
+import hashlib
+import itertools
 import json
 import os
 import pickle
@@ -294,6 +297,73 @@ def test_tokens_are_no_longer_than_they_may_be():
     assert load_core(form.fitting()).decode([len(form.tokens) - 1]) == form.tokens[-1]
 
 
+def repaired(data, head=None, arrays=None):
+    """A kept file with another head or other arrays, and the checksums of those."""
+    front = compiled._FRONT
+    magic, digest, _, *sizes = front.unpack_from(data)
+    ends = list(itertools.accumulate(sizes, initial=front.size))
+    parts = [data[start:end] for start, end in itertools.pairwise(ends)]
+    parts[0] = parts[0] if head is None else head
+    parts[2] = parts[2] if arrays is None else hashlib.sha256(arrays).digest() + arrays
+    check = hashlib.sha256(parts[0] + parts[1]).digest()
+    return front.pack(magic, digest, check, *map(len, parts)) + b"".join(parts)
+
+
+def test_heads_that_lie_are_as_good_as_none(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "roberta")
+    first = Tokenizer.load(path)
+    (kept,) = cache.glob("*.tmcache")
+    data = kept.read_bytes()
+    start = compiled._FRONT.size
+    head = json.loads(data[start : start + compiled._FRONT.unpack_from(data)[3]])
+    wrong = {"type": "Pattern", "text": "(", "dialect": "oniguruma"}
+    stage = {"match": wrong, "behaviour": "isolated", "invert": False}
+    for lie in (
+        # Twice the same name: the core has one more than Python knows.
+        {"added": [*head["added"], head["added"][0]]},
+        {"added": [{**head["added"][0], "content": "\ud800"}]},
+        {"stages": [{**head["stages"][0], **stage}]},
+        {"steps": [{"type": "Nothing"}]},
+    ):
+        kept.write_bytes(repaired(data, head=json.dumps({**head, **lie}).encode()))
+        again = Tokenizer.load(path)
+        assert not came_from_cache(again)
+        same(again, first)
+
+
+def test_arrays_that_lie_are_read_from_the_source(cache, tmp_path):
+    path = save(tmp_path / "tokenizer.json", "llama2")
+    first = Tokenizer.load(path)
+    (kept,) = cache.glob("*.tmcache")
+    data = kept.read_bytes()
+    *_, arrays_len = compiled._FRONT.unpack_from(data)
+    arrays = data[len(data) - arrays_len + 32 :]
+    rng = random.Random(SEED)
+    lies = [b"", arrays[:8], arrays[:100], arrays[:-1], b"\xff" + arrays[1:]]
+    lies += [arrays[:9] + size.to_bytes(8, "little") + arrays[17:] for size in (1, 1 << 62)]
+    lies += [arrays[:9] + b"\xff" * 8 + arrays[17:], arrays[:17] + b"\xff" * 8 + arrays[25:]]
+    for _ in range(8):
+        at = rng.randrange(9, 17)
+        lies.append(arrays[:at] + bytes([arrays[at] ^ 1 << rng.randrange(8)]) + arrays[at + 1 :])
+    for lie in lies:
+        kept.write_bytes(repaired(data, arrays=lie))
+        again = Tokenizer.load(path)
+        assert came_from_cache(again)
+        same(again, first)
+    # A file that says it is larger than it is.
+    front = compiled._FRONT
+    fields = front.unpack_from(data)
+    for sizes in ((*fields[3:5], 1 << 62), (*fields[3:5], (1 << 64) - 1), (1 << 63, 1 << 63, 0)):
+        kept.write_bytes(front.pack(*fields[:3], *sizes) + data[front.size :])
+        same(Tokenizer.load(path), first)
+
+
+def test_a_choice_of_other_names_than_there_are_is_refused():
+    core = load_core(core_of("gpt2"))
+    with pytest.raises(ValueError, match="a choice of 3 names was given, and there are 0"):
+        core.encode("text", b"\x01\x01\x01")
+
+
 def _as_object(source):
     class Like:
         """Looks as a tokenizer of Hugging Face's does."""
@@ -353,3 +423,19 @@ def test_names_of_the_hub_are_kept_too(cache, tmp_path, monkeypatch):
     assert came_from_cache(second)
     assert first == second
     assert second.name == "name"
+
+
+def test_own_files_that_lie_are_refused(tmp_path):
+    path = tmp_path / "a.tokenmill"
+    Tokenizer.load(_as_object(families.pieces("llama2"))).save(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    added, model = document["added"], document["model"]
+    odd = base64.b64encode(base64.b64decode(model["merges"])[:-4]).decode()
+    twice = "added token '<unk>' is there twice; remove one"
+    for lie, message in (
+        ({"added": [*added, {**added[0], "id": 7}]}, twice),
+        ({"model": {**model, "merges": odd}}, "half a merge at its end; save the tokenizer again"),
+    ):
+        path.write_text(json.dumps({**document, **lie}, ensure_ascii=False), encoding="utf-8")
+        with pytest.raises(VocabularyError, match=message):
+            Tokenizer.load(path)

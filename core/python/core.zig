@@ -250,7 +250,12 @@ pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     if (api.isNone(object)) return @as(?[]const u8, null);
     var text = Text.from(object) orelse return null;
     defer text.release();
-    std.debug.assert(text.bytes.len == core.tokenizer.?.front.ids.len);
+    const count = core.tokenizer.?.front.ids.len;
+    if (text.bytes.len != count) {
+        const message = "a choice of {d} names was given, and there are {d}";
+        _ = fail(api.valueError(), message, .{ text.bytes.len, count });
+        return null;
+    }
     // A bytes object's memory stays where it is as long as the caller's reference does.
     return text.bytes;
 }

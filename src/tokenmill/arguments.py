@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -197,6 +198,9 @@ def pack_front(added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "nev
         )
     except UnicodeEncodeError as error:
         raise VocabularyError(f"special {error.object!r} holds a lone surrogate") from None
+    for (name, _), (following, _) in itertools.pairwise(entries):
+        if name == following:
+            raise VocabularyError(f"added token {name.decode()!r} is there twice; remove one")
     flags = [
         entry.special
         | entry.lstrip << 1

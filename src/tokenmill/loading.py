@@ -215,11 +215,11 @@ def _naming(source: str | Path) -> Iterator[None]:
 
 def _core_of_compiled(kept: Compiled) -> _native.Core | None:
     head = kept.head
-    front = arguments.pack_front(head.added, pack_steps(head.steps), head.prefix)
-    scheme = scheme_of_stages(head.stages, head.blank)
     try:
+        front = arguments.pack_front(head.added, pack_steps(head.steps), head.prefix)
+        scheme = scheme_of_stages(head.stages, head.blank)
         return _native.from_compiled(kept.core, scheme, front, secrets.randbits(64), head.blank)
-    except VocabularyError:
+    except (VocabularyError, PatternError):
         return None
 
 

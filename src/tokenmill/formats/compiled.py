@@ -29,6 +29,7 @@ import numpy as np
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import directory, own
 from tokenmill.formats.parts import Model, Parts
+from tokenmill.formats.places import Place
 from tokenmill.formats.reading import BYTES_MAX, read_start
 
 _MAGIC = b"TMCACHE1"
@@ -111,7 +112,9 @@ def read(place: Path) -> Compiled | None:
             if magic != _MAGIC or head_size + core_size > os.fstat(file.fileno()).st_size:
                 return None
             head, core = file.read(head_size), file.read(core_size)
-        if hashlib.sha256(head + core).digest() != check:
+        found = hashlib.sha256(head)
+        found.update(core)
+        if found.digest() != check:
             return None
         parts = own.read_bare(head, str(place))
     except (OSError, struct.error, VocabularyError):
@@ -132,10 +135,21 @@ def _whole(place: Path, head: Parts, check: bytes) -> Parts:
         fields = _FRONT.unpack(file.read(_FRONT.size))
         if fields[2] != check:
             raise VocabularyError(f"{place} was written anew")
-        file.seek(fields[3] + fields[4], os.SEEK_CUR)
+        start = _FRONT.size + fields[3] + fields[4]
+        if start + fields[5] != os.fstat(file.fileno()).st_size:
+            raise VocabularyError(f"{place} is damaged")
+        file.seek(start)
         rest = file.read(fields[5])
-    if len(rest) != fields[5] or hashlib.sha256(rest[32:]).digest() != rest[:32]:
+    if hashlib.sha256(rest[32:]).digest() != rest[:32]:
         raise VocabularyError(f"{place} is damaged")
+    try:
+        model = _unpack(rest, head.model)
+    except (struct.error, ValueError, IndexError) as error:
+        raise VocabularyError(f"{place} is damaged ({error})") from None
+    return replace(head, model=own.checked(model, Place(str(place))))
+
+
+def _unpack(rest: bytes, bare: Model) -> Model:
     kind, unk = _MISSING.unpack_from(rest, 32)
     at = 32 + _MISSING.size
     arrays: dict[str, Any] = {}
@@ -143,12 +157,14 @@ def _whole(place: Path, head: Parts, check: bytes) -> Parts:
         (size,) = struct.unpack_from("<q", rest, at)
         at += 8
         arrays[name] = None if size < 0 else np.frombuffer(rest, dtype, size, at)
+        if size < 0 and name not in ("merges", "order"):
+            raise ValueError(f"no {name}")
         at += max(size, 0) * np.dtype(dtype).itemsize
     merges = arrays["merges"]
     if merges is not None:
         arrays["merges"] = merges.reshape(-1, 2)
     arrays |= {"missing": _MISSINGS[kind], "unk": None if unk < 0 else unk}
-    return replace(head, model=replace(head.model, data=rest[at:], **arrays))
+    return replace(bare, data=rest[at:], **arrays)
 
 
 def write(place: Path, parts: Parts, core: bytes, digest: bytes) -> None:

@@ -229,50 +229,55 @@ def _bytes(values: Mapping[str, Any], key: str, place: Place) -> bytes:
 
 
 def _read_model(values: dict[str, Any], place: Place) -> Model:
-    lengths = _array(values, "lengths", "<u4", place)
-    ids = _array(values, "ids", "<u4", place)
-    kinds = _array(values, "kinds", "u1", place)
-    data = _bytes(values, "data", place)
     merges = order = None
     if values.get("merges") is not None:
         flat = _array(values, "merges", "<u4", place)
-        if len(flat) % 2 or (len(flat) and flat.max() >= len(ids)):
-            place.refuse("has merges of tokens that are not there; save the tokenizer again")
+        if len(flat) % 2:
+            place.refuse("has half a merge at its end; save the tokenizer again")
         merges = flat.reshape(-1, 2)
     if values.get("order") is not None:
         order = _array(values, "order", "<u4", place)
+    dropout = place.maybe(values, "dropout", float)
+    if dropout is not None and not 0 <= dropout <= 1:
+        place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
+    return checked(
+        Model(
+            _bytes(values, "data", place),
+            _array(values, "lengths", "<u4", place),
+            _array(values, "ids", "<u4", place),
+            _array(values, "kinds", "u1", place),
+            merges,
+            order,
+            _choice(values, "base", ("bytes", "characters"), place),
+            place.get(values, "whole", bool),
+            _choice(values, "missing", ("fail", "drop", "unk", "bytes"), place),
+            place.maybe(values, "unk", int),
+            place.get(values, "fuse_unk", bool),
+            dropout,
+        ),
+        place,
+    )
+
+
+def checked(model: Model, place: Place) -> Model:
+    """A model whose arrays fit each other."""
+    lengths, ids, kinds, order, unk = model.lengths, model.ids, model.kinds, model.order, model.unk
     count = len(ids)
+    if model.merges is not None and model.merges.size and model.merges.max() >= count:
+        place.refuse("has merges of tokens that are not there; save the tokenizer again")
     if len(lengths) != count or len(kinds) != count or (order is not None and len(order) != count):
         place.refuse("has arrays of different lengths; save the tokenizer again")
-    if int(lengths.sum(dtype=np.uint64)) != len(data):
+    if int(lengths.sum(dtype=np.uint64)) != len(model.data):
         place.refuse("has lengths that do not add up to its data; save the tokenizer again")
     if count and (kinds.max() > types.DECODED or lengths.max() > TOKEN_BYTES_MAX):
         place.refuse("has a token of no known kind, or a longer one than can be loaded")
     if count and (ids.max() >= IDS_END or len(np.unique(ids)) < count):
         place.refuse(f"has an id twice, or one that is {IDS_END:,} or more")
-    unk = place.maybe(values, "unk", int)
-    missing = _choice(values, "missing", ("fail", "drop", "unk", "bytes"), place)
-    if (unk is None and missing == "unk") or (unk is not None and unk not in ids):
+    if (unk is None and model.missing == "unk") or (unk is not None and unk not in ids):
         place.refuse(f"has unk {unk!r}, which is no id of a token")
-    if missing == "bytes" and np.count_nonzero(kinds == types.BYTE) != 256:
+    if model.missing == "bytes" and np.count_nonzero(kinds == types.BYTE) != 256:
         place.refuse("has not a token for each byte, and needs them")
-    dropout = place.maybe(values, "dropout", float)
-    if dropout is not None and not 0 <= dropout <= 1:
-        place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
-    return Model(
-        data,
-        lengths,
-        ids,
-        kinds,
-        merges,
-        order,
-        _choice(values, "base", ("bytes", "characters"), place),
-        place.get(values, "whole", bool),
-        missing,
-        unk,
-        place.get(values, "fuse_unk", bool),
-        dropout,
-    )
+    return model
 
 
 def _array(values: Mapping[str, Any], key: str, dtype: DTypeLike, place: Place) -> NDArray[Any]:
