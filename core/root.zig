@@ -5,11 +5,11 @@
 
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
+pub const pages = @import("pages.zig");
 pub const normal = @import("normal.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const files = @import("files.zig");
 pub const added = @import("added.zig");
-pub const pages = @import("pages.zig");
 pub const pool = @import("pool.zig");
 pub const documents = @import("documents.zig");
 pub const counts = @import("counts.zig");
@@ -19,11 +19,11 @@ pub const ids = @import("ids.zig");
 test {
     _ = unicode;
     _ = pretokens;
+    _ = pages;
     _ = normal;
     _ = vocabulary;
     _ = files;
     _ = added;
-    _ = pages;
     _ = pool;
     _ = documents;
     _ = counts;

@@ -201,3 +201,83 @@ def test_places_beside_what_is_left_out_are_those_of_hugging_face(tmp_path, unk)
             expected = theirs.encode(text, add_special_tokens=False)
             found = ours.encode_with_offsets(text)
             assert found == (expected.ids, expected.offsets), (text, path.read_text())
+
+
+# What stays as it is under all of `NORMALISERS`, and what some of them change.
+KEPT = ["the cat ", "sat", "你好", "\U0001f642", ".", "12", "\n", "à", "ж"]
+CHANGED = ["e\u0301", "\u212b", "A", "HELLO", "\u1100\u1161", "ﬁ", "  ", "▁", "b\u0323\u0307", "İ"]
+NORMALISERS = [
+    [{"type": "NFC"}],
+    [{"type": "NFKC"}, {"type": "Lowercase"}],
+    [{"type": "NFD"}, {"type": "Lowercase"}, {"type": "NFC"}],
+    [{"type": "Replace", "pattern": {"String": "  "}, "content": "_"}, {"type": "NFC"}],
+    [{"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "NFC"}],
+]
+
+
+def rarely_changed(generator, longest):
+    """A text with a few changes, between stretches of any length up to `longest`."""
+    text = ""
+    for _ in range(generator.randrange(5)):
+        stretch = generator.choice([1, 40, 600, longest])
+        parts = generator.choices(KEPT, k=generator.randrange(1, len(KEPT)))
+        while stretch > 0:
+            text += generator.choice(parts)
+            stretch -= generator.randrange(1, 9)
+        text += "".join(generator.choices(CHANGED, k=generator.randrange(3)))
+    return text
+
+
+def in_characters(text, spans):
+    """Spans of bytes as those of all characters of which they have a part."""
+    data = text.encode()
+    before = np.cumsum([0, *(byte & 0xC0 != 0x80 for byte in data)])
+    return [(int(before[start + 1]) - 1, int(before[end])) for start, end in spans]
+
+
+@pytest.mark.parametrize("steps", NORMALISERS)
+def test_places_between_changes_are_those_of_hugging_face(tmp_path, steps):
+    generator = random.Random(SEED)
+    document = json.loads(byte_level([Added("<a>", 0)]).to_str())
+    document["normalizer"] = {"type": "Sequence", "normalizers": steps}
+    document["pre_tokenizer"]["trim_offsets"] = False
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(document))
+    theirs, ours = tokenizers.Tokenizer.from_file(str(path)), Tokenizer.load(path)
+    for _ in range(150):
+        text = rarely_changed(generator, 9000)
+        expected = theirs.encode(text, add_special_tokens=False)
+        found = ours.encode_with_offsets(text)
+        assert found == (expected.ids, expected.offsets), text
+        ids, spans = ours.encode_with_offsets(text.encode())
+        assert (ids, in_characters(text, spans)) == found
+        array, rows = ours.encode_array_with_offsets(text)
+        assert (array.tolist(), [tuple(row) for row in rows.tolist()]) == found
+
+
+@pytest.mark.parametrize("kind", BLANKS)
+def test_places_between_marks_are_those_of_hugging_face(kind):
+    generator = random.Random(SEED)
+    tokenizer, core, added = blank_pair(kind, [Added("<a>", 0, normalized=True)])
+    allowed = b"\x01" * len(added)
+    for _ in range(60):
+        text = ""
+        for _ in range(generator.randrange(6)):
+            size = generator.choice([1, 40, 600, 9000])
+            text += "".join(generator.choices("ab c.é你1", k=generator.randrange(size)))
+            text += generator.choice(["▁", "▁▁", " ▁", "<a>", "é▁", ""])
+        expected = tokenizer.encode(text, add_special_tokens=False)
+        assert spans_of(core, text, allowed) == (expected.ids, expected.offsets)
+
+
+def test_a_change_leaves_the_places_of_other_bytes_as_they_are(tmp_path):
+    document = json.loads(byte_level([]).to_str())
+    document["normalizer"] = {"type": "NFC"}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(document))
+    tokenizer = Tokenizer.load(path)
+    text = "a\U0001f642é 你".encode()
+    ids, spans = tokenizer.encode_with_offsets(text + b" ")
+    more_ids, more_spans = tokenizer.encode_with_offsets(text + " e\u0301".encode())
+    assert ids[:-1] == more_ids[: len(ids) - 1]
+    assert spans[:-1] == more_spans[: len(ids) - 1]

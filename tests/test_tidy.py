@@ -13,7 +13,7 @@ COLUMNS_MAX = 100
 
 # Each room may import the rooms on its left.
 CORE_ROOMS = [
-    *("unicode", "pretokens", "normal", "level", "vocabulary", "files", "added", "pages"),
+    *("unicode", "pretokens", "pages", "normal", "level", "vocabulary", "files", "added"),
     *("pool", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_ROOMS = [

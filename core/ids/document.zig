@@ -8,8 +8,10 @@ pub const Document = struct {
     bytes: []const u8,
     /// Where in the text places count from.
     origin: usize = 0,
-    /// The place of each byte but the blank in front; none when byte i is byte i of the text.
-    places: []const normal.Place = &.{},
+    /// Where bytes come from but the blank in front; none when byte i is byte i of the text.
+    places: []const normal.Run = &.{},
+    /// Which byte of the text that has these places is the first one but that blank.
+    places_from: usize = 0,
     /// Where the first character ends, if there is a blank before it that is not in the text.
     first_end: ?u32 = null,
 
@@ -33,32 +35,51 @@ pub const Document = struct {
         const skipped = start - @intFromBool(self.first_end != null);
         made.first_end = null;
         if (self.places.len > 0) {
-            made.places = self.places[skipped..];
+            made.places_from += skipped;
         } else made.origin += skipped;
         return made;
+    }
+
+    /// What finds the places of its bytes.
+    pub fn cursor(self: *const Document) normal.Places {
+        return .{ .runs = if (self.places.len > 0) self.places else normal.unchanged };
     }
 
     /// Where in the text the bytes from `start` to `end` come from, of which there is one at least.
     /// The blank in front counts for the first character.
     pub fn spanOf(self: *const Document, start: usize, end: usize) Span {
+        var places = self.cursor();
+        return self.spanFrom(&places, start, end);
+    }
+
+    /// The same with a cursor, for spans in a row.
+    pub fn spanFrom(self: *const Document, places: *normal.Places, start: usize, end: usize) Span {
         const blanks = @intFromBool(self.first_end != null);
+        const from = self.places_from;
         if (end <= blanks) {
-            const first = self.placeOf(0, 1);
+            const first = places.placeOf(from, from + 1);
             return .{ .start = self.origin + first.start, .end = self.origin + self.first_end.? };
         }
-        const place = self.placeOf(start -| blanks, end - blanks);
+        const place = places.placeOf(from + (start -| blanks), from + (end - blanks));
         return .{ .start = self.origin + place.start, .end = self.origin + place.end };
     }
 
-    /// The same from `origin` on, not counting the blank in front.
-    pub fn placeOf(self: *const Document, start: usize, end: usize) normal.Place {
-        if (self.places.len == 0) return .{ .start = @intCast(start), .end = @intCast(end) };
-        return .{ .start = self.places[start].start, .end = self.places[end - 1].end };
+    /// Where in the text the bytes from `start` on come from, if those up to `end` follow each
+    /// other there. The blank in front counts as the byte before them.
+    pub fn straight(self: *const Document, places: *normal.Places, start: usize, end: usize) ?u32 {
+        const blanks = @intFromBool(self.first_end != null);
+        const first = self.places_from + (start -| blanks);
+        const run = places.find(first);
+        if (!run.is_kept or places.end() < self.places_from + (end -| blanks)) return null;
+        const skipped = @intFromBool(start < blanks);
+        return @truncate(self.origin + run.start + (first - run.at) -% skipped);
     }
 
     /// Where the first character of a document ends that has no blank in front yet.
     pub fn firstEnd(self: *const Document) u32 {
-        return self.placeOf(0, unicode.decode(self.bytes, 0).len).end;
+        var places = self.cursor();
+        const len = unicode.decode(self.bytes, 0).len;
+        return places.placeOf(self.places_from, self.places_from + len).end;
     }
 };
 

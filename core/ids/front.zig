@@ -396,7 +396,7 @@ const Segments = struct {
 pub const Scratch = struct {
     gpa: Allocator,
     bytes: std.ArrayList(u8) = .empty,
-    places: std.ArrayList(normal.Place) = .empty,
+    places: normal.Runs = .{},
 
     pub fn deinit(self: *Scratch) void {
         self.bytes.deinit(self.gpa);
@@ -415,7 +415,7 @@ pub const Scratch = struct {
         if (!is_prefixed and first_mark == null) return document;
         var made = document;
         self.bytes.clearRetainingCapacity();
-        self.places.clearRetainingCapacity();
+        self.places.list.clearRetainingCapacity();
         try self.bytes.ensureTotalCapacity(self.gpa, document.bytes.len + 1);
         if (is_prefixed) {
             self.bytes.appendAssumeCapacity(' ');
@@ -423,7 +423,8 @@ pub const Scratch = struct {
         }
         if (first_mark != null) {
             try self.fold(document, keeps_places);
-            made.places = self.places.items;
+            made.places = self.places.list.items;
+            made.places_from = 0;
         } else self.bytes.appendSliceAssumeCapacity(document.bytes);
         made.bytes = self.bytes.items;
         return made;
@@ -431,18 +432,25 @@ pub const Scratch = struct {
 
     fn fold(self: *Scratch, document: Document, keeps_places: bool) Allocator.Error!void {
         const bytes = document.bytes;
+        const from = document.places_from;
+        const blanks = self.bytes.items.len;
+        var places = document.cursor();
         var start: usize = 0;
         while (true) {
             const found = nextMark(bytes, start);
             const end = found orelse bytes.len;
+            if (keeps_places) {
+                const at = self.bytes.items.len - blanks;
+                try self.places.copy(self.gpa, at, &places, from + start, from + end);
+            }
             self.bytes.appendSliceAssumeCapacity(bytes[start..end]);
-            if (keeps_places) for (start..end) |index| {
-                try self.places.append(self.gpa, document.placeOf(index, index + 1));
-            };
-            const at = found orelse return;
+            if (found == null) return;
+            start = end + mark.len;
+            if (keeps_places) {
+                const place = places.placeOf(from + end, from + start);
+                try self.places.put(self.gpa, self.bytes.items.len - blanks, 1, place);
+            }
             self.bytes.appendAssumeCapacity(' ');
-            start = at + mark.len;
-            if (keeps_places) try self.places.append(self.gpa, document.placeOf(at, start));
         }
     }
 

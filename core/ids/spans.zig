@@ -74,6 +74,7 @@ pub const Spans = struct {
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer batches.deinit();
+        var places = document.cursor();
         while (try batches.next()) |batch| {
             const before = self.list.ids.items.len;
             try encoder.encodeBatch(batch, &self.list);
@@ -85,37 +86,38 @@ pub const Spans = struct {
                 measure(vocabulary, fresh, 0, spans);
                 try self.tellWords(words, spans, batch, &encoder.tokenizer.scheme, document.bytes);
             }
-            if (fresh.len > 0) try self.placeAll(document, vocabulary, fresh, batch.start, spans);
+            if (fresh.len == 0) continue;
+            if (document.straight(&places, batch.start, batch.start + batch.len)) |start| {
+                const is_first = batch.start == 0 and document.first_end != null;
+                const first_len = vocabulary.partLen(fresh[0]);
+                const first = if (is_first) document.spanOf(0, first_len) else null;
+                try self.follow(vocabulary, fresh, start, first, spans);
+            } else {
+                moveAll(&document, &places, vocabulary, fresh, batch.start, spans);
+                if (self.walk) |*walk| try walk.count(spans);
+            }
         }
     }
 
-    /// The spans of tokens that follow each other from `first` in the document on.
-    fn placeAll(
+    /// The spans of tokens that follow each other from byte `start` of the text on; the one of the
+    /// first token may be known to be another.
+    fn follow(
         self: *Spans,
-        document: Document,
         vocabulary: *const Vocabulary,
         fresh: []const u32,
-        first: usize,
+        start: u32,
+        first: ?Document.Span,
         spans: []normal.Place,
     ) Allocator.Error!void {
-        if (document.places.len > 0) {
-            moveAll(document, vocabulary, fresh, first, spans);
-            if (self.walk) |*walk| try walk.count(spans);
-            return;
-        }
-        // The blank in front has no place of its own.
-        const blanks = @intFromBool(document.first_end != null);
-        const is_first = blanks > 0 and first == 0;
-        const start: u32 = @truncate(document.origin + first -% blanks);
         if (self.walk) |*walk| {
-            if (!is_first) return walk.follow(vocabulary, fresh, start, spans);
+            const known = first orelse return walk.follow(vocabulary, fresh, start, spans);
             const len: u32 = @intCast(vocabulary.partLen(fresh[0]));
-            spans[0] = placeOf(document.spanOf(0, len));
+            spans[0] = placeOf(known);
             try walk.count(spans[0..1]);
             return walk.follow(vocabulary, fresh[1..], start +% len, spans[1..]);
         }
         measure(vocabulary, fresh, start, spans);
-        if (is_first) spans[0] = placeOf(document.spanOf(0, vocabulary.partLen(fresh[0])));
+        if (first) |known| spans[0] = placeOf(known);
     }
 
     /// Spans of tokens that follow each other from `first` on.
@@ -136,7 +138,8 @@ pub const Spans = struct {
 
     /// The spans in the text of tokens that follow each other from `first` in the document on.
     fn moveAll(
-        document: Document,
+        document: *const Document,
+        places: *normal.Places,
         vocabulary: *const Vocabulary,
         fresh: []const u32,
         first: usize,
@@ -145,7 +148,7 @@ pub const Spans = struct {
         var start = first;
         for (fresh, spans) |id, *span| {
             const end = start + vocabulary.partLen(id);
-            span.* = placeOf(document.spanOf(start, end));
+            span.* = placeOf(document.spanFrom(places, start, end));
             start = end;
         }
     }
@@ -179,6 +182,7 @@ pub const Spans = struct {
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
+        var places = document.cursor();
         while (try pieces.next()) |span| {
             defer self.endWord(pieces.scheme, document.bytes, span.end);
             try encoder.pollAfter(span.end - span.start);
@@ -195,7 +199,8 @@ pub const Spans = struct {
                     defer start = end;
                     break :blk Document.Span{ .start = start, .end = end };
                 };
-                const in_text = document.spanOf(span.start + place.start, span.start + place.end);
+                const first = span.start + place.start;
+                const in_text = document.spanFrom(&places, first, span.start + place.end);
                 self.spans.appendAssumeCapacity(placeOf(in_text));
             }
             const spans = self.spans.items;

@@ -37,18 +37,15 @@ pub fn normalize(state: *core.State, args: core.Args) ?*Object {
     var unlocked: ?core.Unlocked = if (text.bytes.len < core.gil_bytes) null else .begin();
     const outcome = steps.apply(gpa, text.bytes, true);
     if (unlocked) |*some| some.end();
-    const normal = (outcome catch return api.PyErr_NoMemory()) orelse {
+    var normal = (outcome catch return api.PyErr_NoMemory()) orelse {
         if (!api.isUnicode(args[1])) return core.pairOf(objectOf(args[1], text.bytes), api.none());
         api.Py_IncRef(args[1]);
         return core.pairOf(args[1], api.none());
     };
-    defer gpa.free(normal.bytes);
-    const numbers = gpa.alloc(u32, normal.places.len * 2) catch {
-        gpa.free(normal.places);
+    defer normal.deinit(gpa);
+    const places = normals.spread(gpa, normal.places, normal.bytes.len, text.bytes) catch
         return api.PyErr_NoMemory();
-    };
-    @memcpy(std.mem.sliceAsBytes(numbers), std.mem.sliceAsBytes(normal.places));
-    gpa.free(normal.places);
+    const numbers: []u32 = @as([*]u32, @ptrCast(places.ptr))[0 .. 2 * places.len];
     return core.pairOf(
         objectOf(args[1], normal.bytes),
         buffer.create(state.buffer_type.?, .u32, numbers),

@@ -238,8 +238,8 @@ class Tokenizer:
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of a text and the span that each one covers.
 
-        Spans count characters of a str and bytes of anything else. A token that holds a part of
-        a character covers that whole character.
+        Spans count characters of a str, where a token that holds a part of a character covers
+        that whole character, and bytes of anything else.
         """
         allowed = self._allowed(specials)
         try:

@@ -1,0 +1,192 @@
+//! New text → where in the first text its bytes come from, as runs.
+//!
+//! Most of a text stays as it is, so what is kept are stretches of it that have moved, and the
+//! characters that are new or others. A place for each byte would take eight times the text, which
+//! cost more than encoding it.
+//!
+//! **Invariant**: a run has a byte at least, begins where a character does, and the first one is at
+//! 0. Runs of which the second continues the first are one run.
+
+const std = @import("std");
+const unicode = @import("../unicode.zig");
+
+const Allocator = std.mem.Allocator;
+
+/// The bytes of the first text that something comes from.
+pub const Place = extern struct { start: u32, end: u32 };
+
+/// Bytes of the new text, up to the next run or the end.
+pub const Run = packed struct(u128) {
+    /// Byte `at + i` is byte `start + i` of the first text; otherwise `start` to `end` is the place
+    /// of them all.
+    is_kept: bool,
+    at: u63,
+    start: u32,
+    end: u32 = 0,
+
+    fn place(self: Run) Place {
+        return .{ .start = self.start, .end = self.end };
+    }
+
+    /// The place of a byte of the run by itself.
+    inline fn placeAt(self: Run, at: usize) Place {
+        if (!self.is_kept) return self.place();
+        const start: u32 = @intCast(self.start + (at - self.at));
+        return .{ .start = start, .end = start + 1 };
+    }
+};
+
+/// The one run of a text that nothing has changed.
+pub const unchanged: []const Run = &.{.{ .is_kept = true, .at = 0, .start = 0 }};
+
+/// Looks up places, mostly one after the other. There is a run at least.
+pub const Cursor = struct {
+    runs: []const Run,
+    index: usize = 0,
+
+    /// The run of a byte.
+    pub inline fn find(self: *Cursor, at: usize) Run {
+        const run = self.runs[self.index];
+        if (run.at <= at and at < self.end()) return run;
+        self.seek(at);
+        return self.runs[self.index];
+    }
+
+    /// One past the last byte of the run that was found last.
+    pub inline fn end(self: *const Cursor) usize {
+        const next = self.index + 1;
+        return if (next < self.runs.len) self.runs[next].at else std.math.maxInt(usize);
+    }
+
+    fn seek(self: *Cursor, at: usize) void {
+        var low: usize = 0;
+        if (self.runs[self.index].at <= at) {
+            self.index += 1;
+            if (at < self.end()) return;
+            low = self.index;
+        }
+        const behind = std.sort.partitionPoint(Run, self.runs[low..], at, beginsUpTo);
+        self.index = low + behind - 1;
+    }
+
+    fn beginsUpTo(at: usize, run: Run) bool {
+        return run.at <= at;
+    }
+
+    /// The place of the bytes from `start` to `finish`, of which there is one at least.
+    pub inline fn placeOf(self: *Cursor, start: usize, finish: usize) Place {
+        const first = self.find(start);
+        const last = self.find(finish - 1);
+        return .{ .start = first.placeAt(start).start, .end = last.placeAt(finish - 1).end };
+    }
+
+    /// The same of one character: all of it, where the byte lies in one of `text`, the first text.
+    pub fn characterAt(self: *Cursor, text: []const u8, at: usize) Place {
+        const run = self.find(at);
+        return if (run.is_kept) characterAround(text, run.placeAt(at).start) else run.place();
+    }
+};
+
+/// The character that a byte of a text belongs to.
+fn characterAround(text: []const u8, index: usize) Place {
+    var start = index;
+    const limit = index -| 3;
+    while (start > limit and text[start] & 0xC0 == 0x80) start -= 1;
+    const end = start + unicode.decode(text, start).len;
+    // A stray continuation byte stands alone.
+    if (end <= index) return .{ .start = @intCast(index), .end = @intCast(index + 1) };
+    return .{ .start = @intCast(start), .end = @intCast(end) };
+}
+
+/// Runs while a text is written.
+pub const Runs = struct {
+    list: std.ArrayList(Run) = .empty,
+
+    pub fn deinit(self: *Runs, gpa: Allocator) void {
+        self.list.deinit(gpa);
+    }
+
+    /// Says that `len` bytes, which are written at `at`, have a place.
+    pub fn put(self: *Runs, gpa: Allocator, at: usize, len: usize, to: Place) !void {
+        if (len == 0) return;
+        // A byte for a byte, as a small letter for a capital, is as good as kept.
+        if (len == 1 and to.end -% to.start == 1) return self.keep(gpa, at, to.start);
+        if (self.list.getLastOrNull()) |last| {
+            if (!last.is_kept and std.meta.eql(last.place(), to)) return;
+        }
+        try self.list.append(gpa, .{
+            .is_kept = false,
+            .at = @intCast(at),
+            .start = to.start,
+            .end = to.end,
+        });
+    }
+
+    /// Says that what is written at `at` is what is at `start` in the first text, as it is.
+    fn keep(self: *Runs, gpa: Allocator, at: usize, start: u32) !void {
+        if (self.list.getLastOrNull()) |last| {
+            if (last.is_kept and last.placeAt(at).start == start) return;
+        }
+        try self.list.append(gpa, .{ .is_kept = true, .at = @intCast(at), .start = start });
+    }
+
+    /// Says that what is written at `at` are the bytes from `start` to `finish` of a text which has
+    /// the places of `cursor`.
+    pub fn copy(
+        self: *Runs,
+        gpa: Allocator,
+        at: usize,
+        cursor: *Cursor,
+        start: usize,
+        finish: usize,
+    ) !void {
+        var from = start;
+        while (from < finish) {
+            const run = cursor.find(from);
+            const end = @min(finish, cursor.end());
+            const here = at + (from - start);
+            if (run.is_kept) {
+                try self.keep(gpa, here, run.placeAt(from).start);
+            } else {
+                try self.put(gpa, here, end - from, run.place());
+            }
+            from = end;
+        }
+    }
+
+    /// Lets the last character, and those before that have the same place, end at `end`. `text` is
+    /// the first text, and `len` how much of the new one is written.
+    pub fn extendLast(self: *Runs, gpa: Allocator, text: []const u8, len: usize, end: u32) !void {
+        if (len == 0) return;
+        var at = len - 1;
+        const last = self.lastPlace(text, len, &at);
+        var start = at;
+        while (start > 0 and std.meta.eql(self.lastPlace(text, start, &at), last)) start = at;
+        while (self.list.items.len > 0) : (self.list.items.len -= 1) {
+            if (self.list.items[self.list.items.len - 1].at < start) break;
+        }
+        try self.put(gpa, start, len - start, .{ .start = last.start, .end = end });
+    }
+
+    /// The place of the last character of what is written up to `len`, and where that begins, or
+    /// where others that have its place do.
+    fn lastPlace(self: *const Runs, text: []const u8, len: usize, start: *usize) Place {
+        var cursor: Cursor = .{ .runs = self.list.items, .index = self.list.items.len - 1 };
+        const run = cursor.find(len - 1);
+        const place = cursor.characterAt(text, len - 1);
+        start.* = run.at;
+        if (!run.is_kept) return place;
+        const before = run.placeAt(len - 1).start - place.start;
+        start.* = @max(run.at, (len - 1) -| before);
+        return place;
+    }
+};
+
+/// The place of each byte of a new text, the same for all bytes of a character; the caller owns
+/// them. `text` is the first text.
+pub fn spread(gpa: Allocator, runs: []const Run, len: usize, text: []const u8) ![]Place {
+    const places = try gpa.alloc(Place, len);
+    var cursor: Cursor = .{ .runs = runs };
+    for (places, 0..) |*place, at| place.* = cursor.characterAt(text, at);
+    return places;
+}
