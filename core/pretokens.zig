@@ -172,6 +172,7 @@ test {
     _ = @import("pretokens/program.zig");
     _ = @import("pretokens/matcher.zig");
     _ = @import("pretokens/stages.zig");
+    _ = @import("pretokens/sets.zig");
     _ = @import("pretokens/known.zig");
     _ = @import("pretokens/safe.zig");
     _ = @import("pretokens/blocks/bytes.zig");

@@ -11,10 +11,10 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const classes = @import("classes.zig");
 const Matcher = @import("matcher.zig").Matcher;
 const Program = @import("program.zig").Program;
 const pretokens = @import("../pretokens.zig");
+const sets = @import("sets.zig");
 const unicode = @import("../unicode.zig");
 
 const Span = pretokens.Span;
@@ -32,22 +32,12 @@ pub const Class = enum {
 
     pub fn has(self: Class, code_point: u21) bool {
         return switch (self) {
-            .digits, .spelled_digits => isIn(&classes.digits, code_point),
-            .punctuation => isIn(&classes.punctuation, code_point),
+            .digits, .spelled_digits => sets.Digits.has(code_point),
+            .punctuation => sets.Punctuation.has(code_point),
             .space => unicode.class(code_point).space,
         };
     }
 };
-
-/// Whether the code point lies between two bounds of a sorted list of starts and ends, in turn.
-fn isIn(bounds: []const u21, code_point: u21) bool {
-    const before = std.sort.upperBound(u21, bounds, code_point, order);
-    return before % 2 == 1;
-}
-
-fn order(code_point: u21, bound: u21) std.math.Order {
-    return std.math.order(code_point, bound);
-}
 
 pub const Behaviour = enum {
     /// Matches and what is between them are pieces.
@@ -212,18 +202,21 @@ const Level = struct {
             const span = found orelse return null;
             return .{ .start = span.start, .end = span.end };
         }
-        const class = self.stage.match.class;
+        return switch (self.stage.match.class) {
+            inline else => |class| self.findOf(class),
+        };
+    }
+
+    /// The next character, or byte, of a class.
+    fn findOf(self: *Level, comptime class: Class) ?Span {
         var at = self.from;
-        if (class == .spelled_digits) {
-            // Visible bytes are shown as the characters of their number, the others as letters.
-            for (self.text[at..], at..) |byte, index| {
-                if (!class.has(byte)) continue;
-                self.reach = @max(self.reach, index + 1);
-                return .{ .start = index, .end = index + 1 };
-            }
-            return null;
-        }
         while (at < self.text.len) {
+            if (class == .spelled_digits) {
+                at += 1;
+                if (!sets.spelled_digits[self.text[at - 1]]) continue;
+                self.reach = @max(self.reach, at);
+                return .{ .start = at - 1, .end = at };
+            }
             const char = unicode.decode(self.text, at);
             const end = at + char.len;
             // A sequence that is cut short shows only with the byte after it.
