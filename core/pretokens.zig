@@ -34,6 +34,7 @@ pub const Scheme = union(Tag) {
     o200k,
     tekken,
     deepseek3,
+    falcon,
     digits_r50k,
     /// What is safe depends on the vocabulary.
     metaspace: Safe,
@@ -55,6 +56,7 @@ pub const Scheme = union(Tag) {
     pub fn cutsCharacters(self: *const Scheme) bool {
         const all = switch (self.*) {
             .stages => |some| some.list,
+            .falcon => return true,
             else => return false,
         };
         for (all) |stage| {
@@ -67,7 +69,7 @@ pub const Scheme = union(Tag) {
     pub fn looksBehind(self: *const Scheme) bool {
         return switch (self.*) {
             .program => |*program| program.looks_behind,
-            .stages => true,
+            .stages, .falcon => true,
             else => false,
         };
     }
@@ -97,6 +99,7 @@ fn Scanner(comptime tag: Scheme.Tag) type {
         .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
         .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
         .deepseek3 => @import("pretokens/deepseek3.zig"),
+        .falcon => @import("pretokens/falcon.zig"),
         .safe => unreachable,
     };
 }
@@ -180,7 +183,8 @@ test {
 }
 
 const hand_written = [_]Scheme{
-    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken, .deepseek3, .digits_r50k,
+    .r50k,   .cl100k,    .llama3, .nanochat,    .qwen2, .qwen35, .o200k,
+    .tekken, .deepseek3, .falcon, .digits_r50k,
 };
 
 /// The hand-written schemes, and `safe` for vocabularies of all sorts.

@@ -21,6 +21,7 @@ from tokenmill import Tokenizer, _native
 from tokenmill.arguments import pack_specials
 from tokenmill.loading import Loaded
 from tokenmill.patterns import compile_pattern
+from tokenmill.schemes import KNOWN_STAGES, scheme_of_stages
 
 # What `metaspace` cuts, in a text with blanks for "▁".
 METASPACE = r" ?[^ ]+| "
@@ -42,6 +43,13 @@ SEQUENCES = {
 SEQUENCES["digits_r50k"] = [
     pre_tokenizers.Digits(individual_digits=True),
     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+]
+# The last two see bytes as characters, and cut inside of real ones.
+SEQUENCES["falcon"] = [
+    pre_tokenizers.Punctuation("contiguous"),
+    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    pre_tokenizers.Digits(individual_digits=False),
+    pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
 ]
 each_sequence = pytest.mark.parametrize("scheme", SEQUENCES)
 
@@ -67,6 +75,8 @@ EDGES = [
         "\x85",
     ),
     *("\ue000", "\U000e0001", "\U0001d7d8"),
+    # Bytes that are shown as digits, in each place of a character of each kind.
+    *("½", "¹", "፲", "３", "，", "Ｒ", "겼", "𝟹", "®", "\u0e39", "»", "ﾲ"),
 ]
 
 # One of each kind that `safe` tells apart, bytes of characters, and those of longer ones.
@@ -206,6 +216,12 @@ def utf8_spans(text: str, pieces: list[tuple[str, tuple[int, int]]]) -> list[tup
     return [(offsets[start], offsets[end]) for _, (start, end) in pieces]
 
 
+def spelled_spans(pieces: list[tuple[str, tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Spans of bytes, each of which is shown as a character."""
+    ends = [0, *itertools.accumulate(len(piece) for piece, _ in pieces)]
+    return list(itertools.pairwise(ends))
+
+
 @each_sequence
 def test_sequences_cut_as_in_tokenizers(scheme):
     oracle = pre_tokenizers.Sequence(SEQUENCES[scheme])
@@ -217,8 +233,25 @@ def test_sequences_cut_as_in_tokenizers(scheme):
         texts.append("".join(rng.choices(kinds, k=rng.randrange(150))))
     texts += every_character("a{0}b {0} !{0}1{0}\n中{0}中'{0}s\0{0}\0")
     for text in texts:
-        wanted = utf8_spans(text, oracle.pre_tokenize_str(text))
+        pieces = oracle.pre_tokenize_str(text)
+        wanted = spelled_spans(pieces) if scheme == "falcon" else utf8_spans(text, pieces)
         assert _native.split(scheme, text) == wanted, f"{text[:300]!r} TOKENMILL_SEED={SEED}"
+
+
+@each_sequence
+def test_sequences_cut_any_bytes_as_their_stages_do(scheme):
+    stages = next(stages for (stages, _), name in KNOWN_STAGES.items() if name == scheme)
+    twin = scheme_of_stages(stages, blank=False, known=False)
+    assert isinstance(twin, tuple)
+    rng = random.Random(SEED)
+    edges = [edge.encode() for edge in EDGES]
+    parts = [*edges, *(edge[:-1] for edge in edges), *(bytes([byte]) for byte in range(256))]
+    for _ in range(20_000):
+        kinds = rng.sample(parts, rng.randrange(1, 8))
+        text = b"".join(rng.choices(kinds, k=rng.randrange(60)))
+        assert _native.split(scheme, text) == _native.split(twin, text), (
+            f"{text!r} TOKENMILL_SEED={SEED}"
+        )
 
 
 @each_sequence
@@ -227,7 +260,8 @@ def test_sequences_are_cut_alike_at_every_level(scheme):
     pairs = [a + b for a in PIECES for b in PIECES]
     tokens = [bytes([byte]) for byte in range(256)] + rng.sample(pairs, 200)
     tokens = list(dict.fromkeys(tokens))
-    tokenizer = load(tokens, scheme)
+    # A piece of a character is not what it would be alone.
+    tokenizer, whole = load(tokens, scheme), load(tokens, compile_pattern(WHOLE))
     texts = random_texts(rng, tokens, 500, 400)
     texts += ["".join(rng.choices(EDGES, k=rng.randrange(400))).encode() for _ in range(2000)]
     for level in _native.simd_levels():
@@ -235,7 +269,7 @@ def test_sequences_are_cut_alike_at_every_level(scheme):
         for text in texts:
             # One by one the scalar scanner finds them.
             pieces = [text[start:end] for start, end in _native.split(scheme, text)]
-            wanted = [i for piece in pieces for i in tokenizer.encode(piece)]
+            wanted = [i for piece in pieces for i in whole.encode(piece)]
             assert tokenizer.encode(text) == wanted, f"{level} {text!r} TOKENMILL_SEED={SEED}"
 
 

@@ -82,7 +82,8 @@ fn isInside(text: []const u8, cut: usize, specials: *const Names) bool {
 }
 
 const hand_written = [_]pretokens.Scheme{
-    .r50k, .cl100k, .llama3, .nanochat, .qwen2, .qwen35, .o200k, .tekken, .deepseek3, .digits_r50k,
+    .r50k,   .cl100k,    .llama3, .nanochat,    .qwen2, .qwen35, .o200k,
+    .tekken, .deepseek3, .falcon, .digits_r50k,
 };
 
 test "cuts: both sides of a cut have the pretokens of the whole" {

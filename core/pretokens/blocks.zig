@@ -80,7 +80,11 @@ noinline fn multibyteStarts(
 ) u64 {
     var masks: Masks = .ofAscii(block, count, Scheme.letters);
     masks.addMultibyte(block, false, Scheme.letters);
-    return sureStarts(false, Scheme, block, &masks, left);
+    const sure = sureStarts(false, Scheme, block, &masks, left);
+    if (Scheme.letters != .pointed) return sure;
+    // A block starts with a character, also where pretokens are cut inside of one.
+    const whole = sure & masks_.firsts(block);
+    return sure & masks_.low(64 - @as(u7, @clz(whole)));
 }
 
 /// Length of the word that starts at `text`, where it is certain, or 0: letters up to something

@@ -21,7 +21,8 @@ const margin = 8;
 const len_min = 256;
 
 /// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark; `digit` has the
-/// numbers of Unicode 17, and `undigit` is an `other` that is none; `latin` is a letter of ASCII.
+/// numbers of Unicode 17, and `undigit` is an `other` that is none; `point` is Hugging
+/// Face's punctuation, and `unpoint` an `other` that is none; `latin` is a letter of ASCII.
 /// Han, and the plain ones that are not, are words (letters and marks), symbols or rest.
 pub const Kind = enum {
     letter,
@@ -35,6 +36,8 @@ pub const Kind = enum {
     newline,
     digit,
     undigit,
+    point,
+    unpoint,
     latin,
     plain_word,
     plain_symbol,

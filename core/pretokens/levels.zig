@@ -32,6 +32,7 @@ fn Blocks(comptime tag: schemes.Tag) type {
         .cl100k => |own| @import("blocks/cl100k.zig").Scheme(own.numbers_max, own.has_marks),
         .o200k => |own| @import("blocks/o200k.zig").Scheme(own),
         .deepseek3 => @import("blocks/deepseek3.zig"),
+        .falcon => @import("blocks/falcon.zig"),
         .safe => safe_blocks,
     };
 }

@@ -1,6 +1,7 @@
 //! Text → runs: what the hand-written schemes share, from one character to a run of them.
 
 const std = @import("std");
+const sets = @import("sets.zig");
 const unicode = @import("../unicode.zig");
 
 pub const Class = unicode.Class;
@@ -61,6 +62,8 @@ pub inline fn is(comptime kind: Kind, char: Step) bool {
         .unmarked => isOther(class) and !class.mark,
         .digit => isDigit(char),
         .undigit => isOther(class) and !isDigit(char),
+        .point => sets.Punctuation.has(char.code_point),
+        .unpoint => isOther(class) and !sets.Punctuation.has(char.code_point),
         .latin => class.letter and char.code_point < 0x80,
         .plain_word => (class.letter or class.mark) and !isHan(char.code_point),
         .plain_symbol => class.symbol and !isHan(char.code_point),

@@ -13,6 +13,7 @@ pub const Tag = enum {
     o200k,
     tekken,
     deepseek3,
+    falcon,
     digits_r50k,
     metaspace,
     safe,
@@ -20,7 +21,14 @@ pub const Tag = enum {
     stages,
 };
 
-pub const Family = union(enum) { r50k: R50k, cl100k: Cl100k, o200k: O200k, deepseek3, safe };
+pub const Family = union(enum) {
+    r50k: R50k,
+    cl100k: Cl100k,
+    o200k: O200k,
+    deepseek3,
+    falcon,
+    safe,
+};
 
 /// '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
 pub const R50k = struct {
@@ -62,6 +70,7 @@ pub fn familyOf(tag: Tag) Family {
         .o200k => .{ .o200k = .{ .numbers_max = 3, .has_contractions = true } },
         .tekken => .{ .o200k = .{ .numbers_max = 1, .has_contractions = false } },
         .deepseek3 => .deepseek3,
+        .falcon => .falcon,
         .metaspace, .safe => .safe,
         .program, .stages => unreachable,
     };

@@ -91,6 +91,13 @@ def _deepseek(words: str) -> tuple[Stage, ...]:
     return _isolated(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", words)
 
 
+_FALCON = (
+    Stage("punctuation", "contiguous"),
+    *_isolated(PATTERNS["r50k"][1]),
+    Stage("spelled_digits", "contiguous"),
+    *_isolated("[0-9][0-9][0-9]"),
+)
+
 # Stages, and whether they see "▁" in place of blanks, → the scanner that cuts as they do.
 KNOWN_STAGES: dict[tuple[tuple[Stage, ...], bool], str] = {
     ((), False): "safe",
@@ -99,6 +106,7 @@ KNOWN_STAGES: dict[tuple[tuple[Stage, ...], bool], str] = {
     (_deepseek(_DEEPSEEK_WORDS), False): "deepseek3",
     # As DeepSeek's own file has it: with the two characters themselves.
     (_deepseek(_DEEPSEEK_WORDS.replace(r"\r\n", "\r\n")), False): "deepseek3",
+    (_FALCON, False): "falcon",
     ((Stage("digits", "isolated"), *_isolated(PATTERNS["r50k"][1])), False): "digits_r50k",
 }
 

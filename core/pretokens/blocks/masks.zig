@@ -8,15 +8,20 @@ const bytes_ = @import("bytes.zig");
 const Bytes = bytes_.Bytes;
 const bits = bytes_.bits;
 const splat = bytes_.splat;
-const Leads = @import("pages.zig").Leads;
+const pages = @import("pages.zig");
+const Leads = pages.Leads;
 
 pub const len = bytes_.len;
 pub const low = bytes_.low;
 pub const flood = bytes_.flood;
 
-/// Which properties of letters, marks and symbols a scheme needs. With case, marks behind letters
-/// are letters. If it is strict, `other` has symbols only, [\p{P}\p{S}].
-pub const Letters = enum { plain, cased, strict };
+/// The bytes at `text` that continue no character.
+pub inline fn firsts(text: [*]const u8) u64 {
+    const bytes: Bytes = bytes_.load(text);
+    return bits(bytes & splat(0xC0) != splat(0x80));
+}
+
+pub const Letters = pages.Letters;
 
 pub const Masks = struct {
     letter: u64,
@@ -29,6 +34,8 @@ pub const Masks = struct {
     newline: u64,
     /// [^\s\p{L}\p{N}]
     other: u64,
+    /// Hugging Face's punctuation, which is `other`.
+    point: u64,
     blank: u64,
     apostrophe: u64,
     slash: u64,
@@ -54,6 +61,10 @@ pub const Masks = struct {
         const blank = bits(bytes == splat(' ')) & known;
         const space = (bits(bytes -% splat('\t') < splat(5)) & known) | blank;
         const other = known & ~(letter | number | space | bits(bytes >= splat(0x80)));
+        const control = if (letters == .strict or letters == .pointed)
+            other & (bits(bytes < splat(' ')) | bits(bytes == splat(0x7F)))
+        else
+            0;
         const lower = if (letters == .cased) letter & bits(bytes & splat(0x20) != splat(0)) else 0;
         var self: Masks = .{
             .letter = letter,
@@ -63,16 +74,14 @@ pub const Masks = struct {
             .space = space,
             .newline = bits((bytes == splat('\n')) | (bytes == splat('\r'))) & known,
             .other = other,
+            .point = if (letters == .pointed) other & ~control else 0,
             .blank = blank,
             .apostrophe = bits(bytes == splat('\'')) & known,
             .slash = if (letters == .cased) bits(bytes == splat('/')) & known else 0,
             .other_leads = @splat(0),
             .valid = count,
         };
-        if (letters == .strict) {
-            const control = other & (bits(bytes < splat(' ')) | bits(bytes == splat(0x7F)));
-            if (control != 0) self.end(@intCast(@ctz(control)));
-        }
+        if (letters == .strict and control != 0) self.end(@intCast(@ctz(control)));
         return self;
     }
 
@@ -84,10 +93,11 @@ pub const Masks = struct {
         in_word: bool,
         comptime letters: Letters,
     ) void {
-        const cased = letters != .plain;
-        const leads: Leads = .of(text, self.valid, cased, letters == .strict);
+        const cased = letters == .cased or letters == .strict;
+        const leads: Leads = .of(text, self.valid, letters);
         var stops = leads.stop | (nonAscii(text, self.valid) & ~leads.whole(leads.all));
         self.letter |= leads.whole(leads.letter);
+        if (letters == .pointed) self.point |= leads.whole(leads.upper);
         const mark_leads = leads.upper & leads.lower;
         if (cased) {
             self.upper |= leads.whole(leads.upper & ~mark_leads);
@@ -114,6 +124,7 @@ pub const Masks = struct {
         inline for (.{
             "letter", "upper",   "lower", "number",     "space",
             "blank",  "newline", "other", "apostrophe", "slash",
+            "point",
         }) |name| @field(self, name) &= known;
     }
 };

@@ -10,6 +10,7 @@
 //! of several bytes behind it, are in no mask.
 
 const std = @import("std");
+const sets = @import("../sets.zig");
 const unicode = @import("../../unicode.zig");
 const bytes_ = @import("bytes.zig");
 const Bytes = bytes_.Bytes;
@@ -17,11 +18,27 @@ const bits = bytes_.bits;
 const splat = bytes_.splat;
 const low = bytes_.low;
 
+/// Which properties of letters, marks and symbols a scheme needs. With case, marks behind letters
+/// are letters. If it is strict, `other` has symbols only, [\p{P}\p{S}]. If it is pointed,
+/// punctuation is told apart, and pretokens may be cut inside of characters.
+pub const Letters = enum {
+    plain,
+    cased,
+    strict,
+    pointed,
+
+    /// Plain ones have the pages of those with case, of which they use a half.
+    fn paged(comptime self: Letters) Letters {
+        return if (self == .plain) .cased else self;
+    }
+};
+
 /// The first bytes of a block's characters, by class; what is in none of them is a symbol.
 pub const Leads = struct {
     all: u64 = 0,
     letter: u64 = 0,
-    /// Only [U] and only [L] of o200k. A mark, which is in both and no letter, has both bits.
+    /// Only [U] and only [L] of o200k. A mark, which is in both and no letter, has both bits. If it
+    /// is pointed, punctuation is `upper`, and nothing `lower`.
     upper: u64 = 0,
     lower: u64 = 0,
     /// Numbers and white space, which the schemes' bit algebra takes for single bytes. If it is
@@ -32,13 +49,9 @@ pub const Leads = struct {
     four: u64 = 0,
 
     /// The characters of several bytes in the first `count` bytes at `text`, up to one that is
-    /// invalid or cut off. The masks of o200k are filled only if `cased`.
-    pub inline fn of(
-        text: [*]const u8,
-        count: u7,
-        comptime cased: bool,
-        comptime strict: bool,
-    ) Leads {
+    /// invalid or cut off. Those that are plain have no case.
+    pub inline fn of(text: [*]const u8, count: u7, comptime letters: Letters) Leads {
+        const cased = letters != .plain;
         const first: Bytes = bytes_.load(text);
         var leads: Leads = .{};
         if (bits(first -% splat(0xE3) < splat(0xEE - 0xE3)) != 0) {
@@ -51,10 +64,10 @@ pub const Leads = struct {
             const at: u6 = @intCast(@ctz(rest));
             // Also where it is the only one: a choice by their number is hard to predict, and
             // German takes 15 % longer.
-            const found = if (Pages(strict).at(text + at)) |page|
+            const found = if (Pages(letters.paged()).at(text + at)) |page|
                 leads.addPage(page, text, at, count, cased)
             else
-                leads.addOne(.at(text + at, count - at, strict), at, cased);
+                leads.addOne(.at(text + at, count - at, letters.paged()), at, cased);
             if (found >> at & 1 == 0) break;
             rest &= ~found;
         }
@@ -134,24 +147,30 @@ const BlockClass = packed struct(u8) {
     /// Of the character in bytes; 0 if it is invalid.
     len: u4 = 0,
 
-    fn of(code_point: u21, strict: bool) BlockClass {
+    fn of(code_point: u21, comptime letters: Letters) BlockClass {
         const class = unicode.class(code_point);
         // One that the tables do not know is left to the scalar scanner too.
         const is_number = class.number or unicode.isNumberOf17(code_point);
         const is_rest = !class.letter and !class.mark and !class.symbol;
+        const is_stop = is_number or class.space or (letters == .strict and is_rest);
+        if (letters == .pointed) return .{
+            .letter = class.letter,
+            .stop = is_stop,
+            .upper = sets.Punctuation.has(code_point),
+        };
         return .{
             .letter = class.letter,
-            .stop = is_number or class.space or (strict and is_rest),
+            .stop = is_stop,
             .upper = class.mark or (class.letter and !class.lower),
             .lower = class.mark or (class.letter and !class.upper),
         };
     }
 
     /// Not inline: few blocks have a character that is on no page.
-    noinline fn at(text: [*]const u8, count: u7, strict: bool) BlockClass {
+    noinline fn at(text: [*]const u8, count: u7, comptime letters: Letters) BlockClass {
         const char = unicode.decode(text[0..count], 0);
         if (char.len == 1 or char.code_point == unicode.replacement) return .{};
-        var class: BlockClass = .of(char.code_point, strict);
+        var class: BlockClass = .of(char.code_point, letters);
         class.len = char.len;
         return class;
     }
@@ -166,12 +185,12 @@ const Page = struct {
     cases: bytes_.Table = @splat(0),
 };
 
-fn Pages(comptime strict: bool) type {
+fn Pages(comptime letters: Letters) type {
     return struct {
         /// U+0000 to U+3FFF: all scripts in wide use but those of `wideLetters`.
-        const low_ones = pagesFrom(0, 256, strict);
+        const low_ones = pagesFrom(0, 256, letters);
         /// U+F000 to U+FFFF: wide and narrow forms.
-        const forms = pagesFrom(0xF000, 64, strict);
+        const forms = pagesFrom(0xF000, 64, letters);
 
         /// The page of the character of several bytes at `text`, if it has one.
         inline fn at(text: [*]const u8) ?*const Page {
@@ -189,11 +208,15 @@ fn Pages(comptime strict: bool) type {
     };
 }
 
-fn pagesFrom(comptime start: u21, comptime count: usize, comptime strict: bool) [count]Page {
+fn pagesFrom(
+    comptime start: u21,
+    comptime count: usize,
+    comptime letters: Letters,
+) [count]Page {
     @setEvalBranchQuota(count * 64 * 30);
     var list: [count]Page = @splat(.{});
     for (0..count * 64) |offset| {
-        const class: BlockClass = .of(start + offset, strict);
+        const class: BlockClass = .of(start + offset, letters);
         const page = &list[offset >> 6];
         const bit = 1 << (offset >> 4 & 3);
         if (class.letter) page.words[offset & 15] |= bit;
@@ -228,10 +251,10 @@ inline fn wideLetters(text: [*]const u8) u64 {
 }
 
 test "pages: characters have their class and length, the last one is cut off" {
-    inline for (.{ false, true }) |strict| try expectClasses(strict);
+    inline for (.{ .cased, .strict, .pointed }) |letters| try expectClasses(letters);
 }
 
-fn expectClasses(comptime strict: bool) !void {
+fn expectClasses(comptime letters: Letters) !void {
     var start: u21 = 0x80;
     // All that are on pages, and some of the others.
     while (start <= 0x10FFFF) : (start += if (start < 0x4000 or start >> 12 == 0xF) 15 else 500) {
@@ -240,7 +263,7 @@ fn expectClasses(comptime strict: bool) !void {
         var at: u7 = 0;
         for (start..start + 16) |code_point| {
             if (code_point > 0x10FFFF or (code_point >= 0xD800 and code_point <= 0xDFFF)) break;
-            classes[at] = .of(@intCast(code_point), strict);
+            classes[at] = .of(@intCast(code_point), letters);
             classes[at].len = try std.unicode.utf8Encode(@intCast(code_point), text[at..][0..4]);
             at += classes[at].len;
         }
@@ -248,7 +271,7 @@ fn expectClasses(comptime strict: bool) !void {
         for (&classes, 0..) |*class, place| {
             if (place + class.len > count) class.* = .{};
         }
-        const leads: Leads = .of(&text, count, true, strict);
+        const leads: Leads = .of(&text, count, letters);
         for (classes, 0..) |class, place| {
             const found: BlockClass = .{
                 .letter = leads.letter >> @intCast(place) & 1 != 0,

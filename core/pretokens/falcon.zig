@@ -1,0 +1,107 @@
+//! Text → pretokens of Falcon, which cuts a text four times, each time within the pieces of the
+//! time before:
+//!
+//!     runs of Hugging Face's punctuation
+//!      ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//!     runs of bytes that byte-level vocabularies show as digits: those of ASCII, and 0xB2 as ²
+//!     [0-9][0-9][0-9]
+//!
+//! The second is GPT-2's pattern, whose contractions never match: the apostrophe is a piece of the
+//! first. The third cuts inside of characters. There a pretoken goes on with what its character
+//! is, which is read from the bytes before; nothing else before its start matters.
+
+const std = @import("std");
+const runs = @import("runs.zig");
+const sets = @import("sets.zig");
+const unicode = @import("../unicode.zig");
+
+/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
+    const first = stepOver(text, start);
+    if (!first.class.space) return textEnd(text, start, first, known);
+    if (text[start] == ' ' and start + 1 < text.len) {
+        const second = runs.step(text, start + 1);
+        // The third cut takes a digit off its blank.
+        const is_kept = !sets.spelled_digits[text[start + 1]] and !runs.is(.point, second);
+        if (is_kept and !second.class.space) return textEnd(text, start + 1, second, known);
+    }
+    const space = runs.Space.at(text, start, known);
+    if (space.end < text.len and runs.is(.point, runs.step(text, space.end))) return space.end;
+    return space.endBeforeText(text, start);
+}
+
+/// The character that the byte at `index` belongs to.
+inline fn stepOver(text: []const u8, index: usize) runs.Step {
+    var start = index;
+    const start_min = index -| 3;
+    while (text[start] & 0xC0 == 0x80 and start > start_min) start -= 1;
+    const char = runs.step(text, start);
+    return if (char.end > index) char else runs.step(text, index);
+}
+
+/// Where the pretoken ends that goes on from `start`, which lies in `first`.
+inline fn textEnd(text: []const u8, start: usize, first: runs.Step, known: ?*runs.Known) usize {
+    if (first.class.letter) return partEnd(.letter, text, start, first.end, known);
+    if (first.class.number) return partEnd(.number, text, start, first.end, known);
+    if (runs.is(.point, first)) return partEnd(.point, text, start, first.end, known);
+    return partEnd(.unpoint, text, start, first.end, known);
+}
+
+/// How far a run of a kind goes on that is all digits, or none, as the third cut sees them;
+/// `first_end` is the end of the character at `start`.
+inline fn partEnd(
+    comptime kind: runs.Kind,
+    text: []const u8,
+    start: usize,
+    first_end: usize,
+    known: ?*runs.Known,
+) usize {
+    const is_digit = sets.spelled_digits[text[start]];
+    if (kind == .number and is_digit) return numbersEnd(text, start, first_end);
+    var at = start + 1;
+    var end = first_end;
+    if (known) |memory| {
+        const uncut = memory.uncutFrom(text, start);
+        if (uncut > start) {
+            at = @max(at, uncut);
+            end = @max(end, uncut);
+        }
+    }
+    const cut = while (true) {
+        while (at < end) : (at += 1) {
+            if (sets.spelled_digits[text[at]] != is_digit) break;
+        }
+        if (at < end or end == text.len) break at;
+        const char = runs.step(text, end);
+        if (!runs.is(kind, char)) break at;
+        end = char.end;
+    };
+    if (known) |memory| memory.keepUncut(text, start, cut);
+    return cut;
+}
+
+/// The same for digits in a run of numbers: the fourth cut takes three of ASCII, or what is before
+/// them.
+fn numbersEnd(text: []const u8, start: usize, first_end: usize) usize {
+    var at = start;
+    var end = first_end;
+    var count: usize = 0;
+    while (true) {
+        while (at < end) : (at += 1) {
+            if (!sets.spelled_digits[text[at]]) return at;
+            count = if (text[at] < 0x80) count + 1 else 0;
+            if (count == 3) return if (at - 2 == start) at + 1 else at - 2;
+        }
+        if (end == text.len) return end;
+        const char = runs.step(text, end);
+        if (!char.class.number) return end;
+        end = char.end;
+    }
+}
+
+test "falcon: punctuation is neither letter nor number nor white space" {
+    for (0..0x110000) |code_point| {
+        if (!sets.Punctuation.has(@intCast(code_point))) continue;
+        try std.testing.expect(runs.isOther(unicode.class(@intCast(code_point))));
+    }
+}
