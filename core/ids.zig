@@ -52,7 +52,7 @@ pub const Tokenizer = struct {
     /// Secret and different at each load: no text can be made to fit the tables badly.
     seed: u64,
     /// Whether each byte is a token: otherwise a character that has no ids alone may have some
-    /// among others, and nothing is cut. Nor is it where pretokens end inside characters.
+    /// among others, and nothing is cut.
     has_all_bytes: bool,
     /// What is remembered; the one part that changes, and no result depends on it.
     memory: *Memory,
@@ -77,10 +77,8 @@ pub const Tokenizer = struct {
             .scheme = scheme,
             .front = given,
             .seed = seed,
-            // Units are whole characters, and so a pretoken has to be. None of them may be left
-            // out either.
-            .has_all_bytes = vocabulary.hasAllBytes() and vocabulary.leftover != .settle and
-                !scheme.cutsCharacters(),
+            // Units are of characters that are not left out.
+            .has_all_bytes = vocabulary.hasAllBytes() and vocabulary.leftover != .settle,
             .memory = undefined,
         };
         errdefer self.deinitParts(gpa);

@@ -42,7 +42,10 @@ pub fn encode(
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
     // Where a text comes again, whole pretokens are worth remembering, as long as they fit.
+    // Those that end inside of characters are taken one by one: what is left of a character is
+    // never cut from its neighbours.
     const is_new = encoder.wide_pretokens >= together_min and
+        !encoder.tokenizer.scheme.cutsCharacters() and
         triples.fits(&encoder.tokenizer.vocabulary) and
         (cache.records.isFull() or !cache.comesAgain(batch.bytes[0..batch.len]));
     const together = if (is_new) encoder.tokenizer.madeCharacters() else null;
