@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -126,9 +127,50 @@ def test_names_of_documents_are_kept_where_the_layout_has_them(tmp_path, gpt2):
     for shuffle in (None, 7):
         out = tmp_path / f"out-{shuffle}"
         tokenize(path, out, gpt2, format="parquet", id_field="id", shuffle=shuffle)
-        table = pq.read_table(next(out.glob("*.parquet")))
-        ids = dict(zip(table["id"].to_pylist(), table.column(0).to_pylist(), strict=True))
-        assert len(ids) == 50
+        table = pq.read_table(next(out.glob("*.parquet"))).to_pydict()
+        (column,) = [name for name, values in table.items() if isinstance(values[0], list)]
+        found = dict(zip(table["id"], table[column], strict=True))
+        assert found == {row["id"]: [*gpt2.encode(row["text"]), 50256] for row in rows}
+
+
+def test_names_may_be_missing_in_some_inputs(tmp_path, gpt2):
+    (tmp_path / "a.txt").write_text("no name")
+    write_jsonl(tmp_path / "b.jsonl", texts(20))
+    inputs = [tmp_path / "a.txt", tmp_path / "b.jsonl"]
+    for shuffle in (None, 3):
+        out = tmp_path / f"out-{shuffle}"
+        result = tokenize(inputs, out, gpt2, format="olmo", id_field="n", shuffle=shuffle)
+        assert result.documents == 21
+
+
+def test_more_mixed_shards_than_units_are_shown_and_need_few_descriptors(tmp_path, gpt2):
+    documents = texts(400, 8)
+    path = write_jsonl(tmp_path / "a.jsonl", documents)
+    seen = []
+    options = {"unit_bytes": 400, "shard_tokens": 300, "shuffle": 1}
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+    try:
+        result = tokenize(path, tmp_path / "out", gpt2, progress=seen.append, **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert seen and seen[-1].units == seen[-1].units_total > 64
+    assert result.shards > 30
+    found = [ids.tolist() for ids in tokenmill.shards.open(tmp_path / "out")]
+    assert sorted(found) == sorted(expected_ids(gpt2, documents, 50256))
+
+
+def test_a_document_that_cannot_be_cut_is_put_aside_whatever_the_workers(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", ["short", "x" * 3_000_000, "after"])
+    outputs = []
+    for workers, memory in ((1, 1 << 27), (8, 1 << 30)):
+        out = tmp_path / f"{workers}"
+        options = {"whole_bytes": 1 << 20, "workers": workers, "memory": memory}
+        result = tokenize(path, out, gpt2, **options)
+        assert (result.documents, result.quarantined) in ((2, 1), (3, 0))
+        outputs.append(contents(out))
+    assert outputs[0] == outputs[1]
 
 
 def test_inputs_may_be_many_small_files_of_many_kinds(tmp_path, gpt2):
@@ -170,6 +212,11 @@ def test_a_complete_folder_is_left_as_it_is(tmp_path, gpt2, jsonl):
         ({"dtype": "uint16"}, "do not fit"),
         ({"format": "nanogpt"}, "nanogpt"),
         ({"separator": ""}, "separator must not be empty"),
+        ({"pack": 8, "pad": 1_000_000}, "is no id of"),
+        ({"shuffle": 1 << 64}, "a seed is a whole number"),
+        ({"workers": -1}, "workers must be"),
+        ({"memory": 1}, "memory must be"),
+        ({"max_errors": -1}, "max_errors must be"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, jsonl, options, words):

@@ -16,7 +16,11 @@ import pytest
 from conftest import SEED
 from corpus_cases import command, contents, run, texts, write_jsonl
 
-from tokenmill import Tokenizer, TokenmillError, tokenize
+from tokenmill import Tokenizer, TokenmillError, tokenize, train
+from tokenmill.corpus.inputs import find_inputs
+from tokenmill.tokenizing.options import make_options
+from tokenmill.tokenizing.plan import make_plan
+from tokenmill.tokenizing.unit import Job, run_unit
 
 KILLS = 20
 FILES = 6
@@ -116,6 +120,42 @@ def test_what_a_kill_leaves_behind_the_seal_is_cleared_away(tmp_path, gpt2):
     (tmp_path / "out" / "rows.jsonl").write_bytes(b"{")
     tokenize(path, tmp_path / "out", gpt2, shuffle=1)
     assert contents(tmp_path / "out") == before
+
+
+def test_a_kill_before_the_plan_does_not_spoil_the_folder(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(20))
+    tokenizer = train(["abc abc"], vocab_size=260)
+    out = tmp_path / "out"
+    tokenize(path, out, tokenizer, eos="none")
+    before = contents(out)
+    for path_ in out.iterdir():
+        if path_.name not in ("tokenizer.tokenmill", ".lock"):
+            path_.unlink()
+    (out / ".plan.json.abc").write_bytes(b"{")
+    tokenize(path, out, tokenizer, eos="none")
+    assert contents(out) == before
+
+
+def test_names_that_are_not_utf8_are_names(tmp_path, gpt2):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.jsonl"
+    path = Path(os.fsdecode(name))
+    write_jsonl(path, [*texts(5), None])
+    result = tokenize(path, tmp_path / "out", gpt2)
+    assert result.documents == 5 and result.quarantined == 1
+    assert tokenize(path, tmp_path / "out", gpt2).documents == 5
+
+
+def test_a_file_that_changes_while_it_is_read_stops_the_run(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(20))
+    options = make_options(
+        gpt2, layout="npy", eos="auto", bos=None, dtype=None, on_error="fail", utf8="strict"
+    )
+    planned = make_plan(find_inputs(path), options, gpt2)
+    os.utime(path, ns=(1, 1))
+    (tmp_path / "out" / ".tmp").mkdir(parents=True)
+    with pytest.raises(TokenmillError, match=r"a\.jsonl' was changed"):
+        run_unit(Job(tmp_path / "out", options, gpt2, 1 << 20), planned.units[0])
+    assert not list((tmp_path / "out" / ".tmp").iterdir())
 
 
 def test_an_interrupt_ends_a_run_soon_and_it_goes_on(tmp_path, inputs, undisturbed):

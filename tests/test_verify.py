@@ -47,6 +47,16 @@ def test_a_changed_byte_is_found(tmp_path, corpus):
     assert found["good"] is False and path.name in found["findings"][0]
 
 
+def test_files_beside_the_shards_are_checked_too(tmp_path, corpus):
+    corpus.write_bytes(corpus.read_bytes() + b"{}\n")
+    tokenize(corpus, tmp_path / "out", "gpt2", format="mds")
+    assert verify(tmp_path / "out").is_good
+    for name in ("index.json", "errors.jsonl"):
+        data = (tmp_path / "out" / name).read_bytes()
+        (tmp_path / "out" / name).write_bytes(data[:-1] + b" ")
+        assert any(name in finding for finding in verify(tmp_path / "out").findings)
+
+
 def test_a_source_that_changed_is_found(tmp_path, corpus):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2")

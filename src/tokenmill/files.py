@@ -35,8 +35,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
             with _naming(path):
                 target = Path(os.path.realpath(path))
                 temporary.replace(target)
-            if len(files) > 1:
-                _flush_folder(target.parent)
+            sync_folder(target.parent)
     finally:
         for temporary in temporaries.values():
             temporary.unlink(missing_ok=True)
@@ -78,8 +77,8 @@ def _write_beside(target: Path, data: bytes) -> Path:
     return temporary
 
 
-def _flush_folder(folder: Path) -> None:
-    """A rename is on the disk before the next one; not every system can do that."""
+def sync_folder(folder: Path) -> None:
+    """Names given in a folder are on the disk before what follows; not every system can do that."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -13,7 +13,7 @@ from tokenmill.cli.tokenize_progress import STYLES, shown
 from tokenmill.corpus.inputs import INPUT_FORMATS
 from tokenmill.shards import layouts
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing.options import ON_ERROR, SHARD_TOKENS, UNIT_BYTES, UTF8
+from tokenmill.tokenizing.options import ON_ERROR, SHARD_TOKENS, UNIT_BYTES, UTF8, WHOLE_BYTES
 from tokenmill.tokenizing.run import MEMORY, Result, tokenize
 
 # The run is over, and something was put aside.
@@ -109,6 +109,13 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="64MB",
         help="how much of the inputs is done, and lost by a kill, at a time; shards end with it",
     )
+    group.add_argument(
+        "--whole-bytes",
+        type=values.amount,
+        default=WHOLE_BYTES,
+        metavar="16MB",
+        help="a document that can be cut nowhere is put aside if it is larger",
+    )
     group.add_argument("--workers", type=values.whole_number(1), help="all processors otherwise")
     group.add_argument(
         "--memory", type=values.memory, default=MEMORY, metavar="2GB", help="a bound that is kept"
@@ -164,6 +171,7 @@ def _tokenize(options: argparse.Namespace, tokenizer: Tokenizer) -> Result:
             workers=options.workers,
             memory=options.memory,
             unit_bytes=options.unit_bytes,
+            whole_bytes=options.whole_bytes,
             progress=progress,
         )
 

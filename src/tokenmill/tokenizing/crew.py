@@ -12,6 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -30,6 +31,8 @@ _KEEPS_MEMORY = {
 }
 _TRIES_MAX = 2
 _WAIT_SECONDS = 0.2
+_SILENCE_SECONDS = 120.0
+MEMORY_MIN = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,18 @@ class Settings:
     memory: int
     max_errors: int | None = None
     lock: int | None = None  # a file that workers keep open
+
+    def check(self) -> None:
+        """Raises if nothing could be done with them."""
+        for name, value, least in (
+            ("workers", self.workers, 1),
+            ("memory", self.memory, MEMORY_MIN),
+            ("max_errors", 0 if self.max_errors is None else self.max_errors, 0),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise TokenizeError(
+                    f"{name} must be a whole number from {least:,} on, not {value!r}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +87,17 @@ class Crew:
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """What the workers say: rows, progress, what was given up, what to stop the run for."""
+        heard = time.monotonic()
         while self._waiting or self._suspects or self._running:
             self._hand_out()
             try:
                 sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
             except queue.Empty:
+                is_silent = time.monotonic() - heard > _SILENCE_SECONDS
+                if is_silent and self._is_ready and self._process is not None:
+                    self._process.kill()  # a worker says something five times a second
                 continue
+            heard = time.monotonic()
             if self._process is None or sender != self._process.pid:
                 continue  # of one that is gone
             if line is None:
@@ -133,10 +153,14 @@ class Crew:
             text=True,
             encoding="utf-8",
             env=environment,
-            pass_fds=() if self._settings.lock is None else (self._settings.lock,),
+            pass_fds=self._kept_open(),
         )
         self._is_ready = False
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+
+    def _kept_open(self) -> tuple[int, ...]:
+        has_lock = self._settings.lock is not None and os.name == "posix"
+        return (self._settings.lock,) if has_lock and self._settings.lock is not None else ()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

@@ -148,6 +148,8 @@ def names_to_keep_whole(tokenizer: Tokenizer, *, specials: bool) -> tuple[bytes,
     if not isinstance(scheme_of_stages(head.stages, blank=head.blank), str) or head.model.dropout:
         return None
     added = [token for token in head.added if specials or not token.special]
-    if any(token.lstrip or token.rstrip or token.normalized for token in added):
+    if any(
+        token.lstrip or token.rstrip or token.single_word or token.normalized for token in added
+    ):
         return None
     return tuple(token.content.encode() for token in added)

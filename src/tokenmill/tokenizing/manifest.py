@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from typing import Any
 
 from tokenmill.errors import TokenizeError
 from tokenmill.files import write_whole
-from tokenmill.shards import layouts
-from tokenmill.shards.spec import Shard, Spec
+from tokenmill.shards import checksum, layouts
+from tokenmill.shards.spec import File, Shard, Spec
 from tokenmill.tokenizing import quarantine
+from tokenmill.tokenizing.plan import NAME as PLAN
 from tokenmill.tokenizing.plan import Plan, Unit
 from tokenmill.tokenizing.shuffle import PIECES
 from tokenmill.tokenizing.unit import TEMPORARY
@@ -33,6 +35,9 @@ TOKENIZER = "tokenizer.tokenmill"
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
 _LOCK_SECONDS = 1.0
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Files that are written under another name first.
+_WHOLE = (NAME, JOURNAL, TOKENIZER, PLAN, "index.json")
 _COUNTS = ("documents", "tokens", "bytes", "quarantined")
 
 
@@ -108,6 +113,8 @@ def read_rows(folder: Path, plan: Plan) -> Rows:
 def _is_ours(row: dict[str, Any], plan: Plan) -> bool:
     if "mix" in row:
         return True
+    if "failed" in row:
+        return False  # which is tried again
     number = row.get("unit")
     if not isinstance(number, int) or not 0 <= number < len(plan.units):
         return False
@@ -137,7 +144,7 @@ class Journal:
 
     def add(self, row: dict[str, Any]) -> None:
         """Records a task: from here on it is done."""
-        self._file.write(json.dumps(row, sort_keys=True, ensure_ascii=False).encode() + b"\n")
+        self._file.write(_line(row).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.rows.add(row)
@@ -146,8 +153,14 @@ class Journal:
         self._file.close()
 
 
+def is_stray(name: str) -> bool:
+    """Whether a file is what a kill leaves of one that was being written whole."""
+    return any(name.startswith(f".{ours}.") for ours in _WHOLE)
+
+
 def clear(folder: Path) -> None:
     """Removes what a run that was killed left unfinished."""
+    _remove_strays(folder)
     with suppress(FileNotFoundError):
         shutil.rmtree(folder / TEMPORARY)
     (folder / TEMPORARY).mkdir(exist_ok=True)
@@ -157,6 +170,7 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
     """Writes errors, the layout's own index and, last of all, the manifest."""
     ordered = [rows.units[unit.number] for unit in plan.units]
     mixes = [rows.mixes[number] for number in sorted(rows.mixes)]
+    files: list[File] = []
     if any(row["quarantined"] for row in ordered):
         temporary = folder / TEMPORARY / quarantine.ERRORS
         with temporary.open("wb") as file:
@@ -164,13 +178,17 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(folder / quarantine.ERRORS)
+        path = folder / quarantine.ERRORS
+        size, digits = path.stat().st_size, checksum.of_file(path)
+        files.append(File(quarantine.ERRORS, size, digits))
     else:
         (folder / quarantine.ERRORS).unlink(missing_ok=True)
     finish = getattr(layouts.layout(plan.options.layout), "finish_folder", None)
     if finish is not None:
         shards = [shard for row in [*ordered, *mixes] for shard in row["shards"]]
-        finish(folder, [Shard.from_json(shard) for shard in shards], spec)
+        files.append(finish(folder, [Shard.from_json(shard) for shard in shards], spec))
     manifest = _manifest(plan, ordered, mixes)
+    manifest["files"] = [file.to_json() for file in files]
     write_whole(folder / NAME, _spelled(manifest))
     clear_sealed(folder)
     return manifest
@@ -187,8 +205,15 @@ def reopen(folder: Path, sealed: dict[str, Any]) -> bool:
     return True
 
 
+def _remove_strays(folder: Path) -> None:
+    for path in folder.iterdir():
+        if is_stray(path.name):
+            path.unlink(missing_ok=True)
+
+
 def clear_sealed(folder: Path) -> None:
     """Removes what a sealed folder needs no more."""
+    _remove_strays(folder)
     (folder / JOURNAL).unlink(missing_ok=True)
     for name in (TEMPORARY, PIECES):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -231,6 +256,8 @@ def _sources(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             source = found[segment["source"]]
             for name in _COUNTS:
                 source[name] += segment[name]
+            if "error" in segment:
+                source["error"] = segment["error"]
             if "failed" in row:
                 source["error"] = row["failed"]
     for source in found.values():
@@ -252,7 +279,10 @@ def _spelled(manifest: dict[str, Any]) -> bytes:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    """JSON in one line; names of files that are not UTF-8 have their bytes escaped."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    is_text = text.isascii() or not _SURROGATE.search(text)
+    return text if is_text else json.dumps(value, sort_keys=True)
 
 
 def load(folder: Path) -> dict[str, Any] | None:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.shards.spec import Rows
-from tokenmill.tokenizing.ids import Encoded
 from tokenmill.tokenizing.series import Series
-from tokenmill.tokenizing.shuffle import Piece, Places, gather, places
+from tokenmill.tokenizing.shuffle import Pieces, Places, gather, places
 from tokenmill.tokenizing.unit import TEMPORARY, Job, commit_shards
 
 _NO_BOUND = 1 << 62
@@ -22,19 +21,16 @@ def run_mix(job: Job, rows: dict[int, dict[str, Any]], shard: int, shards: int) 
     assert options.shuffle is not None
     counts = {number: rows[number]["documents"] for number in sorted(rows)}
     found = places(options.shuffle, counts, shard, shards)
-    pieces = {
-        unit: Piece(job.folder, unit, options.dtype) for unit in np.unique(found.units).tolist()
-    }
+    pieces = Pieces(job.folder, options.dtype)
     spec = options.spec(job.tokenizer)
     temporary = job.folder / TEMPORARY
     series = Series(temporary, shard, options.layout, spec, _NO_BOUND, options.pad)
-    sources = {unit: _sources(rows[unit]) for unit in pieces}
+    sources = {unit: _sources(rows[unit]) for unit in np.unique(found.units).tolist()}
     try:
-        for part, ids, ends in gather(pieces, found):
+        for part, encoded in gather(pieces, found):
             chosen = Places(found.units[part], found.numbers[part])
             has_names = options.id_field is not None
-            described = _rows(chosen, pieces if has_names else None, sources)
-            series.add(Encoded(ids, ends, 0), described)
+            series.add(encoded, _rows(chosen, pieces if has_names else None, sources))
         written = series.finish()
         commit_shards(job.folder, written)
     except BaseException:
@@ -51,7 +47,7 @@ def _sources(row: dict[str, Any]) -> tuple[NDArray[np.int64], list[str]]:
 
 def _rows(
     chosen: Places,
-    pieces: dict[int, Piece] | None,
+    pieces: Pieces | None,
     sources: dict[int, tuple[NDArray[np.int64], list[str]]],
 ) -> Rows:
     pairs = list(zip(chosen.units.tolist(), chosen.numbers.tolist(), strict=True))

@@ -22,6 +22,8 @@ NONE = "none"
 NARROW_END = 65_500
 UNIT_BYTES = 64 << 20
 SHARD_TOKENS = 100_000_000
+# A document that can be cut nowhere is held whole, as text and as ids.
+WHOLE_BYTES = 16 << 20
 
 # How tokenizers call what ends a document. Two of them in one vocabulary, and nobody knows.
 _EOS_NAMES = (
@@ -53,6 +55,7 @@ class Options:
     pad: int | None = None
     shuffle: int | None = None
     unit_bytes: int = UNIT_BYTES
+    whole_bytes: int = WHOLE_BYTES
     on_error: OnError = "quarantine"
 
     @property
@@ -95,8 +98,15 @@ def make_options(
         raise TokenizeError(f"a layout is one of {', '.join(layouts.NAMES)}, not {layout!r}")
     _one_of("on_error", more["on_error"], ON_ERROR)
     _one_of("utf8", more["utf8"], UTF8)
-    for name in ("shard_tokens", "sequence", "unit_bytes"):
+    for name in ("shard_tokens", "sequence", "unit_bytes", "whole_bytes"):
         _at_least_one(name, more.get(name))
+    seed, pad = more.get("shuffle"), more.get("pad")
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
+        raise TokenizeError(f"a seed is a whole number from 0 to 2^64 - 1, not {seed!r}")
+    if pad is not None and not (isinstance(pad, int) and 0 <= pad < tokenizer.vocab_size):
+        raise TokenizeError(
+            f"--pad {pad!r} is no id of {tokenizer.name}, which has {tokenizer.vocab_size:,}"
+        )
     if more.get("separator") == "":
         raise TokenizeError("a separator must not be empty; without one a file is one document")
     options = Options(

@@ -134,8 +134,8 @@ def _unit_id(segments: list[Segment], options: Options, tokenizer: dict[str, Any
         ]
         for segment in segments
     ]
-    what = json.dumps([stretches, options.as_dict(), tokenizer], sort_keys=True)
-    return hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    what = json.dumps([stretches, options.as_dict(), tokenizer["sha256"]], sort_keys=True)
+    return hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def load(folder: Path) -> Plan:
 def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
     """Raises if a run was begun with something else, and says with what."""
     found = []
-    if was.tokenizer != now.tokenizer:
+    if was.tokenizer["sha256"] != now.tokenizer["sha256"]:
         found.append(
             f"the tokenizer was {was.tokenizer['name']} ({was.tokenizer['sha256'][:12]}…) and is "
             f"{now.tokenizer['name']} ({now.tokenizer['sha256'][:12]}…)"

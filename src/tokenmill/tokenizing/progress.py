@@ -52,9 +52,10 @@ class Tracker:
         self._plan = plan
         self._show = show
         self._started = time.monotonic()
-        self._bytes = self._tokens = self._documents = self._quarantined = self._units = 0
+        self._bytes = self._tokens = self._documents = self.quarantined = self._units = 0
         self._running: dict[str, list[int]] = {}
         self._memory = 0
+        self._bytes_total = plan.bytes
         for row in rows.values():
             self._count(row)
         self._bytes_resumed = self._bytes
@@ -78,7 +79,7 @@ class Tracker:
         self._bytes += self._plan.units[row["unit"]].bytes
         self._tokens += row["tokens"]
         self._documents += row["documents"]
-        self._quarantined += row["quarantined"]
+        self.quarantined += row["quarantined"]
         self._units += 1
 
     def _tell(self) -> None:
@@ -87,16 +88,17 @@ class Tracker:
         running = [
             (min(counts[0], self._plan.units[int(number)].bytes), counts[1], counts[2])
             for number, counts in self._running.items()
+            if any(counts)  # a shard that is being mixed has a number of its own, and says nothing
         ]
         self._show(
             Progress(
                 bytes=self._bytes + sum(counts[0] for counts in running),
-                bytes_total=self._plan.bytes,
+                bytes_total=self._bytes_total,
                 tokens=self._tokens + sum(counts[1] for counts in running),
                 documents=self._documents + sum(counts[2] for counts in running),
                 units=self._units,
                 units_total=len(self._plan.units),
-                quarantined=self._quarantined,
+                quarantined=self.quarantined,
                 seconds=time.monotonic() - self._started,
                 bytes_resumed=self._bytes_resumed,
                 tokens_resumed=self._tokens_resumed,

@@ -40,7 +40,7 @@ class Quarantine:
         }
         if keeps_record:
             row |= _record(problem.record)
-        self._file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        self._file.write(json.dumps(row).encode() + b"\n")
         self.count += 1
 
     def finish(self) -> bool:
@@ -78,8 +78,7 @@ def write_errors(folder: Path, rows: list[dict[str, Any]], target: BinaryIO) -> 
             line.pop("record_base64", None)
             if "record" in line:
                 line["record"] = line["record"][:_RECORD_CHARS_SHOWN]
-            text = json.dumps({"unit": unit} | line, ensure_ascii=False)
-            target.write(text.encode("utf-8", "replace") + b"\n")
+            target.write(json.dumps({"unit": unit} | line).encode() + b"\n")
 
 
 def _lines(folder: Path, row: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,14 @@ from tokenmill.errors import TokenizeError
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import manifest, plan, probe
 from tokenmill.tokenizing.crew import Crew, Settings, Task
-from tokenmill.tokenizing.options import AUTO, NONE, SHARD_TOKENS, UNIT_BYTES, make_options
+from tokenmill.tokenizing.options import (
+    AUTO,
+    NONE,
+    SHARD_TOKENS,
+    UNIT_BYTES,
+    WHOLE_BYTES,
+    make_options,
+)
 from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.progress import Progress, Tracker
 from tokenmill.tokenizing.shuffle import shard_count
@@ -76,6 +83,7 @@ def tokenize(
     workers: int | None = None,
     memory: int = MEMORY,
     unit_bytes: int = UNIT_BYTES,
+    whole_bytes: int = WHOLE_BYTES,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Turns files into shards of ids in the folder `output`.
@@ -103,8 +111,11 @@ def tokenize(
         shuffle=shuffle,
         on_error=on_error,
         unit_bytes=unit_bytes,
+        whole_bytes=whole_bytes,
     )
-    settings = Settings(workers or os.cpu_count() or 1, memory, max_errors)
+    count = os.cpu_count() or 1 if workers is None else workers
+    settings = Settings(count, memory, max_errors)
+    settings.check()
     sources = find_inputs(inputs, input_format)
     _refuse_stdin(sources)
     sources = _without(Path(output), sources)
@@ -144,7 +155,8 @@ def _make_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise TokenizeError(f"{str(folder)!r} is a file, or lies in one; give a folder") from None
-    names = {path.name for path in folder.iterdir()} - {manifest.LOCK}
+    begun = {manifest.LOCK, manifest.TOKENIZER}  # which is all that there may be without a plan
+    names = {path.name for path in folder.iterdir() if not manifest.is_stray(path.name)} - begun
     if names and not names & {plan.NAME, manifest.NAME}:
         raise TokenizeError(
             f"{str(folder)!r} has files in it that are not a run's, such as "
@@ -202,7 +214,8 @@ def _go_on(
 def _mixes(planned: Plan, rows: manifest.Rows) -> list[Task]:
     """The shards of a shuffled run that are still to be mixed."""
     tokens = sum(row["tokens"] for row in rows.units.values())
-    count = shard_count(tokens, planned.options.shard_tokens)
+    documents = sum(row["documents"] for row in rows.units.values())
+    count = shard_count(tokens, documents, planned.options.shard_tokens)
     rows.mixes = {number: row for number, row in rows.mixes.items() if row["of"] == count}
     return [Task(number, count) for number in range(count) if number not in rows.mixes]
 
@@ -227,16 +240,14 @@ def _do(
             journal.add(row)
             if "unit" in row:
                 tracker.finished(row)
-                count = sum(row["quarantined"] for row in journal.rows.units.values())
-                refuse_too_many(count, settings.max_errors)
+                refuse_too_many(tracker.quarantined, settings.max_errors)
 
 
 def _given_up(planned: Plan, message: dict[str, Any]) -> dict[str, Any]:
     why = message["given_up"]
-    unit = planned.units[message["task"]]
     if planned.options.on_error == "fail" or message["is_mix"]:
         raise TokenizeError(f"a part of the work could not be done: {why}")
-    return manifest.failed_row(unit, why)
+    return manifest.failed_row(planned.units[message["task"]], why)
 
 
 def _stop(message: dict[str, Any], folder: Path) -> None:

@@ -8,8 +8,6 @@ shard is filled up.
 
 from __future__ import annotations
 
-import io
-import os
 import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,10 +15,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.native import _native
 from tokenmill.shards import layouts
 from tokenmill.shards.layouts.base import Writer
 from tokenmill.shards.spec import DOCUMENTS_SUFFIX, File, Rows, Shard, Spec
+from tokenmill.shards.streams import NpyFile
 from tokenmill.tokenizing.ids import Encoded
 
 _COPY_IDS = 1 << 20
@@ -146,13 +144,14 @@ class _Packed:
         self._pad = pad
         self._dtype = np.dtype(spec.dtype)
         self._rest = np.empty(0, self._dtype)
-        self._starts: list[NDArray[np.int64]] = []
+        path = stem.with_name(stem.name + DOCUMENTS_SUFFIX)
+        self._starts = NpyFile(path, DOCUMENTS_SUFFIX, "<i8")
         self._spill: BinaryIO | None = None
         self.tokens = self.documents = self.padding = 0
 
     def add(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
         starts = np.concatenate(([0], ends[:-1])) + self.tokens
-        self._starts.append(starts.astype(np.int64))
+        self._starts.write(starts)
         self.documents += len(ends)
         self._pour(ids)
 
@@ -164,7 +163,7 @@ class _Packed:
 
     def close_open(self, rows: Rows | None) -> None:
         assert self._spill is not None
-        self._starts.append(np.array([self.tokens], np.int64))
+        self._starts.write(np.array([self.tokens], np.int64))
         self.documents += 1
         self._spill.seek(0)
         while data := self._spill.read(_COPY_IDS * self._dtype.itemsize):
@@ -180,12 +179,12 @@ class _Packed:
         if len(self._rest):
             self.padding = self._length - len(self._rest)
             self._give(np.append(self._rest, np.full(self.padding, self._pad, self._dtype)))
-        return [*self._writer.finish(), self._write_starts()]
+        return [*self._writer.finish(), self._starts.finish()]
 
     def discard(self) -> None:
         self.withdraw()
         self._writer.discard()
-        self._starts_path().unlink(missing_ok=True)
+        self._starts.discard()
 
     def _pour(self, ids: NDArray[Any]) -> None:
         self.tokens += len(ids)
@@ -204,18 +203,3 @@ class _Packed:
         if len(ids):
             ends = np.arange(self._length, len(ids) + 1, self._length, dtype=np.int64)
             self._writer.add(ids, ends, None)
-
-    def _starts_path(self) -> Path:
-        return self._stem.with_name(self._stem.name + DOCUMENTS_SUFFIX)
-
-    def _write_starts(self) -> File:
-        data = io.BytesIO()
-        np.save(data, np.concatenate(self._starts))
-        view = data.getbuffer()
-        with self._starts_path().open("wb") as file:
-            file.write(view)
-            file.flush()
-            os.fsync(file.fileno())
-        checksum = _native.Checksum()
-        checksum.update(view)
-        return File(DOCUMENTS_SUFFIX, len(view), f"{checksum.value():016x}")

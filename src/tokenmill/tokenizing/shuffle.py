@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ from tokenmill.tokenizing.ids import Encoded
 
 PIECES = "pieces"
 _GATHER_TOKENS = 1 << 20
+_GATHER_DOCUMENTS = 1 << 16
+_SHARD_DOCUMENTS = 1 << 20
+_PIECES_OPEN = 32
 _FORGET_TOKENS = 1 << 24
 
 
@@ -44,9 +48,9 @@ def bounds(shard: int, shards: int) -> tuple[int, int]:
     return (shard << 64) // shards, ((shard + 1) << 64) // shards
 
 
-def shard_count(tokens: int, shard_tokens: int) -> int:
-    """How many shards a shuffled run has."""
-    return max(1, -(-tokens // shard_tokens))
+def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
+    """How many shards a shuffled run has. The order of one is sorted in memory."""
+    return max(1, -(-tokens // shard_tokens), -(-documents // _SHARD_DOCUMENTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,7 @@ class Order:
         base = 0
         for shard in range(shards):
             found = places(self._seed, self._counts, shard, shards)
-            for unit in np.unique(found.units).tolist():
-                here = np.flatnonzero(found.units == unit)
+            for unit, here in _by_unit(found.units):
                 self._ranks[unit][found.numbers[here]] = here + base
             base += len(found.units)
 
@@ -133,11 +136,14 @@ class Piece:
         self._maps.append(mapped)
         return np.frombuffer(mapped, dtype)
 
-    def document(self, number: int) -> NDArray[Any]:
-        return _cut(self.ids, self.ends, number)
+    def bounds(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where documents begin and end among the ids."""
+        starts = np.where(numbers > 0, self.ends[np.maximum(numbers - 1, 0)], 0)
+        return starts, self.ends[numbers]
 
     def name(self, number: int) -> str:
-        return _cut(self._names, self._name_ends, number).tobytes().decode("utf-8", "replace")
+        start = int(self._name_ends[number - 1]) if number else 0
+        return self._names[start : int(self._name_ends[number])].tobytes().decode()
 
     def forget(self) -> None:
         """Gives pages back that were read; they count as memory of this process."""
@@ -146,8 +152,26 @@ class Piece:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def _cut(values: NDArray[Any], ends: NDArray[Any], number: int) -> NDArray[Any]:
-    return values[int(ends[number - 1]) if number else 0 : int(ends[number])]
+class Pieces:
+    """The pieces of all units, of which a few are open: each holds descriptors."""
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        self._folder = folder
+        self.dtype = dtype
+        self._open: OrderedDict[int, Piece] = OrderedDict()
+
+    def __getitem__(self, unit: int) -> Piece:
+        found = self._open.pop(unit, None)
+        if found is None:
+            if len(self._open) >= _PIECES_OPEN:
+                self._open.popitem(last=False)
+            found = Piece(self._folder, unit, self.dtype)
+        self._open[unit] = found
+        return found
+
+    def forget(self) -> None:
+        for piece in self._open.values():
+            piece.forget()
 
 
 class PieceWriter:
@@ -178,8 +202,9 @@ class PieceWriter:
             self._open_at = None
             ends = np.array([self._tokens], np.int64)
         self._files[".ends"].write(ends.tobytes())
-        if rows is not None and rows.names is not None:
-            self._add_names(list(rows.names))
+        if ".names" in self._files and len(ends):
+            names = None if rows is None else rows.names
+            self._add_names([""] * len(ends) if names is None else list(names))
 
     def _add_names(self, names: list[str]) -> None:
         spelled = [name.encode("utf-8", "replace") for name in names]
@@ -204,26 +229,72 @@ class PieceWriter:
             self._stem.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def gather(
-    pieces: dict[int, Piece], found: Places
-) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.int64]]]:
-    """The documents of a shard in their order, some at a time.
+def gather(pieces: Pieces, found: Places) -> Iterator[tuple[slice, Encoded]]:
+    """The documents of a shard in their order, some at a time, and which of them they are.
 
-    Which of them they are, their ids end to end, and where each ends.
+    One that is longer than what is taken at a time comes in pieces.
     """
-    parts: list[NDArray[Any]] = []
-    first = size = since = 0
-    places_ = zip(found.units.tolist(), found.numbers.tolist(), strict=True)
-    for index, (unit, number) in enumerate(places_, 1):
-        parts.append(pieces[unit].document(number))
-        size += len(parts[-1])
-        if size < _GATHER_TOKENS and index < len(found.units):
-            continue
-        lengths = [len(part) for part in parts]
-        yield slice(first, index), np.concatenate(parts), np.cumsum(lengths, dtype=np.int64)
-        since += size
-        first, parts, size = index, [], 0
-        if since >= _FORGET_TOKENS:
-            since = 0
-            for piece in pieces.values():
-                piece.forget()
+    since = 0
+    for first in range(0, len(found.units), _GATHER_DOCUMENTS):
+        some = slice(first, first + _GATHER_DOCUMENTS)
+        chosen = Places(found.units[some], found.numbers[some])
+        starts, ends = _bounds(pieces, chosen)
+        lengths = ends - starts
+        place = 0
+        while place < len(lengths):
+            sums = np.cumsum(lengths[place:])
+            last = place + max(1, int(np.searchsorted(sums, _GATHER_TOKENS, side="right")))
+            part = slice(first + place, first + last)
+            if lengths[place] > _GATHER_TOKENS:
+                ids = pieces[int(chosen.units[place])].ids[starts[place] : ends[place]]
+                for encoded in _in_parts(ids):
+                    yield part, encoded
+                    pieces.forget()
+            else:
+                here = slice(place, last)
+                ids = _copy(pieces, chosen.units[here], starts[here], lengths[here])
+                yield part, Encoded(ids, np.cumsum(lengths[here], dtype=np.int64), 0)
+            since += int(lengths[place:last].sum())
+            place = last
+            if since >= _FORGET_TOKENS:
+                since = 0
+                pieces.forget()
+
+
+def _bounds(pieces: Pieces, chosen: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    starts = np.empty(len(chosen.units), np.int64)
+    ends = np.empty(len(chosen.units), np.int64)
+    for unit, here in _by_unit(chosen.units):
+        starts[here], ends[here] = pieces[unit].bounds(chosen.numbers[here])
+    return starts, ends
+
+
+def _by_unit(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each unit with the places where it stands, in order."""
+    order = np.argsort(units, kind="stable")
+    values, firsts = np.unique(units[order], return_index=True)
+    yield from zip(values.tolist(), np.split(order, firsts[1:]), strict=True)
+
+
+def _copy(
+    pieces: Pieces,
+    units: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> NDArray[Any]:
+    """The ids of documents end to end, in their order, each piece opened once."""
+    out = np.empty(int(lengths.sum()), pieces.dtype)
+    targets = np.cumsum(lengths) - lengths
+    for unit, here in _by_unit(units):
+        ids = pieces[unit].ids
+        columns = (targets[here].tolist(), starts[here].tolist(), lengths[here].tolist())
+        for target, start, length in zip(*columns, strict=True):
+            out[target : target + length] = ids[start : start + length]
+    return out
+
+
+def _in_parts(ids: NDArray[Any]) -> Iterator[Encoded]:
+    none = np.empty(0, np.int64)
+    for start in range(0, len(ids), _GATHER_TOKENS):
+        end = start + _GATHER_TOKENS
+        yield Encoded(ids[start:end], none, 0, is_open=True, is_closed=end >= len(ids))

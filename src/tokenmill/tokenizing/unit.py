@@ -6,15 +6,16 @@ come out, and they stand under their final names only when they are whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tokenmill.corpus import remote
 from tokenmill.corpus.documents import Documents, Problem, Segment, read
+from tokenmill.corpus.sources import Source
 from tokenmill.errors import TokenizeError
+from tokenmill.files import sync_folder
 from tokenmill.native import _native
 from tokenmill.shards.spec import Rows, Shard
 from tokenmill.tokenizer import Tokenizer
@@ -36,7 +37,6 @@ class Job:
     options: Options
     tokenizer: Tokenizer
     block_bytes: int
-    open_bytes_max: int
     max_errors: int | None = None
 
 
@@ -48,14 +48,16 @@ class Tally:
     tokens: int = 0
     bytes: int = 0
     quarantined: int = 0
+    error: str | None = None  # why no more of the source could be read
 
-    def as_row(self) -> dict[str, int]:
-        return {
+    def as_row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
             "documents": self.documents,
             "tokens": self.tokens,
             "bytes": self.bytes,
             "quarantined": self.quarantined,
         }
+        return row | ({"error": self.error} if self.error is not None else {})
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ def run_unit(
             after=options.after,
             dtype=options.dtype,
             specials=options.specials,
-            open_bytes_max=job.open_bytes_max,
+            open_bytes_max=options.whole_bytes,
         ),
     )
     try:
@@ -133,7 +135,7 @@ def _finish(work: _Work) -> dict[str, Any]:
     folder = work.job.folder
     if isinstance(work.series, PieceWriter):
         pieces = work.series.finish()
-        (folder / PIECES).mkdir(exist_ok=True)
+        _make_folder(folder / PIECES)
         for piece in pieces:
             (folder / TEMPORARY / piece["name"]).replace(folder / PIECES / piece["name"])
         sync_folder(folder / PIECES)
@@ -154,10 +156,26 @@ def _run_segment(work: _Work, segment: Segment) -> Tally:
             _refuse(work, problem, tally)
         work.report(documents.bytes_read - done, tokens, len(documents.spans))
         done = documents.bytes_read
+    _refuse_change(segment.source)
     is_whole = segment.start == 0 and segment.end is None
     if is_whole and not tally.documents and not tally.quarantined:
         _refuse(work, Problem(segment.source.name, 0, 0, 0, "has no documents in it"), tally)
     return tally
+
+
+def _refuse_change(source: Source) -> None:
+    """Raises if a file is no longer what was planned."""
+    if source.modified is None or remote.is_address(source.name):
+        return
+    try:
+        status = Path(source.name).stat()
+    except OSError:
+        return  # whoever read it has said so
+    if (status.st_size, status.st_mtime_ns) != (source.size, source.modified):
+        raise TokenizeError(
+            f"{source.name!r} was changed while it was read; leave it alone, and begin again in "
+            "another folder"
+        )
 
 
 def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -> int:
@@ -179,8 +197,8 @@ def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -
             work.open_tokens += len(encoded.ids)
         if encoded.too_long:
             reason = (
-                f"a document of more than {encoded.too_long:,} bytes cannot be cut with this "
-                "tokenizer; give more memory"
+                f"is a document of more than {encoded.too_long:,} bytes that can be cut nowhere; "
+                "give --whole-bytes, and memory of 16 times as much"
             )
             place += 1
             work.too_long += 1
@@ -206,10 +224,12 @@ def _refuse(work: _Work, problem: Problem, tally: Tally) -> None:
     if on_error == "fail":
         line = f", line {problem.line:,}" if problem.line else ""
         raise TokenizeError(
-            f"{problem.source}{line} {problem.reason}. With --on-error quarantine it would be put "
-            "aside, and the rest would go on"
+            f"{problem.source}{line} {problem.reason}. With --on-error quarantine, into another "
+            "folder, it would be put aside, and the rest would go on"
         )
     tally.quarantined += 1
+    if problem.line == 0 and problem.offset >= 0:
+        tally.error = problem.reason
     work.quarantine.add(problem, keeps_record=on_error == "quarantine")
     refuse_too_many(work.quarantine.count, work.job.max_errors)
 
@@ -238,19 +258,15 @@ def _commit_errors(folder: Path, unit: int, has_errors: bool) -> None:
     if not has_errors:
         target.unlink(missing_ok=True)
         return
-    target.parent.mkdir(exist_ok=True)
+    _make_folder(target.parent)
     (folder / TEMPORARY / f"{unit:05d}.errors").replace(target)
     sync_folder(target.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Makes names that were given in a folder last."""
-    with suppress(OSError):  # not every system lets a folder be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _make_folder(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def _row(work: _Work, tallies: list[Tally]) -> dict[str, Any]:
@@ -271,12 +287,11 @@ def _row(work: _Work, tallies: list[Tally]) -> dict[str, Any]:
     }
 
 
-def block_bytes_of(memory: int, workers: int) -> tuple[int, int]:
-    """How large blocks are, and an open document that cannot be cut, within a bound of memory."""
+def block_bytes_of(memory: int, workers: int) -> int:
+    """How large blocks are within a bound of memory."""
     for_units = max(memory - _BASE_BYTES, _BASE_BYTES // 4) // workers
     # The file's bytes, the text, four bytes of ids for each at worst, and the ids narrowed.
-    block = max(_BLOCK_BYTES_MIN, min(_BLOCK_BYTES_MAX, for_units // 16))
-    return block, max(block, for_units // 10)
+    return max(_BLOCK_BYTES_MIN, min(_BLOCK_BYTES_MAX, for_units // 16))
 
 
 _BASE_BYTES = 192 << 20  # Python, numpy, the vocabulary and what it remembers

@@ -94,6 +94,7 @@ def _check_files(
         for shard in row["shards"]
         for file in shard["files"]
     ]
+    files += [(folder / file["suffix"], file) for file in content.get("files", [])]
     total = sum(file["bytes"] for _, file in files)
     with ThreadPoolExecutor(workers) as pool:
         for (path, file), found in zip(files, pool.map(_checksum, files), strict=True):

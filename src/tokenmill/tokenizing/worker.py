@@ -32,18 +32,20 @@ class Worker:
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self._plan = plan.load(folder)
-        block, open_bytes = block_bytes_of(settings["memory"], settings["workers"])
+        block = block_bytes_of(settings["memory"], settings["workers"])
         tokenizer = load_tokenizer(folder, self._plan)
         self._job = Job(
             folder,
             self._plan.options,
             tokenizer,
-            settings.get("block_bytes") or block,
-            open_bytes,
+            block,
             settings["max_errors"],
         )
         self._rows: dict[int, dict[str, Any]] | None = None
         self._done: dict[int, list[int]] = {}
+        # Whatever a library prints goes to stderr: lines of stdout are messages.
+        self._messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
         self._output = threading.Lock()
 
     def do(self, order: dict[str, Any]) -> None:
@@ -66,7 +68,7 @@ class Worker:
             self.say({"stop": str(error), "errno": error.errno})
         except TokenmillError as error:
             self.say({"stop": str(error)})
-        except Exception:
+        except BaseException:  # also what is none of ours: whoever waits has to hear of it
             lines = traceback.format_exc().strip().splitlines()
             self.say({"task": number, "failed": " · ".join(lines[-_TRACE_LINES:])})
         finally:
@@ -89,8 +91,8 @@ class Worker:
     def say(self, message: dict[str, Any]) -> None:
         line = json.dumps(message) + "\n"
         with self._output:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            self._messages.write(line)
+            self._messages.flush()
 
 
 def load_tokenizer(folder: Path, planned: plan.Plan) -> Tokenizer:
