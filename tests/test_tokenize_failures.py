@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
-from corpus_cases import expected_ids, run, texts, write_jsonl
+from corpus_cases import command, expected_ids, run, texts, write_jsonl
 
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
@@ -85,6 +87,20 @@ def test_a_wrong_field_is_named_with_those_that_are_there(tmp_path, corpus):
     assert done.returncode == 2
     assert "'content'" in done.stderr and "'text'" in done.stderr and "'n'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_field_that_holds_no_text_is_named(tmp_path, corpus):
+    path, _ = corpus
+    done = run("tokenize", path, "--tokenizer", "gpt2", "--field", "n", "--output", tmp_path / "o")
+    assert done.returncode == 2 and "JSON number in the field 'n'" in done.stderr
+
+
+def test_a_run_goes_on_where_nobody_listens(tmp_path, corpus):
+    path, _ = corpus
+    arguments = ("tokenize", path, "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    line = shlex.join(command(*arguments)) + " >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], timeout=60).returncode == 0
+    assert (tmp_path / "out" / "manifest.json").exists()
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path, gpt2, corpus):

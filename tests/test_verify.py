@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from corpus_cases import run, texts, write_jsonl
+from corpus_cases import contents, run, texts, write_jsonl
 
 import tokenmill
 from tokenmill import Tokenizer, tokenize
@@ -55,6 +55,28 @@ def test_files_beside_the_shards_are_checked_too(tmp_path, corpus):
         data = (tmp_path / "out" / name).read_bytes()
         (tmp_path / "out" / name).write_bytes(data[:-1] + b" ")
         assert any(name in finding for finding in verify(tmp_path / "out").findings)
+
+
+def test_tokenize_makes_files_of_a_complete_folder_again(tmp_path, corpus):
+    out = tmp_path / "out"
+    tokenize(corpus, out, "gpt2", unit_bytes=8192)
+    before = contents(out)
+    next(out.glob("*.bin")).unlink()
+    tokenize(corpus, out, "gpt2", unit_bytes=8192)
+    assert contents(out) == before
+
+
+def test_a_damaged_manifest_says_what_to_do(tmp_path, corpus):
+    out = tmp_path / "out"
+    tokenize(corpus, out, "gpt2")
+    before = contents(out)
+    for damage in (b"{", b'{"format": "tokenmill.shards", "version": 1}'):
+        (out / "manifest.json").write_bytes(damage)
+        done = run("verify", out)
+        assert done.returncode == 2 and "delete it" in done.stderr
+    (out / "manifest.json").unlink()
+    tokenize(corpus, out, "gpt2")
+    assert contents(out) == before
 
 
 def test_a_source_that_changed_is_found(tmp_path, corpus):

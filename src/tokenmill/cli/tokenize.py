@@ -190,19 +190,24 @@ def _totals(result: Result) -> dict[str, Any]:
 def _say(result: Result, tokenizer: Tokenizer) -> None:
     totals = result.manifest["totals"]
     eos = result.manifest["eos"]
-    ends = "nothing" if eos is None else f"{tokenizer.decode([eos])} ({eos})"
+    named = "nothing" if eos is None else f"{tokenizer.decode([eos])} ({eos})"
+    verb = "begins" if result.manifest["layout"] == "llmc" else "ends"
     _write(
-        f"{result.folder}: {totals['documents']:,} documents, {totals['tokens']:,} tokens "
-        f"({result.manifest['dtype']}) in {totals['shards']:,} shards; each ends with {ends}"
+        f"{result.folder}: {_count(totals['documents'], 'document')}, "
+        f"{_count(totals['tokens'], 'token')} ({result.manifest['dtype']}) in "
+        f"{_count(totals['shards'], 'shard')}; each {verb} with {named}"
     )
     if totals["quarantined"]:
-        count = totals["quarantined"]
-        records = "1 record" if count == 1 else f"{count:,} records"
+        records = _count(totals["quarantined"], "record")
         _write(f"{records} gave no document: see {result.folder / 'errors.jsonl'}")
     for source in result.failures[:_FAILURES_SHOWN]:
         _write(f"{source['path']}: {source['error']}")
     if len(result.failures) > _FAILURES_SHOWN:
         _write(f"and {len(result.failures) - _FAILURES_SHOWN:,} more inputs")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
 def _write(text: str) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -64,8 +64,14 @@ def _every(seconds: float, show: Callable[[Progress], None]) -> Callable[[Progre
 
 
 def _print_line(progress: Progress) -> None:
-    sys.stderr.write(figures(progress) + "\n")
-    sys.stderr.flush()
+    _say(figures(progress))
+
+
+def _say(line: str) -> None:
+    """Where nobody can be told, the run goes on all the same."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def _print_json(progress: Progress) -> None:
@@ -83,8 +89,7 @@ def _print_json(progress: Progress) -> None:
         "seconds_left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
         "memory": progress.memory,
     }
-    sys.stderr.write(json.dumps(row) + "\n")
-    sys.stderr.flush()
+    _say(json.dumps(row))
 
 
 def figures(progress: Progress) -> str:

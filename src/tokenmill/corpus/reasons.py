@@ -10,6 +10,7 @@ from tokenmill.corpus.spans import RECORD_BYTES_MAX
 NOT_JSON, TOO_DEEP, NOT_OBJECT, NO_FIELD, NULL_FIELD, NOT_TEXT = range(1, 7)
 KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
+_NO_TEXT = ", not a text"
 _WAY_OUT = "Name the right one with field= (--field)"
 
 
@@ -26,7 +27,7 @@ def reason_of(code: int, field: str, detail: object = None) -> str:
         return missing("field", field, keys)
     if code == NULL_FIELD:
         return f"has null in the field {field!r}"
-    return f"has a JSON {detail} in the field {field!r}, not a text"
+    return f"has a JSON {detail} in the field {field!r}{_NO_TEXT}"
 
 
 def reason_in(line: bytes, code: int, field: str) -> str:
@@ -69,3 +70,8 @@ def missing(what: str, field: str, keys: list[str]) -> str:
 def is_missing(reason: str) -> bool:
     """Whether it is `missing` that said so."""
     return reason.endswith(_WAY_OUT)
+
+
+def is_other_kind(reason: str) -> bool:
+    """Whether a field holds what is no text."""
+    return reason.endswith(_NO_TEXT)

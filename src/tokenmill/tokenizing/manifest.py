@@ -34,6 +34,11 @@ LOCK = ".lock"
 TOKENIZER = "tokenizer.tokenmill"
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
+_REPAIR = "delete it, and the same tokenize command makes it again"
+_PARTS = (
+    ("units", list), ("mixes", list), ("sources", list), ("totals", dict), ("options", dict),
+    ("tokenizer", dict), ("layout", str), ("dtype", str),
+)  # fmt: skip
 _LOCK_SECONDS = 1.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Files that are written under another name first.
@@ -195,12 +200,18 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
 
 
 def reopen(folder: Path, sealed: dict[str, Any]) -> bool:
-    """Makes a sealed folder one that goes on, if units of it failed; they are tried again."""
-    rows = sealed["units"]
-    if sealed["mixes"] or not any("failed" in row for row in rows):
+    """Makes a sealed folder one that goes on, if units of it failed, or their files are gone."""
+    good = [row for row in sealed["units"] if "failed" not in row and _is_there(row, folder)]
+    if sealed["mixes"]:
+        if not all(_is_there(row, folder) for row in sealed["mixes"]):
+            raise TokenizeError(
+                f"files of {str(folder)!r} are gone or cut off, and shuffled shards cannot be made "
+                "one by one; tokenize into another folder (tokenmill verify names the files)"
+            )
         return False
-    lines = [_line(row).encode("utf-8") + b"\n" for row in rows if "failed" not in row]
-    write_whole(folder / JOURNAL, b"".join(lines))
+    if len(good) == len(sealed["units"]):
+        return False
+    write_whole(folder / JOURNAL, b"".join(_line(row).encode() + b"\n" for row in good))
     (folder / NAME).unlink()
     return True
 
@@ -293,13 +304,16 @@ def load(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise TokenizeError(f"{path} is damaged ({error}); tokenize again") from None
+        raise TokenizeError(f"{path} is damaged ({error}); {_REPAIR}") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise TokenizeError(f"{path} is not a manifest of tokenmill; give another folder")
     if content.get("version") != _VERSION:
         raise TokenizeError(
             f"{path} is of version {content.get('version')!r}, and this tokenmill reads {_VERSION}"
         )
+    missing = [name for name, kind in _PARTS if not isinstance(content.get(name), kind)]
+    if missing:
+        raise TokenizeError(f"{path} is damaged, without its {missing[0]}; {_REPAIR}")
     return content
 
 

@@ -35,6 +35,7 @@ _BOS_NAMES = (
     "<｜begin▁of▁sentence｜>", "<|startoftext|>",
 )  # fmt: skip
 _NAMES_SHOWN = 8
+_SEQUENCE_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,17 @@ def make_options(
     """The options, with what is left to us decided and what cannot be refused."""
     if layout not in layouts.NAMES:
         raise TokenizeError(f"a layout is one of {', '.join(layouts.NAMES)}, not {layout!r}")
+    for name in ("field", "id_field", "separator"):
+        if not isinstance(more.get(name), str | None):
+            raise TokenizeError(f"{name} must be a str, not {more[name]!r}")
+    if dtype not in (None, "uint16", "uint32"):
+        raise TokenizeError(f"dtype is uint16 or uint32, not {dtype!r}")
+    if (more.get("sequence") or 0) > _SEQUENCE_MAX:
+        raise TokenizeError(
+            f"a sequence has at most {_SEQUENCE_MAX:,} ids, not {more['sequence']:,}"
+        )
+    if more.get("pad") is not None and more.get("sequence") is None:
+        raise TokenizeError("--pad is for the sequences of --pack, which is not given")
     _one_of("on_error", more["on_error"], ON_ERROR)
     _one_of("utf8", more["utf8"], UTF8)
     for name in ("shard_tokens", "sequence", "unit_bytes", "whole_bytes"):
@@ -168,6 +180,8 @@ def _boundary(
                 f"{asked!r} is no special of {tokenizer.name}; there are {_shown(tokenizer)}"
             )
         return tokenizer.specials[asked]
+    if isinstance(asked, bool) or not isinstance(asked, int | str):
+        raise TokenizeError(f"{option} is an id, a name, auto or none, not {asked!r}")
     number = int(asked)
     if not 0 <= number < tokenizer.vocab_size:
         raise TokenizeError(

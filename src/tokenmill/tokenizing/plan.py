@@ -29,6 +29,8 @@ _SEGMENTS_MAX = 1024
 # What a compressed byte becomes, about.
 _EXPANSION = 4
 _DIFFERENCES_SHOWN = 5
+# How the user calls them.
+_SAID = {"sequence": "pack", "layout": "format"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
         )
     before, after = was.options.as_dict(), now.options.as_dict()
     found += [
-        f"{name} was {before[name]!r} and is {after[name]!r}"
+        f"{_SAID.get(name, name)} was {before[name]!r} and is {after[name]!r}"
         for name in after
         if before[name] != after[name]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from tokenmill.corpus.documents import Segment, read
-from tokenmill.corpus.reasons import is_missing
+from tokenmill.corpus.reasons import is_missing, is_other_kind
 from tokenmill.errors import TokenizeError
 from tokenmill.tokenizing.plan import Plan, document_options
 
@@ -25,7 +25,11 @@ def refuse_wrong_field(plan: Plan) -> None:
         for documents in islice(read(Segment(source), options), _BLOCKS):
             if len(documents.spans):
                 return
-            missing = [problem for problem in documents.problems if is_missing(problem.reason)]
+            missing = [
+                problem
+                for problem in documents.problems
+                if is_missing(problem.reason) or is_other_kind(problem.reason)
+            ]
             if len(missing) < len(documents.problems):
                 return
             reasons += [f"{problem.source} {problem.reason}" for problem in missing[:1]]
