@@ -26,15 +26,18 @@ test: test-core test-safe test-python test-transformers test-readers
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
 
+# Most tests use one processor; PARALLEL= runs them one after the other.
+PARALLEL := -n auto --dist worksteal
+
 # The merging, cutting and remembering tests on a core whose overflows and bounds are checked.
 SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_memory.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py tests/test_core_documents.py tests/test_core_json_lines.py tests/test_compiled.py
 test-safe: $(VENV)/installed
 	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
-	PYTHONPATH=build/safe $(BIN)/python -m pytest $(SAFE_TESTS)
+	PYTHONPATH=build/safe $(BIN)/python -m pytest $(PARALLEL) $(SAFE_TESTS)
 
 test-python: $(VENV)/installed build
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 # The package as it lies in src, since an install would compile the core again.
 TRANSFORMERS_TESTS := tests/with_transformers
