@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.corpus import remote
+from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.corpus.spans import Checksum, DocumentOptions, Problem, Segment, failed
 from tokenmill.corpus.streams import Stream
@@ -78,8 +79,8 @@ class Part(RawIOBase):
         try:
             while self.readinto(buffer):
                 pass
-        except OSError:
-            return
+        except OSError as error:
+            raise_of_machine(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,6 @@ def _newlines_of(source: Source, start: int, end: int) -> int:
             while start < end and (got := file.readinto(buffer.data[: end - start])):
                 count += int(np.count_nonzero(buffer[:got] == _NEWLINE))
                 start += got
-    except OSError:
-        return count
+    except OSError as error:
+        raise_of_machine(error)
     return count

@@ -13,6 +13,7 @@ from typing import Any
 
 from tokenmill.corpus import tables
 from tokenmill.corpus.blocks import open_file
+from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.corpus.inputs import TABLES
 from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.corpus.spans import DocumentOptions, Segment
@@ -36,7 +37,8 @@ def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segm
                 if separator:
                     places = _text_cuts(source, separator, unit_bytes)
                 end = source.size if places else None
-        except OSError:
+        except OSError as error:
+            raise_of_machine(error)
             places = []  # whoever reads it says what is wrong
     if not places:
         return [Segment(source)]

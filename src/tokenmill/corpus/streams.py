@@ -16,6 +16,7 @@ from collections.abc import Callable
 from io import BufferedIOBase, RawIOBase
 from typing import Any, Protocol
 
+from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.errors import InputError, MissingExtraError
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst", ".xz": "xz", ".bz2": "bz2"}
@@ -138,6 +139,7 @@ class Stream:
         try:
             count = self._file.readinto(view) or 0
         except OSError as error:
+            raise_of_machine(error)
             self.failure = self._error(f"cannot be read further ({error})")
             return 0
         self.bytes_read += count
@@ -152,6 +154,7 @@ class Stream:
                 try:
                     packed = self._take(_CHUNK_BYTES)
                 except OSError as error:
+                    raise_of_machine(error)
                     self.failure = self._error(f"cannot be read further ({error})")
                     return False
                 if not packed:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tokenmill.corpus import remote, utf8
 from tokenmill.corpus.blocks import Part, open_file
 from tokenmill.corpus.columns import descend, import_pyarrow, memory_of, text_array
+from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.corpus.reasons import missing
 from tokenmill.corpus.sources import Source
 from tokenmill.corpus.spans import (
@@ -48,6 +49,7 @@ def read_table(segment: Segment, options: DocumentOptions, stack: ExitStack) -> 
         parts = table.parts
         yield from _rows(table, segment, options)
     except (InputError, OSError, pa.ArrowException) as error:
+        raise_of_machine(error)
         yield Documents(problems=[failed(segment.source, error)])
     _sum_up(segment, options, parts)
 
@@ -183,6 +185,7 @@ def _open(pa: Any, source: Source, stack: ExitStack) -> _Table:
             )
         return _ArrowStream(pa, source, where)
     except (pa.ArrowException, OSError) as error:
+        raise_of_machine(error)
         raise InputError(f"{source.name} is not {what}, or damaged ({error})") from None
 
 
@@ -214,8 +217,8 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
     try:
         with open_file(segment.source) as file, Part(file, start or 0, end, options.checksum) as it:
             it.drain()
-    except OSError:
-        return
+    except OSError as error:
+        raise_of_machine(error)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -236,6 +239,7 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
             try:
                 batch = next(batches, None)
             except (table.pa.ArrowException, OSError) as error:
+                raise_of_machine(error)
                 row = numbers.first(part) + rows
                 reason = f"is damaged from row {row:,} on ({error})"
                 problem = Problem(segment.source.name, -1, row, 0, reason)
