@@ -291,6 +291,8 @@ def test_archives_of_pages_and_broken_ones_are_said(tmp_path, block_bytes):
         (warc_record("response", b"HTTP/1.1 200 OK\r\n\r\n<html>"), "take the .wet file"),
         (b"no record\r\n", "is no WARC file here: b'no record"),
         (b"WARC/1.0\r\nContent-Length: x\r\n\r\n", "Content-Length is b'x'"),
+        (b"WARC/1.0\r\nContent-Length: %b\r\n\r\n" % (b"9" * 5_000), "Content-Length is b'999"),
+        (b"WARC/1.0\r\nContent-Length: %b\r\n\r\n" % (b"9" * 18), "record without its end"),
         (good[:-10], "is a record without its end"),
         (warc_record("conversion", b"x" * 1_000)[:-10], "is a record without its end"),
         (b"WARC/1.0\r\n" + b"x" * 70_000, "head has no end"),
@@ -373,6 +375,30 @@ def test_folders_are_walked_in_the_order_of_names(tmp_path):
     (tmp_path / "empty").mkdir()
     with raises(MissingInputError, "empty", "no files", ".jsonl"):
         find_inputs(tmp_path / "empty")
+
+
+def test_links_to_folders_are_followed_and_each_folder_is_walked_once(tmp_path):
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for path in (inside / "b" / "1.txt", outside / "deep" / "2.txt", outside / ".no" / "3.txt"):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+    (inside / "a").symlink_to("b")
+    (inside / "c").symlink_to(outside)
+    (inside / "nowhere").symlink_to(tmp_path / "gone")
+    (outside / "deep" / "up").symlink_to(outside)
+    (outside / "back").symlink_to(inside)
+    found = [str(Path(s.name).relative_to(inside)) for s in find_inputs(inside)]
+    assert found == ["b/1.txt", "c/deep/2.txt"]
+
+
+def test_one_file_by_two_names_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("b.jsonl").write_bytes(b"")
+    Path("d").mkdir()
+    Path("link.jsonl").symlink_to("b.jsonl")
+    for other in ("d/../b.jsonl", "link.jsonl", tmp_path / "b.jsonl"):
+        with raises(InputError, other, "given twice"):
+            find_inputs(["b.jsonl", other])
 
 
 def test_mistakes_in_names_are_said(tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from tokenmill.corpus.pieces import Pieces
 from tokenmill.corpus.spans import DocumentOptions, Documents, Segment
 
 _HEAD_BYTES_MAX = 1 << 16
+# More bytes than any file has.
+_LENGTH_DIGITS_MAX = 18
 _BEGINNING = b"WARC/"
 _TEXT = b"conversion"
 _PAGES = (b"response", b"resource", b"request", b"revisit", b"continuation")
@@ -106,8 +108,9 @@ def _record_at(data: bytes, place: int) -> _Record | None:
         name, _, value = line.partition(b":")
         fields[name.strip().lower().decode("ascii", "replace")] = value.strip()
     size = fields.get("content-length", b"")
-    if not size.isdigit():
-        raise _WrongError(f"has a record whose Content-Length is {size!r}")
+    if not size.isdigit() or len(size) > _LENGTH_DIGITS_MAX:
+        shown = size[: 2 * _LENGTH_DIGITS_MAX]
+        raise _WrongError(f"has a record whose Content-Length is {shown!r}")
     if fields.get("warc-type", b"").lower() in _PAGES:
         raise _WrongError(_NOT_TEXT)
     start = head_end + 4

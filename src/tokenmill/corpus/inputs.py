@@ -2,7 +2,7 @@
 
 Every name is that of an input here; training, which also takes texts, has `find_sources`. A folder
 stands for the files in it whose suffix is known, at any depth, in the order of their names. The
-same file twice is refused: its documents would be there twice.
+same file twice is refused, by whatever names or links: its documents would be there twice.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tokenmill.corpus import remote
+from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.corpus.streams import COMPRESSIONS
 from tokenmill.errors import InputError, MissingInputError
@@ -121,11 +122,25 @@ def _expand(name: str) -> list[str]:
 
 
 def _walk(folder: str) -> list[str]:
-    """The files of a folder, at any depth; hidden ones are not looked at."""
+    """The files of a folder, at any depth; hidden ones are not looked at.
+
+    Links to folders are followed when all else is found, so a folder that is there without a link
+    is walked by its own name, and each once, also where links lead in a circle.
+    """
     found: list[Path] = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(place) / name for name in files if has_known_suffix(name)]
+    seen: set[str] = set()
+    starts = [folder]
+    for start in starts:
+        for place, folders, files in os.walk(start, onerror=raise_of_machine):
+            real = os.path.realpath(place)
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            if real in seen:
+                folders.clear()
+                continue
+            seen.add(real)
+            paths = [Path(place) / name for name in folders]
+            starts += [str(path) for path in paths if path.is_symlink()]
+            found += [Path(place) / name for name in files if has_known_suffix(name)]
     if not found:
         known = ", ".join(_SUFFIXES)
         raise MissingInputError(f"the folder {folder!r} has no files with a suffix of {known}")
@@ -141,7 +156,7 @@ def _refuse_twice(sources: list[Source]) -> None:
     seen: set[str] = set()
     for source in sources:
         is_local = source.name != STDIN and not remote.is_address(source.name)
-        place = str(Path(source.name).absolute()) if is_local else source.name
+        place = os.path.realpath(source.name) if is_local else source.name
         if place in seen:
             raise InputError(f"{source.name!r} is given twice; its documents would be there twice")
         seen.add(place)
