@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.ipc
@@ -167,6 +168,40 @@ def test_damaged_row_group_is_a_problem_and_the_others_are_read(tmp_path):
         [problem] = found.problems
         assert problem.line == 31
         assert "is damaged from row 31 on" in problem.reason
+
+
+@pytest.mark.parametrize("name", [*TABLES, "t.plain.parquet"])
+def test_value_in_many_rows_takes_the_memory_of_few(tmp_path, name):
+    path = tmp_path / name
+    indices = pa.array([0, None, *[1] * 9_998])
+    values = ["short", "x" * 40_000, *map(str, range(126))]
+    column = pa.DictionaryArray.from_arrays(indices.cast(pa.int8()), pa.array(values))
+    table = pa.table({"text": column})
+    if "plain" in name:
+        pq.write_table(table, path, store_schema=False)
+    else:
+        write_table(table, path, 10_000)
+    [source] = find_inputs(path)
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        sizes = [
+            documents.spans[:, 1] - documents.spans[:, 0]
+            for documents in read(Segment(source), DocumentOptions(block_bytes=1 << 20))
+        ]
+    finally:
+        pa.set_memory_pool(before)
+    assert np.concatenate(sizes).tolist() == [5] + [40_000] * 9_998
+    assert pool.max_memory() < 20 << 20
+
+
+def test_small_rows_are_read_many_at_a_time(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": ["a text"] * 200_000}), path, row_group_size=50_000)
+    [source] = find_inputs(path)
+    sizes = [len(documents.spans) for documents in read(Segment(source), DocumentOptions())]
+    assert sum(sizes) == 200_000
+    assert len(sizes) < 30
 
 
 @pytest.mark.parametrize("name, package", [("t.parquet", "pyarrow"), ("t.arrow", "pyarrow")])

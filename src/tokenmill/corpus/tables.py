@@ -34,7 +34,10 @@ from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
 
 _COPY_BYTES = 1 << 20
-# A dictionary makes rows look small that are not.
+# What a file says of the size of its rows is not what they take: a value may be there once, and a
+# thousand times in rows. So few are read at first, and more as they turn out small.
+_ROWS_FIRST = 16
+_ROWS_GROWTH = 4
 _ROWS_MAX = 1 << 14
 _ARROW_FILE = b"ARROW1"
 _FEATHER_V1 = b"FEA1"
@@ -114,6 +117,7 @@ class _Parquet(_Table):
         )
         self._file = stack.enter_context(file)
         super().__init__(pa, source, file.schema_arrow, file.metadata.num_row_groups)
+        self._rows = _ROWS_FIRST
 
     def bytes_of(self, part: int) -> int:
         group = self._file.metadata.row_group(part)
@@ -123,10 +127,12 @@ class _Parquet(_Table):
         return int(self._file.metadata.row_group(part).num_rows)
 
     def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
-        group = self._file.metadata.row_group(part)
-        row_bytes = group.total_byte_size / max(group.num_rows, 1)
-        rows = min(_ROWS_MAX, max(1, int(bytes_max / max(row_bytes, 1))))
-        return iter(self._file.iter_batches(rows, row_groups=[part], columns=columns))
+        for batch in self._file.iter_batches(self._rows, row_groups=[part], columns=columns):
+            row_bytes = batch.nbytes / max(len(batch), 1)
+            fitting = max(1, int(bytes_max / max(row_bytes, 1)))
+            self._rows = min(_ROWS_MAX, _ROWS_GROWTH * self._rows, fitting)
+            self._file.reader.set_batch_size(self._rows)
+            yield batch
 
 
 class _ArrowFile(_Table):
@@ -247,10 +253,33 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
                 break
             if batch is None:
                 break
-            for documents in _documents_of(table, batch, options, numbers, (part, rows)):
-                documents.bytes_read = bytes_read
-                yield documents
-            rows += len(batch)
+            for some in _slices(table, batch, options):
+                for documents in _documents_of(table, some, options, numbers, (part, rows)):
+                    documents.bytes_read = bytes_read
+                    yield documents
+                rows += len(some)
+
+
+def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any]:
+    """The batch, in slices where its texts are longer than a block when a dictionary gives them."""
+    array = table.pick(batch, options.field)
+    if not table.pa.types.is_dictionary(array.type) or len(array) < 2:
+        yield batch
+        return
+    name = f"{table.source.name}, column {options.field!r}"
+    values = text_array(table.pa, array.dictionary, name)
+    _, offsets = memory_of(table.pa, values) if len(values) else (b"", np.zeros(1, np.int64))
+    # A null has the size that is appended. An index that leads nowhere is found by whoever follows.
+    sizes = np.append(np.diff(offsets), 0)
+    indices = array.indices.cast(table.pa.int64()).fill_null(len(values)).to_numpy()
+    ends = np.cumsum(sizes[indices.clip(0, len(values))], dtype=np.int64)
+    start = 0
+    while start < len(batch):
+        before = int(ends[start - 1]) if start else 0
+        place = int(np.searchsorted(ends, before + options.block_bytes, side="right"))
+        stop = max(start + 1, place)
+        yield batch.slice(start, stop - start)
+        start = stop
 
 
 class _Numbers:
