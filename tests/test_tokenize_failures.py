@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -219,6 +220,21 @@ def test_more_bad_records_than_allowed_stop_the_run(tmp_path, gpt2, corpus):
     with pytest.raises(TokenmillError, match="more than 9 records"):
         tokenize(path, tmp_path / "out", gpt2, max_errors=9)
     assert tokenize(path, tmp_path / "out", gpt2, max_errors=10).quarantined == 10
+
+
+def test_what_is_no_file_is_named(tmp_path, gpt2, corpus):
+    path, _ = corpus
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path.rename(folder / "good.jsonl")
+    (folder / "gone.jsonl").symlink_to("/nowhere")
+    result = tokenize(folder, tmp_path / "out", gpt2)
+    assert result.documents == COUNT
+    (failure,) = result.failures
+    assert failure["path"].endswith("gone.jsonl") and "No such file" in failure["error"]
+    os.mkfifo(folder / "pipe.jsonl")
+    with pytest.raises(TokenmillError, match="is no regular file"):
+        tokenize(folder, tmp_path / "other", gpt2)
 
 
 def test_stdin_is_refused_with_a_way_out(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -148,7 +149,15 @@ def _walk(folder: str) -> list[str]:
 
 
 def _local(name: str, format: str | None) -> Source:
-    status = Path(name).stat()
+    try:
+        status = Path(name).stat()
+    except FileNotFoundError:  # a link that leads nowhere: whoever reads it says so
+        return Source(name, *kind_of(name, format))
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"{name!r} is no regular file, and cannot be read a second time; write what it gives "
+            "to a file, or leave it out"
+        )
     return Source(name, *kind_of(name, format), status.st_size, status.st_mtime_ns)
 
 

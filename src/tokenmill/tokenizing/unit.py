@@ -154,6 +154,8 @@ def _run_segment(work: _Work, segment: Segment) -> Tally:
         tokens = _encode(work, documents, segment, tally)
         for problem in documents.problems:
             _refuse(work, problem, tally)
+            if problem.line == 0:  # which is about the file, not about a record
+                tally.error = problem.reason
         work.report(documents.bytes_read - done, tokens, len(documents.spans))
         done = documents.bytes_read
     _refuse_change(segment.source)
@@ -228,8 +230,6 @@ def _refuse(work: _Work, problem: Problem, tally: Tally) -> None:
             "folder, it would be put aside, and the rest would go on"
         )
     tally.quarantined += 1
-    if problem.line == 0 and problem.offset >= 0:
-        tally.error = problem.reason
     work.quarantine.add(problem, keeps_record=on_error == "quarantine")
     refuse_too_many(work.quarantine.count, work.job.max_errors)
 
