@@ -68,7 +68,7 @@ class _Parser:
                 if match is None or (match.end() == len(data) and not is_last):
                     if not is_last or len(data) - start > ROW_BYTES_MAX:
                         return None
-                    return _first_line(data, start, "has an open quotation mark")
+                    return _first_line(data, start, "has an open quotation mark", is_last=True)
                 fields.append(match.group(1).replace(b'""', b'"'))
                 at = match.end()
                 if data[at : at + 2] == b"\r\n":
@@ -86,11 +86,15 @@ class _Parser:
             if behind == b"\n":
                 return _Row(fields, at)
             if behind != self._delimiter:
-                return _first_line(data, start, "has text behind a closing quotation mark")
+                reason = "has text behind a closing quotation mark"
+                return _first_line(data, start, reason, is_last=is_last)
 
 
-def _first_line(data: bytes, start: int, reason: str) -> _Row:
+def _first_line(data: bytes, start: int, reason: str, *, is_last: bool) -> _Row | None:
+    """A row that is bad and ends with its line; None if that may go on behind the data."""
     newline = data.find(b"\n", start)
+    if newline < 0 and not is_last and len(data) - start <= ROW_BYTES_MAX:
+        return None
     return _Row([], len(data) if newline < 0 else newline + 1, reason)
 
 
