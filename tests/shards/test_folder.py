@@ -78,6 +78,8 @@ def test_packed_shards_say_where_documents_begin(tmp_path) -> None:
     shard = Shard(stem.name, 2, 4, (*files, starts.finish()))
     shards = tokenmill.shards.open(shard_files.seal(tmp_path, "megatron", spec, [shard]))
     assert shards.document_starts(0).tolist() == [0, 3]
+    assert shards.document_ends(0).tolist() == [3, 4]
+    assert [shards.original(index).tolist() for index in (0, 1, 0, 1)] == [[1, 2, 3], [4]] * 2
 
 
 def test_few_shards_are_open_at_a_time(tmp_path, monkeypatch) -> None:
@@ -144,6 +146,47 @@ def test_shards_with_other_documents_than_the_manifest_says_are_refused(tmp_path
     shards = tokenmill.shards.open(tmp_path)
     with pytest.raises(ShardError, match="00002-000 has 1 documents, and its manifest says 2"):
         list(shards)
+
+
+def test_manifests_that_name_files_elsewhere_are_refused(tmp_path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    path = write_folder(inner, "npy", NARROW, PARTS) / "manifest.json"
+    good = path.read_text()
+    (inner / "00000-000.npy").rename(tmp_path / "00000-000.npy")
+    for old, new, words in (
+        ('"00000-000"', '"../00000-000"', r"names a shard '\.\./00000-000'"),
+        ('"00000-000"', '"00000-000/x"', "names a shard"),
+        ('"00000-000"', "5", "names a shard 5"),
+        ('".npy"', '"/../../00000-000.npy"', "the suffix '/../../00000-000.npy'"),
+    ):
+        assert old in good
+        path.write_text(good.replace(old, new))
+        with pytest.raises(ShardError, match=words):
+            tokenmill.shards.open(inner)
+
+
+def test_originals_of_many_packed_shards_are_those_that_were_packed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(folder, "_READERS_MAX", 2)
+    spec = replace(NARROW, sequence=2)
+    originals: list[list[int]] = []
+    found = []
+    for number in range(5):
+        ids = list(range(10 * number + 1, 10 * number + 9))
+        stem = tmp_path / f"{number:05d}-000"
+        sequences = [ids[at : at + 2] for at in range(0, 8, 2)]
+        files = shard_files.write_whole(stem, "megatron", spec, sequences, False)
+        starts = NpyFile(tmp_path / f"{stem.name}.documents.npy", ".documents.npy", "<i8")
+        starts.write(np.array([0, 3, 3]))
+        originals += [ids[:3], [], ids[3:]]
+        found.append(Shard(stem.name, 3, 8, (*files, starts.finish())))
+    shards = tokenmill.shards.open(shard_files.seal(tmp_path, "megatron", spec, found))
+    numbers = list(range(15)) * 2
+    random.Random(2).shuffle(numbers)
+    for number in numbers:
+        assert shards.original(number).tolist() == originals[number]
+        assert len(shards._starts) <= 2
+    assert pickle.loads(pickle.dumps(shards)).original(14).tolist() == originals[14]
 
 
 @pytest.mark.parametrize("layout_name", NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from tokenmill.shards.layouts.base import Reader, read_npy
 from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
 
 MANIFEST = "manifest.json"
+# A manifest may come from elsewhere: what it names lies beside it.
+_STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
+_SUFFIX = re.compile(r"[^/\\\0]*")
 # Each open shard holds file descriptors, of which a process has 1,024 on many systems.
 _READERS_MAX = 64
 
@@ -47,6 +51,8 @@ class Shards:
         self._ends = list(accumulate(shard.entries(sequence) for shard in self.shards))
         self._original_ends = list(accumulate(shard.documents for shard in self.shards))
         self._readers: OrderedDict[int, Reader] = OrderedDict()
+        # Of packed shards with an open reader: the files of their beginnings, which are not copied.
+        self._starts: dict[int, NDArray[Any]] = {}
 
     @property
     def documents(self) -> int:
@@ -114,16 +120,25 @@ class Shards:
         """The ids of a document as it was before it was packed."""
         shard = bisect_right(self._original_ends, index)
         number = index - (self._original_ends[shard - 1] if shard else 0)
-        ends = self.document_ends(shard)
-        start = int(ends[number - 1]) if number else 0
-        return self.reader(shard).stretch(start, int(ends[number]))
+        reader = self.reader(shard)
+        if self.spec.sequence is None:
+            return reader.stretch(
+                int(reader.ends[number - 1]) if number else 0, int(reader.ends[number])
+            )
+        starts = self._starts.get(shard)
+        if starts is None:
+            starts = self._starts[shard] = self.document_starts(shard)
+        is_last = number + 1 == len(starts)
+        end = self.shards[shard].tokens if is_last else int(starts[number + 1])
+        return reader.stretch(int(starts[number]), end)
 
     def reader(self, shard: int) -> Reader:
         """The reader of a shard. The last ones used stay open."""
         found = self._readers.pop(shard, None)
         if found is None:
             if len(self._readers) >= _READERS_MAX:
-                self._readers.popitem(last=False)
+                gone, _ = self._readers.popitem(last=False)
+                self._starts.pop(gone, None)
             found = self._layout.Reader(self.path / self.shards[shard].stem, self.spec)
             expected = self.shards[shard].entries(self.spec.sequence)
             if len(found) != expected:
@@ -143,10 +158,11 @@ class Shards:
     def close(self) -> None:
         """Lets go of all files; they are opened again when they are needed."""
         self._readers.clear()
+        self._starts.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         # A data loader sends it to its workers, where files are opened again.
-        return self.__dict__ | {"_layout": None, "_readers": None}
+        return self.__dict__ | {"_layout": None, "_readers": None, "_starts": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -155,7 +171,16 @@ class Shards:
     def _check_files(self) -> None:
         """Each file is there with the size that the manifest says; `verify` reads them, too."""
         for shard in self.shards:
+            if not isinstance(shard.stem, str) or not _STEM.fullmatch(shard.stem):
+                raise ShardError(
+                    f"{self.path / MANIFEST} names a shard {shard.stem!r}: names are as 00000-000"
+                )
             for file in shard.files:
+                if not isinstance(file.suffix, str) or not _SUFFIX.fullmatch(file.suffix):
+                    raise ShardError(
+                        f"{self.path / MANIFEST} names a file with the suffix {file.suffix!r}: a "
+                        "suffix leads into no folder"
+                    )
                 path = path_of(self.path / shard.stem, file.suffix)
                 try:
                     size = path.stat().st_size
