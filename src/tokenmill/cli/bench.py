@@ -52,7 +52,9 @@ def run(options: argparse.Namespace) -> None:
         texts = [
             json.loads(line)["text"]
             for path in inputs
-            for line in path.read_text(encoding="utf-8").splitlines()
+            # Not splitlines, which ends lines at U+2028 as well.
+            for line in path.read_text(encoding="utf-8").split("\n")
+            if line.strip()
         ]
     if not options.inputs:
         texts = list(islice(cycle(texts), options.num_docs))

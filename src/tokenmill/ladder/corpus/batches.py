@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.errors import TokenizeError
 from tokenmill.tokenizer import Tokenizer
 
 SIZES = (32, 64, 100)
@@ -42,6 +43,13 @@ def measure(texts: list[str], tokenizer: Tokenizer) -> list[Method]:
             tokens[name] = encode(texts)
             seconds = time.perf_counter() - started
             best[name] = min(best.get(name, seconds), seconds)
+    [first, *others] = tokens
+    for name in others:
+        if tokens[name] != tokens[first]:
+            raise TokenizeError(
+                f"{name} gives {tokens[name]:,} tokens and {first} {tokens[first]:,}: their times "
+                "cannot be compared"
+            )
     found = [Method(name, best[name], len(texts), tokens[name]) for name in methods]
     return sorted(found, key=lambda method: method.seconds)
 
