@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 import corpora  # noqa: E402
+import corpus as corpus_bench  # noqa: E402
 import documents  # noqa: E402
 import generated  # noqa: E402
 import goal_tables  # noqa: E402
@@ -286,3 +287,19 @@ def test_trainer_that_learned_something_else_has_no_speed(tmp_path, monkeypatch)
     shown = render_training.full(results)
     assert "learned something else than tokenizers" in shown
     assert "0 of 14" in render_training.verdict(results)
+
+
+def test_systems_that_give_other_counts_have_no_speed():
+    small, large = {"tokens": 10, "documents": 2}, {"tokens": 100, "documents": 20}
+    good = {"encoder": [large] * 2, "jsonl": [large] * 2, "megatron, gigatoken": [small] * 2}
+    ours = {"encoder": small, "jsonl": small}
+    corpus_bench.check(good, ours)
+    odd = {"tokens": 11, "documents": 2}
+    for rows, again in (
+        (good | {"megatron, gigatoken": [small, odd]}, ours),
+        (good | {"jsonl": [large, odd]}, ours),
+        (good, ours | {"jsonl": odd}),
+        (good, {"encoder": odd}),
+    ):
+        with pytest.raises(SystemExit, match=r"different numbers .*\(11, 2\)"):
+            corpus_bench.check(rows, again)
