@@ -28,6 +28,7 @@ def files(tmp_path):
 KILLED = """
 import sys, os, signal
 import tokenmill.training.counting, tokenmill.training.journal, tokenmill.corpus.batches
+import tokenmill.training.options
 tokenmill.training.journal.INTERVAL = 0
 tokenmill.training.counting._BATCH_BYTES_MIN = 1000
 tokenmill.training.options._MEMORY_MIN = 1
