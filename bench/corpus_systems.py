@@ -66,9 +66,17 @@ def encoder(path: Path, folder: Path, workers: int) -> Row:
 def _tokenize(path: Path, folder: Path, workers: int, **options: Any) -> Row:
     import tokenmill
 
-    result = tokenmill.tokenize(path, folder, VOCABULARY, workers=workers, **options)
+    run = tokenmill.tokenize  # imported when it is first used
+    started = time.perf_counter()
+    result = run(path, folder, VOCABULARY, workers=workers, **options)
+    seconds = time.perf_counter() - started
     assert result.is_complete, result.failures
-    return {"tokens": result.tokens, "documents": result.documents, "bytes": result.bytes}
+    return {
+        "seconds": seconds,
+        "tokens": result.tokens,
+        "documents": result.documents,
+        "bytes": result.bytes,
+    }
 
 
 def text(path: Path, folder: Path, workers: int) -> Row:

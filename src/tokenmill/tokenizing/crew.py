@@ -121,23 +121,20 @@ class Crew:
         """Gives each free worker a unit; suspects come one at a time, with nobody beside them."""
         if self._suspects:
             if not self._running:
-                self._give(self._suspects.pop(), self._settings.workers)
+                self._give(self._suspects.pop())
             return
         if any(number in self._tries for number in self._running):
             return
         while self._waiting and len(self._running) < self._settings.workers:
-            left = len(self._running) + len(self._waiting)
-            threads = max(1, self._settings.workers // left)
-            self._give(self._waiting.pop(), threads)
+            self._give(self._waiting.pop())
 
-    def _give(self, task: Task, threads: int) -> None:
+    def _give(self, task: Task) -> None:
         if self._process is None:
             self._start()
         assert self._process is not None and self._process.stdin is not None
         self._running[task.number] = task
-        order = asdict(task) | {"threads": threads}
         with suppress(OSError):  # it is gone, which its output says too
-            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.write(json.dumps(asdict(task)) + "\n")
             self._process.stdin.flush()
 
     def _start(self) -> None:

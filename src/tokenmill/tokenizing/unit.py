@@ -66,7 +66,7 @@ class _Work:
 
     job: Job
     unit: Unit
-    threads: int
+    threads: Callable[[], int]
     report: Callable[[int, int, int], None]
     series: Series | PieceWriter
     quarantine: Quarantine
@@ -81,11 +81,12 @@ def run_unit(
     job: Job,
     unit: Unit,
     *,
-    threads: int = 1,
+    threads: Callable[[], int] = lambda: 1,
     report: Callable[[int, int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:
     """Does a unit: reads, encodes, writes, renames. Returns its row, which nobody recorded yet.
 
+    `threads` says for each block how many may encode it: more when fewer units run beside it.
     `report` is told bytes of files, tokens and documents that are done since the last time.
     """
     options = job.options
@@ -183,7 +184,7 @@ def _refuse_change(source: Source) -> None:
 def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -> int:
     """Writes the ids of a block; how many there are."""
     total = place = 0
-    for encoded in work.encoder.encode(documents, work.threads):
+    for encoded in work.encoder.encode(documents, work.threads()):
         count = len(encoded.ends) or int(encoded.is_closed)
         rows = _rows(documents, segment, place, count) if count else None
         work.series.add(encoded, rows)

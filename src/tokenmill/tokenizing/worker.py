@@ -32,6 +32,7 @@ class Worker:
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self._plan = plan.load(folder)
+        self._workers: int = settings["workers"]
         block = block_bytes_of(settings["memory"], settings["workers"])
         tokenizer = load_tokenizer(folder, self._plan)
         self._job = Job(
@@ -62,7 +63,7 @@ class Worker:
                 row = run_mix(self._job, self._unit_rows(), number, order["of"])
             else:
                 unit = self._plan.units[number]
-                row = run_unit(self._job, unit, threads=order["threads"], report=report)
+                row = run_unit(self._job, unit, threads=self._threads, report=report)
             self.say({"task": number, "row": row})
         except OSError as error:
             self.say({"stop": str(error), "errno": error.errno})
@@ -73,6 +74,10 @@ class Worker:
             self.say({"task": number, "failed": " · ".join(lines[-_TRACE_LINES:])})
         finally:
             self._done.pop(number, None)
+
+    def _threads(self) -> int:
+        """How many threads each of the running tasks may have."""
+        return max(1, self._workers // max(1, len(self._done)))
 
     def _unit_rows(self) -> dict[int, dict[str, Any]]:
         """The rows of all units, which are done when mixing begins."""
