@@ -191,8 +191,10 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path, inputs):
     )
     try:
         wait_for(out / "plan.json", lambda _: True)
+        os.killpg(process.pid, signal.SIGSTOP)  # so that it is not over before the other begins
         done = run(*arguments(inputs, out))
         assert done.returncode == 2 and "another run is writing" in done.stderr
+        os.killpg(process.pid, signal.SIGCONT)
         assert process.wait(timeout=60) == 0
     finally:
         process.kill()
