@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import random
+import re
 import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SEED
 from corpus_cases import contents, expected_ids, texts, write_jsonl
 
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
+from tokenmill.corpus.documents import Documents
 from tokenmill.shards import layouts
+from tokenmill.tokenizing.ids import Encoder
 
 UNIT_BYTES = 4096
 
@@ -162,15 +168,55 @@ def test_more_mixed_shards_than_units_are_shown_and_need_few_descriptors(tmp_pat
 
 
 def test_a_document_that_cannot_be_cut_is_put_aside_whatever_the_workers(tmp_path, gpt2):
-    path = write_jsonl(tmp_path / "a.jsonl", ["short", "x" * 3_000_000, "after"])
+    limit = 4 << 20
+    documents = [
+        "short",
+        "x" * (limit + 300_000),
+        ("y" * (limit - 100) + " and on ") * 2,
+        "after " + "z" * (limit + 300_000) + " it",
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", documents)
     outputs = []
-    for workers, memory in ((1, 1 << 27), (8, 1 << 30)):
+    for workers, memory in ((1, 1 << 30), (16, 1 << 26), (3, 1 << 27)):
         out = tmp_path / f"{workers}"
-        options = {"whole_bytes": 1 << 20, "workers": workers, "memory": memory}
-        result = tokenize(path, out, gpt2, **options)
-        assert (result.documents, result.quarantined) in ((2, 1), (3, 0))
+        result = tokenize(path, out, gpt2, whole_bytes=limit, workers=workers, memory=memory)
+        assert (result.documents, result.quarantined) == (2, 2)
         outputs.append(contents(out))
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
+    found = [ids.tolist() for ids in tokenmill.shards.open(tmp_path / "1")]
+    assert found == expected_ids(gpt2, [documents[0], documents[2]], 50256)
+
+
+def test_long_stretches_are_found_in_pieces_of_any_size(gpt2):
+    """The twin: all places of the text at once."""
+    chance = random.Random(SEED)
+    bound = 40
+    encoder = Encoder(
+        gpt2, before=(), after=(), dtype="uint16", specials=False, open_bytes_max=bound
+    )
+    seen = {False: 0, True: 0}
+    for _ in range(400):
+        lengths = [chance.choice([1, 5, 20, 36, 38, 46, 60]) for _ in range(chance.randrange(1, 6))]
+        text = " ".join("x" * length for length in lengths).encode()
+        outcomes = set()
+        for size in (1, 3, 7, 1000):
+            pieces = [text[start : start + size] for start in range(0, len(text), size)]
+            found = []
+            for index, piece in enumerate(pieces):
+                spans = np.array([[0, len(piece)]], np.int64)
+                goes_on = index < len(pieces) - 1
+                block = Documents(piece, spans, goes_on=goes_on)
+                found += encoder.encode(block, 1)
+            outcomes.add(any(each.too_long for each in found))
+            if len(pieces) == 1:  # in one block nothing is asked
+                outcomes.discard(False)
+        places = [0, *(m.start() for m in re.finditer(rb"(?<=x) ", text)), len(text)]
+        gaps = [b - a for a, b in itertools.pairwise(places)]
+        # The last stretch may be longer by what is looked at behind a place.
+        wanted = any(gap > bound for gap in gaps[:-1]) or gaps[-1] > bound + 4
+        assert outcomes <= {wanted}, f"{lengths} TOKENMILL_SEED={SEED}"
+        seen[wanted] += 1
+    assert min(seen.values()) > 20
 
 
 def test_inputs_may_be_many_small_files_of_many_kinds(tmp_path, gpt2):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -17,6 +15,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
+from tokenmill.tokenizing.progress import memory_bytes
 from tokenmill.training.progress import Progress
 
 _LINE_SECONDS = 5.0
@@ -135,14 +134,6 @@ def display(quiet: bool) -> Iterator[Display]:
         warnings.simplefilter("always")
         warnings.showwarning = show
         yield shown
-
-
-def memory_bytes() -> int:
-    """What this process has in memory; 0 where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def peak_bytes() -> int:

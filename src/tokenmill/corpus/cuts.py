@@ -37,7 +37,7 @@ _PLACE = re.compile(
     rb"(?<=[^\n])%b(?= )|(?<=[^\n])%b\n(?!/)%b" % (_BLACK_BEFORE, _BLACK_BEFORE, _BLACK_NEXT)
 )
 
-_CHARACTER_BYTES_MAX = 4
+CHARACTER_BYTES_MAX = 4
 # A place is mostly near the end; where it is not, more is looked at each time.
 _WINDOW_BYTES_MIN = 1 << 9
 _WINDOW_BYTES_MAX = 1 << 16
@@ -49,7 +49,7 @@ def last_cut(block: bytes | bytearray | memoryview, specials: tuple[bytes, ...] 
     No cut goes through the name of a special.
     """
     # What the last bytes are may depend on those that follow.
-    limit = len(block) - _CHARACTER_BYTES_MAX - max(map(len, specials), default=0)
+    limit = len(block) - CHARACTER_BYTES_MAX - max(map(len, specials), default=0)
     end = limit
     size = _WINDOW_BYTES_MIN
     while end > 0:
@@ -57,7 +57,7 @@ def last_cut(block: bytes | bytearray | memoryview, specials: tuple[bytes, ...] 
         size = min(2 * size, _WINDOW_BYTES_MAX)
         # A few bytes more on both sides, for what a place looks at.
         found = None
-        window = bytes(block[max(0, start - 8) : end + _CHARACTER_BYTES_MAX])
+        window = bytes(block[max(0, start - 8) : end + CHARACTER_BYTES_MAX])
         base = max(0, start - 8)
         for match in _PLACE.finditer(window):
             place = base + match.end()

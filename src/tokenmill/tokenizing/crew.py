@@ -156,8 +156,8 @@ class Crew:
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
     def _kept_open(self) -> tuple[int, ...]:
-        has_lock = self._settings.lock is not None and os.name == "posix"
-        return (self._settings.lock,) if has_lock and self._settings.lock is not None else ()
+        lock = self._settings.lock
+        return () if lock is None or os.name != "posix" else (lock,)
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

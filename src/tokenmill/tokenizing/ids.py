@@ -1,8 +1,9 @@
 """Documents → ids, a block at a time; of a document that is longer than a block, piece by piece.
 
 A long document is cut only where no pretoken can go on (`corpus/cuts.py`), so its ids are those of
-the whole. What lies behind the last such place waits for the next piece. A tokenizer whose text
-can be changed across any place gets long documents whole, as far as the memory allows.
+the whole. What lies behind the last such place waits for the next piece. A document with a stretch
+that can be cut nowhere and is longer than a bound is put aside. **Invariant**: which documents
+those are depends on their text alone, not on the pieces in which it comes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus.cuts import last_cut
+from tokenmill.corpus.cuts import CHARACTER_BYTES_MAX, last_cut
 from tokenmill.corpus.documents import Documents
 from tokenmill.formats.parts import Form
 from tokenmill.schemes import scheme_of, scheme_of_stages
@@ -69,7 +70,7 @@ class Encoder:
         """The ids of a block."""
         spans = documents.spans
         if documents.withdrawn:
-            yield self._result(b"", [], 0, withdrawn=self._forget())
+            yield self._withdrawal(withdrawn=self._forget())
         first, last = 0, len(spans)
         view = memoryview(documents.data)
         if self._is_open and last:
@@ -93,17 +94,16 @@ class Encoder:
                 self._forget()
             return
         text = self._kept + bytes(piece)
+        if self._has_long_stretch(text):
+            self._is_dropped, self._kept = True, b""
+            yield self._withdrawal(too_long=self._open_bytes_max)
+            if is_over:
+                self._forget()
+            return
         cut: int | None = len(text)
         if not is_over:
             cut = None if self._names is None else last_cut(text, self._names)
         self._kept = text[cut:] if cut else text
-        if len(self._kept) > self._open_bytes_max:
-            size = len(self._kept)
-            self._is_dropped, self._kept = True, b""
-            yield self._result(b"", [], 0, withdrawn=True, too_long=size)
-            if is_over:
-                self._forget()
-            return
         if cut or is_over:
             before = b"" if self._is_begun else self._before
             after = self._after if is_over else b""
@@ -114,6 +114,21 @@ class Encoder:
         if is_over:
             self._forget()
 
+    def _has_long_stretch(self, text: bytes) -> bool:
+        """Whether two places of a text where it may be cut are too far apart. It begins at one."""
+        longest = self._open_bytes_max
+        if self._names is None:
+            return len(text) > longest
+        # So much behind a place has to be seen to know that it is one.
+        seen = CHARACTER_BYTES_MAX + max(map(len, self._names), default=0)
+        start = 0
+        while len(text) - start > longest + seen:
+            cut = last_cut(text[start : start + longest + seen], self._names)
+            if cut is None:
+                return True
+            start += cut
+        return False
+
     def _forget(self) -> bool:
         """No document is open any more; whether one was, and of it ids are out."""
         was_open = self._is_open and not self._is_dropped
@@ -121,8 +136,9 @@ class Encoder:
         self._is_open = self._is_begun = self._is_dropped = False
         return was_open
 
-    def _result(self, ids: bytes, ends: list[int], size: int, **more: Any) -> Encoded:
-        return Encoded(np.frombuffer(ids, np.uint32), np.array(ends, np.int64), size, **more)
+    def _withdrawal(self, *, withdrawn: bool = True, too_long: int = 0) -> Encoded:
+        no_ids = np.empty(0, np.uint32)
+        return Encoded(no_ids, _NO_ENDS, 0, withdrawn=withdrawn, too_long=too_long)
 
     def _encode(
         self, data: Any, spans: NDArray[np.int64], before: bytes, after: bytes, threads: int

@@ -24,6 +24,7 @@ UNIT_BYTES = 64 << 20
 SHARD_TOKENS = 100_000_000
 # A document that can be cut nowhere is held whole, as text and as ids.
 WHOLE_BYTES = 16 << 20
+WHOLE_BYTES_MIN = 4 << 20
 
 # How tokenizers call what ends a document. Two of them in one vocabulary, and nobody knows.
 _EOS_NAMES = (
@@ -112,6 +113,8 @@ def make_options(
     _one_of("utf8", more["utf8"], UTF8)
     for name in ("shard_tokens", "sequence", "unit_bytes", "whole_bytes"):
         _at_least_one(name, more.get(name))
+    if more.get("whole_bytes", WHOLE_BYTES) < WHOLE_BYTES_MIN:
+        raise TokenizeError(f"whole_bytes must be {WHOLE_BYTES_MIN:,} or more")
     seed, pad = more.get("shuffle"), more.get("pad")
     if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
         raise TokenizeError(f"a seed is a whole number from 0 to 2^64 - 1, not {seed!r}")

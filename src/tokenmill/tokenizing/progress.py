@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tokenmill.tokenizing.plan import Plan
@@ -38,6 +40,14 @@ class Progress:
     def seconds_left(self) -> float | None:
         rate = self.bytes_per_second
         return (self.bytes_total - self.bytes) / rate if rate > 0 else None
+
+
+def memory_bytes() -> int:
+    """What this process has in memory; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class Tracker:

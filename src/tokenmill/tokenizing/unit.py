@@ -20,7 +20,7 @@ from tokenmill.native import _native
 from tokenmill.shards.spec import Rows, Shard
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.ids import Encoder
-from tokenmill.tokenizing.options import Options
+from tokenmill.tokenizing.options import WHOLE_BYTES_MIN, Options
 from tokenmill.tokenizing.plan import Unit, document_options
 from tokenmill.tokenizing.quarantine import Quarantine, errors_path
 from tokenmill.tokenizing.series import Series
@@ -200,7 +200,7 @@ def _encode(work: _Work, documents: Documents, segment: Segment, tally: Tally) -
             work.open_tokens += len(encoded.ids)
         if encoded.too_long:
             reason = (
-                f"is a document of more than {encoded.too_long:,} bytes that can be cut nowhere; "
+                f"is a document with more than {encoded.too_long:,} bytes that can be cut nowhere; "
                 "give --whole-bytes, and memory of 16 times as much"
             )
             place += 1
@@ -297,4 +297,4 @@ def block_bytes_of(memory: int, workers: int) -> int:
 
 _BASE_BYTES = 192 << 20  # Python, numpy, the vocabulary and what it remembers
 _BLOCK_BYTES_MIN = 1 << 16
-_BLOCK_BYTES_MAX = 4 << 20
+_BLOCK_BYTES_MAX = WHOLE_BYTES_MIN  # a longer stretch is never in one block

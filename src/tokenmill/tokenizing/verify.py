@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from tokenmill.corpus.documents import Segment, read
 from tokenmill.errors import TokenizeError
 from tokenmill.native import _native
-from tokenmill.shards import Shards
+from tokenmill.shards import Shards, checksum
 from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import manifest, plan
 from tokenmill.tokenizing.shuffle import Order
 from tokenmill.tokenizing.worker import load_tokenizer
 
-_READ_BYTES = 4 << 20
 _BLOCK_BYTES = 4 << 20
 _FINDINGS_MAX = 100
 
@@ -108,20 +107,14 @@ def _check_files(
 
 def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
     path, expected = item
-    checksum = _native.Checksum()
-    size = 0
     try:
-        with path.open("rb", buffering=0) as file:
-            buffer = bytearray(_READ_BYTES)
-            view = memoryview(buffer)
-            while count := file.readinto(buffer):
-                checksum.update(view[:count])
-                size += count
+        size = path.stat().st_size
+        if size != expected["bytes"]:
+            return f"it has {size:,} bytes and should have {expected['bytes']:,}"
+        found = checksum.of_file(path)
     except OSError as error:
         return error.strerror or str(error)
-    if size != expected["bytes"]:
-        return f"it has {size:,} bytes and should have {expected['bytes']:,}"
-    if f"{checksum.value():016x}" != expected["checksum"]:
+    if found != expected["checksum"]:
         return "its bytes are not those that were written (the checksum differs)"
     return None
 

@@ -21,6 +21,7 @@ from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import manifest, plan
 from tokenmill.tokenizing.mix import run_mix
+from tokenmill.tokenizing.progress import memory_bytes
 from tokenmill.tokenizing.unit import Job, block_bytes_of, run_unit
 
 _TICK_SECONDS = 0.2
@@ -91,7 +92,7 @@ class Worker:
             time.sleep(_TICK_SECONDS)
             done = {str(number): list(counts) for number, counts in list(self._done.items())}
             if done:
-                self.say({"progress": done, "memory": _memory_bytes()})
+                self.say({"progress": done, "memory": memory_bytes()})
 
     def say(self, message: dict[str, Any]) -> None:
         line = json.dumps(message) + "\n"
@@ -108,13 +109,6 @@ def load_tokenizer(folder: Path, planned: plan.Plan) -> Tokenizer:
     else:
         tokenizer = Tokenizer.load(folder / manifest.TOKENIZER)
     return tokenizer
-
-
-def _memory_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def main(arguments: list[str]) -> None:

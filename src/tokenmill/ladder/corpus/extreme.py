@@ -1,8 +1,8 @@
 """Step 4, "extreme": threads, blocks of bytes, and no Python object for a document.
 
-The real pipeline. Bytes are read into blocks that are used again (a ring), the core finds documents
-in them, takes texts out of JSON and encodes, all without the GIL; what comes back is one array for
-a block, which is written as it is. And it keeps a plan, a journal and checksums on the way.
+The real pipeline. Bytes are read into blocks (not mapped, so memory stays bounded), the core finds
+documents in them, takes texts out of JSON and encodes, all without the GIL; what comes back is one
+array for a block, which is written as it is. And it keeps a plan, a journal and checksums.
 """
 
 from __future__ import annotations
