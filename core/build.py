@@ -10,12 +10,14 @@ The build hook, the Makefile and people by hand all use this file:
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 CORE = Path(__file__).resolve().parent
@@ -55,44 +57,75 @@ def host_target() -> str:
     return target
 
 
-def zig(*arguments: str | Path) -> None:
-    """Runs the compiler, with its caches inside the tree: $HOME need not be writable."""
+def compiler() -> Path:
+    """The compiler's file in the `ziglang` wheel."""
     try:
         import ziglang
     except ImportError:
         sys.exit("the Zig compiler is missing: pip install ziglang==0.16.0")
-    binary = Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
+    return Path(ziglang.__file__).parent / ("zig.exe" if os.name == "nt" else "zig")
+
+
+def zig(*arguments: str | Path) -> None:
+    """Runs the compiler, with its caches inside the tree: $HOME need not be writable."""
     cache = str(ROOT / "build" / "zig-cache")
     environment = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **os.environ}
-    command = [str(binary), *map(str, arguments)]
+    command = [str(compiler()), *map(str, arguments)]
     if subprocess.run(command, env=environment).returncode:
         sys.exit(f"zig failed: {' '.join(command)}")
 
 
 def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Path:
-    """Compiles the module for `target` into the folder `out` and returns its path."""
+    """Puts the module for `target` into the folder `out` and returns its path.
+
+    The compiler keeps no linked module, and a minute is long: the last of each target and mode is
+    kept under the digest of what it was made of.
+    """
     target = target or host_target()
-    arch, system = target.split("-")[:2]
-    system = system.partition(".")[0]
-    library = NAME + (".pyd" if system == "windows" else ".abi3.so")
-    scratch = ROOT / "build" / target
-    scratch.mkdir(parents=True, exist_ok=True)
-    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME]
-    arguments += [*code_options(target, mode), *level_objects(scratch, target, mode)]
-    arguments += [f"-Mroot={CORE / 'python.zig'}", f"-femit-bin={scratch / library}"]
-    if system == "windows":
-        arguments += [import_library(scratch, arch)]
-    else:
-        arguments += ["-lc", "-fallow-shlib-undefined"]
-    if system == "macos":
-        arguments += ["-install_name", f"@rpath/{library}"]
-    zig(*arguments)
+    library = NAME + (".pyd" if "windows" in target else ".abi3.so")
+    store = ROOT / "build" / "modules"
+    store.mkdir(parents=True, exist_ok=True)
+    kept = store / f"{target}-{mode}-{digest(target, mode)}"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
+            link(Path(scratch) / library, target, mode)
+            for old in store.glob(f"{target}-{mode}-*"):
+                old.unlink(missing_ok=True)
+            (Path(scratch) / library).replace(kept)
     out.mkdir(parents=True, exist_ok=True)
     # A running interpreter may have the old one mapped: replace it, do not write into it.
-    fresh = out / (library + ".new")
-    shutil.copy2(scratch / library, fresh)
+    fresh = out / f"{library}.{os.getpid()}.new"
+    shutil.copy2(kept, fresh)
     fresh.replace(out / library)
     return out / library
+
+
+def digest(target: str, mode: str) -> str:
+    """What a module is made of: the sources, this file, the compiler and its options."""
+    # The compiler's size and time stand for its version, which only a package's metadata tells.
+    zig_file = compiler().stat()
+    parts = [target, mode, f"{zig_file.st_size} {zig_file.st_mtime_ns}"]
+    parts += [os.environ.get("TOKENMILL_KEEP_NAMES", "")]
+    names = sorted([*CORE.rglob("*.zig"), Path(__file__)])
+    for name in names:
+        content = hashlib.sha256(name.read_bytes()).hexdigest()
+        parts.append(f"{name.relative_to(CORE).as_posix()} {content}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def link(module: Path, target: str, mode: str) -> None:
+    """Compiles the core to the file `module`, with what it needs beside it."""
+    arch, system = target.split("-")[:2]
+    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME]
+    arguments += [*code_options(target, mode), *level_objects(module.parent, target, mode)]
+    arguments += [f"-Mroot={CORE / 'python.zig'}", f"-femit-bin={module}"]
+    if system.startswith("windows"):
+        arguments += [import_library(module.parent, arch)]
+    else:
+        arguments += ["-lc", "-fallow-shlib-undefined"]
+    if system.startswith("macos"):
+        arguments += ["-install_name", f"@rpath/{module.name}"]
+    zig(*arguments)
 
 
 def code_options(target: str, mode: str, level: str = "v2") -> list[str | Path]:
@@ -135,11 +168,11 @@ def import_library(scratch: Path, arch: str) -> Path:
 def test() -> None:
     """Runs the tests of the core in Debug mode: bounds, overflows and leaks are failures."""
     target = host_target()
-    scratch = ROOT / "build" / target
-    scratch.mkdir(parents=True, exist_ok=True)
-    objects = level_objects(scratch, target, "Debug")
-    options = code_options(target, "Debug")
-    zig("test", "-lc", *options, *objects, f"-Mroot={CORE / 'root.zig'}")
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
+        objects = level_objects(Path(scratch), target, "Debug")
+        options = code_options(target, "Debug")
+        zig("test", "-lc", *options, *objects, f"-Mroot={CORE / 'root.zig'}")
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """What a user installs: the wheel works without the source tree, and a missing core says so."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -31,8 +32,17 @@ def run(command: list[str], **more: object) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT])
+    """One wheel, built by the first of the test run's processes that wants it."""
+    folder = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        folder = folder.parent
+    folder /= "dist"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            command = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+            run([*command, "--outdir", folder, ROOT])
     return next(folder.glob("*.whl"))
 
 
