@@ -29,6 +29,7 @@ pub const front = @import("ids/front.zig");
 pub const Session = @import("ids/sessions.zig").Session;
 pub const spans = @import("ids/spans.zig");
 pub const Spans = spans.Spans;
+pub const told = @import("ids/told.zig");
 pub const truncate = @import("ids/truncate.zig");
 
 pub const Poll = pool.Poll;

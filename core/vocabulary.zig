@@ -36,6 +36,9 @@ pub const id_limit = PairTable.id_limit - 257;
 pub const token_len_limit = 1 << 16;
 pub const bytes_len_limit = 1 << 30;
 
+/// What stands for any length from here on.
+pub const long_len = 255;
+
 /// No part of a character is longer.
 pub const char_len_max = 4;
 
@@ -59,6 +62,9 @@ pub const Vocabulary = struct {
     bytes: []u8,
     /// Token id is `bytes[offsets[id]..offsets[id + 1]]`; an id that is a gap has no bytes.
     offsets: []u32,
+    /// How long each token is, or `long_len` for more: a quarter of what the offsets take, so that
+    /// more of them are near when a text is measured.
+    lengths: []u8,
     /// The id of each single byte; a byte without a token has a stand-in at or above `ids_end`.
     byte_ids: [256]u32,
     /// One past the largest id.
@@ -141,11 +147,11 @@ pub const Vocabulary = struct {
         self.pairs = try .init(gpa, self.token_count, seed);
         if (canonical.enterPairs(&self)) |unreached| {
             self.is_closed = unreached == 0;
-            self.unreached = try .of(gpa, &self);
+            self.unreached = try .of(gpa, &self, null);
         } else {
             self.pairs.deinit(gpa);
             self.pairs = .empty;
-            try self.enterSplits(gpa, seed);
+            self.pairs = try canonical.splits(gpa, &self, seed);
         }
         return self;
     }
@@ -166,7 +172,7 @@ pub const Vocabulary = struct {
         var single_bytes: u32 = 0;
         for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
         self.is_closed = merge_count + single_bytes == self.token_count;
-        self.unreached = try .of(gpa, &self);
+        self.unreached = try .of(gpa, &self, null);
         return self;
     }
 
@@ -222,7 +228,7 @@ pub const Vocabulary = struct {
             if (failure == error.DuplicateToken) culprit.* = model.ids[symbols[culprit.*]];
             return failure;
         };
-        try self.take(gpa, model, &numbered, seed);
+        try self.take(gpa, model, &numbered, hidden, seed);
         if (model.dropout > 0) self.every = try .init(gpa, &numbered, culprit);
         return self;
     }
@@ -243,12 +249,13 @@ pub const Vocabulary = struct {
         gpa: Allocator,
         model: *const Model,
         numbered: *const Numbered,
+        hidden: []const bool,
         seed: u64,
     ) Error!void {
         const merges = numbered.merges.items;
         try self.enterMerges(gpa, merges, seed);
         self.is_closed = numbered.is_closed;
-        self.unreached = try .of(gpa, self);
+        self.unreached = try .of(gpa, self, hidden);
         self.token_count = @intCast(model.ids.len);
         self.prefixes_start = numbered.prefixes_start;
         self.prefixes_end = numbered.prefixes_end;
@@ -313,10 +320,13 @@ pub const Vocabulary = struct {
         const byte_pairs = try gpa.create([1 << 16]u32);
         errdefer gpa.destroy(byte_pairs);
         @memset(byte_pairs, no_pair);
+        const offsets = try gpa.alloc(u32, @as(usize, ids_end) + 1);
+        errdefer gpa.free(offsets);
         return .{
             .bytes = bytes,
             .byte_pairs = byte_pairs,
-            .offsets = try gpa.alloc(u32, @as(usize, ids_end) + 1),
+            .offsets = offsets,
+            .lengths = try gpa.alloc(u8, ids_end),
             .byte_ids = undefined,
             .ids_end = ids_end,
             .token_count = 0,
@@ -331,6 +341,7 @@ pub const Vocabulary = struct {
     pub fn deinit(self: *Vocabulary, gpa: Allocator) void {
         gpa.free(self.bytes);
         gpa.free(self.offsets);
+        gpa.free(self.lengths);
         gpa.destroy(self.byte_pairs);
         if (self.public) |public| gpa.free(public);
         if (self.ranks) |ranks| gpa.free(ranks);
@@ -342,8 +353,8 @@ pub const Vocabulary = struct {
         self.* = undefined;
     }
 
-    /// Makes the table of tokens. Without `hidden`, which says of each rank whether it stays out,
-    /// all are in it, and any two bytes that are a token merge.
+    /// Makes the lengths and the table of tokens. Without `hidden`, which says of each rank whether
+    /// it stays out, all are in it, and any two bytes that are a token merge.
     pub fn indexTokens(
         self: *Vocabulary,
         gpa: Allocator,
@@ -351,6 +362,9 @@ pub const Vocabulary = struct {
         hidden: ?[]const bool,
         culprit: *u32,
     ) Error!void {
+        for (self.lengths, self.offsets[0..self.ids_end], self.offsets[1..]) |*len, start, end| {
+            len.* = @intCast(@min(end - start, long_len));
+        }
         for (&self.byte_ids, 0..) |*id, byte| id.* = self.ids_end + @as(u32, @intCast(byte));
         self.tokens = try .init(gpa, self.ids_end, seed);
         // Hashes of the tokens to come: their slots are on the way from memory.
@@ -378,27 +392,6 @@ pub const Vocabulary = struct {
             }
             if (!self.tokens.put(self, token, id, hash)) return error.DuplicateToken;
         }
-    }
-
-    /// Enters every split of every token into the pair table.
-    fn enterSplits(self: *Vocabulary, gpa: Allocator, seed: u64) Error!void {
-        var merges: std.ArrayList(PairTable.Merge) = .empty;
-        defer merges.deinit(gpa);
-        for (0..self.ids_end) |id| {
-            const token = self.tokenBytes(@intCast(id));
-            for (1..@max(token.len, 1)) |cut| {
-                const left = self.partId(token[0..cut]) orelse continue;
-                const right = self.partId(token[cut..]) orelse continue;
-                try merges.append(gpa, .{ .left = left, .right = right, .id = @intCast(id) });
-            }
-        }
-        self.pairs = try .init(gpa, merges.items.len, seed);
-        self.pairs.putAll(merges.items);
-    }
-
-    /// The id that stands for these bytes while merging: a token, or the stand-in of a byte.
-    fn partId(self: *const Vocabulary, part: []const u8) ?u32 {
-        return if (part.len == 1) self.byte_ids[part[0]] else self.find(part);
     }
 
     /// The bytes of an id below `ids_end`; empty for a gap.
@@ -478,9 +471,19 @@ pub const Vocabulary = struct {
         return self.byte_pairs[@as(usize, left) << 8 | right];
     }
 
+    /// Length of the token of an id below `ids_end`.
+    pub inline fn tokenLen(self: *const Vocabulary, id: u32) u32 {
+        const len = self.lengths[id];
+        if (len == long_len) {
+            @branchHint(.cold);
+            return self.offsets[id + 1] - self.offsets[id];
+        }
+        return len;
+    }
+
     /// Length of what an id stands for, which for a stand-in is one byte.
     pub inline fn partLen(self: *const Vocabulary, id: u32) usize {
-        return if (id < self.ids_end) self.offsets[id + 1] - self.offsets[id] else 1;
+        return if (id < self.ids_end) self.tokenLen(id) else 1;
     }
 };
 
@@ -509,6 +512,20 @@ test "vocabulary: every token is found, and nothing else" {
     try std.testing.expectEqual(no_pair, vocabulary.pairs.find(1, 0));
     try std.testing.expectEqual(@as(usize, 0), vocabulary.tokenBytes(5).len);
     try std.testing.expectEqual(@as(u32, 8), vocabulary.ids_end);
+}
+
+test "vocabulary: a token is as long as its bytes, whatever its length takes" {
+    const gpa = std.testing.allocator;
+    var culprit: u32 = 0;
+    const lengths = [_]u32{ 1, 254, 255, 256, 257, 511, 512, 70 };
+    const ids = [_]u32{ 0, 1, 2, 4, 5, 6, 7, 9 };
+    const bytes: [2116]u8 = @splat('a');
+    var vocabulary: Vocabulary = try .fromTokens(gpa, &bytes, &lengths, &ids, 5, &culprit);
+    defer vocabulary.deinit(gpa);
+    for (0..vocabulary.ids_end) |index| {
+        const id: u32 = @intCast(index);
+        try std.testing.expectEqual(vocabulary.tokenBytes(id).len, vocabulary.tokenLen(id));
+    }
 }
 
 test "vocabulary: refuses duplicates and huge ids" {

@@ -435,6 +435,12 @@ def test_own_files_that_lie_are_refused(tmp_path):
     for lie, message in (
         ({"added": [*added, {**added[0], "id": 7}]}, twice),
         ({"model": {**model, "merges": odd}}, "half a merge at its end; save the tokenizer again"),
+        ({"added": [added[0], "<s>"]}, r"added\[1\] must be an object, not '<s>'"),
+        ({"added": [{**added[0], "special": 1}]}, r"added\[0\].special must be true or false"),
+        ({"added": [{**added[0], "id": True}]}, r"added\[0\].id must be a whole number, not True"),
+        ({"added": [{**added[0], "id": -1}]}, r"added\[0\] has content '<unk>' and id -1"),
+        ({"added": [{**added[0], "content": ""}]}, r"added\[0\] has content '' and id"),
+        ({"added": [{"content": "a", "id": 1}]}, r"added\[0\] has no field 'special'"),
     ):
         path.write_text(json.dumps({**document, **lie}, ensure_ascii=False), encoding="utf-8")
         with pytest.raises(VocabularyError, match=message):

@@ -12,6 +12,7 @@ import hard_inputs
 import pytest
 from compare import brute_truncate
 from conftest import FIXTURES, SEED
+from hf_documents import BYTE_LEVEL, added, byte_vocabulary, document, dumps, sequence
 from test_session import append_in_parts, change_at_random
 
 from tokenmill import Tokenizer
@@ -165,3 +166,38 @@ def test_truncate_of_large_text_is_as_long_as_it_can_be(name, side):
         parts = [text[:n] if side == "right" else text[len(text) - n :] for n in sizes]
         counts = tokenizer.count_batch(parts)
         assert counts[0] <= max_tokens < min(counts[1:]), max_tokens
+
+
+def bytes_with(tmp_path: Path, *, normalizer: dict, tokens: tuple[str, ...] = (), **parts):
+    """A tokenizer of bytes, and of tokens that no merge reaches."""
+    vocab = byte_vocabulary()
+    vocab |= {token: len(vocab) + index for index, token in enumerate(tokens)}
+    model = {"vocab": vocab, "merges": [], "ignore_merges": True}
+    made = document(model, normalizer=normalizer, pre_tokenizer=BYTE_LEVEL, **parts)
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(dumps(made))
+    return Tokenizer.load(path)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_truncate_finds_the_longest_where_a_character_is_a_thousand_tokens(tmp_path, side):
+    grow = [
+        {"type": "Replace", "pattern": {"String": old}, "content": new * 32}
+        for old, new in ("by", "yz")
+    ]
+    tokenizer = bytes_with(tmp_path, normalizer=sequence(*grow))
+    text = "x" * 17 + "b" + "x" * 16
+    for max_tokens in (1, 16, 17, 18, 40):
+        expected = brute_truncate(tokenizer, text, max_tokens, side)
+        assert tokenizer.truncate(text, max_tokens, side) == expected
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_truncate_finds_a_long_token_that_one_more_character_would_break(tmp_path, side):
+    names = [added("<n>", 257)]
+    nfc = {"type": "NFC"}
+    tokenizer = bytes_with(tmp_path, normalizer=nfc, tokens=("x" * 300,), added_tokens=names)
+    for text in ("x" * 300 + "y", "y" + "x" * 300, "<n>" + "x" * 300 + "y"):
+        for max_tokens in (1, 2, 3):
+            expected = brute_truncate(tokenizer, text, max_tokens, side)
+            assert tokenizer.truncate(text, max_tokens, side) == expected

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import tokenizers
-from conftest import SEED
+from conftest import SEED, write_ranks
 from hard_inputs import STRINGS
 from hugging_face import FLAGS, add, byte_level, core_of, hf, random_text, with_ids
 from test_added import NAMES, PIECES
@@ -80,6 +80,25 @@ def test_places_are_the_same_on_any_path(tokenizer, threads):
         assert edges[:1] == [0][: len(edges)]
         assert edges[1:-1:2] == edges[2::2]
         assert edges[-1:] == [len(data)][: len(edges)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("pattern", ["r50k", "[a-z]+|[^a-z]"])
+def test_places_of_long_tokens_are_those_of_their_bytes(tmp_path, pattern, threads):
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += [b"a" * length for length in (2, 3, 127, 254, 255, 256, 257, 600)]
+    path = write_ranks(tmp_path / "long.tiktoken", tokens)
+    tokenizer = Tokenizer.load(path, pattern=pattern, specials={"<x>": 600})
+    lengths = [1, 2, 3, 127, 254, 255, 256, 257, 600]
+    text = "".join("a" * length + mark for length in lengths for mark in (" ", "é", "<x>"))
+    for some in (text, text.encode(), text * 400):
+        ids, spans = tokenizer.encode_array_with_offsets(some, specials=True, threads=threads)
+        covered = [tokenizer.decode_bytes([one]) for one in ids.tolist()]
+        ends = np.cumsum([len(one) for one in covered])
+        told = [(end - len(one), end) for one, end in zip(covered, ends.tolist(), strict=True)]
+        told = told if isinstance(some, bytes) else in_characters(some, told)
+        assert [tuple(row) for row in spans.tolist()] == told
+        assert set(lengths) <= {len(one) for one in covered}
 
 
 def test_a_part_of_a_character_covers_all_of_it():

@@ -75,6 +75,22 @@ pub const Document = struct {
         return @truncate(self.origin + run.start + (first - run.at) -% skipped);
     }
 
+    /// Up to `end`, byte i is byte `i + shift` of the text, where that wraps.
+    pub const Stretch = struct { shift: u32, end: usize };
+
+    /// The bytes from `start` on that follow each other in the text too; none if that is a new one.
+    pub fn stretch(self: *const Document, places: *normal.Places, start: usize) ?Stretch {
+        const blanks = @intFromBool(self.first_end != null);
+        if (start < blanks) return null;
+        const first = self.places_from + (start - blanks);
+        const run = places.find(first);
+        if (!run.is_kept) return null;
+        return .{
+            .shift = @truncate((self.origin + run.start + (first - run.at)) -% start),
+            .end = (places.end() - self.places_from) +| blanks,
+        };
+    }
+
     /// Where the first character of a document ends that has no blank in front yet.
     pub fn firstEnd(self: *const Document) u32 {
         var places = self.cursor();
@@ -82,6 +98,33 @@ pub const Document = struct {
         return places.placeOf(self.places_from, self.places_from + len).end;
     }
 };
+
+test "document: a stretch has the places that its bytes have one by one" {
+    const runs = [_]normal.Run{
+        .{ .is_kept = true, .at = 0, .start = 0 },
+        .{ .is_kept = false, .at = 4, .start = 4, .end = 7 },
+        .{ .is_kept = true, .at = 5, .start = 7 },
+        .{ .is_kept = true, .at = 9, .start = 12 },
+    };
+    for ([_]?u32{ null, 8 }) |first_end| for (0..3) |from| for ([_]usize{ 0, 100 }) |origin| {
+        const document: Document = .{
+            .bytes = "0123456789abcdef"[0 .. 13 - from],
+            .origin = origin,
+            .places = &runs,
+            .places_from = from,
+            .first_end = first_end,
+        };
+        var places = document.cursor();
+        for (0..document.bytes.len) |start| {
+            const found = document.stretch(&places, start) orelse continue;
+            for (start..@min(found.end, document.bytes.len)) |index| {
+                const at: u32 = @as(u32, @intCast(index)) +% found.shift;
+                const span = document.spanOf(index, index + 1);
+                try std.testing.expectEqualDeep(Document.Span{ .start = at, .end = at + 1 }, span);
+            }
+        }
+    };
+}
 
 test "document: the blank in front has the place of the first character" {
     const plain: Document = .{ .bytes = " \u{e9}a", .origin = 5, .first_end = 2 };

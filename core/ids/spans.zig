@@ -88,51 +88,20 @@ pub const Spans = struct {
             }
             if (fresh.len == 0) continue;
             if (document.straight(&places, batch.start, batch.start + batch.len)) |start| {
-                const is_first = batch.start == 0 and document.first_end != null;
-                const first_len = vocabulary.partLen(fresh[0]);
-                const first = if (is_first) document.spanOf(0, first_len) else null;
-                try self.follow(vocabulary, fresh, start, first, spans);
+                var from = start;
+                var done: usize = 0;
+                if (batch.start == 0 and document.first_end != null) {
+                    // The blank in front is not in the text.
+                    const len = vocabulary.tokenLen(fresh[0]);
+                    spans[0] = placeOf(document.spanOf(0, len));
+                    if (self.walk) |*walk| try walk.count(spans[0..1]);
+                    from, done = .{ start +% len, 1 };
+                }
+                try follow(vocabulary, fresh[done..], from, spans[done..], &self.walk);
             } else {
                 moveAll(&document, &places, vocabulary, fresh, batch.start, spans);
                 if (self.walk) |*walk| try walk.count(spans);
             }
-        }
-    }
-
-    /// The spans of tokens that follow each other from byte `start` of the text on; the one of the
-    /// first token may be known to be another.
-    fn follow(
-        self: *Spans,
-        vocabulary: *const Vocabulary,
-        fresh: []const u32,
-        start: u32,
-        first: ?Document.Span,
-        spans: []normal.Place,
-    ) Allocator.Error!void {
-        if (self.walk) |*walk| {
-            const known = first orelse return walk.follow(vocabulary, fresh, start, spans);
-            const len: u32 = @intCast(vocabulary.partLen(fresh[0]));
-            spans[0] = placeOf(known);
-            try walk.count(spans[0..1]);
-            return walk.follow(vocabulary, fresh[1..], start +% len, spans[1..]);
-        }
-        measure(vocabulary, fresh, start, spans);
-        if (first) |known| spans[0] = placeOf(known);
-    }
-
-    /// Spans of tokens that follow each other from `first` on.
-    fn measure(
-        vocabulary: *const Vocabulary,
-        fresh: []const u32,
-        first: u32,
-        spans: []normal.Place,
-    ) void {
-        const offsets = vocabulary.offsets;
-        var start = first;
-        for (fresh, spans) |id, *span| {
-            const end = start +% (offsets[id + 1] - offsets[id]);
-            span.* = .{ .start = start, .end = end };
-            start = end;
         }
     }
 
@@ -146,10 +115,19 @@ pub const Spans = struct {
         spans: []normal.Place,
     ) void {
         var start = first;
+        var kept: Document.Stretch = .{ .shift = 0, .end = 0 };
         for (fresh, spans) |id, *span| {
-            const end = start + vocabulary.partLen(id);
-            span.* = placeOf(document.spanFrom(places, start, end));
-            start = end;
+            const end = start + vocabulary.tokenLen(id);
+            defer start = end;
+            if (end > kept.end) {
+                if (document.stretch(places, start)) |some| kept = some;
+                if (end > kept.end) {
+                    span.* = placeOf(document.spanFrom(places, start, end));
+                    continue;
+                }
+            }
+            const at = @as(u32, @truncate(start)) +% kept.shift;
+            span.* = .{ .start = at, .end = at + @as(u32, @truncate(end - start)) };
         }
     }
 
@@ -213,6 +191,33 @@ pub const Spans = struct {
     }
 };
 
+/// The spans of tokens that follow each other from byte `start` of the text on.
+pub fn follow(
+    vocabulary: *const Vocabulary,
+    fresh: []const u32,
+    start: u32,
+    spans: []normal.Place,
+    walk: *?Walk,
+) Allocator.Error!void {
+    if (walk.*) |*some| return some.follow(vocabulary, fresh, start, spans);
+    measure(vocabulary, fresh, start, spans);
+}
+
+/// The same in bytes.
+fn measure(
+    vocabulary: *const Vocabulary,
+    fresh: []const u32,
+    first: u32,
+    spans: []normal.Place,
+) void {
+    var start = first;
+    for (fresh, spans) |id, *span| {
+        const end = start +% vocabulary.tokenLen(id);
+        span.* = .{ .start = start, .end = end };
+        start = end;
+    }
+}
+
 /// Where tokens lie in a pretoken if each blank of it were a "▁", of three bytes, and what is left
 /// out took no room: so Hugging Face's library counts.
 const Wide = struct {
@@ -266,47 +271,6 @@ fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
         if (!vocabulary.fuse_unk) break;
     }
     return len;
-}
-
-/// Whether ids alone tell where in a text they lie: nothing of it is changed or left out.
-pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
-    if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
-    const front = &tokenizer.front;
-    if (!front.is_plain or !front.is_local or !coversAll(&tokenizer.vocabulary)) return false;
-    for (front.ids, 0..) |id, index| {
-        if (lenOfAny(tokenizer, id) != front.names.name(index).len) return false;
-    }
-    return true;
-}
-
-/// The spans of all ids of a text where they are told, owned by the caller.
-pub fn tell(
-    gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
-    all: []const u32,
-    walk: ?*Walk,
-) Allocator.Error![]normal.Place {
-    const spans = try gpa.alloc(normal.Place, all.len);
-    errdefer gpa.free(spans);
-    ids.pages.adviseHuge(spans);
-    var start: u32 = 0;
-    for (all, spans) |id, *span| {
-        const end = start + @as(u32, @intCast(lenOfAny(tokenizer, id)));
-        span.* = .{ .start = start, .end = end };
-        start = end;
-    }
-    if (walk) |some| try some.count(spans);
-    return spans;
-}
-
-/// The length of a token or of a name.
-inline fn lenOfAny(tokenizer: *const ids.Tokenizer, id: u32) usize {
-    const vocabulary = &tokenizer.vocabulary;
-    if (id < vocabulary.ids_end) {
-        const len = vocabulary.offsets[id + 1] - vocabulary.offsets[id];
-        if (len > 0) return len;
-    }
-    return if (tokenizer.front.nameOf(id)) |name| name.len else 0;
 }
 
 const testing = std.testing;

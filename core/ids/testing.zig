@@ -160,3 +160,22 @@ test "ids: a long pretoken cut short is the encoding of the bytes it covers" {
         try std.testing.expectEqualSlices(u32, expected.items, some.items);
     }
 }
+
+test "vocabulary: the tokens that merging does not reach are those that no pair becomes" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    for (0..200) |round| {
+        var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
+        defer vocabulary.deinit(gpa);
+        const unreached = if (vocabulary.unreached) |*some| some else continue;
+        const merges = try vocabulary.pairs.all(gpa);
+        defer gpa.free(merges);
+        for (0..vocabulary.ids_end) |index| {
+            const id: u32 = @intCast(index);
+            const token = vocabulary.tokenBytes(id);
+            var expected = token.len > 1 and vocabulary.find(token) == id;
+            for (merges) |merge| expected = expected and merge.id != id;
+            try std.testing.expectEqual(expected, unreached.bits.isSet(id));
+        }
+    }
+}

@@ -6,7 +6,8 @@
 //! off is not encoded. Where a tokenizer has no stops (prepared.zig says when), and for a suffix,
 //! the search begins a little beyond the place where the tokens of the text run out.
 //!
-//! **Invariant** as in truncate.zig.
+//! **Invariant** as in truncate.zig, but for what a step takes off the end of a text, however long
+//! (Strip): a longer part may be as short as one that was tried.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -14,6 +15,7 @@ const unicode = @import("../unicode.zig");
 const isBoundary = @import("truncate.zig").isBoundary;
 const Prepared = @import("prepared.zig").Prepared;
 const Tail = @import("truncate_tail.zig").Tail;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// Bytes that candidates may be made from before the search takes larger steps.
 const work_max = 32 << 20;
@@ -52,8 +54,7 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
         try encoder.pollAfter(made);
         work += made + session.session.bytes_encoded - before;
         if (work > work_max) step *= 2;
-        // No form makes 64 characters of a byte, so what is passed over has too many tokens.
-        end -|= @max(step, (tokens - tokens_max) / 64);
+        end -|= step;
     }
     return 0;
 }
@@ -96,17 +97,25 @@ fn likelyEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Err
     try encoder.encode(text, null, &spans);
     const all = spans.spans.items;
     if (all.len <= tokens_max) return text.len;
+    const vocabulary = &encoder.tokenizer.vocabulary;
     const last = all[tokens_max].end;
     for (all[tokens_max..], 0..) |span, index| {
-        const is_far = span.end > last +| bytes_beyond and index >= tokens_far;
-        if (is_far or index == tokens_beyond) return span.end;
+        const is_far = span.end > last +| reachOf(vocabulary, bytes_beyond) and index >= tokens_far;
+        if (is_far or (index == tokens_beyond and vocabulary.is_closed)) return span.end;
     }
     return text.len;
 }
 
+/// How far to look around a likely edge. A pretoken that is a token as a whole is one token, and
+/// with a character more perhaps hundreds.
+fn reachOf(vocabulary: *const Vocabulary, usual: u32) u32 {
+    return if (vocabulary.is_closed) usual else @max(usual, vocabulary.token_len_max);
+}
+
 /// Start of the longest suffix that takes at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
-    var len = tokens_max *| 4 +| 1024;
+    const reach = reachOf(&encoder.tokenizer.vocabulary, suffix_reach);
+    var len = tokens_max *| 4 +| @max(1024, 2 * @as(usize, reach));
     var from: usize = undefined;
     var start = while (true) : (len *|= 2) {
         from = text.len -| len;
@@ -117,7 +126,7 @@ pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) i
         const all = spans.spans.items;
         if (from == 0 and all.len <= tokens_max) return 0;
         if (from > 0 and all.len <= tokens_max +| tokens_beyond) continue;
-        break (from + all[all.len - tokens_max - 1].start) -| suffix_reach;
+        break (from + all[all.len - tokens_max - 1].start) -| reach;
     };
     var tail: Tail = try .init(encoder, text, from);
     defer tail.deinit();
@@ -128,7 +137,7 @@ pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) i
         const tokens = try tail.tokensFrom(start);
         if (tokens <= tokens_max) return start;
         if (tail.work > work_max) step *= 2;
-        for (0..@max(step, (tokens - tokens_max) / 64)) |_| {
+        for (0..step) |_| {
             if (start < text.len) start += unicode.decode(text, start).len;
         }
     }

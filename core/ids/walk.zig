@@ -21,7 +21,7 @@ pub const Walk = struct {
         if (self.index) |*index| index.deinit(self.gpa);
     }
 
-    /// The characters of tokens that follow each other from byte `first` on: `Spans.measure` and
+    /// The characters of tokens that follow each other from byte `first` on: `measure` and
     /// `count` in one, which takes half of the time of both.
     pub fn follow(
         self: *Walk,
@@ -31,12 +31,11 @@ pub const Walk = struct {
         spans: []normal.Place,
     ) Allocator.Error!void {
         if (first != self.at) _ = try self.far(.{ .start = first, .end = first });
-        const offsets = vocabulary.offsets;
         const text = self.text;
         var at, var before = .{ self.at, self.before };
         var index: usize = 0;
         while (index < fresh.len) : (index += 1) {
-            const len = offsets[fresh[index] + 1] - offsets[fresh[index]];
+            const len = vocabulary.tokenLen(fresh[index]);
             if (len > near or @as(usize, at) + near > text.len) {
                 self.at, self.before = .{ at, before };
                 spans[index] = try self.far(.{ .start = at, .end = at + len });
@@ -53,7 +52,7 @@ pub const Walk = struct {
             const more = at - before;
             const ascii_end = asciiEnd(text, at);
             for (fresh[index + 1 ..], spans[index + 1 ..]) |id, *span| {
-                const end = at +% (offsets[id + 1] - offsets[id]);
+                const end = at +% vocabulary.tokenLen(id);
                 if (end > ascii_end) break;
                 span.* = .{ .start = at - more, .end = end - more };
                 at = end;
@@ -117,7 +116,7 @@ pub const Walk = struct {
     }
 
     /// How many characters begin from `start` to `end`.
-    fn between(text: []const u8, start: usize, end: usize) u32 {
+    pub fn between(text: []const u8, start: usize, end: usize) u32 {
         var sum: u32 = 0;
         var at = start;
         while (at + near <= end) : (at += near) sum += @popCount(firstsAt(text[at..]));

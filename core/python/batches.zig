@@ -56,7 +56,7 @@ pub fn isForThreads(text: []const u8, threads: *Object) bool {
     return text.len >= long_text_len and threadsFrom(threads) > 1;
 }
 
-fn threadsFrom(object: *Object) usize {
+pub fn threadsFrom(object: *Object) usize {
     return @intCast(@max(1, api.PyLong_AsLongLong(object)));
 }
 

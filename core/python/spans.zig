@@ -57,10 +57,14 @@ fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
     return core_.encodeInto(core, text.bytes, allowed, sink);
 }
 
-/// What makes spans of a str count characters; null where they are bytes, as in ASCII.
+/// Whether spans are of characters, and those are not the bytes, as in ASCII.
+fn countsCharacters(object: *Object, text: []const u8) bool {
+    return api.isUnicode(object) and api.PyUnicode_GetLength(object) != text.len;
+}
+
+/// What makes spans count characters; null where they are bytes.
 fn walkOf(object: *Object, text: []const u8) ?ids.spans.Walk {
-    if (!api.isUnicode(object) or api.PyUnicode_GetLength(object) == text.len) return null;
-    return .{ .gpa = gpa, .text = text };
+    return if (countsCharacters(object, text)) .{ .gpa = gpa, .text = text } else null;
 }
 
 fn fits(text: []const u8) bool {
@@ -77,13 +81,14 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     if (!fits(text.bytes)) return null;
-    if (batches.isForThreads(text.bytes, args[2]) and ids.spans.areTold(core.tokenizer.?)) {
+    if (batches.isForThreads(text.bytes, args[2]) and ids.told.areTold(core.tokenizer.?)) {
         const numbers =
             batches.encodeText(core, text.bytes, allowed, args[2], false) orelse return null;
-        var walk = walkOf(args[0], text.bytes);
-        defer if (walk) |*some| some.deinit();
-        const counts = if (walk) |*some| some else null;
-        const told = ids.spans.tell(gpa, core.tokenizer.?, numbers, counts);
+        const counted = if (countsCharacters(args[0], text.bytes)) text.bytes else null;
+        const threads = batches.threadsFrom(args[2]);
+        var unlocked: core_.Unlocked = .begin();
+        const told = ids.told.tell(gpa, core.tokenizer.?, numbers, counted, threads);
+        unlocked.end();
         return finish(core, numbers, told catch {
             gpa.free(numbers);
             return api.PyErr_NoMemory();

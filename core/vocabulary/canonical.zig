@@ -4,9 +4,10 @@
 //! before it becomes one is its canonical pair. If more than two parts are left and no two
 //! neighbours are a token, merging never reaches it: it is found only as a whole pretoken, and no
 //! pair is needed. If two are, then a token could have a part of a larger id, and this order of
-//! work does not tell.
+//! work does not tell: then every split of every token is a pair.
 
 const std = @import("std");
+const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const PairTable = @import("pair_table.zig").PairTable;
 
@@ -77,4 +78,30 @@ fn isStuck(vocabulary: *const Vocabulary, token: []const u8, parts: []const u32)
         start = middle;
     }
     return true;
+}
+
+/// A table of every split of every token.
+pub fn splits(
+    gpa: Allocator,
+    vocabulary: *const Vocabulary,
+    seed: u64,
+) Allocator.Error!PairTable {
+    var merges: std.ArrayList(PairTable.Merge) = .empty;
+    defer merges.deinit(gpa);
+    for (0..vocabulary.ids_end) |id| {
+        const token = vocabulary.tokenBytes(@intCast(id));
+        for (1..@max(token.len, 1)) |cut| {
+            const left = partId(vocabulary, token[0..cut]) orelse continue;
+            const right = partId(vocabulary, token[cut..]) orelse continue;
+            try merges.append(gpa, .{ .left = left, .right = right, .id = @intCast(id) });
+        }
+    }
+    var pairs: PairTable = try .init(gpa, merges.items.len, seed);
+    pairs.putAll(merges.items);
+    return pairs;
+}
+
+/// The id that stands for these bytes while merging: a token, or the stand-in of a byte.
+fn partId(vocabulary: *const Vocabulary, part: []const u8) ?u32 {
+    return if (part.len == 1) vocabulary.byte_ids[part[0]] else vocabulary.find(part);
 }

@@ -224,7 +224,7 @@ pub fn read(
     // All that are found are bytes or made of others.
     if (self.is_closed and single_bytes + made_count != found_count) return error.InvalidImage;
     self.enterMerges(gpa, merges, seed) catch return error.OutOfMemory;
-    if (header.flags.tells_unreached) self.unreached = try .of(gpa, &self);
+    if (header.flags.tells_unreached) self.unreached = try .of(gpa, &self, hidden);
     if (view.classes) |classes| {
         self.ties = try .init(gpa, try copyOf(gpa, classes), self, merges);
     }
@@ -282,6 +282,8 @@ fn checkMerges(
 ) error{ OutOfMemory, InvalidImage }!usize {
     var made: std.DynamicBitSetUnmanaged = try .initEmpty(gpa, self.ids_end);
     defer made.deinit(gpa);
+    var met = try metBy(gpa, self, hidden);
+    defer met.deinit(gpa);
     for (merges) |merge| {
         const left, const right = .{ self.partBytes(merge.left), self.partBytes(merge.right) };
         const whole = self.tokenBytes(merge.id);
@@ -290,17 +292,30 @@ fn checkMerges(
         {
             return error.InvalidImage;
         }
-        for ([_]u32{ merge.left, merge.right, merge.id }) |rank| {
-            const is_met = if (rank < self.ids_end)
-                !hidden[rank] or self.isPrefix(rank)
-            else
-                self.byte_ids[rank - self.ids_end] == rank;
-            if (!is_met) return error.InvalidImage;
-        }
+        const are_met = met.isSet(merge.left) and met.isSet(merge.right) and met.isSet(merge.id);
+        if (!are_met) return error.InvalidImage;
         made.set(merge.id);
     }
     for (self.prefixes_start..self.prefixes_end) |rank| made.unset(rank);
     return made.count();
+}
+
+/// What merging can come to: tokens that are found, parts of characters, and stand-ins of bytes
+/// that are no token. A bit each stays near, while merges name any of them.
+fn metBy(
+    gpa: Allocator,
+    self: anytype,
+    hidden: []const bool,
+) Allocator.Error!std.DynamicBitSetUnmanaged {
+    var met: std.DynamicBitSetUnmanaged = try .initEmpty(gpa, @as(usize, self.ids_end) + 256);
+    for (hidden, 0..) |is_hidden, rank| {
+        if (!is_hidden) met.set(rank);
+    }
+    for (self.prefixes_start..self.prefixes_end) |rank| met.set(rank);
+    for (self.byte_ids, self.ids_end..) |id, rank| {
+        if (id == rank) met.set(rank);
+    }
+    return met;
 }
 
 fn enumOf(comptime Enum: type, number: u8) error{InvalidImage}!Enum {

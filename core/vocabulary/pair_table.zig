@@ -101,11 +101,23 @@ pub const PairTable = struct {
             try found.append(gpa, .{
                 .left = @intCast(key >> id_bits),
                 .right = @intCast(key & (id_limit - 1)),
-                .id = @intCast((slot & (2 * id_limit - 1)) - 1),
+                .id = idOf(slot),
             });
         };
         std.sort.pdq(Merge, found.items, {}, comesBefore);
         return found.toOwnedSlice(gpa);
+    }
+
+    /// Takes what the pairs become out of a set of ids.
+    pub fn takeFrom(self: *const PairTable, ids: *std.DynamicBitSetUnmanaged) void {
+        for (self.buckets) |bucket| for (bucket) |slot| {
+            if (slot != 0) ids.unset(idOf(slot));
+        };
+    }
+
+    /// What the pair of a slot that is not empty becomes.
+    inline fn idOf(slot: u64) u32 {
+        return @intCast((slot & (2 * id_limit - 1)) - 1);
     }
 
     fn comesBefore(_: void, a: Merge, b: Merge) bool {

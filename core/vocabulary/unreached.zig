@@ -12,19 +12,19 @@ pub const Unreached = struct {
     bits: std.DynamicBitSetUnmanaged,
 
     /// Those of a vocabulary whose table has the one pair that becomes each token; null where it
-    /// is closed.
-    pub fn of(gpa: Allocator, vocabulary: anytype) Allocator.Error!?Unreached {
+    /// is closed. `hidden` says which are not found; without it all are.
+    pub fn of(
+        gpa: Allocator,
+        vocabulary: anytype,
+        hidden: ?[]const bool,
+    ) Allocator.Error!?Unreached {
         if (vocabulary.is_closed) return null;
         var self: Unreached = .{ .bits = try .initEmpty(gpa, vocabulary.ids_end) };
-        errdefer self.deinit(gpa);
-        for (0..vocabulary.ids_end) |index| {
-            const id: u32 = @intCast(index);
-            const token = vocabulary.tokenBytes(id);
-            if (token.len > 1 and vocabulary.find(token) == id) self.bits.set(id);
+        for (vocabulary.lengths, 0..) |len, id| {
+            const is_hidden = if (hidden) |some| some[id] else false;
+            if (len > 1 and !is_hidden) self.bits.set(id);
         }
-        const merges = try vocabulary.pairs.all(gpa);
-        defer gpa.free(merges);
-        for (merges) |merge| self.bits.unset(merge.id);
+        vocabulary.pairs.takeFrom(&self.bits);
         return self;
     }
 

@@ -156,7 +156,9 @@ def _unpack(rest: bytes, bare: Model) -> Model:
     for name, dtype in _ARRAYS:
         (size,) = struct.unpack_from("<q", rest, at)
         at += 8
-        arrays[name] = None if size < 0 else np.frombuffer(rest, dtype, size, at)
+        # The core takes arrays that are aligned, and so does not know what numpy calls "=I".
+        found = None if size < 0 else np.frombuffer(rest, dtype, size, at)
+        arrays[name] = None if found is None else np.require(found, requirements="A")
         if size < 0 and name not in ("merges", "order"):
             raise ValueError(f"no {name}")
         at += max(size, 0) * np.dtype(dtype).itemsize

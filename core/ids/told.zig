@@ -1,0 +1,152 @@
+//! Ids of a text that nothing has changed → the bytes or characters that each one covers.
+//!
+//! Where tokens and names follow each other in the text as it is, their lengths tell where they
+//! lie. So the ids come from all threads as ever, and then each thread measures some of them. It
+//! has to know where its first one begins, and how many characters lie before: first the bytes of
+//! all parts are added up, then their characters.
+
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const ids = @import("../ids.zig");
+const normal = @import("../normal.zig");
+const pool = @import("../pool.zig");
+const spans_ = @import("spans.zig");
+const Walk = @import("walk.zig").Walk;
+
+/// Whether ids alone tell where in a text they lie: nothing of it is changed or left out.
+pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
+    if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
+    const front = &tokenizer.front;
+    if (!front.is_plain or !front.is_local) return false;
+    if (!spans_.coversAll(&tokenizer.vocabulary)) return false;
+    for (front.ids, 0..) |id, index| {
+        if (lenOf(tokenizer, id) != front.names.name(index).len) return false;
+    }
+    return true;
+}
+
+/// The spans of all ids of a text where they are told, owned by the caller. They are of characters
+/// where there is a `text`, which is not empty.
+pub fn tell(
+    gpa: Allocator,
+    tokenizer: *const ids.Tokenizer,
+    all: []const u32,
+    text: ?[]const u8,
+    threads: usize,
+) Allocator.Error![]normal.Place {
+    const spans = try gpa.alloc(normal.Place, all.len);
+    errdefer gpa.free(spans);
+    ids.pages.adviseHuge(spans);
+    const count = std.math.clamp(threads, 1, pool.threads_max);
+    const parts = try gpa.alloc(Part, count);
+    defer gpa.free(parts);
+    for (parts, 0..) |*part, index| {
+        const from, const to = .{ all.len * index / count, all.len * (index + 1) / count };
+        part.* = .{ .ids = all[from..to], .spans = spans[from..to] };
+    }
+    var work: Work = .{ .gpa = gpa, .tokenizer = tokenizer, .text = text, .parts = parts };
+    pool.team(count, &work, Work.do);
+    if (work.failed.load(.monotonic)) return error.OutOfMemory;
+    return spans;
+}
+
+/// What one thread measures at a time.
+const Part = struct {
+    ids: []const u32,
+    spans: []normal.Place,
+    has_names: bool = false,
+    /// How much text it covers, and where that begins.
+    bytes: u32 = 0,
+    start: u32 = 0,
+    /// How many characters begin in it, and how many before it.
+    characters: u32 = 0,
+    before: u32 = 0,
+};
+
+const Work = struct {
+    gpa: Allocator,
+    tokenizer: *const ids.Tokenizer,
+    text: ?[]const u8,
+    parts: []Part,
+    /// Which part is the next to be added up, counted and measured.
+    next: [3]std.atomic.Value(usize) = @splat(.init(0)),
+    failed: std.atomic.Value(bool) = .init(false),
+
+    fn do(self: *Work, _: usize, barrier: *pool.Barrier) void {
+        while (self.take(0)) |part| self.addUp(part);
+        barrier.wait(self, place);
+        if (self.text) |text| {
+            while (self.take(1)) |part| {
+                const end = part.start + part.bytes;
+                part.characters = Walk.between(text, part.start, end);
+            }
+            barrier.wait(self, placeCharacters);
+        }
+        while (self.take(2)) |part| {
+            self.measure(part) catch self.failed.store(true, .monotonic);
+        }
+    }
+
+    fn take(self: *Work, phase: usize) ?*Part {
+        const index = self.next[phase].fetchAdd(1, .monotonic);
+        return if (index < self.parts.len) &self.parts[index] else null;
+    }
+
+    fn addUp(self: *const Work, part: *Part) void {
+        const vocabulary = &self.tokenizer.vocabulary;
+        var bytes: u32 = 0;
+        for (part.ids) |id| {
+            const len = if (id < vocabulary.ids_end) vocabulary.tokenLen(id) else 0;
+            bytes += len;
+            if (len > 0) continue;
+            part.has_names = true;
+            bytes += lenOf(self.tokenizer, id);
+        }
+        part.bytes = bytes;
+    }
+
+    fn place(self: *Work) void {
+        var start: u32 = 0;
+        for (self.parts) |*part| {
+            part.start = start;
+            start += part.bytes;
+        }
+    }
+
+    fn placeCharacters(self: *Work) void {
+        var before: u32 = 0;
+        for (self.parts) |*part| {
+            part.before = before;
+            before += part.characters;
+        }
+    }
+
+    fn measure(self: *const Work, part: *const Part) Allocator.Error!void {
+        const vocabulary = &self.tokenizer.vocabulary;
+        var walk: ?Walk = null;
+        if (self.text) |text| {
+            walk = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
+        }
+        defer if (walk) |*some| some.deinit();
+        if (!part.has_names) {
+            return spans_.follow(vocabulary, part.ids, part.start, part.spans, &walk);
+        }
+        var start = part.start;
+        for (part.ids, part.spans) |id, *span| {
+            const end = start + lenOf(self.tokenizer, id);
+            span.* = .{ .start = start, .end = end };
+            start = end;
+        }
+        if (walk) |*some| try some.count(part.spans);
+    }
+};
+
+/// The length of a token or of a name.
+fn lenOf(tokenizer: *const ids.Tokenizer, id: u32) u32 {
+    const vocabulary = &tokenizer.vocabulary;
+    if (id < vocabulary.ids_end) {
+        const len = vocabulary.tokenLen(id);
+        if (len > 0) return len;
+    }
+    return if (tokenizer.front.nameOf(id)) |name| @intCast(name.len) else 0;
+}
