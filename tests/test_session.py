@@ -29,7 +29,9 @@ PATTERNS = [
     r"(?<!\s)\s+|[a-z]+?(?=[A-Z]|$)|\S",
 ]
 SPECIALS = {"<|a|>": 60_000, "<|a|><": 60_001, "a<|": 60_002, "\n\n": 60_003, "é中": 60_004}
-each_kind = pytest.mark.parametrize("specials", [False, True, {"<|a|>", "é中"}], ids=repr)
+each_kind = pytest.mark.parametrize(
+    "specials", [False, True, {"<|a|>", "é中"}], ids=["none", "all", "some"]
+)
 
 
 @pytest.fixture(scope="session")

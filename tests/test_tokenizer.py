@@ -9,8 +9,11 @@ from __future__ import annotations
 import array
 import base64
 import copy
+import gc
 import pickle
 import random
+import tracemalloc
+import weakref
 from pathlib import Path
 
 import hard_inputs
@@ -19,6 +22,7 @@ import pytest
 from conftest import LETTERS_ONLY, SEED, TEXT, read_ranks, write_ranks
 
 from tokenmill import Tokenizer, reference
+from tokenmill.errors import VocabularyError
 
 # ── load and save ────────────────────────────────────────────────────────────────────────────
 
@@ -241,6 +245,53 @@ def test_pickle_and_copy_give_an_equal_tokenizer(tokenizer):
         assert again == tokenizer
         assert again.encode(TEXT, specials=True) == tokenizer.encode(TEXT, specials=True)
     assert copy.copy(tokenizer) == copy.deepcopy(tokenizer) == tokenizer
+
+
+def test_second_tokenizer_of_a_vocabulary_shares_it(tokenizer, name):
+    for again in (
+        Tokenizer.load(name), Tokenizer.load(tokenizer), pickle.loads(pickle.dumps(tokenizer))
+    ):  # fmt: skip
+        assert again is not tokenizer
+        assert again._core is tokenizer._core
+        assert again == tokenizer
+    more = Tokenizer.load(name, specials={"<|more|>": 300_000})
+    assert more._core is not tokenizer._core
+    assert more._core is Tokenizer.load(more)._core
+    assert more != tokenizer
+    assert more.encode("<|more|>", specials=True) == [300_000]
+    assert Tokenizer.load(name, specials={"<|more|>": 300_001}) != more
+
+
+def test_second_tokenizer_takes_less_than_a_kilobyte(cl100k):
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = [Tokenizer.load(cl100k) for _ in range(1_000)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert {id(one._core) for one in kept} == {id(cl100k._core)}
+    assert (after - before) / len(kept) < 1_000
+
+
+def test_tokenizer_made_of_another_has_its_pattern_and_specials(cl100k):
+    assert Tokenizer.load(cl100k, specials={"<|endoftext|>": 100257}) == cl100k
+    for choice in ({"pattern": "gpt2"}, {"specials": {"<|x|>": 300_000}}):
+        with pytest.raises(VocabularyError, match="shares its pattern and specials; save cl100k"):
+            Tokenizer.load(cl100k, **choice)
+
+
+def test_vocabulary_goes_with_its_last_tokenizer():
+    specials = {"<|nobody else has this|>": 300_000}
+    tokenizer = Tokenizer.load("cl100k_base", specials=specials)
+    loaded = weakref.ref(tokenizer._loaded)
+    again = Tokenizer.load("cl100k_base", specials=specials)
+    del tokenizer
+    gc.collect()
+    assert loaded() is again._loaded
+    del again
+    gc.collect()
+    assert loaded() is None
 
 
 def test_pickle_of_an_embedded_tokenizer_is_small(tokenizer):

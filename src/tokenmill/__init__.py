@@ -1,8 +1,12 @@
 """Byte-pair encoding for Python, with its hot core in Zig.
 
->>> import tokenmill
->>> tokenmill.Tokenizer.load("o200k_base").encode("hello world")
-[24912, 2375]
+`Tokenizer` encodes and decodes; `train` and `count` learn vocabularies; `tokenize` writes shards,
+which `shards` reads; `patch_transformers` and `tokenmill.compat` put it under other libraries.
+
+Examples:
+    >>> import tokenmill
+    >>> tokenmill.Tokenizer.load("o200k_base").encode("hello world")
+    [24912, 2375]
 """
 
 import importlib
@@ -14,9 +18,9 @@ from tokenmill.ragged import Ragged
 from tokenmill.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from tokenmill import shards
+    from tokenmill import arrow, shards
     from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
-    from tokenmill.tokenizing.run import tokenize
+    from tokenmill.tokenizing.run import finish, tokenize
     from tokenmill.training.options import TrainingWarning
     from tokenmill.training.pieces.vocabulary import Pieces
     from tokenmill.training.train import count, train
@@ -25,7 +29,9 @@ if TYPE_CHECKING:
 _LATER = {
     "Pieces": "tokenmill.training.pieces.vocabulary",
     "TrainingWarning": "tokenmill.training.options",
+    "arrow": "tokenmill.arrow",
     "count": "tokenmill.training.train",
+    "finish": "tokenmill.tokenizing.run",
     "patch_transformers": "tokenmill.compat.transformers",
     "shards": "tokenmill.shards",
     "tokenize": "tokenmill.tokenizing.run",
@@ -40,8 +46,10 @@ __all__ = [
     "TokenmillError",
     "TrainingWarning",
     "__version__",
+    "arrow",
     "cache_limit",
     "count",
+    "finish",
     "patch_transformers",
     "set_cache_limit",
     "shards",
@@ -56,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
     module = importlib.import_module(_LATER[name])
-    return module if name == "shards" else getattr(module, name)
+    return module if name in ("arrow", "shards") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

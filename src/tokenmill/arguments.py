@@ -316,10 +316,13 @@ def check_name(name: str) -> None:
 
 def refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:
     """A special that is added has an id of its own: an id decodes to one name."""
+    owners: dict[int, list[str]] = {}
+    for name, id_ in specials.items():
+        owners.setdefault(id_, []).append(name)
     for name, id_ in added.items():
-        for other, other_id in specials.items():
-            if other != name and other_id == id_:
-                raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
+        others = (other for other in owners.get(id_, ())[:2] if other != name)
+        if (other := next(others, None)) is not None:
+            raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
 
 
 def refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:

@@ -74,3 +74,19 @@ class ShardError(TokenmillError, ValueError):
 
 class MissingShardError(TokenmillError, FileNotFoundError):
     """A folder of shards that is not there or not complete, or a file that is gone from it."""
+
+
+class InspectError(TokenmillError, ValueError):
+    """What cannot be shown of a tokenizer."""
+
+
+class CommandError(TokenmillError, ValueError):
+    """Options of a command that do not go together, or a stream that it needs and does not have."""
+
+
+class LadderError(TokenmillError, RuntimeError):
+    """A step of a ladder that ended without a result."""
+
+
+class ClusterError(TokenmillError, RuntimeError):
+    """A cluster that cannot be reached, or whose machines do not have what a task needs."""

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -39,13 +40,15 @@ _CACHE_VERSION = "0.1.0-3"
 _SPELT_BYTES_MAX = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Loaded:
     """A core and where it comes from. `learned` and `provenance` are of a trained vocabulary.
 
     `pattern` is None where text is cut in several stages, or not at all. `head` are the parts, but
     perhaps without tokens, and `parts` gives all of them; they are None if ids are ranks, as
-    tiktoken has them.
+    tiktoken has them. `always` names added tokens that are found even where specials are not.
+
+    Invariant: nothing of it changes, so any number of tokenizers share one.
     """
 
     core: _native.Core
@@ -57,6 +60,18 @@ class Loaded:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     head: Parts | None = None
     parts: Callable[[], Parts] | None = None
+    always: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        added = () if self.head is None else self.head.added
+        always = frozenset(token.content for token in added if not token.special)
+        object.__setattr__(self, "always", always)
+        object.__setattr__(self, "specials", MappingProxyType(dict(self.specials)))
+
+
+# The embedded vocabularies that tokenizers use now, by name and specials. A second tokenizer of one
+# costs an object in Python, where a core of its own takes megabytes (11 for o200k_base).
+_in_use: WeakValueDictionary[tuple[Any, ...], Loaded] = WeakValueDictionary()
 
 
 def load(source: Any, pattern: Any, specials: Any) -> Loaded:
@@ -97,13 +112,25 @@ def load_embedded(name: str, specials: Mapping[str, int]) -> Loaded:
         names, {k: v for k, v in specials.items() if k not in entry.specials}
     )
     packed = arguments.pack_specials(names)
-    seed = secrets.randbits(64)
-    core = _native.from_image(entry.read_image(), seed, entry.scheme, packed)
-    return _checked(Loaded(core, name, pattern_of(entry.scheme), names, True))
+    key = (name, *names.items())
+    found = _in_use.get(key)
+    if found is None:
+        core = _native.from_image(entry.read_image(), secrets.randbits(64), entry.scheme, packed)
+        found = _checked(Loaded(core, name, pattern_of(entry.scheme), names, True))
+        _in_use[key] = found
+    return found
 
 
 def _load_object(tokenizer: Any, pattern: str | None, specials: Mapping[str, int]) -> Loaded:
-    """A tokenizer of another library, or of `tokenmill.compat`."""
+    """A tokenizer of another library, or of `tokenmill.compat`; one of ours shares its core."""
+    ours = getattr(tokenizer, "_loaded", None)
+    if isinstance(ours, Loaded):
+        if pattern is not None or not specials.items() <= ours.specials.items():
+            raise VocabularyError(
+                f"a tokenizer made from another shares its pattern and specials; save {ours.name} "
+                "and load the file to have others"
+            )
+        return ours
     if pattern is None and hasattr(tokenizer, "_mergeable_ranks"):
         arrays = arguments.token_arrays(tokenizer._mergeable_ranks, repr(tokenizer))
         names = {**tokenizer._special_tokens, **specials}

@@ -14,8 +14,15 @@ from tokenmill.native import _native
 class Ragged:
     """Ids of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`, and so is `ragged[i]`.
 
-    Both arrays show the core's own memory. `pyarrow.array(ragged)` and other users of the Arrow
-    PyCapsule interface get a large_list<uint32> without a copy.
+    `ids` is uint32 and `offsets` int64, one more than there are texts; both show the core's own
+    memory. `pyarrow.array(ragged)` and other users of the Arrow PyCapsule interface get a
+    large_list<uint32> without a copy. A number that no text has is an IndexError.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> ragged = Tokenizer.load("gpt2").encode_ragged(["hello world", "hi"])
+        >>> len(ragged), ragged.tolist()
+        (2, [[31373, 995], [5303]])
     """
 
     __slots__ = ("_ids_buffer", "_offsets_buffer", "ids", "offsets")
@@ -47,7 +54,7 @@ class Ragged:
         return (self[index] for index in range(len(self)))
 
     def tolist(self) -> list[list[int]]:
-        """The same as lists of int."""
+        """The ids as lists of int, one for each text."""
         return [ids.tolist() for ids in self]
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[object, object]:

@@ -21,18 +21,21 @@ Kind = TypeVar("Kind", str, bytes)
 class Session(Generic[Kind]):
     """A text and its ids: at any time those that `encode` gives for the whole text.
 
-    >>> session = tokenizer.session("You are helpful.\\n")
-    >>> kept = session.append("User: hello")    # so many ids stay as they were …
-    >>> model.feed(session[kept:])              # … and these are new
-
-    Each change returns how many of the earlier ids stay: the first that may differ, which is where
-    a cache of keys and values goes on. It takes time for what is new and for about 256 bytes before
-    it, not for the whole text. (Where a normaliser replaces by patterns or strips white space, or
-    added tokens take white space beside them, the whole text is normalised again, but not encoded.)
-    A change that raises an error changes nothing.
+    `Tokenizer.session` makes one. Each change returns how many of the earlier ids stay: the first
+    that may differ, which is where a cache of keys and values goes on. It takes time for what is
+    new and for about 256 bytes before it, not for the whole text. (Where a normaliser replaces by
+    patterns or strips white space, or added tokens take white space beside them, the whole text is
+    normalised again, but not encoded.) A change that raises an error changes nothing.
 
     A session belongs to one thread at a time; `copy()` is one for another, or another turn of the
     conversation.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> session = Tokenizer.load("cl100k_base").session("User: hi\\n")
+        >>> kept = session.append("Model: hello")   # so many ids stay as they were …
+        >>> kept, session[kept:]                    # … and these are new
+        (4, [1747, 25, 24748])
     """
 
     __slots__ = ("_core", "_high", "_is_str", "_specials", "_tokenizer")
@@ -52,7 +55,10 @@ class Session(Generic[Kind]):
     # Changes
 
     def append(self, text: Any) -> int:
-        """Adds text at the end, of the session's kind; returns how many ids stay as they were."""
+        """Adds text at the end; returns how many ids stay as they were.
+
+        A text of the other kind (bytes to a session of str, or the reverse) is a TypeError.
+        """
         if isinstance(text, str) is not self._is_str:
             raise self._wrong_kind(text)
         if self._is_str and not text:
@@ -66,7 +72,8 @@ class Session(Generic[Kind]):
         """Replaces all text from `position` on; returns how many ids stay as they were.
 
         Positions are those of `session.text`: characters of a str, bytes of bytes. A negative one
-        counts from the end, as in a slice. Without `text` the end is cut off.
+        counts from the end, as in a slice; one outside of the text is a ValueError. Without `text`
+        the end is cut off.
         """
         if isinstance(text, str) is not self._is_str:
             if self._is_str or text != "":

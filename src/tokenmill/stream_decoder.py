@@ -12,8 +12,16 @@ from tokenmill.native import _native
 class StreamDecoder:
     """Decodes ids as they come; bytes of an unfinished character wait for the rest of it.
 
-    >>> decoder = tokenizer.stream_decoder()
-    >>> print(*(decoder.push(id) for id in ids), decoder.finish(), sep="")
+    `Tokenizer.stream_decoder` makes one.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> tokenizer = Tokenizer.load("cl100k_base")
+        >>> decoder = tokenizer.stream_decoder()
+        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
+        ['a', ' ', '', '🌾']
+        >>> decoder.finish()
+        ''
     """
 
     __slots__ = ("_core", "_decoder")
@@ -23,7 +31,10 @@ class StreamDecoder:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     def push(self, id: int) -> str:
-        """The characters that this id completes; "" while one is unfinished."""
+        """The characters that this id completes; "" while one is unfinished.
+
+        An id that the vocabulary lacks is an UnknownIdError.
+        """
         return self._decoder.decode(arguments.decode(self._core, [id]))
 
     def finish(self) -> str:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -34,16 +33,26 @@ SpecialsChoice: TypeAlias = bool | Collection[str]
 class Tokenizer:
     """A BPE tokenizer: immutable, so threads and forked processes share it freely.
 
-    >>> tokenizer = Tokenizer.load("o200k_base")
-    >>> tokenizer.encode("hello world")
-    [24912, 2375]
+    A text is a str or anything with a buffer of bytes, which need not be UTF-8. `specials` says
+    which specials are found in it: False for none, True for all, a set of names for those; a name
+    that is none is an UnknownSpecialError. `threads` is how many to use; None is all processors,
+    where there is enough to do. What is no text, or no number, is a TypeError or ValueError.
+
+    Examples:
+        >>> tokenizer = Tokenizer.load("o200k_base")
+        >>> tokenizer.encode("hello world")
+        [24912, 2375]
+        >>> tokenizer.decode([24912, 2375])
+        'hello world'
+        >>> tokenizer
+        <Tokenizer 'o200k_base': vocab_size 200,019, 2 specials>
     """
 
     __slots__ = ("_always", "_core", "_later", "_loaded", "_specials")
 
     _core: _native.Core
     _specials: Mapping[str, int]
-    _always: frozenset[str]  # names of added tokens that are found even where specials are not
+    _always: frozenset[str]
     _loaded: Loaded
     _later: dict[str, Any]  # what is made when it is first asked for
 
@@ -52,23 +61,21 @@ class Tokenizer:
 
     @classmethod
     def load(
-        cls,
-        source: str | os.PathLike[str] | Any,
-        *,
-        pattern: str | None = None,
+        cls, source: str | os.PathLike[str] | Any, *, pattern: str | None = None,
         specials: Mapping[str, int] | None = None,
-    ) -> Tokenizer:
+    ) -> Tokenizer:  # fmt: skip
         """Loads a tokenizer, whatever it comes in.
 
         `source` is the name of an embedded vocabulary or of an OpenAI model; a file
         (tokenizer.json, .model of SentencePiece, tekken.json, GGUF, vocab.json with merges.txt, a
         rank file of tiktoken, .tokenmill); a folder as transformers saves it; "org/name" for one
-        in the local cache of the Hugging Face hub; or a tokenizer of tiktoken, tokenizers or
-        transformers. What cannot be done exactly is a VocabularyError that names it.
+        in the local cache of the Hugging Face hub; or a tokenizer of tiktoken, tokenizers,
+        transformers or of ours, whose vocabulary the new one shares, as all that are loaded under
+        one embedded name do. What cannot be done exactly is a VocabularyError that names it.
 
         Rank files and vocab.json do not say how text is cut: `pattern` is a regular expression or
-        the name of a scheme such as "cl100k". `specials` maps names to ids and adds to those that
-        are there.
+        the name of a scheme such as "cl100k"; one that cannot be run exactly is a PatternError.
+        `specials` maps names to ids and adds to those that are there.
         """
         return cls._wrap(loading.load(source, pattern, specials))
 
@@ -89,9 +96,8 @@ class Tokenizer:
         self = object.__new__(cls)
         put = object.__setattr__
         put(self, "_core", loaded.core)
-        put(self, "_specials", MappingProxyType(dict(loaded.specials)))
-        added = () if loaded.head is None else loaded.head.added
-        put(self, "_always", frozenset(token.content for token in added if not token.special))
+        put(self, "_specials", loaded.specials)
+        put(self, "_always", loaded.always)
         put(self, "_loaded", loaded)
         put(self, "_later", {})
         return self
@@ -105,10 +111,14 @@ class Tokenizer:
     # Encoding
 
     def encode(self, text: Text, *, specials: SpecialsChoice = False) -> list[int]:
-        """The ids of a text.
+        """The ids of a text. A vocabulary that lacks one of its bytes is a MissingByteError.
 
-        With `specials=False` text that looks like a special is text; True finds all of them, a
-        set of names those.
+        Examples:
+            >>> tokenizer = Tokenizer.load("gpt2")
+            >>> tokenizer.encode("hi<|endoftext|>")
+            [5303, 27, 91, 437, 1659, 5239, 91, 29]
+            >>> tokenizer.encode("hi<|endoftext|>", specials=True)
+            [5303, 50256]
         """
         # Nothing is checked where nothing is asked for: this is what short messages call.
         allowed = None if specials is False else self._allowed(specials)
@@ -118,16 +128,13 @@ class Tokenizer:
             return self._core.encode(arguments.repair(text, error), allowed)
 
     def encode_array(
-        self,
-        text: Text,
-        *,
-        specials: SpecialsChoice = False,
-        dtype: DTypeLike = np.uint32,
+        self, text: Text, *, specials: SpecialsChoice = False, dtype: DTypeLike = np.uint32,
         threads: int | None = None,
-    ) -> NDArray[Any]:
+    ) -> NDArray[Any]:  # fmt: skip
         """The ids of a text as a numpy array of uint32, or of uint16 where all ids fit.
 
-        A text of a megabyte or more uses all processors unless `threads` says how many.
+        A text of a megabyte or more uses all processors unless `threads` says how many. A `dtype`
+        that cannot hold every id is a ValueError.
         """
         narrow = dtype is not np.uint32 and self._is_narrow(dtype)
         allowed = None if specials is False else self._allowed(specials)
@@ -154,64 +161,49 @@ class Tokenizer:
         return narrow
 
     def encode_batch(
-        self,
-        texts: Iterable[Text],
-        *,
-        specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
         threads: int | None = None,
-    ) -> list[list[int]]:
-        """The ids of many texts, on all processors unless `threads` says how many."""
+    ) -> list[list[int]]:  # fmt: skip
+        """The ids of many texts, a list for each."""
         return arguments.read_all(self._core.encode_batch, *self._batch(texts, specials, threads))
 
     def encode_ragged(
-        self,
-        texts: Iterable[Text],
-        *,
-        specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
         threads: int | None = None,
-    ) -> Ragged:
-        """The ids of many texts in one numpy array, with the offsets that cut it."""
+    ) -> Ragged:  # fmt: skip
+        """The ids of many texts in one numpy array, with the offsets that cut it.
+
+        Examples:
+            >>> ragged = Tokenizer.load("gpt2").encode_ragged(["hello world", "hi"])
+            >>> ragged.offsets.tolist(), ragged[1].tolist()
+            ([0, 2, 3], [5303])
+        """
         batch = self._batch(texts, specials, threads)
         return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
 
     @overload
     def encode_files(
-        self,
-        paths: Path_ | Iterable[Path_],
-        *,
-        separator: str | bytes | None = ...,
-        specials: SpecialsChoice = ...,
-        threads: int | None = ...,
-        memory: int = ...,
+        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
+        specials: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
         callback: None = ...,
-    ) -> Ragged: ...
+    ) -> Ragged: ...  # fmt: skip
     @overload
     def encode_files(
-        self,
-        paths: Path_ | Iterable[Path_],
-        *,
-        separator: str | bytes | None = ...,
-        specials: SpecialsChoice = ...,
-        threads: int | None = ...,
-        memory: int = ...,
+        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
+        specials: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
         callback: Callable[[Ragged], object],
-    ) -> int: ...
+    ) -> int: ...  # fmt: skip
     def encode_files(
-        self,
-        paths: Path_ | Iterable[Path_],
-        *,
-        separator: str | bytes | None = "\n",
-        specials: SpecialsChoice = False,
-        threads: int | None = None,
-        memory: int = 512_000_000,
+        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = "\n",
+        specials: SpecialsChoice = False, threads: int | None = None, memory: int = 512_000_000,
         callback: Callable[[Ragged], object] | None = None,
-    ) -> Ragged | int:
+    ) -> Ragged | int:  # fmt: skip
         """The ids of the documents in files, which never become Python objects.
 
         A document ends at `separator`, which is not a part of it, and at the end of its file; with
         None each file is one. The bytes are taken as they are. Returns the ids of all documents;
         or hands them to `callback` block by block, in order, within about `memory` bytes, and
-        returns how many documents there were.
+        returns how many documents there were. A file that cannot be read is an OSError.
         """
         cut = arguments.separator(separator)
         block_bytes = file_blocks.block_bytes(memory)
@@ -236,10 +228,14 @@ class Tokenizer:
     def encode_with_offsets(
         self, text: Text, *, specials: SpecialsChoice = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of a text and the span that each one covers.
+        """The ids of a text and the span (start, end) that each one covers.
 
         Spans count characters of a str, where a token that holds a part of a character covers
         that whole character, and bytes of anything else.
+
+        Examples:
+            >>> Tokenizer.load("gpt2").encode_with_offsets("naïve mill")
+            ([2616, 38776, 3939], [(0, 2), (2, 5), (5, 10)])
         """
         allowed = self._allowed(specials)
         try:
@@ -252,7 +248,7 @@ class Tokenizer:
     def encode_array_with_offsets(
         self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """The same as arrays: ids, and a row with start and end for each of them."""
+        """`encode_with_offsets` as arrays: ids, and a row with start and end for each of them."""
         allowed, count = self._allowed(specials), arguments.threads_for(text, threads)
         try:
             found = self._core.encode_spans(text, allowed, count)
@@ -271,22 +267,23 @@ class Tokenizer:
         return arguments.read(self._core.count, text, allowed, count)
 
     def count_batch(
-        self,
-        texts: Iterable[Text],
-        *,
-        specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
         threads: int | None = None,
-    ) -> list[int]:
+    ) -> list[int]:  # fmt: skip
         """How many ids each of many texts has."""
         return arguments.read_all(self._core.count_batch, *self._batch(texts, specials, threads))
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
     ) -> AnyText:
-        """The longest part of a text that takes at most `max_tokens` tokens.
+        """The longest part of a text, str or bytes, that takes at most `max_tokens` tokens.
 
         `side` is where the text is cut: "right" keeps the longest prefix, "left" the longest
         suffix, on a character boundary. What is cut off is not encoded.
+
+        Examples:
+            >>> Tokenizer.load("gpt2").truncate("a very long text", 3, side="left")
+            ' very long text'
         """
         if side not in ("left", "right"):
             raise ValueError(f'side is where to cut, "left" or "right", not {side!r}')
@@ -304,17 +301,18 @@ class Tokenizer:
         """A text that grows or changes at its end, such as a chat, with its ids at any time.
 
         What did not change is not encoded again. The session is one of str or one of bytes, as
-        its first text is; `specials` is as in `encode`.
+        its first text is.
         """
         return Session(self, text, specials)
 
     # Decoding
 
     def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
-        """The text of ids. Bytes that are not UTF-8 are handled as `bytes.decode` does.
+        """The text of ids: a list, an array or any iterable of int.
 
-        A tokenizer with a decoder of its own (tokenizer.json, .model) decodes as it says, which
-        may drop a blank at the start.
+        Bytes that are not UTF-8 are handled as `bytes.decode` does with `errors`. A tokenizer with
+        a decoder of its own (tokenizer.json, .model) decodes as it says, which may drop a blank at
+        the start. An id that the vocabulary lacks is an UnknownIdError, which is a KeyError.
         """
         handler = arguments.error_handler(errors)
         if self._decodes_bytes:
@@ -345,15 +343,18 @@ class Tokenizer:
         return found
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of ids."""
+        """The bytes of ids, end to end. An id that there is not is an UnknownIdError."""
         return arguments.decode(self._core, ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]], errors: str = "replace") -> list[str]:
-        """The texts of many sequences of ids."""
+        """The texts of many sequences of ids, each as `decode` gives it."""
         return [self.decode(ids, errors) for ids in batch]
 
     def stream_decoder(self, errors: str = "replace") -> StreamDecoder | ChainStreamDecoder:
-        """A decoder for ids that come one by one, which never gives half a character."""
+        """A decoder for ids that come one by one, which never gives half a character.
+
+        `errors` is as in `decode`. It has `push(id)` and `finish()`, both of which return text.
+        """
         handler = arguments.error_handler(errors)
         if self._decodes_bytes:
             return StreamDecoder(self._core, handler)
@@ -364,7 +365,7 @@ class Tokenizer:
 
     @property
     def name(self) -> str:
-        """The embedded name, or the stem of the file's."""
+        """The name of the embedded vocabulary, or that of the file without its suffix."""
         return self._loaded.name
 
     @property
@@ -374,12 +375,12 @@ class Tokenizer:
 
     @property
     def specials(self) -> Mapping[str, int]:
-        """The specials: name → id."""
+        """The specials: name → id. The mapping cannot be changed."""
         return self._specials
 
     @property
     def parts(self) -> Parts | None:
-        """All that its file says, for a tokenizer whose ids are not simply ranks."""
+        """All that its file says, for a tokenizer whose ids are not simply ranks; else None."""
         if self._loaded.parts is not None and "parts" not in self._later:
             self._later["parts"] = self._loaded.parts()
         return self._later.get("parts")
@@ -390,11 +391,11 @@ class Tokenizer:
         return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
 
     def id_to_bytes(self, id: int) -> bytes:
-        """The bytes of one id; a special's are its name's."""
+        """The bytes of one id; a special's are its name's. An UnknownIdError if there is none."""
         return self.decode_bytes([id])
 
     def bytes_to_id(self, token: Text) -> int:
-        """The id of a token, or of a special by its name."""
+        """The id of a token, or of a special by its name. An UnknownIdError if there is none."""
         if not isinstance(token, str | bytes | bytearray | memoryview):
             raise TypeError(f"a token is bytes or a str, not {token!r}")
         raw = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else bytes(token)
@@ -418,7 +419,8 @@ class Tokenizer:
         `.tokenmill` holds all of it; `tokenizer.json` (or another `.json`) is for Hugging Face, and
         so are `vocab.json` and `merges.txt`, which are written together; `.model` is for
         SentencePiece; any other name is a tiktoken rank file, without pattern and specials, and of
-        an embedded vocabulary exactly the original. A format that would lose something is refused.
+        an embedded vocabulary exactly the original. A format that would lose something is a
+        VocabularyError, and nothing is written. A file appears whole or not at all.
         """
         parts = loading.ranked_parts(self._loaded) if self.parts is None else self.parts
         save_parts(Path(path), parts)
@@ -447,7 +449,7 @@ class Tokenizer:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self is other or self._digest() == other._digest()
+        return self._loaded is other._loaded or self._digest() == other._digest()
 
     def __hash__(self) -> int:
         return hash(self._digest())
@@ -479,19 +481,11 @@ class Tokenizer:
         tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
         arrays = arguments.token_arrays(tokens, self._loaded.name)
         more = (self._loaded.learned, self._loaded.provenance)
-        return type(self)._from_arrays, (
-            arrays,
-            self._loaded.pattern,
-            specials,
-            self._loaded.name,
-            *more,
-        )
+        given = (arrays, self._loaded.pattern, specials, self._loaded.name, *more)
+        return type(self)._from_arrays, given
 
     def _batch(
         self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
     ) -> tuple[list[Any], bytes | None, int]:
-        return (
-            arguments.list_texts(texts),
-            self._allowed(specials),
-            arguments.thread_count(threads),
-        )
+        listed = arguments.list_texts(texts)
+        return listed, self._allowed(specials), arguments.thread_count(threads)

@@ -40,7 +40,8 @@ def patch_transformers() -> None:
     """From now on fast tokenizers of transformers, also those that exist, encode with tokenmill.
 
     Those that tokenmill cannot do exactly stay as they are; `is_patched` tells. Only encoding
-    changes. Calling it again does nothing; `unpatch_transformers` takes it back.
+    changes. Calling it again does nothing; `unpatch_transformers` takes it back. Without
+    transformers installed it is a MissingExtraError, which is an ImportError.
     """
     global _patch
     with _lock:
@@ -49,7 +50,7 @@ def patch_transformers() -> None:
 
 
 def unpatch_transformers() -> None:
-    """Fast tokenizers of transformers encode by themselves again."""
+    """Fast tokenizers of transformers encode by themselves again, if they were patched."""
     global _patch
     with _lock:
         if _patch is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import operator
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -201,7 +202,7 @@ def _read_parts(document: Mapping[str, Any], place: Place) -> Parts:
         place.refuse(f"has more than {PARTS_MAX} steps or stages")
     return Parts(
         model,
-        tuple(_read_added(one, place.inside(f"added[{i}]")) for i, one in enumerate(added)),
+        tuple(_read_added(one, place, i) for i, one in enumerate(added)),
         tuple(_read_step(one, place.inside(f"steps[{i}]")) for i, one in enumerate(steps)),
         place.get(document, "blank", bool),
         _choice(document, "prefix", _PREFIXES, place),
@@ -288,13 +289,25 @@ def _array(values: Mapping[str, Any], key: str, dtype: DTypeLike, place: Place) 
     return np.frombuffer(data, kind).astype(kind.newbyteorder("="), copy=False)
 
 
-def _read_added(value: Any, place: Place) -> Added:
+_ADDED = tuple(field.name for field in fields(Added))
+_ADDED_KINDS = (str, int, *[bool] * (len(_ADDED) - 2))
+_added_values = operator.itemgetter(*_ADDED)
+
+
+def _read_added(value: Any, place: Place, index: int) -> Added:
+    """An added token, of which a file may have a thousand: what is wrong is looked for later."""
+    try:
+        found = _added_values(value)
+    except (KeyError, TypeError):
+        found = ()
+    is_right = tuple(map(type, found)) == _ADDED_KINDS and found[0] and 0 <= found[1] < 1 << 31
+    return Added(*found) if is_right else _explain_added(value, place.inside(f"added[{index}]"))
+
+
+def _explain_added(value: Any, place: Place) -> Added:
+    """The same field by field."""
     values = place.check(value, dict)
-    flags = {
-        field.name: place.get(values, field.name, bool)
-        for field in fields(Added)
-        if field.name not in ("content", "id")
-    }
+    flags = {name: place.get(values, name, bool) for name in _ADDED[2:]}
     id_ = place.get(values, "id", int)
     content = place.get(values, "content", str)
     if not content or not 0 <= id_ < 1 << 31:

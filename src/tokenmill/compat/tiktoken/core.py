@@ -23,7 +23,16 @@ _WHOLE = r"(?s:.+)"
 
 
 class Encoding:
-    """A BPE tokenizer as tiktoken has them."""
+    """A BPE tokenizer as tiktoken has them.
+
+    `get_encoding` gives those with a name; others are made of a pattern, ranks and specials, and
+    `explicit_n_vocab`, where it is given, is how many of them there must be.
+
+    Examples:
+        >>> from tokenmill.compat.tiktoken import get_encoding
+        >>> get_encoding("o200k_base").encode("hello world")
+        [24912, 2375]
+    """
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of a name, made once."""
+    """The encoding of a name, made once; ValueError for one that is not known."""
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
     if encoding_name in ENCODINGS:

@@ -38,9 +38,9 @@ class AddedToken:
         flags = {name: getattr(added, name) for name in _FLAGS}
         return cls(added.content, **flags)
 
-    single_word = property(lambda self: self._single_word)
-    lstrip = property(lambda self: self._lstrip)
-    rstrip = property(lambda self: self._rstrip)
+    single_word = property(lambda self: self._single_word, doc="Found only as a whole word.")
+    lstrip = property(lambda self: self._lstrip, doc="Takes white space on its left.")
+    rstrip = property(lambda self: self._rstrip, doc="Takes white space on its right.")
 
     @property
     def normalized(self) -> bool:

@@ -31,12 +31,14 @@ class Decoder(Component):
     KIND = "Decoder"
 
     def decode(self, tokens: Sequence_[str]) -> str:
+        """The text of tokens."""
         given = [values.text(token) for token in values.sequence(tokens)]
         chain = [step_of(step) for step in flatten(self.to_json())]
         return "".join(run_chain(chain, given))
 
     @staticmethod
     def custom(decoder: object) -> Decoder:
+        """Not here: parts written in Python belong to the real library."""
         values.not_there("a decoder written in Python")
 
 
@@ -155,6 +157,7 @@ class DecodeStream:
         self._skip = bool(skip_special_tokens)
 
     def step(self, tokenizer: Tokenizer, id: int | Sequence_[int]) -> str | None:
+        """The characters that an id completes, or None."""
         decodes = getattr(tokenizer, "_decodes", None)
         if decodes is None:
             name = type(tokenizer).__name__

@@ -64,40 +64,48 @@ class Encoding:
 
     @property
     def ids(self) -> list[int]:
+        """The ids."""
         return self._ids[:]
 
     @property
     def type_ids(self) -> list[int]:
+        """Which text of a pair each token belongs to, as the post-processor says."""
         if self._runs is not None:
             return [run.type_id for run in self._runs for _ in range(run.length)]
         return self._type_ids[:]
 
     @property
     def attention_mask(self) -> list[int]:
+        """1 for tokens, 0 for padding."""
         if self._runs is not None:
             return [run.attention for run in self._runs for _ in range(run.length)]
         return self._attention[:]
 
     @property
     def special_tokens_mask(self) -> list[int]:
+        """1 for tokens that the post-processor or padding put there."""
         if self._runs is not None:
             return [run.special for run in self._runs for _ in range(run.length)]
         return self._special[:]
 
     @property
     def tokens(self) -> list[str]:
+        """The tokens as the vocabulary spells them."""
         return self._whole()._tokens[:]
 
     @property
     def offsets(self) -> list[Offsets]:
+        """The characters of the text that each token covers: (start, end)."""
         return self._whole()._offsets[:]
 
     @property
     def word_ids(self) -> list[int | None]:
+        """The word that each token belongs to; None for special ones."""
         return self._whole()._words[:]
 
     @property
     def words(self) -> list[int | None]:
+        """The old name of `word_ids`."""
         said = (
             "Deprecated in 0.9.4: Encoding.words is deprecated, please use Encoding.word_ids "
             "instead."
@@ -107,6 +115,7 @@ class Encoding:
 
     @property
     def sequence_ids(self) -> list[int | None]:
+        """The text, 0 or 1, that each token belongs to; None for special ones."""
         found: list[int | None] = [None] * len(self)
         for sequence in range(self.n_sequences):
             start, stop = self._range(sequence)
@@ -115,10 +124,12 @@ class Encoding:
 
     @property
     def n_sequences(self) -> int:
+        """How many texts there are."""
         return len(self._whole()._ranges) or 1
 
     @property
     def overflowing(self) -> list[Encoding]:
+        """The encodings of what truncation cut off."""
         return self._whole()._overflowing[:]
 
     def __len__(self) -> int:
@@ -162,6 +173,7 @@ class Encoding:
     # From texts to tokens and back
 
     def token_to_sequence(self, token_index: int) -> int | None:
+        """The text that a token belongs to, or None."""
         token = values.unsigned(token_index)
         ranges = self._whole()._ranges
         if token > len(self):
@@ -171,14 +183,17 @@ class Encoding:
         return next((i for i, (start, stop) in ranges.items() if start <= token < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
+        """The characters that a token covers, or None."""
         inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
         return self._offsets[token_index] if inside else None
 
     def token_to_word(self, token_index: int) -> int | None:
+        """The word that a token belongs to, or None."""
         inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
         return self._words[token_index] if inside else None
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
+        """The token that covers a character, or None."""
         place, sequence = values.unsigned(char_pos), values.unsigned(sequence_index)
         start, stop = self._range(sequence)
         for token in range(start, stop):
@@ -187,10 +202,12 @@ class Encoding:
         return None
 
     def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
+        """The word that covers a character, or None."""
         token = self.char_to_token(char_pos, sequence_index)
         return None if token is None else self.token_to_word(token)
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
+        """The tokens of a word: (first, one past the last), or None."""
         word, sequence = values.unsigned(word_index, 32), values.unsigned(sequence_index)
         start, stop = self._range(sequence)
         found = []
@@ -203,6 +220,7 @@ class Encoding:
         return (found[0], found[-1] + 1) if found else None
 
     def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
+        """The characters of a word: (start, end), or None."""
         tokens = self.word_to_tokens(word_index, sequence_index)
         if tokens is None:
             return None
@@ -214,6 +232,7 @@ class Encoding:
     # Changes
 
     def set_sequence_id(self, sequence_id: int) -> None:
+        """All tokens belong to this text from now on."""
         whole = self._whole()
         whole._ranges = {**whole._ranges, values.unsigned(sequence_id): (0, len(self))}
 
@@ -227,6 +246,7 @@ class Encoding:
         pad_token: str = "[PAD]",
         **kwargs: object,
     ) -> None:
+        """Fills it up to `length`."""
         values.ignore(kwargs)
         side = values.choice(direction, "direction", ("left", "right"))
         target = values.unsigned(length)
@@ -250,6 +270,7 @@ class Encoding:
             self._join(self, padding, self._ranges)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
+        """Cuts it to `max_length`; what is cut off goes to `overflowing`."""
         longest, overlap = values.unsigned(max_length), values.unsigned(stride)
         if values.text(direction) not in ("left", "right"):
             raise ValueError(f"Invalid truncation direction value : {direction}")
@@ -272,6 +293,7 @@ class Encoding:
 
     @staticmethod
     def merge(encodings: Iterable[Encoding], growing_offsets: bool = True) -> Encoding:
+        """One encoding of several, end to end."""
         given = [values.instance(each, Encoding) for each in values.sequence(encodings)]
         return merge(given, values.flag(growing_offsets))
 

@@ -170,6 +170,7 @@ class ByteLevelBPETokenizer(BaseTokenizer):
     def from_file(
         vocab_filename: str, merges_filename: str, **kwargs: Any
     ) -> ByteLevelBPETokenizer:
+        """A tokenizer of vocab.json and merges.txt."""
         return ByteLevelBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
 
     def train(
@@ -180,6 +181,7 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         show_progress: bool = True,
         special_tokens: Sequence[str | AddedToken] = (),
     ) -> None:
+        """Learns from the lines of files."""
         self._learn(
             files, True, vocab_size=vocab_size, min_frequency=min_frequency,
             show_progress=show_progress, special_tokens=special_tokens,
@@ -195,6 +197,7 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         special_tokens: Sequence[str | AddedToken] = (),
         length: int | None = None,
     ) -> None:
+        """Learns from texts, or from lists of them."""
         self._learn(
             iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
             show_progress=show_progress, special_tokens=special_tokens,
@@ -235,6 +238,7 @@ class SentencePieceBPETokenizer(BaseTokenizer):
     def from_file(
         vocab_filename: str, merges_filename: str, **kwargs: Any
     ) -> SentencePieceBPETokenizer:
+        """A tokenizer of vocab.json and merges.txt."""
         return SentencePieceBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
 
     def train(
@@ -247,6 +251,7 @@ class SentencePieceBPETokenizer(BaseTokenizer):
         initial_alphabet: Sequence[str] = (),
         show_progress: bool = True,
     ) -> None:
+        """Learns from the lines of files."""
         self._learn(
             files, True, vocab_size=vocab_size, min_frequency=min_frequency,
             special_tokens=special_tokens, limit_alphabet=limit_alphabet,
@@ -264,6 +269,7 @@ class SentencePieceBPETokenizer(BaseTokenizer):
         show_progress: bool = True,
         length: int | None = None,
     ) -> None:
+        """Learns from texts, or from lists of them."""
         self._learn(
             iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
             special_tokens=special_tokens, limit_alphabet=limit_alphabet,
@@ -321,6 +327,7 @@ class CharBPETokenizer(BaseTokenizer):
 
     @staticmethod
     def from_file(vocab_filename: str, merges_filename: str, **kwargs: Any) -> CharBPETokenizer:
+        """A tokenizer of vocab.json and merges.txt."""
         return CharBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
 
     def train(
@@ -334,6 +341,7 @@ class CharBPETokenizer(BaseTokenizer):
         suffix: str | None = "</w>",
         show_progress: bool = True,
     ) -> None:
+        """Learns from the lines of files."""
         self._learn(
             files, True, vocab_size=vocab_size, min_frequency=min_frequency,
             special_tokens=special_tokens, limit_alphabet=limit_alphabet,
@@ -353,6 +361,7 @@ class CharBPETokenizer(BaseTokenizer):
         show_progress: bool = True,
         length: int | None = None,
     ) -> None:
+        """Learns from texts, or from lists of them."""
         self._learn(
             iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
             special_tokens=special_tokens, limit_alphabet=limit_alphabet,

@@ -32,6 +32,7 @@ class Token:
         self.id, self.value, self.offsets = id, value, offsets
 
     def as_tuple(self) -> tuple[int, str, tuple[int, int]]:
+        """Id, value and offsets."""
         return self.id, self.value, self.offsets
 
 
@@ -167,9 +168,11 @@ class BPE(Model):
         vars(self).update(vars(self.from_data(json.loads(state))))
 
     def token_to_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
         return self._vocab.get(values.text(token))
 
     def id_to_token(self, id: int) -> str | None:
+        """The token of an id, or None."""
         return self._token_map().get(values.unsigned(id, 32))
 
     def _token_map(self) -> dict[int, str]:
@@ -192,6 +195,7 @@ class BPE(Model):
         ]
 
     def get_trainer(self) -> trainers.BpeTrainer:
+        """A trainer with its usual options."""
         return trainers.BpeTrainer()
 
     def save(self, folder: str, prefix: str | None = None, name: str | None = None) -> list[str]:
@@ -233,6 +237,7 @@ class BPE(Model):
 
     @classmethod
     def from_file(cls, vocab: str, merges: str, **kwargs: Any) -> BPE:
+        """A model of vocab.json and merges.txt."""
         try:
             read = cls.read_file(vocab, merges)
         except TokenizersError as error:

@@ -26,13 +26,16 @@ class Normalizer(Component):
     KIND = "Normalizer"
 
     def normalize_str(self, sequence: str) -> str:
+        """The normal form of a text."""
         return cutting.normalize(self.to_json(), values.text(sequence))
 
     def normalize(self, normalized: object) -> None:
+        """Not here: `NormalizedString` belongs to the real library."""
         values.not_there("NormalizedString")
 
     @staticmethod
     def custom(obj: object) -> Normalizer:
+        """Not here: parts written in Python belong to the real library."""
         values.not_there("a normalizer written in Python")
 
 

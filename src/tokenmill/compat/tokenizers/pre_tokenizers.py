@@ -33,13 +33,16 @@ class PreTokenizer(Component):
     KIND = "PreTokenizer"
 
     def pre_tokenize_str(self, s: str) -> list[tuple[str, tuple[int, int]]]:
+        """The words of a text, each with its (start, end)."""
         return cutting.pre_tokenize(self.to_json(), values.text(s))
 
     def pre_tokenize(self, pretok: object) -> None:
+        """Not here: `PreTokenizedString` belongs to the real library."""
         values.not_there("PreTokenizedString")
 
     @staticmethod
     def custom(pretok: object) -> PreTokenizer:
+        """Not here: parts written in Python belong to the real library."""
         values.not_there("a pre-tokenizer written in Python")
 
 
@@ -89,6 +92,7 @@ class ByteLevel(PreTokenizer):
 
     @staticmethod
     def alphabet() -> list[str]:
+        """The characters that stand for the 256 bytes."""
         return list(byte_characters())
 
 

@@ -39,11 +39,13 @@ class PostProcessor(Component):
     KIND = "PostProcessor"
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
+        """How many tokens it adds to a text, or to a pair."""
         return self._added(values.flag(is_pair))
 
     def process(
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
+        """The encoding with what belongs around it."""
         first = values.instance(encoding, Encoding)._copy()
         second = None if pair is None else values.instance(pair, Encoding)._copy()
         return process(self, first, second, values.flag(add_special_tokens))
@@ -276,6 +278,7 @@ class TemplateProcessing(PostProcessor):
 
     @property
     def single(self) -> str:
+        """The template of one text."""
         shown = []
         for piece in self._data["single"]:
             ((kind, held),) = piece.items()

@@ -60,7 +60,7 @@ _ADD = "Input must be a List[Union[str, AddedToken]]"
 
 
 class Tokenizer:
-    """A tokenizer that can be put together and changed."""
+    """A tokenizer that can be put together and changed: a model and the parts around it."""
 
     def __init__(self, model: models.Model) -> None:
         self._model: models.Model = values.instance(model, models.Model)
@@ -83,10 +83,12 @@ class Tokenizer:
 
     @staticmethod
     def from_str(json: str) -> Tokenizer:
+        """A tokenizer of the text of a tokenizer.json; a VocabularyError if it cannot be exact."""
         return _read(values.text(json).encode("utf-8", "surrogatepass"), "the given text")
 
     @staticmethod
     def from_buffer(buffer: bytes) -> Tokenizer:
+        """A tokenizer of the bytes of a tokenizer.json; ValueError if it cannot be exact."""
         data = values.instance(buffer, bytes)
         try:
             return _read(data, "the given bytes")
@@ -96,6 +98,7 @@ class Tokenizer:
 
     @staticmethod
     def from_file(path: str) -> Tokenizer:
+        """A tokenizer of a file tokenizer.json; a TokenizersError if it cannot be read."""
         try:
             data = Path(values.text(path)).read_bytes()
         except OSError as error:
@@ -111,9 +114,11 @@ class Tokenizer:
         return Tokenizer.from_file(path)
 
     def to_str(self, pretty: bool = False) -> str:
+        """The text of its tokenizer.json."""
         return dump(self._document(), values.flag(pretty))
 
     def save(self, path: str, pretty: bool = True) -> None:
+        """Writes tokenizer.json to `path`; a TokenizersError if the system refuses."""
         text = self.to_str(pretty)
         try:
             Path(values.text(path)).write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -165,22 +170,29 @@ class Tokenizer:
         self._changes = -1
 
     normalizer = property(
-        lambda self: self._get("normalizer"), lambda self, part: self._put("normalizer", part)
+        lambda self: self._get("normalizer"),
+        lambda self, part: self._put("normalizer", part),
+        doc="What changes a text before it is cut, or None.",
     )
     pre_tokenizer = property(
         lambda self: self._get("pre_tokenizer"),
         lambda self, part: self._put("pre_tokenizer", part),
+        doc="What cuts a text into words, or None.",
     )
     post_processor = property(
         lambda self: self._get("post_processor"),
         lambda self, part: self._put("post_processor", part),
+        doc="What puts special tokens around, or None.",
     )
     decoder = property(
-        lambda self: self._get("decoder"), lambda self, part: self._put("decoder", part)
+        lambda self: self._get("decoder"),
+        lambda self, part: self._put("decoder", part),
+        doc="What makes text of tokens, or None.",
     )
 
     @property
     def model(self) -> Any:
+        """The BPE model: tokens and merges."""
         return self._model
 
     @model.setter
@@ -190,6 +202,7 @@ class Tokenizer:
 
     @property
     def encode_special_tokens(self) -> bool:
+        """Whether special tokens in a text are text."""
         return self._encode_special_tokens
 
     @encode_special_tokens.setter
@@ -200,51 +213,62 @@ class Tokenizer:
     # Truncation and padding
 
     def enable_truncation(self, max_length: int, **kwargs: Any) -> None:
+        """Cuts encodings to `max_length`, with `stride`, `strategy` and `direction`."""
         truncation = Truncation.of(max_length, kwargs)
         truncation.check_stride(self.num_special_tokens_to_add(False))
         self._truncation = truncation
         self._changes = -1
 
     def no_truncation(self) -> None:
+        """Encodings are as long as they are."""
         self._truncation = None
         self._changes = -1
 
     @property
     def truncation(self) -> dict[str, Any] | None:
+        """The options of `enable_truncation`, or None."""
         return None if self._truncation is None else self._truncation.to_dict()
 
     def enable_padding(self, **kwargs: Any) -> None:
+        """Fills encodings up, with `direction`, `pad_id`, `pad_token`, `length` and so on."""
         self._padding = Padding.of(kwargs)
         self._changes = -1
 
     def no_padding(self) -> None:
+        """Encodings are not filled up."""
         self._padding = None
         self._changes = -1
 
     @property
     def padding(self) -> dict[str, Any] | None:
+        """The options of `enable_padding`, or None."""
         return None if self._padding is None else self._padding.to_dict()
 
     # The vocabulary
 
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
+        """Token → id."""
         found = dict(self._bpe()._vocab)
         return {**found, **self._added.ids} if values.flag(with_added_tokens) else found
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
+        """How many tokens there are."""
         model = self._bpe()
         if not values.flag(with_added_tokens):
             return len(model._vocab)
         return len(model._vocab) + sum(name not in model._vocab for name in self._added.ids)
 
     def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
+        """Id → added token."""
         return dict(sorted(self._added.by_id.items()))
 
     def token_to_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
         found = self._added.ids.get(values.text(token))
         return self._bpe()._vocab.get(token) if found is None else found
 
     def id_to_token(self, id: int) -> str | None:
+        """The token of an id, or None."""
         return self._token(values.unsigned(id, 32))
 
     def _token(self, id_: int) -> str | None:
@@ -264,9 +288,11 @@ class Tokenizer:
         return values.instance(self._model, models.BPE)
 
     def add_tokens(self, tokens: Sequence[str | AddedToken]) -> int:
+        """Adds tokens that are found in any text; returns how many were new."""
         return self._add(tokens_of(tokens, None, _ADD))
 
     def add_special_tokens(self, tokens: Sequence[str | AddedToken]) -> int:
+        """Adds special tokens, which `decode` can leave out; returns how many were new."""
         return self._add(tokens_of(tokens, True, _ADD))
 
     def _add(self, tokens: Iterable[AddedToken]) -> int:
@@ -285,6 +311,7 @@ class Tokenizer:
         is_pretokenized: bool = False,
         add_special_tokens: bool = True,
     ) -> Encoding:
+        """The encoding of a text or of a pair, or of words if `is_pretokenized`."""
         first = single_input(sequence, is_pretokenized)
         second = None if pair is None else single_input(pair, is_pretokenized)
         return self._ready().encode((first, second), values.flag(add_special_tokens))
@@ -292,6 +319,7 @@ class Tokenizer:
     def encode_batch(
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
+        """The encodings of many texts or pairs."""
         pairs = batch_inputs(input, is_pretokenized)
         return self._ready().encode_batch(pairs, values.flag(add_special_tokens))
 
@@ -305,41 +333,50 @@ class Tokenizer:
     def post_process(
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
+        """Truncates, puts special tokens around, and pads, as `encode` does at its end."""
         first = values.instance(encoding, Encoding)._copy()
         second = None if pair is None else values.instance(pair, Encoding)._copy()
         return self._ready().post_process(first, second, values.flag(add_special_tokens))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
+        """How many tokens the post-processor adds to a text, or to a pair."""
         processor = self._parts["post_processor"]
         pair = values.flag(is_pair)
         return processor._added(pair) if isinstance(processor, processors.PostProcessor) else 0
 
     async def async_encode(self, *args: Any, **kwargs: Any) -> Encoding:
+        """`encode` in another thread."""
         return await asyncio.to_thread(self.encode, *args, **kwargs)
 
     async def async_encode_batch(self, *args: Any, **kwargs: Any) -> list[Encoding]:
+        """`encode_batch` in another thread."""
         return await asyncio.to_thread(self.encode_batch, *args, **kwargs)
 
     async def async_encode_batch_fast(self, *args: Any, **kwargs: Any) -> list[Encoding]:
+        """`encode_batch_fast` in another thread."""
         return await asyncio.to_thread(self.encode_batch_fast, *args, **kwargs)
 
     # Decoding
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of ids, without special tokens unless they are asked for."""
         return self._decodes().decode(values.ids(ids), values.flag(skip_special_tokens))
 
     def decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
+        """The texts of many sequences of ids."""
         given = [values.ids(ids) for ids in values.sequence(sequences)]
         return [self._decodes().decode(ids, values.flag(skip_special_tokens)) for ids in given]
 
     async def async_decode_batch(self, *args: Any, **kwargs: Any) -> list[str]:
+        """`decode_batch` in another thread."""
         return await asyncio.to_thread(self.decode_batch, *args, **kwargs)
 
     # Training
 
     def train(self, files: Sequence[str], trainer: trainers.Trainer | None = None) -> None:
+        """Learns tokens and merges from the lines of files."""
         self._train(training.lines_of(values.sequence(files)), trainer)
 
     def train_from_iterator(
@@ -348,6 +385,7 @@ class Tokenizer:
         trainer: trainers.Trainer | None = None,
         length: int | None = None,
     ) -> None:
+        """Learns tokens and merges from texts, or from lists of them."""
         self._train(training.texts_of(iterator), trainer)
 
     def _train(self, texts: Iterable[str], trainer: trainers.Trainer | None) -> None:

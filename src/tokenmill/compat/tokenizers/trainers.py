@@ -82,6 +82,7 @@ class BpeTrainer(Trainer):
 
     @property
     def special_tokens(self) -> list[AddedToken]:
+        """The tokens that come first."""
         return list(self._specials)
 
     @special_tokens.setter
@@ -91,6 +92,7 @@ class BpeTrainer(Trainer):
 
     @property
     def progress_format(self) -> str:
+        """How progress is shown: nothing is."""
         return next(name for name, shown in _FORMATS.items() if shown == self._format)
 
     @progress_format.setter
