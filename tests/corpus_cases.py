@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill import Tokenizer
-from tokenmill.tokenizing import manifest
+from tokenmill.tokenizing import lock
 
 WORDS = ["the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "was", "with", "by", "I"]
 OTHER = ["naïve café", "中文文本", "🙂🙃", "def f(x):\n    return x + 1", "1,234.5", "\n\n", "\t"]
@@ -43,7 +43,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != manifest.LOCK
+        if path.is_file() and path.name != lock.NAME
     }
 
 

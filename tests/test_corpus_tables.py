@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import itertools
+import os
 import sys
 from pathlib import Path
 
@@ -342,6 +344,25 @@ def test_links_to_folders_are_followed_and_each_folder_is_walked_once(tmp_path):
     (outside / "back").symlink_to(inside)
     found = [str(Path(s.name).relative_to(inside)) for s in find_inputs(inside)]
     assert found == ["b/1.txt", "c/deep/2.txt"]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    for name in ("a/1.txt", "a/shut/2.txt", "b/3.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    scan = os.scandir
+
+    def scandir(place):
+        if str(place).rstrip("/").endswith("shut"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    for given in ("", "a", "a/**/*.txt", "*/*/*.txt", "**/*.txt"):
+        with raises(InputError, "a/shut", "Permission denied", "would be missing"):
+            find_inputs(str(tmp_path / given))
+    for given in ("b", "b/**/*.txt", "*/*.txt", "a/*/2.txt"):
+        assert find_inputs(str(tmp_path / given))
 
 
 def test_one_file_by_two_names_is_refused(tmp_path, monkeypatch):

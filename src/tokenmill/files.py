@@ -17,6 +17,22 @@ def write_whole(path: Path, data: bytes) -> None:
     write_together({path: data})
 
 
+def write_new(path: Path, data: bytes) -> bool:
+    """The same for a file that others may write at this moment; False if one of them was first."""
+    with _naming(path):
+        temporary = _write_beside(path, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links: then the last one wins
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
 def write_together(files: Mapping[Path, bytes]) -> None:
     """Writes files that belong together: all of them lie on the disk under other names before the
     first is renamed, in the order of `files`.

@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenmill.corpus import remote
 from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.sources import STDIN, Source
+from tokenmill.corpus.sources import Source
 from tokenmill.corpus.spans import Checksum, DocumentOptions, Problem, Segment, failed
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
@@ -34,14 +34,14 @@ _NEWLINE = ord("\n")
 
 def open_file(source: Source) -> Any:
     """The file of a source, as it lies there."""
-    if source.name == STDIN:
+    if source.is_stdin:
         if sys.stdin is None or sys.stdin.isatty():
             raise InputError("the input - is standard input, and nothing is piped into it")
         # A second name, so that closing it leaves stdin open.
         return FileIO(sys.stdin.fileno(), closefd=False)
     if remote.is_address(source.name):
         return remote.open_address(source.name)
-    return FileIO(source.name)
+    return FileIO(source.path)
 
 
 class Part(RawIOBase):
@@ -121,7 +121,7 @@ class Blocks:
         # read again, or was counted when it went if that cannot be.
         self._lines = 0
         self._lines_place = 0
-        self._counts = self._stream.compression is not None or source.name == STDIN
+        self._counts = self._stream.compression is not None or source.is_stdin
 
     @property
     def failure(self) -> InputError | None:

@@ -33,7 +33,7 @@ def read_arrow(column: Any, options: ReadOptions) -> Iterator[Batch]:
         if pa.types.is_struct(chunk.type):
             chunk = descend(pa, chunk, options.field, "the table")
         for part in _slices(chunk, options.batch_bytes):
-            texts, size = _texts_of(pa, part, "the column")
+            texts, size = texts_of(pa, part, "the column")
             done += size
             rows += len(part)
             yield Batch(options.keep(texts), size, rows, done)
@@ -94,7 +94,7 @@ def _row_group(
         if first != options.field:
             chunk = descend(pa, chunk, options.field.split(".", 1)[1], source.name)
         for part in _slices(chunk, options.batch_bytes):
-            texts, size = _texts_of(pa, part, f"{source.name}, column {options.field!r}")
+            texts, size = texts_of(pa, part, f"{source.name}, column {options.field!r}")
             rows += len(part)
             yield Batch(options.keep(texts), size, rows, int(rows * share))
 
@@ -136,7 +136,7 @@ def _slices(array: Any, bytes_max: int) -> Iterator[Any]:
         yield array.slice(start, rows)
 
 
-def _texts_of(pa: Any, array: Any, name: str) -> tuple[list[Any], int]:
+def texts_of(pa: Any, array: Any, name: str) -> tuple[list[Any], int]:
     """The texts of an Arrow array: slices of its memory. A null is no document."""
     array = text_array(pa, array, name)
     if array.null_count:

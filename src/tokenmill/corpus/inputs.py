@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,6 +23,8 @@ from tokenmill.errors import InputError, MissingInputError
 INPUT_FORMATS = ("text", "lines", "jsonl", "parquet", "arrow", "csv", "tsv", "warc")
 # Tables are read from their end, or with a step back.
 TABLES = ("parquet", "arrow")
+# A folder with these is an output of ours.
+_SHARDS = {"manifest.json", "plan.json"}
 _SUFFIXES = {
     ".txt": "text",
     ".text": "text",
@@ -55,13 +57,34 @@ def find_inputs(given: Any, format: str | None = None) -> list[Source]:
             sources.append(_stdin(format))
         elif remote.is_address(name):
             sources += [
-                Source(address, *kind_of(address, format), size, modified)
-                for address, size, modified in remote.expand(name, has_known_suffix)
+                Source(
+                    found.address,
+                    *kind_of(found.address, format),
+                    found.size,
+                    found.modified,
+                    found.etag,
+                )
+                for found in remote.expand(name, has_known_suffix)
             ]
         else:
             sources += [_local(path, format) for path in _expand(name)]
     _refuse_twice(sources)
     return sources
+
+
+def is_changed(source: Source) -> bool:
+    """Whether a file is another one now; if it is gone, whoever read it has said so."""
+    try:
+        if remote.is_address(source.name):
+            now = remote.look_at(source.name)
+            found = (now.size, now.modified, now.etag)
+        else:
+            status = Path(source.path).stat()
+            found = (status.st_size, status.st_mtime_ns, None)
+    except OSError:
+        return False
+    planned = (source.size, source.modified, source.etag)
+    return any(value is not None for value in planned) and found != planned
 
 
 def kind_of(name: str, format: str | None = None) -> tuple[str, str | None]:
@@ -101,9 +124,13 @@ def _stdin(format: str | None) -> Source:
 
 
 def _expand(name: str) -> list[str]:
+    if not name:
+        raise MissingInputError("an input is an empty name; give a file, a folder or a glob")
     path = Path(name)
     try:
         is_there, is_folder = path.exists(), path.is_dir()
+    except PermissionError as error:
+        raise _unreadable(error, name) from None
     except (OSError, ValueError):  # too long, or with a zero byte
         is_there = is_folder = False
     if is_folder:
@@ -115,11 +142,42 @@ def _expand(name: str) -> list[str]:
             f"{name!r} is not there; an input is a file, a folder, a glob such as 'data/*.jsonl', "
             "an address such as s3://… or - for stdin"
         )
-    matches = glob.iglob(name, recursive=True)  # noqa: PTH207 (a Path has no absolute globs)
-    names = sorted(match for match in matches if Path(match).is_file())
+    _refuse_unreadable(name)
+    names = sorted(match for match in _matches(name) if Path(match).is_file())
     if not names:
         raise MissingInputError(f"no file matches {name!r}; an input is a file, a folder or a glob")
     return names
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    return glob.iglob(pattern, recursive=True)  # noqa: PTH207 (a Path has no absolute globs)
+
+
+def _refuse_unreadable(pattern: str) -> None:
+    """Raises if a folder that a glob looks into cannot be read: it passes over it in silence."""
+    while glob.has_magic(pattern):
+        pattern, last = os.path.split(pattern)
+        if not glob.has_magic(last):
+            continue
+        # A slash at the end stands for folders only.
+        is_glob = glob.has_magic(pattern)
+        for folder in _matches(f"{pattern}{os.sep}") if is_glob else [pattern or os.curdir]:
+            try:
+                os.scandir(folder).close()
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # nothing matches, which is said elsewhere
+            except OSError as error:
+                raise _unreadable(error, folder) from None
+
+
+def _unreadable(error: OSError, folder: str) -> Exception:
+    """What to raise for a folder: its files would be missing, and nobody would know."""
+    raise_of_machine(error)
+    name = error.filename or folder
+    return InputError(
+        f"{str(name)!r} cannot be read ({error.strerror}), and what is in it would be missing; "
+        "change its mode, or give the inputs one by one"
+    )
 
 
 def _walk(folder: str) -> list[str]:
@@ -131,14 +189,21 @@ def _walk(folder: str) -> list[str]:
     found: list[Path] = []
     seen: set[str] = set()
     starts = [folder]
+
+    def fail(error: OSError) -> None:
+        raise _unreadable(error, folder)
+
     for start in starts:
-        for place, folders, files in os.walk(start, onerror=raise_of_machine):
+        for place, folders, files in os.walk(start, onerror=fail):
             real = os.path.realpath(place)
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             if real in seen:
                 folders.clear()
                 continue
             seen.add(real)
+            if set(files) >= _SHARDS:  # what another run has written
+                folders.clear()
+                continue
             paths = [Path(place) / name for name in folders]
             starts += [str(path) for path in paths if path.is_symlink()]
             found += [Path(place) / name for name in files if has_known_suffix(name)]

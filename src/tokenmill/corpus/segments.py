@@ -15,7 +15,7 @@ from tokenmill.corpus import tables
 from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.faults import raise_of_machine
 from tokenmill.corpus.inputs import TABLES
-from tokenmill.corpus.sources import STDIN, Source
+from tokenmill.corpus.sources import Source
 from tokenmill.corpus.spans import DocumentOptions, Segment
 from tokenmill.corpus.streams import compression_of
 
@@ -28,7 +28,7 @@ def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segm
         raise ValueError(f"unit_bytes must be 1 or more, not {unit_bytes}")
     places: list[int] = []
     end: int | None = None
-    if source.compression is None and source.name != STDIN:
+    if source.compression is None and not source.is_stdin:
         try:
             if source.kind in TABLES:
                 places, end = tables.cuts(source, unit_bytes)
@@ -56,13 +56,15 @@ def _text_cuts(source: Source, separator: bytes, unit_bytes: int) -> list[int]:
         if compression_of(start) is not None:
             return []  # it is not called what it is
         first = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
-        target = unit_bytes
+        # All about as long, so that none is left alone at the end.
+        step = -(-size // -(-size // unit_bytes))
+        target = step
         while target < size:
             place = _cut_from(file, max(target, first), size, separator, first)
             if place is None:
                 break
             places.append(place)
-            target = (place // unit_bytes + 1) * unit_bytes
+            target = (place // step + 1) * step
     return places
 
 

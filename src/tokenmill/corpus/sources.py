@@ -40,8 +40,20 @@ class Source:
     compression: str | None = None
     size: int | None = None
     modified: int | None = None
+    etag: str | None = None  # of an address: what its file system tells versions by
     weight: float = 1.0
     given: Any = None
+    place: str | None = None  # of a copy of stdin
+
+    @property
+    def path(self) -> str:
+        """Where the bytes are."""
+        return self.name if self.place is None else self.place
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it comes from a pipe, which is read once."""
+        return self.name == STDIN and self.place is None
 
     @property
     def is_file(self) -> bool:

@@ -57,11 +57,13 @@ class Problem:
     bytes: int
     reason: str
     record: _Bytes = b""
+    is_end: bool = False  # no more of the file can be read
 
 
 def failed(source: Source, error: Exception) -> Problem:
-    """The problem of a file that cannot be read at all."""
-    return Problem(source.name, -1, 0, 0, str(error).removeprefix(f"{source.name} "))
+    """The problem of a file that cannot be read at all, or no further."""
+    reason = str(error).removeprefix(f"{source.name} ")
+    return Problem(source.name, -1, 0, 0, reason, is_end=True)
 
 
 def _no_spans() -> NDArray[np.int64]:
