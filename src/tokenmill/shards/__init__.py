@@ -1,8 +1,9 @@
 """Ids of documents ↔ files of shards: layouts to write and read them, and what reads a whole run.
 
->>> import tokenmill.shards
->>> shards = tokenmill.shards.open("shards/")  # doctest: +SKIP
->>> shards[0], len(shards)  # doctest: +SKIP
+Examples:
+    >>> import tokenmill.shards
+    >>> shards = tokenmill.shards.open("shards/")  # doctest: +SKIP
+    >>> shards[0], len(shards)  # doctest: +SKIP
 """
 
 from tokenmill.shards.folder import Shards, open  # noqa: A004

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import tempfile
+import weakref
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -14,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.corpus import remote
 from tokenmill.errors import MissingShardError, ShardError
+from tokenmill.mirror import Mirror
 from tokenmill.shards.layouts import layout
 from tokenmill.shards.layouts.base import Reader, read_npy
 from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
@@ -30,8 +36,10 @@ _READERS_MAX = 64
 class Shards:
     """The documents of a corpus, in the order of its plan. Files are opened when they are needed.
 
-    `shards[i]` are the ids of document i (of sequence i, where they are packed) as they lie in the
-    file; the array is read-only and stays good when the shards are closed.
+    `tokenmill.shards.open` makes one; it is closed at the end of a `with`. `shards[i]` are the ids
+    of document i (of sequence i, where they are packed) as they lie in the file; the array is
+    read-only and stays good when the shards are closed. A number that there is not is an
+    IndexError, and a file that is not what the manifest says a ShardError.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
@@ -91,11 +99,11 @@ class Shards:
         return self.reader(shard).document(index - first)
 
     def ids(self, shard: int) -> NDArray[Any]:
-        """All ids of a shard, end to end."""
+        """All ids of a shard, 0 ≤ shard < len(shards.shards), end to end."""
         return self.reader(shard).ids
 
     def sequences(self, shard: int) -> NDArray[Any]:
-        """The packed sequences of a shard, the rows of a matrix."""
+        """The packed sequences of a shard, the rows of a matrix; a ShardError if not packed."""
         if self.spec.sequence is None:
             raise ShardError(
                 f"{self.path} is not packed: its documents have lengths of their own. Take ids() "
@@ -104,7 +112,7 @@ class Shards:
         return self.ids(shard).reshape(-1, self.spec.sequence)
 
     def document_starts(self, shard: int) -> NDArray[Any]:
-        """Where documents begin among the ids of a packed shard."""
+        """Where documents begin among the ids of a packed shard; a ShardError if not packed."""
         if not any(file.suffix == DOCUMENTS_SUFFIX for file in self.shards[shard].files):
             raise ShardError(f"{self.shards[shard].stem} is not packed: its reader has the ends")
         return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX), "int64")
@@ -118,19 +126,22 @@ class Shards:
 
     def original(self, index: int) -> NDArray[Any]:
         """The ids of a document as it was before it was packed."""
+        shard, start, end = self.original_span(index)
+        return self.reader(shard).stretch(start, end)
+
+    def original_span(self, index: int) -> tuple[int, int, int]:
+        """The shard of a document, and where it began and ended there before it was packed."""
         shard = bisect_right(self._original_ends, index)
         number = index - (self._original_ends[shard - 1] if shard else 0)
         reader = self.reader(shard)
         if self.spec.sequence is None:
-            return reader.stretch(
-                int(reader.ends[number - 1]) if number else 0, int(reader.ends[number])
-            )
+            return shard, *reader.span(number)
         starts = self._starts.get(shard)
         if starts is None:
             starts = self._starts[shard] = self.document_starts(shard)
         is_last = number + 1 == len(starts)
         end = self.shards[shard].tokens if is_last else int(starts[number + 1])
-        return reader.stretch(int(starts[number]), end)
+        return shard, int(starts[number]), end
 
     def reader(self, shard: int) -> Reader:
         """The reader of a shard. The last ones used stay open."""
@@ -197,7 +208,17 @@ class Shards:
 
 
 def open(path: str | Path) -> Shards:
-    """The shards in a folder that `tokenmill tokenize` has sealed."""
+    """The shards in a folder that `tokenmill tokenize` has sealed, or in a copy of an address.
+
+    A folder that is not there or not complete is a MissingShardError, one that is damaged a
+    ShardError.
+
+    Examples:
+        >>> with open("shards/") as shards:  # doctest: +SKIP
+        ...     print(len(shards), shards[0])
+    """
+    if isinstance(path, str) and remote.is_address(path):
+        return _open_address(path)
     folder = Path(path)
     if not folder.is_dir():
         raise MissingShardError(f"{folder} is no folder of shards")
@@ -222,6 +243,30 @@ def open(path: str | Path) -> Shards:
             "reads version 1: get a newer one"
         )
     return Shards(folder, manifest)
+
+
+def _open_address(address: str) -> Shards:
+    """The same of a copy, which goes with the shards: files are mapped, and objects cannot be."""
+    mirror = Mirror(address)
+    if MANIFEST not in mirror.sizes():
+        raise MissingShardError(
+            f"{address} has no {MANIFEST}: it is no output of tokenmill tokenize, or its run is "
+            "not complete"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="tokenmill-"))
+    try:
+        mirror.fetch_all(folder)
+        shards = open(folder)
+    except BaseException:
+        _remove(folder, os.getpid())
+        raise
+    weakref.finalize(shards, _remove, folder, os.getpid())
+    return shards
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and not a fork of it, that ends before it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _spec(manifest: dict[str, Any]) -> Spec:

@@ -31,8 +31,9 @@ except ImportError:
 class ShardDataset(data.Dataset):  # type: ignore[misc]
     """Samples by number, for a sampler of torch; with a seed, in the order that it gives.
 
-    A sample is a packed sequence; or, with `length`, a window of so many ids; or a document.
-    Without `targets`, a sequence comes as one tensor.
+    `shards` are open or the path of a folder. A sample is a packed sequence; or, with `length`, a
+    window of so many ids; or, with `documents`, a document. A sequence comes as two tensors, inputs
+    and targets, and without `targets` as one.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ShardDataset(data.Dataset):  # type: ignore[misc]
 class ShardStream(data.IterableDataset):  # type: ignore[misc]
     """Samples in the order that the seed gives, those of one rank, shared out to its workers.
 
+    `shards`, `length`, `documents` and `targets` are as in `ShardDataset`.
     Give `batch_size` as the data loader has it, and its batches are the same for any number of
     workers. Ranks come from torch.distributed where it runs. An iteration goes to the end of an
     epoch, and the next one begins the next; workers that a loader starts anew do not know of

@@ -3,7 +3,7 @@
 `Writer(stem, spec)` writes one shard, `Reader(stem, spec)` reads one, `suffixes(spec)` names its
 files, and `refuse(spec)` says why a layout cannot hold what is asked. `finish_folder`, where a
 layout has one, writes what stands beside all shards; `EOS_FIRST` says that the layout's own
-readers expect the end of text in front of documents.
+readers expect the end of text in front of documents, `KEEPS_NAMES` that it has room for their ids.
 """
 
 from __future__ import annotations

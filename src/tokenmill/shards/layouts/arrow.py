@@ -13,6 +13,8 @@ from tokenmill.shards.streams import Spool
 
 _PIECE_BYTES = 1 << 23
 
+KEEPS_NAMES = True
+
 
 class Writer(tables.Writer):
     """One shard."""

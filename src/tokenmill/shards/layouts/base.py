@@ -28,6 +28,9 @@ _NPY_HEAD = re.compile(
 )
 
 
+NARROW_IDS = 1 << 16  # as many ids as fit into uint16
+
+
 class Output(Protocol):
     """What writers put their bytes into: files and spools."""
 

@@ -48,7 +48,12 @@ def suffixes(spec: Spec) -> tuple[str, ...]:
 
 
 def refuse(spec: Spec) -> str | None:
-    """Nothing is refused."""
+    """Why this layout cannot hold it, or None."""
+    if spec.dtype == "uint32" and spec.vocab_size <= base.NARROW_IDS:
+        return (
+            f"llm.c takes ids of uint32 for those of Llama 3, and GPT-2's loader refuses them; the "
+            f"{spec.vocab_size:,} of {spec.tokenizer} fit uint16: give --dtype uint16"
+        )
     return None
 
 

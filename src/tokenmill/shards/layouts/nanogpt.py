@@ -23,6 +23,11 @@ def suffixes(spec: Spec) -> tuple[str, ...]:
 def refuse(spec: Spec) -> str | None:
     """Why this layout cannot hold it, or None."""
     if spec.dtype != "uint16":
+        if spec.vocab_size <= base.NARROW_IDS:
+            return (
+                f"nanogpt holds ids of uint16, and not of {spec.dtype}; the {spec.vocab_size:,} of "
+                f"{spec.tokenizer} fit: give --dtype uint16"
+            )
         return (
             f"nanogpt holds ids below 65,536 (uint16), and {spec.tokenizer} has "
             f"{spec.vocab_size:,}: use npy, llmc or megatron"

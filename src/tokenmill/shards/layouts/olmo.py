@@ -25,6 +25,7 @@ from tokenmill.shards.spec import File, Rows, Spec, path_of
 from tokenmill.shards.streams import HashedFile
 
 TABLE_SUFFIX = ".csv.gz"
+KEEPS_NAMES = True
 _BLOCK_ROWS = 1 << 12
 _BLOCK_BYTES = 1 << 16
 # What ends a line to str.splitlines.

@@ -15,6 +15,8 @@ from tokenmill.errors import ShardError
 from tokenmill.shards.layouts import tables
 from tokenmill.shards.spec import Spec, path_of
 
+KEEPS_NAMES = True
+
 
 class Writer(tables.Writer):
     """One shard."""
