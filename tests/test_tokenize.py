@@ -276,6 +276,49 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, jso
     assert not (tmp_path / "out").exists()
 
 
+def test_a_width_that_a_layout_does_not_hold_is_named_with_the_way_out(tmp_path, jsonl):
+    for layout in ("nanogpt", "llmc"):
+        out = tmp_path / layout
+        with pytest.raises(TokenmillError, match=r"uint32.*50,257 of gpt2 fit.*--dtype uint16"):
+            tokenize(jsonl, out, "gpt2", format=layout, dtype="uint32")
+        assert tokenize(jsonl, out, "gpt2", format=layout, dtype="uint16").documents
+    with pytest.raises(TokenmillError, match=r"below 65,536.* o200k_base has 200,0.*use npy, llmc"):
+        tokenize(jsonl, tmp_path / "out", "o200k_base", format="nanogpt")
+    assert tokenize(jsonl, tmp_path / "out", "o200k_base", format="llmc").documents
+
+
+def test_an_option_that_does_nothing_for_any_input_is_refused(tmp_path, gpt2):
+    jsonl = write_jsonl(tmp_path / "a.jsonl", ["one", "two"], "body")
+    text = tmp_path / "b.txt"
+    text.write_text("three\nfour\n")
+    for inputs, options, words in (
+        (jsonl, {"field": "body", "separator": "\n"}, r"--separator '\\n' has no effect.* jsonl"),
+        (text, {"field": "body"}, "--field 'body' has no effect.* text"),
+        (text, {"id_field": "n", "format": "olmo"}, "--id-field 'n' has no effect.* text"),
+        (jsonl, {"field": "body", "id_field": "n"}, "no room for ids in megatron.*olmo, parquet"),
+        (
+            jsonl,
+            {"field": "body", "id_field": "n", "format": "olmo", "pack": 8},
+            "no room for ids in packed",
+        ),
+        (text, {"on_error": "fail", "max_errors": 3}, "--max-errors has no effect"),
+    ):
+        with pytest.raises(TokenmillError, match=words):
+            tokenize(inputs, tmp_path / "out", gpt2, **options)
+        assert not (tmp_path / "out").exists()
+    with pytest.raises(TokenmillError, match="no record has an id in the field 'name', of 2"):
+        tokenize(jsonl, tmp_path / "o", gpt2, field="body", id_field="name", format="olmo")
+    # One that does something for some of them is right.
+    result = tokenize(
+        *([jsonl, text], tmp_path / "out", gpt2),
+        field="body",
+        separator="\n",
+        id_field="n",
+        format="parquet",
+    )
+    assert result.documents == 4 and result.is_complete
+
+
 def test_a_document_has_an_end_or_the_caller_says_that_it_has_none(tmp_path, jsonl):
     tokenizer = tokenmill.train(["abcabc abc"], vocab_size=260)
     with pytest.raises(TokenmillError, match="not clear"):

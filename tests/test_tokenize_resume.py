@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -11,13 +13,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
+import fsspec
 import pytest
 from conftest import SEED
 from corpus_cases import command, contents, run, texts, write_jsonl
+from fsspec.implementations.memory import MemoryFileSystem
 
 from tokenmill import Tokenizer, TokenmillError, tokenize, train
 from tokenmill.corpus.inputs import find_inputs
+from tokenmill.tokenizing import lock, plan
 from tokenmill.tokenizing.options import make_options
 from tokenmill.tokenizing.plan import make_plan
 from tokenmill.tokenizing.unit import Job, run_unit
@@ -154,7 +160,7 @@ def test_a_file_that_changes_while_it_is_read_stops_the_run(tmp_path, gpt2):
     os.utime(path, ns=(1, 1))
     (tmp_path / "out" / ".tmp").mkdir(parents=True)
     with pytest.raises(TokenmillError, match=r"a\.jsonl' was changed"):
-        run_unit(Job(tmp_path / "out", options, gpt2, 1 << 20), planned.units[0])
+        run_unit(Job(tmp_path / "out", tmp_path, options, gpt2, 1 << 20), planned.units[0])
     assert not list((tmp_path / "out" / ".tmp").iterdir())
 
 
@@ -233,6 +239,58 @@ def test_what_changed_since_a_run_was_begun_is_named(tmp_path, gpt2):
         tokenize(path, out, gpt2)
 
 
+class Tagged(MemoryFileSystem):
+    """Files without times, as those of HTTP are: an ETag tells them apart."""
+
+    protocol = "tagged"
+    store: ClassVar[dict[str, object]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    tags: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix("tagged://"))
+
+    def info(self, path, **more):
+        found = super().info(path, **more)
+        del found["created"]
+        return found | {"ETag": self.tags["now"]}
+
+    def modified(self, path):
+        raise NotImplementedError
+
+
+def test_an_address_whose_file_changed_is_named(tmp_path, gpt2):
+    fsspec.register_implementation("tagged", Tagged, clobber=True)
+    files = fsspec.filesystem("tagged")
+    files.pipe("/a.jsonl", b'{"text": "one"}\n')
+    Tagged.tags["now"] = "1"
+    options = make_options(
+        gpt2, layout="npy", eos="auto", bos=None, dtype=None, on_error="fail", utf8="strict"
+    )
+    was = make_plan(find_inputs("tagged://a.jsonl"), options, gpt2)
+    plan.refuse_difference(was, make_plan(find_inputs("tagged://a.jsonl"), options, gpt2), tmp_path)
+    Tagged.tags["now"] = "2"  # and the same size
+    now = make_plan(find_inputs("tagged://a.jsonl"), options, gpt2)
+    with pytest.raises(TokenmillError, match=r"tagged:.*a\.jsonl' was written again"):
+        plan.refuse_difference(was, now, tmp_path)
+    assert was.units[0].id != now.units[0].id
+    (tmp_path / ".tmp").mkdir()
+    with pytest.raises(TokenmillError, match=r"a\.jsonl' was changed while it was read"):
+        run_unit(Job(tmp_path, tmp_path, options, gpt2, 1 << 20), was.units[0])
+    assert run_unit(Job(tmp_path, tmp_path, options, gpt2, 1 << 20), now.units[0])["documents"] == 1
+
+
+def test_addresses_are_tokenized_and_gone_on_with(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(10))
+    address = f"file://{path}"
+    tokenize(address, tmp_path / "out", gpt2)
+    assert tokenize(address, tmp_path / "out", gpt2).units_resumed == 1
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(TokenmillError, match=r"a\.jsonl' was written again"):
+        tokenize(address, tmp_path / "out", gpt2)
+
+
 POISON = """
 import os, signal
 from tokenmill.tokenizing import unit
@@ -249,18 +307,27 @@ unit.run_unit = poisoned
 """
 
 
-def poison(tmp_path: Path, name: str, act: str) -> dict[str, str]:
+# Beside a thread a worker is no fork, but a program of its own.
+THREAD = "import threading, time; threading.Thread(target=time.sleep, args=(99,), daemon=True)"
+STARTS = {"forked": "", "spawned": f"{THREAD}.start()"}
+
+
+@pytest.fixture(params=STARTS.values(), ids=list(STARTS))
+def start(request) -> str:
+    return request.param
+
+
+def poison(tmp_path: Path, name: str, act: str, start: str) -> dict[str, str]:
     """A worker that does something when it comes to a file of this name."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "poison.py").write_text(POISON.format(name=name, act=act))
-    code = "import sys\nif 'tokenmill.tokenizing.worker' in ' '.join(sys.orig_argv): import poison"
-    (folder / "sitecustomize.py").write_text(code)
+    (folder / "sitecustomize.py").write_text(f"import poison\n{start}\n")
     return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
 
 
-def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed):
-    env = poison(tmp_path, "0.jsonl", "os.kill(os.getpid(), signal.SIGKILL)")
+def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed, start):
+    env = poison(tmp_path, "0.jsonl", "os.kill(os.getpid(), signal.SIGKILL)", start)
     out = tmp_path / "out"
     done = run(*arguments(inputs, out, "--workers", "2"), env=env)
     assert done.returncode == 3, done.stderr
@@ -280,9 +347,14 @@ def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed
     assert contents(out) == undisturbed
 
 
-def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
-    env = poison(tmp_path, "", "pass")
-    (tmp_path / "site" / "poison.py").write_text("raise SystemExit(7)")
+def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs, start):
+    code = "from tokenmill.tokenizing import worker\n\ndef serve(*_): raise SystemExit(7)\n\n"
+    env = poison(tmp_path, "", "pass", start)
+    if start:
+        code = "import sys\nif 'tokenizing.worker' in ' '.join(sys.orig_argv): raise SystemExit(7)"
+    else:
+        code += "worker.serve = serve"
+    (tmp_path / "site" / "poison.py").write_text(code)
     done = run(*arguments(inputs, tmp_path / "out"), env=env)
     assert done.returncode == 2 and "cannot be started (exit code" in done.stderr
 
@@ -295,11 +367,11 @@ def test_the_output_may_lie_in_the_folder_of_the_inputs(tmp_path, gpt2):
         assert result.documents == 5 and result.quarantined == 1
 
 
-def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed):
+def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed, start):
     mark = tmp_path / "killed"
     act = f"os.path.exists({str(mark)!r}) or (open({str(mark)!r}, 'w').close(), "
     act += "os.kill(os.getpid(), signal.SIGKILL))"
-    env = poison(tmp_path, "3.jsonl", act)
+    env = poison(tmp_path, "3.jsonl", act, start)
     out = tmp_path / "out"
     done = run(*arguments(inputs, out, "--workers", "2"), env=env)
     assert done.returncode == 0, done.stderr
@@ -318,3 +390,61 @@ def test_files_that_went_missing_are_made_again(tmp_path, inputs, undisturbed):
     (out / (row["shards"][0]["stem"] + row["shards"][0]["files"][0]["suffix"])).unlink()
     assert run(*arguments(inputs, out)).returncode == 0
     assert contents(out) == undisturbed
+
+
+def test_units_of_a_shuffled_run_that_failed_are_tried_again(tmp_path):
+    inputs = [write_jsonl(tmp_path / f"{name}.jsonl", texts(300, name)) for name in range(3)]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    options = ("--shuffle", "3", "--shard-tokens", "4000", "--unit-bytes", "20000")
+    assert run(*arguments(inputs, whole)[:-2], *options).returncode == 0
+    mark = tmp_path / "ill"
+    mark.touch()
+    act = f"os.path.exists({str(mark)!r}) and os.kill(os.getpid(), signal.SIGKILL)"
+    env = poison(tmp_path, "0.jsonl", act, STARTS["forked"])
+    command_ = [*arguments(inputs, out)[:-2], *options]
+    assert run(*command_, env=env).returncode == 3
+    before = contents(out)
+    # It still fails: what is there stays.
+    assert run(*command_, env=env).returncode == 3
+    assert contents(out) == before and before != contents(whole)
+    mark.unlink()
+    assert run(*command_, env=env).returncode == 0
+    assert contents(out) == contents(whole)
+
+
+def test_shards_that_were_mixed_without_a_unit_are_mixed_again(tmp_path, gpt2):
+    inputs = [write_jsonl(tmp_path / f"{name}.jsonl", texts(300, name)) for name in range(3)]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    options = {"shuffle": 3, "shard_tokens": 4000, "unit_bytes": 20000}
+    tokenize(inputs, whole, gpt2, **options)
+    tokenize(inputs, out, gpt2, **options)
+    # As a kill leaves it that came when some shards were mixed without the first unit.
+    manifest = json.loads((out / "manifest.json").read_bytes())
+    rows = [row | {"units": "0" * 32} for row in manifest["mixes"][:2]]
+    (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (out / "manifest.json").unlink()
+    for row in rows:
+        for file in row["shards"][0]["files"]:
+            path = out / (row["shards"][0]["stem"] + file["suffix"])
+            path.write_bytes(b"x" * file["bytes"])
+    tokenize(inputs, out, gpt2, **options)
+    assert contents(out) == contents(whole)
+
+
+def test_shuffled_shards_of_which_a_file_is_gone_are_made_again(tmp_path, gpt2):
+    path = write_jsonl(tmp_path / "a.jsonl", texts(300))
+    out = tmp_path / "out"
+    tokenize(path, out, gpt2, shuffle=3, shard_tokens=4000, unit_bytes=20000)
+    before = contents(out)
+    next(out.glob("*.bin")).unlink()
+    tokenize(path, out, gpt2, shuffle=3, shard_tokens=4000, unit_bytes=20000)
+    assert contents(out) == before
+
+
+def test_a_file_system_without_locks_is_no_other_run(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with lock.locked(tmp_path) as handle:
+        assert handle > 2

@@ -7,28 +7,19 @@ known; it is given up when it has killed twice.
 from __future__ import annotations
 
 import json
-import os
 import queue
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tokenmill
+from tokenmill.cluster import Engine
 from tokenmill.errors import TokenizeError
+from tokenmill.tokenizing import processes
+from tokenmill.tokenizing.processes import Process
 
-# glibc gives memory back after each block and takes it again, page by page: a third of the time.
-_KEEPS_MEMORY = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    "MALLOC_TOP_PAD_": str(16 << 20),
-}
 _TRIES_MAX = 2
 _WAIT_SECONDS = 0.2
 _SILENCE_SECONDS = 120.0
@@ -43,6 +34,10 @@ class Settings:
     memory: int
     max_errors: int | None = None
     lock: int | None = None  # a file that workers keep open
+    engine: Engine = field(default_factory=Engine)
+    address: str | None = None  # of the output, whose folder is then a desk
+    is_inside: bool = False  # files live in this process, so tasks are done in it
+    shares_files: bool = True  # inputs or output lie in a file system that all machines need
 
     def check(self) -> None:
         """Raises if nothing could be done with them."""
@@ -55,6 +50,7 @@ class Settings:
                 raise TokenizeError(
                     f"{name} must be a whole number from {least:,} on, not {value!r}"
                 )
+        self.engine.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ class Crew:
         self._suspects: list[Task] = []
         self._running: dict[int, Task] = {}
         self._tries: dict[int, int] = {}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | None = None
         self._is_ready = False
         self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
 
@@ -87,17 +83,18 @@ class Crew:
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """What the workers say: rows, progress, what was given up, what to stop the run for."""
-        heard = time.monotonic()
+        silences = 0  # not seconds: who was stopped with the worker did not wait for it
         while self._waiting or self._suspects or self._running:
             self._hand_out()
             try:
                 sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
             except queue.Empty:
-                is_silent = time.monotonic() - heard > _SILENCE_SECONDS
+                silences += 1
+                is_silent = silences * _WAIT_SECONDS > _SILENCE_SECONDS
                 if is_silent and self._is_ready and self._process is not None:
                     self._process.kill()  # a worker says something five times a second
                 continue
-            heard = time.monotonic()
+            silences = 0
             if self._process is None or sender != self._process.pid:
                 continue  # of one that is gone
             if line is None:
@@ -138,28 +135,11 @@ class Crew:
             self._process.stdin.flush()
 
     def _start(self) -> None:
-        root = str(Path(tokenmill.__file__).parent.parent)
-        paths = [root, os.environ.get("PYTHONPATH", "")]
-        environment = _KEEPS_MEMORY | os.environ
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        command = [sys.executable, "-m", "tokenmill.tokenizing.worker", str(self._folder)]
-        self._process = subprocess.Popen(
-            [*command, json.dumps(asdict(self._settings))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=environment,
-            pass_fds=self._kept_open(),
-        )
+        self._process = processes.start(self._folder, asdict(self._settings))
         self._is_ready = False
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
-    def _kept_open(self) -> tuple[int, ...]:
-        lock = self._settings.lock
-        return () if lock is None or os.name != "posix" else (lock,)
-
-    def _listen(self, process: subprocess.Popen[str]) -> None:
+    def _listen(self, process: Process) -> None:
         assert process.stdout is not None
         try:
             for line in process.stdout:

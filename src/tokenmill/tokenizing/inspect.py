@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tokenmill.errors import TokenizeError
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
+from tokenmill.shown import spelled
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import manifest, plan
+from tokenmill.tokenizing import desk, manifest, plan
 from tokenmill.tokenizing.worker import load_tokenizer
 
 _CHUNK = 1 << 22
@@ -24,7 +25,7 @@ _TOKENS_SHOWN = 20
 class Inspection:
     """Figures of a folder. `uses` is how often each id stands in it."""
 
-    folder: Path
+    folder: Path | str  # an address is a str
     manifest: dict[str, Any]
     tokenizer: Tokenizer
     uses: NDArray[np.int64]
@@ -78,7 +79,7 @@ class Inspection:
         return [
             {
                 "id": int(id_),
-                "token": _spelled(self.tokenizer.decode_bytes([int(id_)])),
+                "token": spelled(self.tokenizer.decode_bytes([int(id_)])),
                 "count": int(self.uses[id_]),
                 "share": int(self.uses[id_]) / total,
             }
@@ -88,7 +89,12 @@ class Inspection:
 
 def inspect(folder: str | Path) -> Inspection:
     """Looks at every id of a folder once."""
-    path = Path(folder)
+    where = desk.place(folder)
+    with desk.fetched(where) as path:
+        return replace(_inspect(path), folder=where)
+
+
+def _inspect(path: Path) -> Inspection:
     content = manifest.load(path)
     if content is None:
         raise TokenizeError(
@@ -103,6 +109,11 @@ def inspect(folder: str | Path) -> Inspection:
         for ids, ends in _all(shards):
             for start in range(0, len(ids), _CHUNK):
                 part = ids[start : start + _CHUNK]
+                if int(part.max()) >= len(uses):
+                    raise TokenizeError(
+                        f"{str(path)!r} holds the id {int(part.max()):,}, and {tokenizer.name} has "
+                        f"{len(uses):,}; tokenmill verify says which file is not as it was written"
+                    )
                 uses += np.bincount(part, minlength=len(uses))
             if len(ends):
                 sizes = np.diff(ends, prepend=0)
@@ -123,14 +134,6 @@ def _all(shards: Shards) -> Any:
 
 def _source(source: dict[str, Any]) -> dict[str, Any]:
     return source | {"bytes_per_token": _ratio(source["bytes"], source["tokens"])}
-
-
-def _spelled(token: bytes) -> str:
-    """A token as text; one that is a part of a character as its bytes."""
-    try:
-        return token.decode("utf-8")
-    except UnicodeDecodeError:
-        return "".join(f"<0x{byte:02X}>" for byte in token)
 
 
 def _ratio(part: float, whole: float) -> float:

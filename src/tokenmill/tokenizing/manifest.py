@@ -1,36 +1,33 @@
-"""Rows of units ↔ the output's folder: what is done, by whom it is being done, and the seal.
+"""Rows of units ↔ a folder that is complete: the seal.
 
-While a run goes on, each unit that is done has a line in a journal. A kill can tear the last line,
-and then that unit is done again. When all are there the manifest is written, which holds the rows
-in the order of the plan, and the journal goes: a folder with a manifest is complete.
+When all units have a row in a journal (journal.py) the manifest is written, which holds the rows in
+the order of the plan, and the journals go: a folder with a manifest is complete.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import TokenizeError
+from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.files import write_whole
+from tokenmill.formats.directory import files_of
+from tokenmill.mirror import Mirror
 from tokenmill.shards import checksum, layouts
 from tokenmill.shards.spec import File, Shard, Spec
-from tokenmill.tokenizing import quarantine
+from tokenmill.tokenizing import journal, quarantine, standard_input
+from tokenmill.tokenizing.journal import COUNTS, Rows, spelled
 from tokenmill.tokenizing.plan import NAME as PLAN
-from tokenmill.tokenizing.plan import Plan, Unit
+from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.shuffle import PIECES
 from tokenmill.tokenizing.unit import TEMPORARY
 
 NAME = "manifest.json"
-JOURNAL = "rows.jsonl"
-LOCK = ".lock"
 TOKENIZER = "tokenizer.tokenmill"
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
@@ -39,123 +36,8 @@ _PARTS = (
     ("units", list), ("mixes", list), ("sources", list), ("totals", dict), ("options", dict),
     ("tokenizer", dict), ("layout", str), ("dtype", str),
 )  # fmt: skip
-_LOCK_SECONDS = 1.0
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Files that are written under another name first.
-_WHOLE = (NAME, JOURNAL, TOKENIZER, PLAN, "index.json")
-_COUNTS = ("documents", "tokens", "bytes", "quarantined")
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[int]:
-    """Holds the folder; a second run into it is refused while this one lives.
-
-    What comes back is the lock, which workers inherit: one that outlives its run for a moment
-    still holds it, and nobody writes beside it.
-    """
-    with (folder / LOCK).open("a+b") as file:
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > deadline:
-                raise TokenizeError(
-                    f"another run is writing into {str(folder)!r}; wait for it, or give another "
-                    "folder"
-                )
-            time.sleep(0.05)
-        yield file.fileno()
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-@dataclass(slots=True)
-class Rows:
-    """What is done: units, and shards that were mixed; by number."""
-
-    units: dict[int, dict[str, Any]] = field(default_factory=dict)
-    mixes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    lines: list[bytes] = field(default_factory=list)
-
-    def add(self, row: dict[str, Any]) -> None:
-        if "mix" in row:
-            self.mixes[row["mix"]] = row
-        else:
-            self.units[row["unit"]] = row
-
-
-def read_rows(folder: Path, plan: Plan) -> Rows:
-    """The rows of a journal that are whole, of this plan, and whose files are there."""
-    rows = Rows()
-    path = folder / JOURNAL
-    if not path.exists():
-        return rows
-    for line in path.read_bytes().splitlines(keepends=True):
-        try:
-            row = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            row = None
-        if isinstance(row, dict) and _is_ours(row, plan) and _is_there(row, folder):
-            rows.add(row)
-            rows.lines.append(line)
-    return rows
-
-
-def _is_ours(row: dict[str, Any], plan: Plan) -> bool:
-    if "mix" in row:
-        return True
-    if "failed" in row:
-        return False  # which is tried again
-    number = row.get("unit")
-    if not isinstance(number, int) or not 0 <= number < len(plan.units):
-        return False
-    return plan.units[number].id == row.get("id")
-
-
-def _is_there(row: dict[str, Any], folder: Path) -> bool:
-    """Whether the files of a row are what it says; what is not is done again."""
-    files = [(PIECES + "/" + piece["name"], piece["bytes"]) for piece in row.get("pieces", [])]
-    for shard in row["shards"]:
-        files += [(shard["stem"] + file["suffix"], file["bytes"]) for file in shard["files"]]
-    try:
-        return all((folder / name).stat().st_size == size for name, size in files)
-    except OSError:
-        return False
-
-
-class Journal:
-    """The rows of what is done, on the disk."""
-
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        self.rows = read_rows(folder, plan)
-        path = folder / JOURNAL
-        # Written again without a torn end, so that what follows it stands on a line of its own.
-        write_whole(path, b"".join(self.rows.lines))
-        self._file = path.open("ab")
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Records a task: from here on it is done."""
-        self._file.write(_line(row).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self.rows.add(row)
-
-    def close(self) -> None:
-        self._file.close()
+_WHOLE = (NAME, journal.NAME, TOKENIZER, PLAN, "index.json")
 
 
 def is_stray(name: str) -> bool:
@@ -192,28 +74,57 @@ def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
     if finish is not None:
         shards = [shard for row in [*ordered, *mixes] for shard in row["shards"]]
         files.append(finish(folder, [Shard.from_json(shard) for shard in shards], spec))
-    manifest = _manifest(plan, ordered, mixes)
+    manifest = describe(plan, ordered, mixes)
     manifest["files"] = [file.to_json() for file in files]
     write_whole(folder / NAME, _spelled(manifest))
     clear_sealed(folder)
     return manifest
 
 
-def reopen(folder: Path, sealed: dict[str, Any]) -> bool:
-    """Makes a sealed folder one that goes on, if units of it failed, or their files are gone."""
-    good = [row for row in sealed["units"] if "failed" not in row and _is_there(row, folder)]
+def reopen(folder: Path, sealed: dict[str, Any], mirror: Mirror | None = None) -> bool:
+    """Makes a sealed folder one that goes on, if units of it failed, or their files are gone.
+
+    Documents of a shuffled run lie all over it: if one file is gone, all of them are made again.
+    Its units that failed are tried by `units_to_retry` first. At an address the manifest stays
+    until another takes its place: it has the rows, and says what failed.
+    """
     if sealed["mixes"]:
-        if not all(_is_there(row, folder) for row in sealed["mixes"]):
-            raise TokenizeError(
-                f"files of {str(folder)!r} are gone or cut off, and shuffled shards cannot be made "
-                "one by one; tokenize into another folder (tokenmill verify names the files)"
-            )
-        return False
+        if all(journal.is_there(row, folder) for row in sealed["mixes"]):
+            return False
+        unseal(folder, sealed)
+        return True
+    good = [
+        row
+        for row in sealed["units"]
+        if "failed" not in row and journal.is_there(row, folder, mirror)
+    ]
     if len(good) == len(sealed["units"]):
         return False
-    write_whole(folder / JOURNAL, b"".join(_line(row).encode() + b"\n" for row in good))
+    journal.write(folder, good)
     (folder / NAME).unlink()
     return True
+
+
+def units_to_retry(sealed: dict[str, Any]) -> list[int]:
+    """The units of a shuffled folder that failed."""
+    return [row["unit"] for row in sealed["units"] if sealed["mixes"] and "failed" in row]
+
+
+def unseal(folder: Path, sealed: dict[str, Any]) -> None:
+    """Takes the shards of a shuffled run away, which is then one that goes on.
+
+    The manifest goes last: after a kill it says which files are gone.
+    """
+    remove_shards(folder, sealed["mixes"])
+    (folder / NAME).unlink()
+
+
+def remove_shards(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Removes the files of rows that no longer hold."""
+    for row in rows:
+        for shard in row["shards"]:
+            for file in shard["files"]:
+                (folder / (shard["stem"] + file["suffix"])).unlink(missing_ok=True)
 
 
 def _remove_strays(folder: Path) -> None:
@@ -225,16 +136,16 @@ def _remove_strays(folder: Path) -> None:
 def clear_sealed(folder: Path) -> None:
     """Removes what a sealed folder needs no more."""
     _remove_strays(folder)
-    (folder / JOURNAL).unlink(missing_ok=True)
+    journal.remove_all(folder)
+    standard_input.remove(folder)
     for name in (TEMPORARY, PIECES):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def _manifest(
-    plan: Plan, rows: list[dict[str, Any]], mixes: list[dict[str, Any]]
-) -> dict[str, Any]:
+def describe(plan: Plan, rows: list[dict[str, Any]], mixes: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a manifest says of these rows, which may be a part of those of the plan."""
     options = plan.options
-    totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
+    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
     totals["shards"] = sum(len(row["shards"]) for row in [*rows, *mixes])
     for row in rows:
         row.pop("pieces", None)  # which are gone
@@ -256,23 +167,26 @@ def _manifest(
 
 
 def _sources(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What came of each input; one that gave nothing is an error."""
+    """What came of each input that the rows are about; one that gave nothing is an error."""
+    is_part = len(rows) < len(plan.units)
+    named = {segment["source"] for row in rows for segment in row["segments"]}
     found: dict[str, dict[str, Any]] = {
         source.name: {"path": source.name, "size": source.size, "modified": source.modified}
-        | dict.fromkeys(_COUNTS, 0)
+        | dict.fromkeys(COUNTS, 0)
         for source in plan.sources
+        if source.name in named or not is_part
     }
     for row in rows:
         for segment in row["segments"]:
             source = found[segment["source"]]
-            for name in _COUNTS:
+            for name in COUNTS:
                 source[name] += segment[name]
             if "error" in segment:
                 source["error"] = segment["error"]
             if "failed" in row:
                 source["error"] = row["failed"]
     for source in found.values():
-        if not source["documents"]:
+        if not source["documents"] and not is_part:
             source.setdefault("error", "it gave no documents")
     return list(found.values())
 
@@ -282,29 +196,33 @@ def _spelled(manifest: dict[str, Any]) -> bytes:
     lines = []
     for key, value in manifest.items():
         if isinstance(value, list):
-            items = ",\n  ".join(_line(item) for item in value)
-            lines.append(f" {_line(key)}: [\n  {items}\n ]")
+            items = ",\n  ".join(spelled(item) for item in value)
+            lines.append(f" {spelled(key)}: [\n  {items}\n ]")
         else:
-            lines.append(f" {_line(key)}: {_line(value)}")
+            lines.append(f" {spelled(key)}: {spelled(value)}")
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8")
 
 
-def _line(value: Any) -> str:
-    """JSON in one line; names of files that are not UTF-8 have their bytes escaped."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    is_text = text.isascii() or not _SURROGATE.search(text)
-    return text if is_text else json.dumps(value, sort_keys=True)
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder of shards, complete or not. One that also holds a tokenizer is one if
+    its manifest is ours: other programs write a manifest.json, too."""
+    names = [name for name in (NAME, PLAN, journal.NAME) if (path / name).is_file()]
+    if not names or not files_of(path):
+        return bool(names)
+    try:
+        return load(path) is not None
+    except TokenizeError:
+        return False
 
 
 def load(folder: Path) -> dict[str, Any] | None:
     """The manifest of a folder; None if there is none."""
     path = folder / NAME
     try:
-        content = json.loads(path.read_bytes())
+        with reading(folder):
+            content = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise TokenizeError(f"{path} is damaged ({error}); {_REPAIR}") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise TokenizeError(f"{path} is not a manifest of tokenmill; give another folder")
     if content.get("version") != _VERSION:
@@ -317,12 +235,12 @@ def load(folder: Path) -> dict[str, Any] | None:
     return content
 
 
-def failed_row(unit: Unit, why: str) -> dict[str, Any]:
-    """The row of a unit that could not be done: all of it is missing, and it says so."""
-    nothing = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
-    segments = [
-        {"source": segment.source.name, "start": segment.start, "end": segment.end} | nothing
-        for segment in unit.segments
-    ]
-    row = {"unit": unit.number, "id": unit.id, "failed": why, "input": None, "shards": []}
-    return row | nothing | {"segments": segments, "quarantined": len(segments)}
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Inside, what a manifest cannot mean is said in our words."""
+    try:
+        yield
+    except TokenmillError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise TokenizeError(f"{folder / NAME} is damaged ({error!r}); {_REPAIR}") from None

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tokenmill.shards.spec import Rows
 from tokenmill.tokenizing.series import Series
-from tokenmill.tokenizing.shuffle import Pieces, Places, gather, places
-from tokenmill.tokenizing.unit import TEMPORARY, Job, commit_shards
+from tokenmill.tokenizing.shuffle import Pieces, Places, digest, gather, places
+from tokenmill.tokenizing.unit import Job, commit_shards
 
 _NO_BOUND = 1 << 62
 
@@ -23,8 +23,7 @@ def run_mix(job: Job, rows: dict[int, dict[str, Any]], shard: int, shards: int) 
     found = places(options.shuffle, counts, shard, shards)
     pieces = Pieces(job.folder, options.dtype)
     spec = options.spec(job.tokenizer)
-    temporary = job.folder / TEMPORARY
-    series = Series(temporary, shard, options.layout, spec, _NO_BOUND, options.pad)
+    series = Series(job.temporary, shard, options.layout, spec, _NO_BOUND, options.pad)
     sources = {unit: _sources(rows[unit]) for unit in np.unique(found.units).tolist()}
     try:
         for part, encoded in gather(pieces, found):
@@ -32,11 +31,12 @@ def run_mix(job: Job, rows: dict[int, dict[str, Any]], shard: int, shards: int) 
             has_names = options.id_field is not None
             series.add(encoded, _rows(chosen, pieces if has_names else None, sources))
         written = series.finish()
-        commit_shards(job.folder, written)
+        commit_shards(job, written)
     except BaseException:
         series.discard()
         raise
-    return {"mix": shard, "of": shards, "shards": [shard.to_json() for shard in written]}
+    row = {"mix": shard, "of": shards, "units": digest(rows)}
+    return row | {"shards": [shard.to_json() for shard in written]}
 
 
 def _sources(row: dict[str, Any]) -> tuple[NDArray[np.int64], list[str]]:

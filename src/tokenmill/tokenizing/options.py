@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -15,6 +16,7 @@ from tokenmill.tokenizer import Tokenizer
 OnError: TypeAlias = Literal["fail", "skip", "quarantine"]
 ON_ERROR = ("fail", "skip", "quarantine")
 UTF8 = ("strict", "replace", "bytes")
+FIELD = "text"
 AUTO = "auto"
 NONE = "none"
 
@@ -44,7 +46,7 @@ class Options:
     """All that decides about the bytes of the output, beside the inputs and the tokenizer."""
 
     layout: str = "megatron"
-    field: str = "text"
+    field: str = FIELD
     id_field: str | None = None
     separator: str | None = None
     utf8: str = "strict"
@@ -126,8 +128,8 @@ def make_options(
         raise TokenizeError("a separator must not be empty; without one a file is one document")
     options = Options(
         layout=layout,
-        eos=_boundary(tokenizer, eos, _EOS_NAMES, "eos", "ends"),
-        bos=_boundary(tokenizer, bos, _BOS_NAMES, "bos", "begins"),
+        eos=boundary(tokenizer, eos, "eos"),
+        bos=boundary(tokenizer, bos, "bos"),
         dtype=dtype or ("uint16" if tokenizer.vocab_size < NARROW_END else "uint32"),
         **more,
     )
@@ -148,6 +150,39 @@ def make_options(
     return options
 
 
+# Kinds of inputs for which an option does something; others have no fields, or no text to cut.
+RECORDS = ("jsonl", "parquet", "arrow", "csv", "tsv")
+_CONCERNS = {"separator": ("text",), "field": RECORDS, "id_field": (*RECORDS, "warc")}
+
+
+def refuse_without_effect(options: Options, kinds: Iterable[str]) -> None:
+    """Raises if an option is given that does nothing for any of the inputs: it was meant to."""
+    found = sorted(set(kinds))
+    given = {"separator": options.separator, "id_field": options.id_field}
+    if options.field != FIELD:  # which is what is there when none is given
+        given["field"] = options.field
+    for name, value in given.items():
+        if value is not None and not set(found) & set(_CONCERNS[name]):
+            raise TokenizeError(
+                f"--{name.replace('_', '-')} {value!r} has no effect: it is for inputs of "
+                f"{', '.join(_CONCERNS[name])}, and here all are {', '.join(found)}. Leave it out, "
+                "or say with --input-format what they are"
+            )
+    if options.id_field is None:
+        return
+    keeping = [name for name in layouts.NAMES if _keeps_names(name)]
+    if options.sequence is not None or not _keeps_names(options.layout):
+        where = "packed sequences" if options.sequence is not None else options.layout
+        raise TokenizeError(
+            f"--id-field {options.id_field!r} has no effect: there is no room for ids in {where}. "
+            f"Leave it out, or take one of {', '.join(keeping)} without --pack"
+        )
+
+
+def _keeps_names(layout: str) -> bool:
+    return bool(getattr(layouts.layout(layout), "KEEPS_NAMES", False))
+
+
 def _eos_is_first(layout: str) -> bool:
     return bool(getattr(layouts.layout(layout), "EOS_FIRST", False))
 
@@ -162,10 +197,11 @@ def _at_least_one(name: str, value: Any) -> None:
         raise TokenizeError(f"{name} must be a whole number of 1 or more, not {value!r}")
 
 
-def _boundary(
-    tokenizer: Tokenizer, asked: int | str | None, names: tuple[str, ...], option: str, verb: str
+def boundary(
+    tokenizer: Tokenizer, asked: int | str | None, option: Literal["eos", "bos"]
 ) -> int | None:
     """The id that ends (or begins) a document: given, named, or the only one that fits."""
+    names, verb = (_EOS_NAMES, "ends") if option == "eos" else (_BOS_NAMES, "begins")
     if asked is None or asked == NONE:
         return None
     if asked == AUTO:

@@ -17,8 +17,9 @@ from tokenmill.corpus.documents import DocumentOptions, Segment, cuts
 from tokenmill.corpus.inputs import TABLES
 from tokenmill.corpus.sources import Source
 from tokenmill.errors import TokenizeError
-from tokenmill.files import write_whole
+from tokenmill.files import write_new
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import standard_input
 from tokenmill.tokenizing.options import Options
 
 NAME = "plan.json"
@@ -29,6 +30,7 @@ _SEGMENTS_MAX = 1024
 # What a compressed byte becomes, about.
 _EXPANSION = 4
 _DIFFERENCES_SHOWN = 5
+_IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
 # How the user calls them.
 _SAID = {"sequence": "pack", "layout": "format"}
 
@@ -51,10 +53,6 @@ class Plan:
     tokenizer: dict[str, Any]
     sources: tuple[Source, ...]
     units: tuple[Unit, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(unit.bytes for unit in self.units)
 
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -131,6 +129,7 @@ def _unit_id(segments: list[Segment], options: Options, tokenizer: dict[str, Any
             segment.source.compression,
             segment.source.size,
             segment.source.modified,
+            segment.source.etag,
             segment.start,
             segment.end,
         ]
@@ -143,8 +142,8 @@ def _unit_id(segments: list[Segment], options: Options, tokenizer: dict[str, Any
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
 
 
-def write(plan: Plan, folder: Path) -> None:
-    """Writes the plan, once and for all."""
+def write(plan: Plan, folder: Path) -> bool:
+    """Writes the plan, once and for all; False if there is one."""
     places = {source.name: index for index, source in enumerate(plan.sources)}
     content = {
         "format": _FORMAT,
@@ -165,12 +164,12 @@ def write(plan: Plan, folder: Path) -> None:
             for unit in plan.units
         ],
     }
-    write_whole(folder / NAME, json.dumps(content, indent=1, sort_keys=True).encode("utf-8"))
+    return write_new(folder / NAME, json.dumps(content, indent=1, sort_keys=True).encode("utf-8"))
 
 
 def _source_row(source: Source) -> dict[str, Any]:
     row = asdict(source)
-    return {key: row[key] for key in ("name", "kind", "compression", "size", "modified")}
+    return {key: row[key] for key in _IDENTITY}
 
 
 def load(folder: Path) -> Plan:
@@ -180,7 +179,9 @@ def load(folder: Path) -> Plan:
         content = json.loads(path.read_bytes())
         if content["format"] != _FORMAT or content["version"] != _VERSION:
             raise TokenizeError(f"{path} is no plan that this version can read; use another folder")
-        sources = tuple(Source(**row) for row in content["sources"])
+        sources = tuple(
+            standard_input.find_copy(Source(**row), folder) for row in content["sources"]
+        )
         units = tuple(
             Unit(
                 row["unit"],
@@ -191,7 +192,11 @@ def load(folder: Path) -> Plan:
             for row in content["units"]
         )
         return Plan(Options(**content["options"]), content["tokenizer"], sources, units)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except FileNotFoundError:
+        raise TokenizeError(
+            f"{path} is gone, which says what was read and how; tokenize into another folder"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, TokenizeError):
             raise
         raise TokenizeError(
@@ -235,11 +240,15 @@ def _changed_sources(was: tuple[Source, ...], now: tuple[Source, ...]) -> list[s
         if old is None:
             continue
         if old.size != source.size:
-            found.append(f"{name!r} had {old.size:,} bytes and has {source.size:,}")
-        elif old.modified != source.modified:
+            found.append(f"{name!r} had {_bytes(old.size)} and has {_bytes(source.size)}")
+        elif (old.modified, old.etag) != (source.modified, source.etag):
             found.append(f"{name!r} was written again in the meantime")
         elif (old.kind, old.compression) != (source.kind, source.compression):
             found.append(f"{name!r} was read as {old.kind} and is {source.kind}")
     if not found and list(before) != list(after):
         found.append("the inputs come in another order")
     return found
+
+
+def _bytes(size: int | None) -> str:
+    return "no known size" if size is None else f"{size:,} bytes"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.tokenizing.plan import Plan
+from tokenmill.tokenizing.plan import Unit
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands. `bytes` are those of the files, so compressed ones where they are."""
+    """Where a run stands. `bytes` are those of the files, so compressed ones where they are.
+
+    What ends in `_resumed` was there when the run began, and `_total` is what there is to do.
+    """
 
     bytes: int
     bytes_total: int
@@ -30,14 +33,17 @@ class Progress:
 
     @property
     def bytes_per_second(self) -> float:
+        """How fast it was so far."""
         return (self.bytes - self.bytes_resumed) / max(self.seconds, 1e-6)
 
     @property
     def tokens_per_second(self) -> float:
+        """How fast it was so far."""
         return (self.tokens - self.tokens_resumed) / max(self.seconds, 1e-6)
 
     @property
     def seconds_left(self) -> float | None:
+        """How long it takes at that speed; None if nobody knows yet."""
         rate = self.bytes_per_second
         return (self.bytes_total - self.bytes) / rate if rate > 0 else None
 
@@ -55,17 +61,17 @@ class Tracker:
 
     def __init__(
         self,
-        plan: Plan,
+        units: Iterable[Unit],
         rows: dict[int, dict[str, Any]],
         show: Callable[[Progress], None] | None,
     ) -> None:
-        self._plan = plan
+        self._units_of = {unit.number: unit for unit in units}
         self._show = show
         self._started = time.monotonic()
         self._bytes = self._tokens = self._documents = self.quarantined = self._units = 0
         self._running: dict[str, list[int]] = {}
         self._memory = 0
-        self._bytes_total = plan.bytes
+        self._bytes_total = sum(unit.bytes for unit in self._units_of.values())
         for row in rows.values():
             self._count(row)
         self._bytes_resumed = self._bytes
@@ -86,7 +92,7 @@ class Tracker:
         self._tell()
 
     def _count(self, row: dict[str, Any]) -> None:
-        self._bytes += self._plan.units[row["unit"]].bytes
+        self._bytes += self._units_of[row["unit"]].bytes
         self._tokens += row["tokens"]
         self._documents += row["documents"]
         self.quarantined += row["quarantined"]
@@ -96,7 +102,7 @@ class Tracker:
         if self._show is None:
             return
         running = [
-            (min(counts[0], self._plan.units[int(number)].bytes), counts[1], counts[2])
+            (min(counts[0], self._units_of[int(number)].bytes), counts[1], counts[2])
             for number, counts in self._running.items()
             if any(counts)  # a shard that is being mixed has a number of its own, and says nothing
         ]
@@ -107,7 +113,7 @@ class Tracker:
                 tokens=self._tokens + sum(counts[1] for counts in running),
                 documents=self._documents + sum(counts[2] for counts in running),
                 units=self._units,
-                units_total=len(self._plan.units),
+                units_total=len(self._units_of),
                 quarantined=self.quarantined,
                 seconds=time.monotonic() - self._started,
                 bytes_resumed=self._bytes_resumed,

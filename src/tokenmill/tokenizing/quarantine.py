@@ -67,7 +67,12 @@ def _record(raw: bytes) -> dict[str, Any]:
 
 def errors_path(folder: Path, unit: int) -> Path:
     """Where the bad records of a unit are kept."""
-    return folder / FOLDER / f"{unit:05d}.jsonl"
+    return folder / errors_name(unit)
+
+
+def errors_name(unit: int) -> str:
+    """The same as a name in the output."""
+    return f"{FOLDER}/{unit:05d}.jsonl"
 
 
 def write_errors(folder: Path, rows: list[dict[str, Any]], target: BinaryIO) -> None:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tokenmill.corpus import remote
+from tokenmill.cluster import LOCAL, Engine
 from tokenmill.corpus.inputs import find_inputs
-from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.errors import TokenizeError
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import manifest, plan, probe
-from tokenmill.tokenizing.crew import Crew, Settings, Task
+from tokenmill.tokenizing import desk, lock, manifest, plan, ranks
+from tokenmill.tokenizing import folder as folders
+from tokenmill.tokenizing.crew import Settings, Task
+from tokenmill.tokenizing.journal import Journal
 from tokenmill.tokenizing.options import (
     AUTO,
+    FIELD,
     NONE,
     SHARD_TOKENS,
     UNIT_BYTES,
     WHOLE_BYTES,
     make_options,
+    refuse_without_effect,
 )
-from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.progress import Progress, Tracker
-from tokenmill.tokenizing.shuffle import shard_count
-from tokenmill.tokenizing.unit import refuse_too_many
+from tokenmill.tokenizing.tasks import Run
+from tokenmill.tokenizing.worker import load_tokenizer
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 MEMORY = 2 << 30
@@ -36,11 +37,18 @@ MEMORY = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run left behind. `is_complete` says whether nothing at all was put aside."""
+    """What a run left behind: the `folder`, its `manifest`, and how many units were there before.
 
-    folder: Path
+    `documents`, `tokens`, `bytes`, `quarantined` and `shards` are the totals. Of a rank, whose
+    folder is not sealed, the manifest is what it would say of the rank's units.
+    """
+
+    folder: Path | str  # an address is a str
     manifest: dict[str, Any]
     units_resumed: int
+    tokenizer: Tokenizer
+    is_sealed: bool = True
+    units_total: int = 0
 
     def __getattr__(self, name: str) -> int:
         """Totals by name: documents, tokens, bytes, quarantined, shards."""
@@ -51,6 +59,7 @@ class Result:
 
     @property
     def is_complete(self) -> bool:
+        """Whether nothing at all was put aside."""
         return not self.failures and not self.manifest["totals"]["quarantined"]
 
     @property
@@ -66,7 +75,7 @@ def tokenize(
     *,
     format: str = "megatron",
     input_format: str | None = None,
-    field: str = "text",
+    field: str = FIELD,
     id_field: str | None = None,
     separator: str | None = None,
     utf8: str = "strict",
@@ -84,14 +93,58 @@ def tokenize(
     memory: int = MEMORY,
     unit_bytes: int = UNIT_BYTES,
     whole_bytes: int = WHOLE_BYTES,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Turns files into shards of ids in the folder `output`.
+    """Turns files into shards of ids in the folder `output`, or at an address such as s3://b/out.
 
-    `inputs` are files, folders or globs; `format` is the layout of the shards. What was begun in
-    the folder goes on where it stopped, and a folder that is complete is left as it is. The bytes
-    depend on inputs, tokenizer and options alone, not on `workers` or `memory`. Records that give
-    no document are put into quarantine/ and named in errors.jsonl, unless `on_error` is "fail".
+    What was begun in the folder goes on where it stopped, and a folder that is complete is left as
+    it is. The bytes depend on inputs, tokenizer and options alone, not on `workers` or `memory`. A
+    run that cannot start or has to stop is a TokenizeError; inputs that are not there are a
+    MissingInputError; what the system refuses is an OSError, and the same call goes on.
+
+    Args:
+        inputs: Files, folders, globs, `-` for standard input, or addresses such as s3://bucket/x.
+        output: The folder; it is made.
+        tokenizer: A tokenizer, or what `Tokenizer.load` takes.
+        format: The layout of the shards, one of `tokenmill.shards.NAMES`.
+        input_format: What files are, whatever their names: text, lines, jsonl, parquet, arrow, csv,
+            tsv or warc.
+        field: Where the text is in JSON lines and tables; `a.b` leads into objects.
+        id_field: Where a document's own id is.
+        separator: A text at which a document ends in text files; without one a file is a document.
+        utf8: Bytes that are not UTF-8 are an error (`strict`), U+FFFD (`replace`) or stay as they
+            are (`bytes`).
+        specials: Whether specials are found in the text.
+        eos: What ends each document: a name, an id, None, or `auto` for what the tokenizer has.
+        bos: What begins each document.
+        dtype: `uint16` or `uint32`; by default what the vocabulary needs.
+        shard_tokens: A shard ends with the document that brings it to so many ids.
+        pack: The length of sequences that documents are packed into, end to end.
+        pad: The id that fills the last packed sequence; by default `eos`.
+        shuffle: A seed; documents come in an order that it decides, over the whole corpus.
+        on_error: What a record that gives no document does: `quarantine` keeps it in quarantine/
+            and names it in errors.jsonl, `skip` only names it, `fail` stops the run.
+        max_errors: More of them stop the run.
+        workers: How many threads work; None is all processors.
+        memory: Bytes for the blocks that are read.
+        unit_bytes: How much of the inputs is one step of the work.
+        whole_bytes: A longer text that can be cut nowhere is put aside.
+        engine: `ray` does the units on a Ray cluster that shares the file system.
+        ray_address: Where the cluster is; without it one is started on this machine.
+        rank: Which share of the units this call does, beside others; `finish` seals the folder
+            when all are done.
+        world_size: How many shares there are.
+        progress: Called with a `Progress` now and then.
+
+    Examples:
+        >>> _ = Path("corpus.txt").write_text("grain in")
+        >>> result = tokenize("corpus.txt", "shards", "gpt2", workers=1)
+        >>> result.documents, result.tokens, result.is_complete
+        (1, 3, True)
     """
     used = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     options = make_options(
@@ -114,148 +167,124 @@ def tokenize(
         whole_bytes=whole_bytes,
     )
     count = os.cpu_count() or 1 if workers is None else workers
-    settings = Settings(count, memory, max_errors)
+    settings = Settings(count, memory, max_errors, engine=Engine(engine, ray_address))
     settings.check()
-    sources = find_inputs(inputs, input_format)
-    _refuse_stdin(sources)
-    sources = _without(Path(output), sources)
-    folder = _make_folder(Path(output))
-    with manifest.locked(folder) as lock:
-        planned = plan.make_plan(sources, options, used)
-        sealed = _begin(folder, planned, used)
-        if sealed is not None:
-            return Result(folder, sealed, len(planned.units))
-        return _go_on(folder, planned, used, replace(settings, lock=lock), progress)
-
-
-def _refuse_stdin(sources: list[Source]) -> None:
-    if any(source.name == STDIN for source in sources):
+    share = ranks.check(rank, world_size)
+    where = desk.place(output)
+    desk.refuse_shuffle(where, shuffle)
+    sources = folders.without(where, find_inputs(inputs, input_format))
+    refuse_without_effect(options, (source.kind for source in sources))
+    if max_errors is not None and on_error == "fail":
         raise TokenizeError(
-            "standard input cannot be read a second time, which going on after a stop needs; "
-            "write it to a file first"
+            "--max-errors has no effect with --on-error fail, which stops at the first; leave one "
+            "of them out"
         )
+    settings = desk.settle(where, sources, settings)
+    with desk.opened(where) as (folder, mirror):
+        folders.make(folder, mirror)
+        with lock.locked(folder, shared=share is not None) as handle:
+            sealed, planned = folders.prepare(
+                folder, sources, options, used, alone=share is None, mirror=mirror
+            )
+            run = Run(folder, planned, replace(settings, lock=handle), progress, mirror)
+            return _do(run, used, share, sealed)
 
 
-def _without(folder: Path, sources: list[Source]) -> list[Source]:
-    """The sources that do not lie in the output's folder, as its own files do after a stop."""
-    target = folder.resolve()
-    found = [
-        source
-        for source in sources
-        if remote.is_address(source.name) or target not in Path(source.name).resolve().parents
-    ]
-    if not found:
-        raise TokenizeError(f"all inputs lie in the output's folder {str(folder)!r}; give another")
-    return found
-
-
-def _make_folder(folder: Path) -> Path:
-    """The folder of the output: new, empty, or one of ours."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise TokenizeError(f"{str(folder)!r} is a file, or lies in one; give a folder") from None
-    begun = {manifest.LOCK, manifest.TOKENIZER}  # which is all that there may be without a plan
-    names = {path.name for path in folder.iterdir() if not manifest.is_stray(path.name)} - begun
-    if names and not names & {plan.NAME, manifest.NAME}:
-        raise TokenizeError(
-            f"{str(folder)!r} has files in it that are not a run's, such as "
-            f"{min(names)!r}; give an empty folder"
-        )
-    return folder
-
-
-def _begin(folder: Path, planned: Plan, tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """Writes the plan, or checks that it is the one that is there; the manifest if all is done."""
-    if (folder / plan.NAME).exists():
-        plan.refuse_difference(plan.load(folder), planned, folder)
-        sealed = manifest.load(folder)
-        if sealed is None or manifest.reopen(folder, sealed):
-            return None
-        manifest.clear_sealed(folder)  # a kill may have come between the manifest and this
-        return sealed
-    probe.refuse_wrong_field(planned)
-    if not planned.tokenizer["embedded"]:
-        tokenizer.save(folder / manifest.TOKENIZER)
-    plan.write(planned, folder)
-    return None
-
-
-def _go_on(
-    folder: Path,
-    planned: Plan,
-    tokenizer: Tokenizer,
-    settings: Settings,
-    progress: Callable[[Progress], None] | None,
+def _do(
+    run: Run, tokenizer: Tokenizer, share: tuple[int, int] | None, sealed: dict[str, Any] | None
 ) -> Result:
-    manifest.clear(folder)
-    journal = manifest.Journal(folder, planned)
+    """What is still to do of a run, or of a rank's share."""
+    if share is not None and sealed is None:
+        rows, resumed = ranks.do(run, share)
+        found = manifest.describe(run.plan, rows, [])
+        return _result(run, tokenizer, found, resumed, is_sealed=False)
+    if sealed is None or (share is None and _retry(run, sealed)):
+        return _go_on(run, tokenizer)
+    manifest.clear_sealed(run.folder)  # a kill may have come between the manifest and this
+    if run.mirror is not None:
+        desk.clear_sealed(run.mirror, sealed)
+    return _result(run, tokenizer, sealed, len(run.plan.units))
+
+
+def finish(
+    output: Path_,
+    *,
+    workers: int | None = None,
+    memory: int = MEMORY,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Seals a folder whose units the ranks of a run have done; one that is sealed stays as it is.
+
+    What a rank gave up is named in the manifest. Units that nobody has done are an error, and so
+    are ranks that still work.
+    """
+    where = desk.place(output)
+    settings = Settings(os.cpu_count() or 1 if workers is None else workers, memory)
+    settings.check()
+    with desk.opened(where) as (folder, mirror):
+        if not (folder / plan.NAME).exists():
+            raise TokenizeError(
+                f"{str(where)!r} is no folder of a run: there is no {plan.NAME} in it"
+            )
+        with lock.locked(folder) as handle:
+            with desk.naming(folder, mirror):
+                planned, sealed = plan.load(folder), manifest.load(folder)
+                tokenizer = load_tokenizer(folder, planned)
+            run = Run(folder, planned, replace(settings, lock=handle), progress, mirror)
+            if sealed is not None:
+                return _result(run, tokenizer, sealed, len(planned.units))
+            ranks.refuse_missing(folder, planned, mirror)
+            return _go_on(run, tokenizer, keeps_failed=True)
+
+
+def _result(
+    run: Run, tokenizer: Tokenizer, said: dict[str, Any], resumed: int, *, is_sealed: bool = True
+) -> Result:
+    where = run.folder if run.mirror is None else run.mirror.address
+    return Result(where, said, resumed, tokenizer, is_sealed, len(run.plan.units))
+
+
+def _go_on(run: Run, tokenizer: Tokenizer, *, keeps_failed: bool = False) -> Result:
+    manifest.clear(run.folder)
+    journal = Journal(run.folder, run.plan, keeps_failed=keeps_failed, mirror=run.mirror)
     rows = journal.rows
     resumed = len(rows.units)
-    tracker = Tracker(planned, rows.units, progress)
+    tracker = Tracker(run.plan.units, rows.units, run.progress)
     try:
-        # The largest first, so that none of them is alone at the end.
-        waiting = [unit for unit in planned.units if unit.number not in rows.units]
-        waiting.sort(key=lambda unit: (-unit.bytes, unit.number))
-        _do(folder, planned, settings, [Task(unit.number) for unit in waiting], journal, tracker)
-        if planned.options.shuffle is not None:
-            _do(folder, planned, settings, _mixes(planned, rows), journal, tracker)
-        sealed = manifest.seal(folder, planned, rows, planned.options.spec(tokenizer))
+        run.do(run.units_but(rows), journal, tracker)
+        if run.plan.options.shuffle is not None:
+            run.do(run.mixes(rows), journal, tracker)
+        if run.mirror is not None:
+            desk.fetch_errors(run.mirror, run.folder, rows)
+        sealed = manifest.seal(run.folder, run.plan, rows, run.plan.options.spec(tokenizer))
+        if run.mirror is not None:
+            desk.seal(run.mirror, run.folder, sealed)
     except BaseException:
         with suppress(OSError):  # of a disk that is full, say
-            manifest.clear(folder)
+            manifest.clear(run.folder)
         raise
     finally:
         journal.close()
     tracker.end()
-    return Result(folder, sealed, resumed)
+    return _result(run, tokenizer, sealed, resumed)
 
 
-def _mixes(planned: Plan, rows: manifest.Rows) -> list[Task]:
-    """The shards of a shuffled run that are still to be mixed."""
-    tokens = sum(row["tokens"] for row in rows.units.values())
-    documents = sum(row["documents"] for row in rows.units.values())
-    count = shard_count(tokens, documents, planned.options.shard_tokens)
-    rows.mixes = {number: row for number, row in rows.mixes.items() if row["of"] == count}
-    return [Task(number, count) for number in range(count) if number not in rows.mixes]
+def _retry(run: Run, sealed: dict[str, Any]) -> bool:
+    """Tries again what failed in a shuffled run that is complete; whether it has to be mixed anew.
 
-
-def _do(
-    folder: Path,
-    planned: Plan,
-    settings: Settings,
-    tasks: list[Task],
-    journal: manifest.Journal,
-    tracker: Tracker,
-) -> None:
-    """Does tasks, and records each that is done."""
-    with Crew(folder, settings, tasks) as crew:
-        for message in crew.messages():
-            if "progress" in message:
-                tracker.running(message["progress"], message["memory"])
-                continue
-            if "stop" in message:
-                _stop(message, folder)
-            row = message.get("row") or _given_up(planned, message)
-            journal.add(row)
-            if "unit" in row:
-                tracker.finished(row)
-                refuse_too_many(tracker.quarantined, settings.max_errors)
-
-
-def _given_up(planned: Plan, message: dict[str, Any]) -> dict[str, Any]:
-    why = message["given_up"]
-    if planned.options.on_error == "fail" or message["is_mix"]:
-        raise TokenizeError(f"a part of the work could not be done: {why}")
-    return manifest.failed_row(planned.units[message["task"]], why)
-
-
-def _stop(message: dict[str, Any], folder: Path) -> None:
-    if message.get("errno") in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        raise TokenizeError(
-            f"the disk of {str(folder)!r} is full ({message['stop']}); make room, and the same "
-            "command goes on"
-        )
-    if "errno" in message:
-        raise OSError(message["errno"], message["stop"])
-    raise TokenizeError(message["stop"])
+    One more document changes every shard, and the others' ids are gone: all units are done again
+    then, but only then.
+    """
+    numbers = manifest.units_to_retry(sealed)
+    if not numbers:
+        return False
+    manifest.clear(run.folder)
+    with closing(Journal(run.folder, run.plan)) as journal:
+        done = {row["unit"]: row for row in sealed["units"] if row["unit"] not in numbers}
+        tracker = Tracker(run.plan.units, done, run.progress)
+        tasks = [Task(number) for number in numbers if number not in journal.rows.units]
+        run.do(tasks, journal, tracker)
+        if all("failed" in journal.rows.units[number] for number in numbers):
+            return False
+    manifest.unseal(run.folder, sealed)
+    return True

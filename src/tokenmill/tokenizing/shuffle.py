@@ -8,6 +8,7 @@ in pieces/, flat, with the ends of their documents.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 from collections import OrderedDict
@@ -51,6 +52,13 @@ def bounds(shard: int, shards: int) -> tuple[int, int]:
 def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
     """How many shards a shuffled run has. The order of one is sorted in memory."""
     return max(1, -(-tokens // shard_tokens), -(-documents // _SHARD_DOCUMENTS))
+
+
+def digest(rows: dict[int, dict[str, Any]]) -> str:
+    """What shards are mixed of: which units have how many documents."""
+    counts = [(number, rows[number]["documents"]) for number in sorted(rows)]
+    spelled = repr([pair for pair in counts if pair[1]])
+    return hashlib.blake2b(spelled.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class Order:
         base = 0
         for shard in range(shards):
             found = places(self._seed, self._counts, shard, shards)
-            for unit, here in _by_unit(found.units):
+            for unit, here in by_unit(found.units):
                 self._ranks[unit][found.numbers[here]] = here + base
             base += len(found.units)
 
@@ -264,12 +272,12 @@ def gather(pieces: Pieces, found: Places) -> Iterator[tuple[slice, Encoded]]:
 def _bounds(pieces: Pieces, chosen: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     starts = np.empty(len(chosen.units), np.int64)
     ends = np.empty(len(chosen.units), np.int64)
-    for unit, here in _by_unit(chosen.units):
+    for unit, here in by_unit(chosen.units):
         starts[here], ends[here] = pieces[unit].bounds(chosen.numbers[here])
     return starts, ends
 
 
-def _by_unit(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def by_unit(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Each unit with the places where it stands, in order."""
     order = np.argsort(units, kind="stable")
     values, firsts = np.unique(units[order], return_index=True)
@@ -285,7 +293,7 @@ def _copy(
     """The ids of documents end to end, in their order, each piece opened once."""
     out = np.empty(int(lengths.sum()), pieces.dtype)
     targets = np.cumsum(lengths) - lengths
-    for unit, here in _by_unit(units):
+    for unit, here in by_unit(units):
         ids = pieces[unit].ids
         columns = (targets[here].tolist(), starts[here].tolist(), lengths[here].tolist())
         for target, start, length in zip(*columns, strict=True):

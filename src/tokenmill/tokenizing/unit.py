@@ -6,27 +6,37 @@ come out, and they stand under their final names only when they are whole.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenmill.corpus import remote
 from tokenmill.corpus.documents import Documents, Problem, Segment, read
+from tokenmill.corpus.inputs import is_changed
 from tokenmill.corpus.sources import Source
 from tokenmill.errors import TokenizeError
 from tokenmill.files import sync_folder
+from tokenmill.mirror import Mirror
 from tokenmill.native import _native
 from tokenmill.shards.spec import Rows, Shard
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.ids import Encoder
+from tokenmill.tokenizing.journal import upload
 from tokenmill.tokenizing.options import WHOLE_BYTES_MIN, Options
 from tokenmill.tokenizing.plan import Unit, document_options
-from tokenmill.tokenizing.quarantine import Quarantine, errors_path
+from tokenmill.tokenizing.quarantine import Quarantine, errors_name, errors_path
 from tokenmill.tokenizing.series import Series
 from tokenmill.tokenizing.shuffle import PIECES, PieceWriter
 
 TEMPORARY = ".tmp"
+
+
+def make_temporary(folder: Path) -> Path:
+    """A folder in the output's for files that nobody else writes: an attempt may meet another."""
+    (folder / TEMPORARY).mkdir(exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder / TEMPORARY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +44,21 @@ class Job:
     """What holds for all units of a run."""
 
     folder: Path
+    temporary: Path  # of this process alone: others may be doing the same unit
     options: Options
     tokenizer: Tokenizer
     block_bytes: int
     max_errors: int | None = None
+    mirror: Mirror | None = None  # of an output at an address
+
+    def commit(self, name: str, target: str) -> None:
+        """Gives a temporary file that is whole its name in the output."""
+        path = self.temporary / name
+        if self.mirror is None:
+            path.replace(self.folder / target)
+        else:
+            self.mirror.put(path, target)
+            path.unlink()
 
 
 @dataclass(slots=True)
@@ -90,14 +111,13 @@ def run_unit(
     `report` is told bytes of files, tokens and documents that are done since the last time.
     """
     options = job.options
-    temporary = job.folder / TEMPORARY
     work = _Work(
         job,
         unit,
         threads,
         report,
         _target(job, unit.number),
-        Quarantine(temporary / f"{unit.number:05d}.errors"),
+        Quarantine(job.temporary / f"{unit.number:05d}.errors"),
         Encoder(
             job.tokenizer,
             before=options.before,
@@ -111,38 +131,41 @@ def run_unit(
         tallies = [_run_segment(work, segment) for segment in unit.segments]
         written = _finish(work)
         has_errors = work.quarantine.finish()
-        _commit_errors(job.folder, unit.number, has_errors)
+        _commit_errors(job, unit.number, has_errors)
     except BaseException:
         work.series.discard()
         work.quarantine.discard()
         raise
     too_long = {"too_long": work.too_long} if work.too_long else {}
-    return _row(work, tallies) | written | too_long
+    row = _row(work, tallies) | written | too_long
+    if job.mirror is not None:
+        upload(job.mirror, row)
+    return row
 
 
 def _target(job: Job, unit: int) -> Series | PieceWriter:
     """Where ids go: into shards, or into a piece that is mixed with the others later."""
     options = job.options
-    temporary = job.folder / TEMPORARY
     if options.shuffle is not None:
         keeps_names = options.id_field is not None
-        return PieceWriter(temporary, unit, options.dtype, keeps_names=keeps_names)
+        return PieceWriter(job.temporary, unit, options.dtype, keeps_names=keeps_names)
     spec = options.spec(job.tokenizer)
-    return Series(temporary, unit, options.layout, spec, options.shard_tokens, options.pad)
+    return Series(job.temporary, unit, options.layout, spec, options.shard_tokens, options.pad)
 
 
 def _finish(work: _Work) -> dict[str, Any]:
     """Ends the output of a unit and gives it its names; what the row says about it."""
-    folder = work.job.folder
+    job = work.job
+    folder = job.folder
     if isinstance(work.series, PieceWriter):
         pieces = work.series.finish()
         _make_folder(folder / PIECES)
         for piece in pieces:
-            (folder / TEMPORARY / piece["name"]).replace(folder / PIECES / piece["name"])
+            (job.temporary / piece["name"]).replace(folder / PIECES / piece["name"])
         sync_folder(folder / PIECES)
         return {"shards": [], "pieces": pieces}
     shards = work.series.finish()
-    commit_shards(folder, shards)
+    commit_shards(job, shards)
     return {"shards": [shard.to_json() for shard in shards]}
 
 
@@ -155,7 +178,7 @@ def _run_segment(work: _Work, segment: Segment) -> Tally:
         tokens = _encode(work, documents, segment, tally)
         for problem in documents.problems:
             _refuse(work, problem, tally)
-            if problem.line == 0:  # which is about the file, not about a record
+            if problem.is_end or problem.line == 0:  # which is about the file, not about a record
                 tally.error = problem.reason
         work.report(documents.bytes_read - done, tokens, len(documents.spans))
         done = documents.bytes_read
@@ -168,13 +191,7 @@ def _run_segment(work: _Work, segment: Segment) -> Tally:
 
 def _refuse_change(source: Source) -> None:
     """Raises if a file is no longer what was planned."""
-    if source.modified is None or remote.is_address(source.name):
-        return
-    try:
-        status = Path(source.name).stat()
-    except OSError:
-        return  # whoever read it has said so
-    if (status.st_size, status.st_mtime_ns) != (source.size, source.modified):
+    if is_changed(source):
         raise TokenizeError(
             f"{source.name!r} was changed while it was read; leave it alone, and begin again in "
             "another folder"
@@ -245,22 +262,21 @@ def refuse_too_many(count: int, max_errors: int | None) -> None:
         )
 
 
-def commit_shards(folder: Path, shards: list[Shard]) -> None:
+def commit_shards(job: Job, shards: list[Shard]) -> None:
     """Gives all files their names. What is there already is from a try that was not recorded."""
     for shard in shards:
         for file in shard.files:
-            name = shard.stem + file.suffix
-            (folder / TEMPORARY / name).replace(folder / name)
-    sync_folder(folder)
+            job.commit(shard.stem + file.suffix, shard.stem + file.suffix)
+    sync_folder(job.folder)
 
 
-def _commit_errors(folder: Path, unit: int, has_errors: bool) -> None:
-    target = errors_path(folder, unit)
+def _commit_errors(job: Job, unit: int, has_errors: bool) -> None:
+    target = errors_path(job.folder, unit)
     if not has_errors:
         target.unlink(missing_ok=True)
         return
     _make_folder(target.parent)
-    (folder / TEMPORARY / f"{unit:05d}.errors").replace(target)
+    job.commit(f"{unit:05d}.errors", errors_name(unit))
     sync_folder(target.parent)
 
 

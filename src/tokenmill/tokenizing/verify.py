@@ -1,32 +1,29 @@
 """A folder of shards → what is wrong with it: files, and documents compared with their sources.
 
-Checksums say that the files are those that were written. Decoding says that what was written is the
-text: the sources are read again, and each document's ids must give its bytes back. A tokenizer that
-changes text (one that normalises) cannot be asked that; its documents are encoded again instead.
+Checksums say that the files are those that were written, and the layout's readers that they hold
+what the manifest says (contents.py). Decoding says that what was written is the text: the sources
+are read again, and each document is compared (comparison.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tokenmill.corpus.documents import Segment, read
-from tokenmill.errors import TokenizeError
+from tokenmill.corpus import remote
+from tokenmill.corpus.sources import STDIN
+from tokenmill.errors import MissingExtraError, TokenizeError
 from tokenmill.native import _native
-from tokenmill.shards import Shards, checksum
+from tokenmill.shards import checksum
 from tokenmill.shards import open as open_shards
-from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import manifest, plan
+from tokenmill.tokenizing import contents, desk, manifest, plan
+from tokenmill.tokenizing.comparison import Comparison, Written
 from tokenmill.tokenizing.shuffle import Order
 from tokenmill.tokenizing.worker import load_tokenizer
 
-_BLOCK_BYTES = 4 << 20
 _FINDINGS_MAX = 100
 
 
@@ -60,7 +57,13 @@ def verify(
 
     `progress` is told how many bytes of files are checked, and of how many.
     """
-    path = Path(folder)
+    with desk.fetched(desk.place(folder)) as path:
+        return _verify(path, decode, workers, progress)
+
+
+def _verify(
+    path: Path, decode: float, workers: int, progress: Callable[[int, int], None]
+) -> Verdict:
     content = manifest.load(path)
     if content is None:
         has_plan = (path / plan.NAME).exists()
@@ -70,9 +73,12 @@ def verify(
             else f"{str(path)!r} is no folder of shards: there is no {manifest.NAME} in it"
         )
     verdict = Verdict()
-    _check_files(path, content, verdict, workers, progress)
-    if decode and verdict.is_good:
-        _check_documents(path, content, verdict, decode)
+    with manifest.reading(path):
+        _check_files(path, content, verdict, workers, progress)
+        if verdict.is_good:
+            _check_contents(path, content, verdict)
+        if decode and verdict.is_good:
+            _check_documents(path, content, verdict, decode)
     return verdict
 
 
@@ -102,7 +108,6 @@ def _check_files(
             if found is not None:
                 verdict.find(f"{path.name}: {found}")
             progress(verdict.bytes, total)
-    _check_totals(content, rows, verdict)
 
 
 def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
@@ -119,15 +124,12 @@ def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
     return None
 
 
-def _check_totals(content: dict[str, Any], rows: list[dict[str, Any]], verdict: Verdict) -> None:
-    shards = [shard for row in rows for shard in row["shards"]]
-    for name in ("documents", "tokens"):
-        written = sum(shard[name] for shard in shards)
-        if written != content["totals"][name]:
-            verdict.find(
-                f"the shards have {written:,} {name}, and the manifest says "
-                f"{content['totals'][name]:,}"
-            )
+def _check_contents(folder: Path, content: dict[str, Any], verdict: Verdict) -> None:
+    try:
+        for found in contents.findings(folder, content):
+            verdict.find(found)
+    except MissingExtraError as error:
+        verdict.notes.append(f"its documents are not counted: {error}")
 
 
 # ── documents ────────────────────────────────────────────────────────────────────────────────
@@ -136,111 +138,40 @@ def _check_totals(content: dict[str, Any], rows: list[dict[str, Any]], verdict: 
 def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, share: float) -> None:
     planned = plan.load(folder)
     tokenizer = load_tokenizer(folder, planned)
-    if plan.describe(tokenizer)["sha256"] != planned.tokenizer["sha256"]:
-        raise TokenizeError(f"the tokenizer in {str(folder)!r} is not the one that was used")
-    comparison = _Comparison(tokenizer, planned, verdict, share)
+    comparison = Comparison(tokenizer, planned.options, share, verdict.find)
     with open_shards(folder) as shards:
         order = Order.of(content)
         for unit, row in zip(planned.units, content["units"], strict=True):
             if "failed" in row:
                 continue
-            if "too_long" in row:
+            if any(segment.source.name == STDIN for segment in unit.segments):
                 verdict.notes.append(
-                    f"unit {unit.number} is not compared: {row['too_long']} of its documents did "
-                    "not fit into the memory of the run"
+                    f"unit {unit.number} is not compared: it came from standard input"
+                )
+                continue
+            missing = _missing(unit)
+            if missing is not None:
+                verdict.find(
+                    f"{missing}: it is not there, so unit {unit.number} is not compared; names "
+                    "begin in the folder where tokenize ran"
                 )
                 continue
             checksum = _native.Checksum()
-            source = _Written(shards, order, unit.number)
+            written = Written(shards, order, unit.number)
             for segment in unit.segments:
-                comparison.segment(segment, source, checksum)
-            if source.place != row["documents"]:
+                comparison.segment(segment, written, checksum, too_long="too_long" in row)
+            if written.place != row["documents"]:
                 verdict.find(
-                    f"unit {unit.number}: its sources give {source.place:,} documents now, and "
+                    f"unit {unit.number}: its sources give {written.place:,} documents now, and "
                     f"{row['documents']:,} were written"
                 )
             if f"{checksum.value():016x}" != row["input"]:
                 names = ", ".join(segment.source.name for segment in unit.segments[:3])
                 verdict.find(f"{names}: changed since it was read")
+    verdict.documents = comparison.compared
 
 
-class _Written:
-    """The documents of one unit as the shards have them, in the order of the sources."""
-
-    def __init__(self, shards: Shards, order: Order, unit: int) -> None:
-        self._shards = shards
-        self._numbers = order.numbers(unit)
-        self.place = 0
-
-    def next(self) -> NDArray[Any] | None:
-        """The ids of the next document; None if there are no more."""
-        if self.place >= len(self._numbers):
-            self.place += 1
-            return None
-        ids = self._shards.original(int(self._numbers[self.place]))
-        self.place += 1
-        return ids
-
-    def skip(self) -> None:
-        self.place += 1
-
-
-class _Comparison:
-    """Documents read again ↔ documents as they were written."""
-
-    def __init__(
-        self, tokenizer: Tokenizer, planned: plan.Plan, verdict: Verdict, share: float
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._options = planned.options
-        self._verdict = verdict
-        self._share = share
-        self._head = np.array(planned.options.before, np.int64)
-        self._tail = np.array(planned.options.after, np.int64)
-        self._random = np.random.default_rng(0)
-
-    def segment(self, segment: Segment, written: _Written, checksum: _native.Checksum) -> None:
-        reading = plan.document_options(self._options, _BLOCK_BYTES, checksum)
-        kept: list[bytes] = []
-        for text in _texts(read(segment, reading), kept):
-            if self._share < 1 and self._random.random() >= self._share:
-                written.skip()
-                continue
-            self._verdict.documents += 1
-            number = written.place
-            ids = written.next()
-            if ids is None or not self._is_same(ids, text):
-                self._verdict.find(
-                    f"{segment.source.name}: document {number + 1:,} of its unit is not what was "
-                    f"written; it begins {bytes(text[:40])!r}"
-                )
-
-    def _is_same(self, ids: NDArray[Any], text: bytes) -> bool:
-        end = len(ids) - len(self._tail)
-        inner = ids[len(self._head) : end]
-        if not np.array_equal(ids[: len(self._head)], self._head):
-            return False
-        if end < len(self._head) or not np.array_equal(ids[end:], self._tail):
-            return False
-        if self._tokenizer.decode_bytes(inner) == text:
-            return True
-        again = self._tokenizer.encode_array(text, specials=self._options.specials)
-        return bool(np.array_equal(again, inner))
-
-
-def _texts(blocks: Iterator[Any], kept: list[bytes]) -> Iterator[bytes]:
-    """The documents of a segment one by one; one in pieces is put together."""
-    for documents in blocks:
-        view = memoryview(documents.data)
-        if documents.withdrawn:
-            kept.clear()
-        last = len(documents.spans) - 1
-        for index, (start, end) in enumerate(documents.spans.tolist()):
-            piece = bytes(view[start:end])
-            if index == last and documents.goes_on:
-                kept.append(piece)
-                continue
-            if kept:
-                piece = b"".join([*kept, piece])
-                kept.clear()
-            yield piece
+def _missing(unit: plan.Unit) -> str | None:
+    """The first source of a unit that is not there any more."""
+    names = (segment.source.name for segment in unit.segments)
+    return next((n for n in names if not remote.is_address(n) and not Path(n).exists()), None)

@@ -1,0 +1,123 @@
+"""An address → a Ray cluster; ray is an extra, and imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import ClusterError, MissingExtraError
+
+LOCAL = "local"
+RAY = "ray"
+ENGINES = (LOCAL, RAY)
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Who does the work: this machine, or a Ray cluster that runs at an address."""
+
+    name: str = LOCAL
+    address: str | None = None
+
+    def check(self) -> None:
+        """Raises if there is no such engine."""
+        if self.name not in ENGINES:
+            raise ClusterError(f"engine must be one of {', '.join(ENGINES)}, not {self.name!r}")
+        if self.address is not None and self.name != RAY:
+            raise ClusterError(f"--ray-address needs --engine ray, and the engine is {self.name!r}")
+
+
+@contextmanager
+def connected(address: str | None, processors: int) -> Iterator[Any]:
+    """Ray, connected; without an address, to a cluster of this machine that ends with it.
+
+    A program that is connected already stays so.
+    """
+    ray = _import_ray()
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _connect(ray, address, processors)
+    try:
+        yield ray
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None, processors: int) -> None:
+    _refuse_silence(address)
+    # Without an address Ray would take one from the environment, or a cluster that happens to run.
+    own = {"num_cpus": processors, "include_dashboard": False} if address is None else {}
+    try:
+        with _keeping_sigterm():
+            ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _no_cluster(address, error) from None
+
+
+@contextmanager
+def _keeping_sigterm() -> Iterator[None]:
+    """Ray answers SIGTERM in a way of its own, and the program has one already."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if is_main and before is not None:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _refuse_silence(address: str | None) -> None:
+    """Raises if nobody listens at an address, which Ray would find out in minutes."""
+    found = re.fullmatch(r"(?:ray://)?([^/]+):(\d+)", address or "")
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from None
+
+
+def _no_cluster(address: str | None, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"no Ray cluster answers at {address!r} ({error}); start one with ray start --head, or "
+        "leave --ray-address out to have one on this machine"
+    )
+
+
+def processors(ray: Any) -> int:
+    """How many the cluster has now."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def enter(folder: str) -> None:
+    """In a task: goes to the folder where the names of the caller's files begin."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise ClusterError(
+            f"{error} on {os.uname().nodename}: all machines of the cluster need the same file "
+            "system, with the inputs and the output in it"
+        ) from None
+
+
+def here() -> str:
+    """Where the names of this program's files begin."""
+    return str(Path.cwd())
+
+
+def _import_ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtraError(
+            'the engine ray needs the package ray: pip install "tokenmill[ray]"'
+        ) from error

@@ -1,0 +1,74 @@
+"""Standard input → shards: the same bytes as from a file, and it goes on when piped again."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+from pathlib import Path
+
+import pytest
+from corpus_cases import command, run, texts, write_jsonl
+
+from tokenmill import tokenize
+from tokenmill.shards import open as open_shards
+
+MEMBERS = ("--input-format", "jsonl", "--format", "megatron", "--unit-bytes", "64KB")
+
+
+def pipe(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command(*arguments), input=data, capture_output=True, timeout=120)
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress], ids=["plain", "gz"])
+def test_a_pipe_gives_what_a_file_gives(tmp_path, pack):
+    path = write_jsonl(tmp_path / "in.jsonl", texts(2000, 3))
+    out = ("--tokenizer", "gpt2", "--output", tmp_path / "piped")
+    done = pipe(pack(path.read_bytes()), "tokenize", "-", *MEMBERS, *out)
+    assert done.returncode == 0, done.stderr
+    result = tokenize(path, tmp_path / "read", "gpt2", unit_bytes=64_000)
+    with open_shards(tmp_path / "piped") as piped, open_shards(tmp_path / "read") as read:
+        assert len(piped) == len(read) == result.documents
+        assert all((piped[i] == read[i]).all() for i in range(0, len(read), 97))
+    assert not list((tmp_path / "piped").glob(".stdin*"))
+    assert run("verify", tmp_path / "piped", "--full").returncode == 0
+
+
+def test_the_same_pipe_again_goes_on_and_another_is_refused(tmp_path):
+    data = write_jsonl(tmp_path / "in.jsonl", texts(2000, 3)).read_bytes()
+    bad = data + b"no json\n"
+    arguments = ("tokenize", "-", *MEMBERS, "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    stopped = pipe(bad, *arguments, "--max-errors", "0", "--workers", "1")
+    assert stopped.returncode == 2 and b"--max-errors" in stopped.stderr
+    assert (tmp_path / "out" / ".stdin").read_bytes() == bad
+    other = pipe(data, *arguments)
+    assert other.returncode == 2 and b"'-' had " in other.stderr
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.bin")}
+    done = pipe(bad, *arguments)
+    assert done.returncode == 3 and before, done.stderr
+    for name, time in before.items():  # what was done stays
+        assert (tmp_path / "out" / name).stat().st_mtime_ns == time
+    again = pipe(bad, *arguments)
+    assert again.returncode == 3 and b"2,000 documents" in again.stdout
+    assert not list((tmp_path / "out").glob(".stdin*"))
+
+
+def test_what_a_kill_leaves_of_a_copy_is_no_hindrance(tmp_path):
+    folder = tmp_path / "out"
+    arguments = ("tokenize", "-", "--tokenizer", "gpt2", "--output", folder)
+    child = subprocess.Popen(command(*arguments), stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    child.stdin.write(b"some text " * 100_000)
+    child.stdin.flush()
+    while not (folder / ".stdin.part").exists():
+        assert child.poll() is None
+    child.kill()
+    child.wait()
+    child.stdin.close()
+    assert pipe(b"a text", *arguments).returncode == 0
+    with open_shards(folder) as shards:
+        assert len(shards) == 1
+
+
+def test_an_empty_pipe_gave_no_documents(tmp_path):
+    done = run("tokenize", "-", "--tokenizer", "gpt2", "--output", tmp_path / "o", input="")
+    assert done.returncode == 3 and "-: it gave no documents" in done.stdout
