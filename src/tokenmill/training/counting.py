@@ -19,8 +19,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tokenmill import arguments
+from tokenmill.cluster import Engine
 from tokenmill.corpus import Batch, ReadOptions, Source, read
 from tokenmill.errors import InputError, TrainingError
+from tokenmill.files import write_whole
 from tokenmill.native import _native
 from tokenmill.training.journal import Journal, Run
 from tokenmill.training.progress import Progress, Report, silent
@@ -55,6 +57,7 @@ class Plan:
     progress: Report = silent
     journal: Journal | None = None
     prepare: Callable[[list[Any]], list[Any]] | None = None
+    engine: Engine | None = None
 
 
 @dataclass(slots=True)
@@ -175,6 +178,9 @@ class _Counting:
             inventory.write(path, self._plan.metadata)
             self._runs.append(Run(path, first.weight, name))
             return None
+        if self._plan.engine is not None:
+            self._count_on(self._plan.engine, index, sources, name)
+            return None
         counter = _native.Counter(
             self._plan.scheme, list(self._plan.specials), secrets.randbits(64), self._plan.ordered
         )
@@ -186,6 +192,19 @@ class _Counting:
             return counter.take()
         self._spill(counter, index, first.weight, name)
         return None
+
+    def _count_on(self, engine: Engine, index: int, sources: list[Source], name: str) -> None:
+        """The same on a cluster."""
+        from tokenmill.training.ray_counting import count_on_ray
+
+        def tell(count: int) -> None:
+            self._bytes_done += count
+            self._plan.progress(Progress("counting", self._bytes_done, self._bytes_total))
+
+        for run in count_on_ray(self._plan, sources, engine, tell):
+            path = self._run_path()
+            write_whole(Path(path), run)
+            self._runs.append(Run(path, sources[0].weight, name, group=index))
 
     def _pump(
         self,
@@ -314,6 +333,11 @@ class _Counting:
 def _as_utf8(texts: list[Any]) -> list[Any]:
     """The same texts, of which none keeps its UTF-8: CPython would leave it in every str, where it
     takes as much memory again; and it is made while the core counts the texts before."""
+    try:
+        if all(map(str.isascii, texts)):
+            return texts
+    except TypeError:  # bytes are among them
+        pass
     return [_encoded(t) if isinstance(t, str) and not t.isascii() else t for t in texts]
 
 

@@ -27,7 +27,7 @@ _NUMBER_MAX = (1 << 62) - 1
 
 
 class TrainingWarning(UserWarning):
-    """Something about the input or the result that the user should know."""
+    """Something about the input or the result of training that the caller should know."""
 
 
 def note(text: str) -> None:

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from tokenmill import arguments
+from tokenmill.cluster import LOCAL, RAY, Engine
 from tokenmill.corpus import ReadOptions, Source, find_sources
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, TrainingError
 from tokenmill.native import _native
 from tokenmill.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
@@ -50,6 +51,9 @@ _CUT_AT_SPECIALS = ("cs336",)
 _WORD_BYTES = 56
 _PYTHON_BYTES = 64 << 20  # the interpreter, numpy and what else was imported
 _WORDS_SHARE = 0.5
+# Threads that merge wait for each other at each merge. Fewer words than these take one thread less
+# than a tenth of a second, where two on busy processors took two to ten times as long.
+_FEW_WORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +78,27 @@ def count(
     seed: int = 0,
     threads: int | None = None,
     memory: int | None = None,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
     progress: Report | None = None,
 ) -> Summary:
     """Counts the pretokens of a source into a file, from which `train` learns at any size.
 
-    Files of several machines are added up by giving them together to `train` or `count`. A
-    document also ends where `separator` stands, which is no text.
+    `output` is the file, `.tmc`. Files of several machines are added up by giving them together to
+    `train` or `count`. All other arguments are those of `train`, and so are the errors.
+
+    Examples:
+        >>> count(["the mill mills", "the meal"], "corpus.tmc")
+        Summary(total=5, unique=4)
+        >>> train("corpus.tmc", vocab_size=258)
+        <Tokenizer 'trained': vocab_size 258, 0 specials>
     """
     sources = find_sources(source, weights, format)
     with ExitStack() as stack:
         job = _Job(
             stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
             seed=seed, threads=threads, memory=memory, progress=progress, separator=separator,
+            engine=Engine(engine, ray_address),
         )  # fmt: skip
         counted = job.count()
         counts = counted.take()
@@ -106,7 +119,7 @@ def train(
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
     separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    progress: Report | None = ...,
+    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
 ) -> Tokenizer: ...  # fmt: skip
 @overload
 def train(
@@ -117,7 +130,7 @@ def train(
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
     separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    progress: Report | None = ...,
+    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
 ) -> list[Tokenizer]: ...  # fmt: skip
 @overload
 def train(
@@ -128,7 +141,7 @@ def train(
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
     separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    progress: Report | None = ...,
+    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
 ) -> Pieces: ...  # fmt: skip
 @overload
 def train(
@@ -139,7 +152,7 @@ def train(
     threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
     extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
     separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    progress: Report | None = ...,
+    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
 ) -> list[Pieces]: ...  # fmt: skip
 def train(
     source: Any,
@@ -164,14 +177,51 @@ def train(
     separator: str | None = None,
     trace: Path_ | None = None,
     report: Path_ | None = None,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
     progress: Report | None = None,
 ) -> Tokenizer | list[Tokenizer] | Pieces | list[Pieces]:
     """Learns a vocabulary from a path, a glob, texts, an Arrow column or counts.
 
-    `vocab_size` counts bytes, merges and specials; several sizes give a list of tokenizers from one
-    run. `pattern` is o200k's unless counts or `extend` have another. `ties` decides between pairs
-    of one count and gives ids as that library does; with those of SentencePiece the result is
-    `Pieces`. A document also ends where `separator` stands. docs/training.md says more.
+    The result depends on the documents and these options alone, not on threads or memory. An input
+    that cannot be read is an InputError or a MissingInputError, options that cannot be met are a
+    TrainingError, and what the caller should know of the result is a TrainingWarning.
+
+    Args:
+        source: A path or a glob, or a list of `Path`s; texts; an Arrow column or table; a mapping
+            of pretokens to counts.
+        vocab_size: Bytes, merges and specials together. Several sizes give a list of tokenizers
+            from one run.
+        pattern: The name of a scheme or a regular expression; o200k's, unless counts or `extend`
+            have another.
+        ties: Which library's rule decides between pairs of one count, and gives ids. With that of
+            SentencePiece the result is `Pieces`.
+        specials: Names that get ids of their own.
+        min_frequency: Merges of a lower count are not made.
+        max_token_length: Tokens have fewer bytes than this; of SentencePiece at most so many
+            characters.
+        initial_alphabet: `bytes` for all 256, `seen` for those that occur.
+        character_coverage: Of SentencePiece: the share of the text whose characters are kept.
+        weights: Source → factor of its counts.
+        sample: The share of the documents that is taken, by a hash of each and `seed`.
+        seed: See `sample`.
+        threads: How many to use; None is all processors.
+        memory: Bytes; what is over it goes to disk.
+        resume: A folder in which work is kept, so that a killed run goes on.
+        extend: A tokenizer to go on from, whose ids stay.
+        field: Where the text is in JSON lines, Parquet and tables; `a.b` leads into objects.
+        format: What files are, whatever their names: text, lines, jsonl, parquet or counts.
+        separator: A text at which a document also ends, and which is no text itself.
+        trace: A file for every merge with its count.
+        report: A file that says how each source uses the vocabulary.
+        engine: `ray` counts files on a Ray cluster that shares the file system.
+        ray_address: Where the cluster is; without it one is started on this machine.
+        progress: Called with a `Progress` now and then.
+
+    Examples:
+        >>> tokenizer = train(["the mill mills the meal"] * 9, vocab_size=260)
+        >>> [tokenizer.decode([id]) for id in tokenizer.encode("the mill")]
+        ['the', ' m', 'il', 'l']
     """
     sizes = options.vocab_sizes(vocab_size)
     frequency = options.bounded(arguments.whole_number(min_frequency, "min_frequency", 0))
@@ -205,6 +255,7 @@ def train(
             cuts=ties in _CUT_AT_SPECIALS, ordered=ties == "minbpe",
             apart=report is not None, resume=resume,
             fixed={"vocab_size": sizes, **chosen}, pieces=pieces, separator=separator,
+            engine=Engine(engine, ray_address),
         )  # fmt: skip
         if pieces is not None:
             found = train_pieces(
@@ -248,6 +299,7 @@ class _Job:
         threads: int | None,
         memory: int | None,
         progress: Report | None,
+        engine: Engine,
         base: Tokenizer | None = None,
         cuts: bool = True,
         ordered: bool = False,
@@ -257,6 +309,9 @@ class _Job:
         pieces: PieceOptions | None = None,
         separator: str | None = None,
     ) -> None:
+        engine.check()
+        if ordered and engine.name == RAY:
+            raise TrainingError("minbpe's ties need all texts in order, which a cluster has not")
         self._base = base
         self._extended: Layout | None = None
         self.progress = progress or silent
@@ -268,6 +323,7 @@ class _Job:
         ends = (*cut_at, self._separator) if self._separator else cut_at
         self._memory = options.memory_bytes(memory)
         self._threads = arguments.thread_count(threads)
+        self._are_threads_asked_for = threads is not None
         self._sample = options.sample_share(sample, sources)
         self._seed = arguments.whole_number(seed, "seed", 0) % (1 << 64)
         scheme = scheme_of(self.pattern)
@@ -290,6 +346,7 @@ class _Job:
             sources, reading, scheme, ends, self.metadata, folder, self._threads,
             self._memory, ordered, apart, self.progress, self._journal,
             None if pieces is None else partial(sentences, names=pieces.front),
+            engine if engine.name == RAY else None,
         )  # fmt: skip
 
     def _fixed(
@@ -348,7 +405,7 @@ class _Job:
             ties=ties,
             min_frequency=min_frequency,
             max_token_length=length_max,
-            threads=self._threads,
+            threads=self._merging_threads(len(counts)),
             memory=self._words_memory(),
             made_from=layout.made_from(),
             revives=bool(layout.base),
@@ -374,7 +431,13 @@ class _Job:
     def resources(self, entries: int) -> Resources:
         """What learning from so many entries may use."""
         spill = self._plan.folder if self._is_large(entries) else None
-        return Resources(self._threads, self._words_memory(), spill, self.progress)
+        threads = self._merging_threads(entries)
+        return Resources(threads, self._words_memory(), spill, self.progress)
+
+    def _merging_threads(self, entries: int) -> int:
+        """As many as are asked for, or else one for few words."""
+        few = entries < _FEW_WORDS and not self._are_threads_asked_for
+        return 1 if few else self._threads
 
     def _is_large(self, entries: int) -> bool:
         """Whether the words would take more than their share of the memory."""

@@ -40,9 +40,16 @@ class Joined:
 
 
 class Pieces:
-    """What `train` gives with the ties of SentencePiece: its pieces by id.
+    """What `train` gives with the ties of SentencePiece: `pieces`, by id.
 
-    Text is encoded and decoded as by a `Tokenizer`, which `tokenizer` is, with SentencePiece's ids.
+    Text is encoded and decoded as by a `Tokenizer`, which `tokenizer` is, with SentencePiece's ids:
+    all methods of a `Tokenizer` that are about text and ids can be called on it.
+
+    Examples:
+        >>> from tokenmill import train
+        >>> pieces = train(["the mill mills the meal"] * 9, vocab_size=22, ties="sentencepiece")
+        >>> [pieces.pieces[id] for id in pieces.encode("the mill")]
+        ['▁the', '▁mill']
     """
 
     __slots__ = ("_characters", "_made", "_options", "pieces", "provenance")
@@ -62,14 +69,19 @@ class Pieces:
 
     @property
     def vocab_size(self) -> int:
+        """How many pieces there are."""
         return len(self.pieces)
 
     @property
     def specials(self) -> Mapping[str, int]:
+        """The pieces that no text makes: name → id."""
         return MappingProxyType({name: id_ for id_, name in enumerate(self._options.front)})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `.model` or `.vocab` for SentencePiece, or `tokenizer.json` for Hugging Face."""
+        """Writes `.model` or `.vocab` for SentencePiece, or `tokenizer.json` for Hugging Face.
+
+        Any other name is a VocabularyError.
+        """
         path = Path(path)
         check_name(path)
         if path.suffix == ".model":

@@ -1,0 +1,152 @@
+"""Files → runs of counts, on a Ray cluster.
+
+A task counts some of the files and gives its counts in parts, by a hash of the pretokens; for each
+part another task adds up what all of them gave. So a pretoken is in one sum only, and the sums,
+which are all that comes back, are the runs that are added up as ever.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill import cluster
+from tokenmill.corpus import Source
+from tokenmill.errors import ClusterError, TrainingError
+from tokenmill.native import _native
+from tokenmill.training import counting
+from tokenmill.training.progress import silent
+
+# Bytes of pretokens, their lengths, their counts.
+Part: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint64]]"
+
+_TASKS_PER_PROCESSOR = 4
+_PARTS_MAX = 64
+_WAIT_SECONDS = 0.5
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def count_on_ray(
+    plan: counting.Plan,
+    sources: list[Source],
+    engine: cluster.Engine,
+    tell: Callable[[int], None],
+) -> Iterator[bytes]:
+    """The counts of files as runs, of which no two have a pretoken in common.
+
+    `tell` hears how many bytes of files are counted.
+    """
+    strange = [source.name for source in sources if not source.is_file]
+    if strange:
+        raise TrainingError(
+            f"the engine ray counts files, which its machines can read, not {strange[0]!r}; count "
+            "it on this machine into a .tmc file, and give that"
+        )
+    with cluster.connected(engine.address, plan.threads) as ray:
+        processors = cluster.processors(ray)
+        # Sums are weighed, not parts of them.
+        plain = [replace(source, weight=1.0) for source in sources]
+        chunks = _chunks(plain, _TASKS_PER_PROCESSOR * processors)
+        parts = min(processors, _PARTS_MAX)
+        # What only this process can use stays here.
+        lean = replace(plan, sources=[], threads=1, journal=None, progress=silent, engine=None)
+        count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
+        add_up = ray.remote(num_cpus=1)(_add_up)
+        counted = [count.remote(lean, chunk, parts, cluster.here()) for chunk in chunks]
+        sums = [
+            add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
+            for part in range(parts)
+        ]
+        over = [outputs[-1] for outputs in counted]
+        try:
+            _wait(ray, dict(zip(over, chunks, strict=True)), tell)
+            for reference in sums:
+                yield _get(ray, reference)
+        finally:
+            for reference in [*over, *sums]:
+                ray.cancel(reference, force=True)
+
+
+def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
+    """The files in groups of about as many bytes: each goes to the one that has the fewest."""
+    groups: list[list[Source]] = [[] for _ in range(min(most, len(sources)))]
+    sizes = [0] * len(groups)
+    for source in sorted(sources, key=lambda source: -(source.size or 0)):
+        least = sizes.index(min(sizes))
+        groups[least].append(source)
+        sizes[least] += (source.size or 0) + 1
+    return groups
+
+
+def _wait(ray: Any, running: dict[Any, list[Source]], tell: Callable[[int], None]) -> None:
+    """Waits for the counting tasks, and raises what one of them raised."""
+    while running:
+        ready, _ = ray.wait(list(running), timeout=_WAIT_SECONDS)
+        for reference in ready:
+            _get(ray, reference)
+            tell(sum(source.size or 0 for source in running.pop(reference)))
+
+
+def _get(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause or error) from None  # what the task itself raised
+    except ray.exceptions.RayError as error:
+        raise ClusterError(
+            f"a part of the counting was lost with its machine, more often than Ray tries again "
+            f"({type(error).__name__}); give tasks more memory, or begin again"
+        ) from None
+
+
+def _count(plan: counting.Plan, sources: list[Source], parts: int, folder: str) -> list[Any]:
+    """Counts files where Ray has put it: the counts by parts, and at the end that it is done."""
+    cluster.enter(folder)
+    found: list[list[Part]] = [[] for _ in range(parts)]
+    with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
+        mine = replace(plan, sources=sources, folder=Path(temporary))
+        for counts in counting.parts(counting.count_documents(mine).take()):
+            for part, chosen in enumerate(_split(counts, parts)):
+                found[part].append(chosen)
+    return [*map(_joined, found), True]
+
+
+def _split(counts: _native.Inventory, parts: int) -> Iterator[Part]:
+    """The entries of each part."""
+    data, short, numbers = (np.asarray(array) for array in counts.arrays())
+    lengths = short.astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    # Each byte by its place in its pretoken, so that no two orders of the same bytes are alike.
+    place = np.arange(len(data), dtype=np.uint64) - np.repeat(starts, lengths).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = (data + np.uint64(1)) * (place * _MULTIPLIER | np.uint64(1))
+        sums = np.add.reduceat(mixed, starts) if len(starts) else mixed
+        owner = (sums * _MULTIPLIER >> np.uint64(33)) % np.uint64(parts)
+    for part in range(parts):
+        chosen = owner == part
+        yield data[np.repeat(chosen, lengths)], short[chosen], numbers[chosen]
+
+
+def _joined(found: list[Part]) -> Part:
+    if not found:
+        return np.empty(0, np.uint8), np.empty(0, np.uint32), np.empty(0, np.uint64)
+    data, lengths, numbers = zip(*found, strict=True)
+    return np.concatenate(data), np.concatenate(lengths), np.concatenate(numbers)
+
+
+def _add_up(metadata: bytes, *parts: Part) -> bytes:
+    """The sum of what all tasks counted in one part, as a file of counts."""
+    with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
+        paths = []
+        for index, (data, lengths, numbers) in enumerate(parts):
+            paths.append(str(Path(temporary) / f"{index}.tmc"))
+            _native.Inventory(data, lengths, numbers).write(paths[-1], metadata)
+        output = Path(temporary) / "sum.tmc"
+        _native.merge_counts(paths, np.ones(len(paths)), str(output), metadata)
+        return output.read_bytes()

@@ -1,0 +1,225 @@
+"""A Ray cluster of three nodes → the bytes of a local run, whoever is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_cases import contents, texts, write_jsonl
+from ray.cluster_utils import Cluster
+
+import tokenmill
+
+FILES = 50
+UNIT_BYTES = 20_000
+# Runs before each unit in the processes of the nodes; a test writes what it does.
+ACTS = """
+import os, signal, sys, time
+from tokenmill.tokenizing import unit
+
+run_unit = unit.run_unit
+
+def acting(job, which, **more):
+    name = which.segments[0].source.name
+    if os.path.exists({acts!r}):
+        exec(open({acts!r}).read(), globals() | locals())
+    return run_unit(job, which, **more)
+
+unit.run_unit = acting
+"""
+
+
+class Nodes:
+    """A head and two more nodes, each with a processor, and what their processes do."""
+
+    def __init__(self, folder: Path) -> None:
+        self._acts = folder / "acts"
+        site = folder / "site"
+        site.mkdir()
+        (site / "acts.py").write_text(ACTS.format(acts=str(self._acts)))
+        (site / "sitecustomize.py").write_text("import sys\nif 'ray' in sys.argv[0]: import acts\n")
+        self._path = os.pathsep.join([str(site), os.environ["PYTHONPATH"]])
+        with self._acting():
+            self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        self.others = [self.add() for _ in range(2)]
+        self.cluster.wait_for_nodes()
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """Processes that are started inside act."""
+        before = os.environ["PYTHONPATH"]
+        os.environ["PYTHONPATH"] = self._path
+        yield
+        os.environ["PYTHONPATH"] = before
+
+    def add(self) -> Any:
+        with self._acting():
+            return self.cluster.add_node(num_cpus=1)
+
+    def act(self, code: str) -> None:
+        self._acts.write_text(code)
+
+    def rest(self) -> None:
+        self._acts.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    made = Nodes(tmp_path_factory.mktemp("nodes"))
+    yield made
+    made.cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("inputs")
+    return [write_jsonl(folder / f"{n:02d}.jsonl", texts(80, n)) for n in range(FILES)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, inputs: list[Path]) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("local") / "out"
+    result = tokenmill.tokenize(inputs, out, "gpt2", unit_bytes=UNIT_BYTES)
+    assert result.units_total > 20
+    return contents(out)
+
+
+@pytest.fixture
+def start(
+    tmp_path: Path, inputs: list[Path], nodes: Nodes
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the command on the cluster, or with another engine."""
+    started = []
+
+    def run(*more: str | Path, engine: str = "ray") -> subprocess.Popen[str]:
+        where = ["--engine", "ray", "--ray-address", nodes.cluster.address]
+        command = [sys.executable, "-m", "tokenmill", "tokenize", *inputs, "--tokenizer", "gpt2"]
+        command += ["--unit-bytes", str(UNIT_BYTES), "--output", tmp_path / "out"]
+        command += where if engine == "ray" else []
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen([*command, *more], **pipes))
+        return started[-1]
+
+    yield run
+    nodes.rest()
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def rows(folder: Path) -> int:
+    path = folder / "rows.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait_for_rows(process: subprocess.Popen[str], folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while rows(folder) < count:
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+
+
+def end(process: subprocess.Popen[str]) -> int:
+    said = process.communicate(timeout=180)
+    assert "Traceback" not in said[1], said
+    return process.returncode
+
+
+def test_fifty_files_give_the_bytes_of_one_machine(tmp_path, undisturbed, start):
+    process = start("--progress", "json")
+    said, progress = process.communicate(timeout=180)
+    assert process.returncode == 0, progress
+    assert contents(tmp_path / "out") == undisturbed
+    assert '"tokens_per_second"' in progress
+    assert "4,000 documents" in said
+
+
+def test_counts_and_merges_are_those_of_one_machine(tmp_path, inputs, nodes):
+    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
+    for name, more in (("local", {}), ("ray", on_ray)):
+        tokenmill.count(inputs, tmp_path / f"{name}.tmc", weights={inputs[0]: 2.5}, **more)
+    assert (tmp_path / "ray.tmc").read_bytes() == (tmp_path / "local.tmc").read_bytes()
+    assert tokenmill.train(inputs, vocab_size=350, **on_ray) == tokenmill.train(
+        inputs, vocab_size=350
+    )
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path, undisturbed, start, nodes):
+    mark = tmp_path / "killed"
+    nodes.act(
+        f"if '07.jsonl' in name and not os.path.exists({str(mark)!r}):\n"
+        f"    open({str(mark)!r}, 'w').close()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert end(start()) == 0
+    assert mark.exists() and contents(tmp_path / "out") == undisturbed
+
+
+def test_a_node_that_is_killed_is_done_without(tmp_path, undisturbed, start, nodes):
+    nodes.act("time.sleep(0.3)")
+    process = start()
+    wait_for_rows(process, tmp_path / "out", 5)
+    nodes.cluster.remove_node(nodes.others.pop(), allow_graceful=False)
+    assert end(process) == 0
+    assert contents(tmp_path / "out") == undisturbed
+    nodes.others.append(nodes.add())
+
+
+def test_a_task_that_always_fails_is_put_aside(tmp_path, undisturbed, start, nodes):
+    nodes.act("if '11.jsonl' in name: raise RuntimeError('no luck')")
+    process = start("--json")
+    said, wrong = process.communicate(timeout=180)
+    assert process.returncode == 3, wrong
+    assert "no luck" in said and "2 times" in said
+    nodes.rest()
+    assert end(start(engine="local")) == 0  # which does what is missing
+    assert contents(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.parametrize("then", ["ray", "local"])
+def test_a_run_whose_driver_is_killed_goes_on(tmp_path, undisturbed, start, nodes, then):
+    nodes.act("time.sleep(0.2)")
+    process = start()
+    wait_for_rows(process, tmp_path / "out", 5)
+    process.kill()
+    process.communicate()
+    nodes.rest()
+    assert end(start("--workers", "3", engine=then)) == 0
+    assert contents(tmp_path / "out") == undisturbed
+
+
+def test_a_run_begun_locally_ends_on_the_cluster(tmp_path, inputs, undisturbed, start):
+    share = {"rank": 0, "world_size": 3}
+    tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", unit_bytes=UNIT_BYTES, **share)
+    assert end(start()) == 0
+    assert contents(tmp_path / "out") == undisturbed
+
+
+def test_an_interrupt_cancels_the_tasks(tmp_path, undisturbed, start, nodes):
+    nodes.act("time.sleep(0.5)")
+    process = start()
+    wait_for_rows(process, tmp_path / "out", 3)
+    process.send_signal(signal.SIGINT)
+    assert end(process) == 130
+    before = rows(tmp_path / "out")
+    shards = len(list((tmp_path / "out").glob("*.bin")))
+    time.sleep(1)
+    assert (rows(tmp_path / "out"), len(list((tmp_path / "out").glob("*.bin")))) == (before, shards)
+    nodes.rest()
+    assert end(start()) == 0
+    assert contents(tmp_path / "out") == undisturbed
+
+
+def test_no_cluster_at_an_address_is_said_at_once(tmp_path, inputs):
+    with pytest.raises(tokenmill.TokenmillError, match="no Ray cluster answers at '127"):
+        tokenmill.tokenize(
+            inputs, tmp_path / "out", "gpt2", engine="ray", ray_address="127.0.0.1:1"
+        )
