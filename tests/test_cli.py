@@ -176,18 +176,6 @@ def test_standard_input_is_an_input(corpus):
     assert Tokenizer.load("a.tokenmill") == tokenmill.train("0.txt", vocab_size=300)
 
 
-def test_progress_in_a_terminal_is_a_bar(corpus):
-    environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "tokenmill", "train", "*.txt", "--vocab-size=400"]
-    done = subprocess.run(
-        [*command, "--output=a.json"], env=environment, capture_output=True, check=True
-    )
-    shown = done.stderr.decode()
-    for part in ("counting", "merging", "━", "144 of 144", " MB"):
-        assert part in shown
-    assert "…" not in shown  # all of it fits
-
-
 def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
     (corpus / "image.txt").write_bytes(b"\x89PNG\0\0")
     (corpus / "rows.jsonl").write_text('{"body": "x"}\n')

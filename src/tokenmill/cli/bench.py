@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 from dataclasses import asdict
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from tokenmill.cli import values
-from tokenmill.cli.ladder import write_corpus
+from tokenmill.cli.ladder_corpus import texts_of, write_corpus
+from tokenmill.cli.output import add_json, console, say_json
+from tokenmill.errors import InputError
 from tokenmill.ladder.corpus.batches import Method, measure
 from tokenmill.tokenizer import Tokenizer
 
@@ -24,15 +23,20 @@ _CORPUS_BYTES = 1_000_000
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "bench", help="measure on this machine, with nothing else installed"
+        "bench",
+        help="measure on this machine, with nothing else installed",
+        description="Measures what this machine does with this package.",
+        examples="tokenmill bench corpus --num-docs 100",
     )
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     corpus: argparse.ArgumentParser = benches.add_parser(
         "corpus",
         help="documents one by one and in batches",
-        epilog="examples:\n  tokenmill bench corpus --num-docs 1000\n"
-        "  tokenmill bench corpus data.jsonl --tokenizer o200k_base --json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measures documents one by one and in batches.",
+        examples="""
+        tokenmill bench corpus --num-docs 100
+        tokenmill bench corpus data/part.jsonl --num-docs 20 --json
+        """,
     )
     corpus.add_argument(
         "inputs", nargs="*", type=Path, metavar="FILE.jsonl", help="JSON lines with a field text"
@@ -41,7 +45,7 @@ def add_parser(commands: Any) -> None:
         "--num-docs", type=values.whole_number(1), default=1000, help="how many of them (1000)"
     )
     corpus.add_argument("--tokenizer", default="gpt2", help="a name or a file (gpt2)")
-    corpus.add_argument("--json", action="store_true", help="the table as JSON")
+    add_json(corpus)
     corpus.set_defaults(run=run)
 
 
@@ -49,20 +53,16 @@ def run(options: argparse.Namespace) -> None:
     tokenizer = Tokenizer.load(options.tokenizer)
     with tempfile.TemporaryDirectory() as folder:
         inputs = options.inputs or write_corpus(Path(folder), _CORPUS_BYTES)
-        texts = [
-            json.loads(line)["text"]
-            for path in inputs
-            # Not splitlines, which ends lines at U+2028 as well.
-            for line in path.read_text(encoding="utf-8").split("\n")
-            if line.strip()
-        ]
+        texts = [text for path in inputs for text in texts_of(path)]
     if not options.inputs:
         texts = list(islice(cycle(texts), options.num_docs))
+    if not texts:
+        raise InputError("the inputs hold no documents; give others")
     rows = measure(texts[: options.num_docs], tokenizer)
     if options.json:
-        sys.stdout.write(json.dumps({"methods": [asdict(row) for row in rows]}) + "\n")
+        say_json({"methods": [asdict(row) for row in rows]})
     else:
-        Console(highlight=False).print(table(rows))
+        console().print(table(rows))
 
 
 def table(rows: list[Method]) -> Table:

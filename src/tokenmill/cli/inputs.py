@@ -54,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=values.memory, metavar="2GB", help="a bound; what is over it goes to disk"
     )
+    values.add_engine(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -76,6 +77,8 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "threads": options.threads,
         "memory": options.memory,
+        "engine": options.engine,
+        "ray_address": options.ray_address,
     }
 
 

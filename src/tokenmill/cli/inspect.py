@@ -1,126 +1,125 @@
-"""A folder of shards → its figures: `tokenmill inspect`."""
+"""A tokenizer, or a folder of shards → what is in it: `tokenmill inspect`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from tokenmill import inspection
+from tokenmill.cli import inspect_shards, inspect_tokenizer, values
+from tokenmill.cli.inputs import check_outputs
+from tokenmill.cli.output import console, say, say_json
+from tokenmill.corpus import remote
+from tokenmill.errors import InspectError
 from tokenmill.files import write_whole
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import manifest
+from tokenmill.tokenizing import report as shards_report
 from tokenmill.tokenizing.inspect import inspect
-from tokenmill.tokenizing.report import html
 
-_SOURCES_SHOWN = 20
-_TOKENS_SHOWN = 10
-_BAR_WIDTH = 30
+_HELP = """\
+Of a tokenizer: sizes, lengths and scripts of its tokens, the longest, those that no text gives, odd
+ones; the tree of merges of a word, and a text in its pieces. WHAT is then anything that
+Tokenizer.load takes: a name such as o200k_base, a file, a folder that transformers saved.
+
+Of a folder of shards: documents, lengths, use of the vocabulary, sources."""
+_EXAMPLES = """
+tokenmill inspect o200k_base
+tokenmill inspect tokenizer.json --word " tokenization" --word naïve
+tokenmill inspect cl100k_base --text "Hello, world" --html report.html
+cat book.txt | tokenmill inspect model/ --text-file - --json
+tokenmill inspect shards/ --html report.html
+"""
 
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "inspect",
-        help="show what is in shards: documents, lengths, use of the vocabulary, sources",
-        epilog="examples:\n  tokenmill inspect shards/\n  tokenmill inspect shards/ --json\n"
-        "  tokenmill inspect shards/ --html report.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        help="show what is in a tokenizer, or in shards",
+        description=_HELP,
+        examples=_EXAMPLES,
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what tokenize wrote")
+    parser.add_argument("what", metavar="WHAT", help="a tokenizer, or a folder tokenize wrote")
     parser.add_argument("--json", action="store_true", help="all figures as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page with plots")
+    group = parser.add_argument_group("of a tokenizer")
+    group.add_argument(
+        "--word", action="append", metavar="WORD", help="show its merges as a tree; may be repeated"
+    )
+    text = group.add_mutually_exclusive_group()
+    text.add_argument("--text", help="show the pieces of a text, with their ids")
+    text.add_argument(
+        "--text-file", metavar="FILE", help="the same for a file; - is standard input"
+    )
+    group.add_argument(
+        "--specials", action="store_true", help="find specials in the text; they are text otherwise"
+    )
+    group.add_argument("--rows", type=values.whole_number(1), help="rows of each table (10)")
+    group.add_argument(
+        "--pattern",
+        help="how text is cut, for formats that do not say: a regular expression, or a name such "
+        "as cl100k",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    inspection = inspect(options.folder)
-    figures = inspection.as_json()
+    show: Callable[[Console], None]
     if options.html is not None:
-        write_whole(options.html, html(figures).encode("utf-8"))
-    if options.json:
-        sys.stdout.write(json.dumps(figures, ensure_ascii=False) + "\n")
+        check_outputs([options.html], [options.what, options.text_file or ""])
+    if remote.is_address(options.what) or manifest.is_folder(Path(options.what)):
+        _refuse_options(options)
+        with manifest.reading(Path(options.what)):
+            figures = inspect(options.what).as_json()
+        page = "" if options.html is None else shards_report.html(figures)
+        show = partial(inspect_shards.show, figures)
     else:
-        show(figures, Console(highlight=False))
-        if options.html is not None:
-            sys.stdout.write(f"{options.html}: the same with plots\n")
-
-
-def show(figures: dict[str, Any], console: Console, sources: int = _SOURCES_SHOWN) -> None:
-    """Tables for a terminal."""
-    _totals(figures, console)
-    _lengths(figures, console)
-    _tokens(figures, console)
-    _sources(figures, console, sources)
-
-
-def _totals(figures: dict[str, Any], console: Console) -> None:
-    vocabulary = figures["vocabulary"]
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    rows = {
-        "documents": f"{figures['documents']:,}",
-        "tokens": f"{figures['tokens']:,} ({figures['dtype']}, {figures['layout']})",
-        "shards": f"{figures['shards']:,}",
-        "bytes of text": f"{figures['bytes']:,}",
-        "bytes a token": f"{figures['bytes_per_token']:.2f}",
-        "tokens a document": f"{figures['tokens_per_document']:,.1f} "
-        f"({figures['shortest_document']:,} to {figures['longest_document']:,})",
-        "quarantined": f"{figures['quarantined']:,}",
-        "vocabulary": f"{figures['tokenizer']['name']}, {vocabulary['size']:,} ids, "
-        f"{vocabulary['unused']:,} unused ({vocabulary['unused_share']:.1%})",
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    console.print(table)
-
-
-def _lengths(figures: dict[str, Any], console: Console) -> None:
-    rows = figures["lengths"]
-    if not rows:
+        report = _report(options)
+        figures = report.as_json() if options.json else {}
+        page = "" if options.html is None else report.html()
+        show = partial(inspect_tokenizer.show, report, rows=options.rows)
+    if options.html is not None:
+        write_whole(options.html, page.encode("utf-8"))
+    if options.json:
+        say_json(figures)
         return
-    most = max(row["documents"] for row in rows)
-    table = Table(title="tokens in a document", title_justify="left", box=None)
-    table.add_column("from", justify="right")
-    table.add_column("below", justify="right")
-    table.add_column("documents", justify="right")
-    table.add_column("")
-    for row in rows:
-        bar = "█" * max(1, round(_BAR_WIDTH * row["documents"] / most))
-        table.add_row(f"{row['from']:,}", f"{row['to']:,}", f"{row['documents']:,}", bar)
-    console.print(table)
+    show(console())
+    if options.html is not None:
+        say(f"{options.html}: the same with plots")
 
 
-def _tokens(figures: dict[str, Any], console: Console) -> None:
-    table = Table(title="tokens most and least used", title_justify="left", box=None)
-    for _ in range(2):
-        table.add_column("token")
-        table.add_column("count", justify="right")
-    most, least = figures["most_used"], figures["least_used"]
-    for index in range(min(_TOKENS_SHOWN, len(most))):
-        cells = []
-        for row in (most[index], least[index]):
-            cells += [repr(row["token"]), f"{row['count']:,}"]
-        table.add_row(*cells)
-    console.print(table, markup=False)
+def _report(options: argparse.Namespace) -> inspection.Report:
+    text = options.text
+    if options.text_file is not None:
+        text = _read(options.text_file)
+    tokenizer = Tokenizer.load(options.what, pattern=options.pattern)
+    words = options.word or ()
+    return inspection.inspect(tokenizer, words=words, text=text, specials=options.specials)
 
 
-def _sources(figures: dict[str, Any], console: Console, most: int) -> None:
-    table = Table(title="sources", title_justify="left", box=None)
-    table.add_column("source", overflow="fold")
-    for name in ("documents", "tokens", "bytes a token", "quarantined"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    sources = figures["sources"]
-    for source in sources[:most]:
-        table.add_row(
-            source["path"],
-            f"{source['documents']:,}",
-            f"{source['tokens']:,}",
-            f"{source['bytes_per_token']:.2f}",
-            f"{source['quarantined']:,}",
-            source.get("error", ""),
-        )
-    console.print(table, markup=False)
-    if len(sources) > most:
-        console.print(f"and {len(sources) - most:,} more (--json shows all)")
+def _read(name: str) -> str | bytes:
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+
+
+def _refuse_options(options: argparse.Namespace) -> None:
+    """Options of a tokenizer say nothing about shards."""
+    for name in ("word", "text", "text_file", "specials", "rows", "pattern"):
+        if getattr(options, name):
+            option = "--" + name.replace("_", "-")
+            own = Path(options.what) / manifest.TOKENIZER
+            content = manifest.load(Path(options.what)) or {"tokenizer": {"name": "?"}}
+            used = str(own) if own.exists() else content["tokenizer"]["name"]
+            raise InspectError(
+                f"{options.what!r} is a folder of shards, and {option} is for tokenizers; the one "
+                f"of these shards is {used!r}"
+            )

@@ -15,6 +15,8 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
+from tokenmill.cli.output import progress_console
+from tokenmill.printable import printable
 from tokenmill.tokenizing.progress import memory_bytes
 from tokenmill.training.progress import Progress
 
@@ -32,7 +34,7 @@ class Display:
         self._last: Progress | None = None
         self._bars: Bars | None = None
         self._task: TaskID | None = None
-        if console.is_terminal and not quiet:
+        if console.is_interactive and not quiet:
             self._bars = Bars(
                 TextColumn("{task.description}", table_column=Column(min_width=9, no_wrap=True)),
                 BarColumn(bar_width=16),
@@ -71,7 +73,7 @@ class Display:
 
     def note(self, text: str) -> None:
         """Something that the user should know, quiet or not."""
-        self._console.print(f"tokenmill: note: {text}", markup=False, soft_wrap=True)
+        self._console.print(f"tokenmill: note: {printable(text)}", markup=False, soft_wrap=True)
 
     def _end_phase(self, *, is_done: bool) -> None:
         last, now = self._last, time.monotonic()
@@ -118,8 +120,7 @@ class Display:
 @contextmanager
 def display(quiet: bool) -> Iterator[Display]:
     """A display on stderr that also shows warnings, as notes."""
-    console = Console(stderr=True, highlight=False)
-    with Display(console, quiet) as shown, warnings.catch_warnings():
+    with Display(progress_console(), quiet) as shown, warnings.catch_warnings():
 
         def show(
             message: Warning | str,

@@ -3,56 +3,70 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from tokenmill.cli import values
+from tokenmill.cli.ending import QUARANTINED
+from tokenmill.cli.output import add_json, say, say_json
 from tokenmill.cli.tokenize_progress import STYLES, shown
+from tokenmill.cluster import LOCAL
 from tokenmill.corpus.inputs import INPUT_FORMATS
+from tokenmill.errors import TokenizeError
 from tokenmill.shards import layouts
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing.options import ON_ERROR, SHARD_TOKENS, UNIT_BYTES, UTF8, WHOLE_BYTES
-from tokenmill.tokenizing.run import MEMORY, Result, tokenize
+from tokenmill.tokenizing.options import (
+    FIELD,
+    ON_ERROR,
+    SHARD_TOKENS,
+    UNIT_BYTES,
+    UTF8,
+    WHOLE_BYTES,
+)
+from tokenmill.tokenizing.run import MEMORY, Result, finish, tokenize
 
-# The run is over, and something was put aside.
-QUARANTINED = 3
 _FAILURES_SHOWN = 10
 
-_EXAMPLES = """examples:
-  tokenmill tokenize data/*.jsonl.zst --tokenizer o200k_base --output shards/
-  tokenmill tokenize corpus.txt --separator '<|endoftext|>' --tokenizer gpt2 \\
-      --format nanogpt --output shards/
-  tokenmill tokenize data/ --tokenizer tokenizer.json --pack 2048 --shuffle 1 --output shards/
-
-The same command again goes on where a run was stopped. Exit codes: 0 all is there, 3 all is done
-and some records were put aside (see errors.jsonl), 2 a mistake or a stop, 1 the system, 130 Ctrl-C.
+_EXAMPLES = """
+tokenmill tokenize data/*.jsonl --tokenizer o200k_base --output shards/
+tokenmill tokenize book.txt --separator '\\n' --tokenizer gpt2 --format nanogpt --output nano/
+tokenmill tokenize data/ --tokenizer mine.json --eos none --pad 0 --pack 64 --output packed/
+tokenmill tokenize data/ --tokenizer gpt2 --output all/ --progress none --json
+tokenmill tokenize data/ --tokenizer gpt2 --output shards/ --rank 3 --world-size 8
+tokenmill tokenize --finish --output ranks/
 """
+_EPILOG = """\
+The same command again goes on where a run was stopped. Exit codes: 0 all is there, 3 all is done
+and some records were put aside (see errors.jsonl), 2 a mistake or a stop, 1 the system,
+130 Ctrl-C."""
 
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "tokenize",
         help="turn files into shards of ids for training",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Turns the documents of files into shards of ids.",
+        examples=_EXAMPLES,
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "inputs",
-        nargs="+",
+        nargs="*",
         metavar="INPUT",
         help="text, .jsonl, .parquet, .arrow, .csv, .wet, each also .gz, .zst, .xz or .bz2; "
         "folders and globs",
     )
-    parser.add_argument("--tokenizer", required=True, help="a name, a file or a folder")
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="a folder")
+    parser.add_argument("--tokenizer", help="a name, a file or a folder")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="a folder, or s3://bucket/folder"
+    )
     parser.add_argument(
         "--format", choices=layouts.NAMES, default="megatron", help="the layout of the shards"
     )
     _add_input_options(parser)
     _add_output_options(parser)
     _add_run_options(parser)
+    _add_scale_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,7 +76,7 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
         "--input-format", choices=INPUT_FORMATS, help="whatever the files' names say"
     )
     group.add_argument(
-        "--field", default="text", help="where records have their text; a.b leads into a (text)"
+        "--field", default=FIELD, help="where records have their text; a.b leads into a (text)"
     )
     group.add_argument("--id-field", help="where records have a name, for layouts that keep it")
     group.add_argument(
@@ -129,24 +143,58 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--progress", choices=STYLES, default="auto", help="a bar, lines, JSON lines or nothing"
     )
-    group.add_argument("--json", action="store_true", help="totals as JSON on stdout")
+    add_json(group)
+
+
+def _add_scale_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("many machines, one file system")
+    values.add_engine(group)
+    group.add_argument(
+        "--rank", type=values.whole_number(0), metavar="R", help="do one share of the units"
+    )
+    group.add_argument(
+        "--world-size", type=values.whole_number(1), metavar="N", help="of so many shares"
+    )
+    group.add_argument(
+        "--finish", action="store_true", help="seal the output of ranks that have done all units"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    tokenizer = Tokenizer.load(options.tokenizer)
+    _check(options)
     try:
-        result = _tokenize(options, tokenizer)
+        result = _finish(options) if options.finish else _tokenize(options)
     except KeyboardInterrupt:
         sys.stderr.write("tokenmill: stopped; what is done stays, and the same command goes on\n")
         raise
     if options.json:
-        sys.stdout.write(json.dumps(_totals(result), ensure_ascii=False) + "\n")
+        say_json(_totals(result))
     else:
-        _say(result, tokenizer)
+        _say(result)
     return 0 if result.is_complete else QUARANTINED
 
 
-def _tokenize(options: argparse.Namespace, tokenizer: Tokenizer) -> Result:
+def _check(options: argparse.Namespace) -> None:
+    others = (options.rank, options.world_size, options.tokenizer, options.shuffle)
+    is_more = bool(options.inputs) or options.engine != LOCAL or any(o is not None for o in others)
+    if options.finish and is_more:
+        raise TokenizeError(
+            "--finish takes the folder alone: tokenmill tokenize --finish --output DIR"
+        )
+    if not options.finish and not (options.inputs and options.tokenizer):
+        missing = "--tokenizer" if options.inputs else "INPUT"
+        raise TokenizeError(f"{missing} is missing; tokenmill tokenize --help shows examples")
+
+
+def _finish(options: argparse.Namespace) -> Result:
+    with shown(options.progress) as progress:
+        return finish(
+            options.output, workers=options.workers, memory=options.memory, progress=progress
+        )
+
+
+def _tokenize(options: argparse.Namespace) -> Result:
+    tokenizer = Tokenizer.load(options.tokenizer)
     with shown(options.progress) as progress:
         return tokenize(
             options.inputs,
@@ -172,6 +220,10 @@ def _tokenize(options: argparse.Namespace, tokenizer: Tokenizer) -> Result:
             memory=options.memory,
             unit_bytes=options.unit_bytes,
             whole_bytes=options.whole_bytes,
+            engine=options.engine,
+            ray_address=options.ray_address,
+            rank=options.rank,
+            world_size=options.world_size,
             progress=progress,
         )
 
@@ -187,28 +239,30 @@ def _totals(result: Result) -> dict[str, Any]:
     }
 
 
-def _say(result: Result, tokenizer: Tokenizer) -> None:
+def _say(result: Result) -> None:
     totals = result.manifest["totals"]
     eos = result.manifest["eos"]
-    named = "nothing" if eos is None else f"{tokenizer.decode([eos])} ({eos})"
+    named = "nothing" if eos is None else f"{result.tokenizer.decode([eos])} ({eos})"
     verb = "begins" if result.manifest["layout"] == "llmc" else "ends"
-    _write(
+    say(
         f"{result.folder}: {_count(totals['documents'], 'document')}, "
         f"{_count(totals['tokens'], 'token')} ({result.manifest['dtype']}) in "
         f"{_count(totals['shards'], 'shard')}; each {verb} with {named}"
     )
+    if not result.is_sealed:
+        say(
+            f"this is {_count(len(result.manifest['units']), 'unit')} of "
+            f"{result.units_total:,}; when all ranks are done: "
+            f"tokenmill tokenize --finish --output {result.folder}"
+        )
     if totals["quarantined"]:
         records = _count(totals["quarantined"], "record")
-        _write(f"{records} gave no document: see {result.folder / 'errors.jsonl'}")
+        say(f"{records} gave no document: see {result.folder}/errors.jsonl")
     for source in result.failures[:_FAILURES_SHOWN]:
-        _write(f"{source['path']}: {source['error']}")
+        say(f"{source['path']}: {source['error']}")
     if len(result.failures) > _FAILURES_SHOWN:
-        _write(f"and {len(result.failures) - _FAILURES_SHOWN:,} more inputs")
+        say(f"and {len(result.failures) - _FAILURES_SHOWN:,} more inputs")
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s'[: number != 1]}"
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")

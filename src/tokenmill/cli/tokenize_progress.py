@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
+from tokenmill.cli.output import progress_console
 from tokenmill.cli.progress import amount
 from tokenmill.tokenizing.progress import Progress
 
@@ -23,28 +23,30 @@ _JSON_SECONDS = 1.0
 @contextmanager
 def shown(style: str) -> Iterator[Callable[[Progress], None] | None]:
     """What takes the progress of a run and shows it in a style."""
-    console = Console(stderr=True, highlight=False)
+    console = progress_console()
     if style == "none":
         yield None
     elif style == "json":
         yield _every(_JSON_SECONDS, _print_json)
-    elif style == "plain" or not console.is_terminal:
+    elif style == "plain" or not console.is_interactive:
         yield _every(_LINE_SECONDS, _print_line)
     else:
-        with Bars(
-            BarColumn(bar_width=20), TextColumn("{task.fields[figures]}"), console=console
-        ) as bars:
-            task = bars.add_task("", total=None, figures="")
+        bars = Bars(BarColumn(bar_width=20), TextColumn("{task.fields[figures]}"), console=console)
+        task = bars.add_task("", total=None, figures="")
 
-            def show(progress: Progress) -> None:
-                bars.update(
-                    task,
-                    completed=progress.bytes,
-                    total=progress.bytes_total,
-                    figures=figures(progress),
-                )
+        def show(progress: Progress) -> None:
+            bars.update(
+                task,
+                completed=progress.bytes,
+                total=progress.bytes_total,
+                figures=figures(progress),
+            )
+            bars.start()  # its thread begins when the work has, and not before its process
 
+        try:
             yield show
+        finally:
+            bars.stop()
 
 
 def _every(seconds: float, show: Callable[[Progress], None]) -> Callable[[Progress], None]:

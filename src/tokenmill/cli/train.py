@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from tokenmill import formats
 from tokenmill.cli import inputs, values
+from tokenmill.cli.output import add_json, say, say_json
 from tokenmill.cli.progress import display, peak_bytes
 from tokenmill.errors import TrainingError
 from tokenmill.tokenizer import Tokenizer
@@ -18,13 +18,23 @@ from tokenmill.training.merging import TIES
 from tokenmill.training.pieces import vocabulary as pieces
 from tokenmill.training.train import train
 
+_EXAMPLES = """
+tokenmill train book.txt --vocab-size 1000 --output mine.json
+tokenmill train data/*.jsonl --vocab-size 500,1000 --output 'mine-{size}.tokenmill'
+tokenmill train book.txt --vocab-size 1000 --ties rustbpe --special '<s>' --output ranks.tiktoken
+cat book.txt | tokenmill train - --vocab-size 1000 --output mine.json --quiet --json
+tokenmill train book.txt --extend mine.tokenmill --vocab-size 1100 --output more.json
+"""
 _SIZE = "{size}"
 _SOURCES_SHOWN = 10
 
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "train", help="learn a vocabulary from text, JSON lines, Parquet or counts"
+        "train",
+        help="learn a vocabulary from text, JSON lines, Parquet or counts",
+        description="Learns a vocabulary and writes it into files.",
+        examples=_EXAMPLES,
     )
     inputs.add_options(parser)
     parser.add_argument(
@@ -73,6 +83,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="compression and tokens by source, as JSON"
     )
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -99,15 +110,42 @@ def run(options: argparse.Namespace) -> None:
             progress=shown,
             **inputs.arguments_of(options),
         )
+    written = []
     for paths in outputs:
         for path, tokenizer in zip(paths, trained, strict=True):
             tokenizer.save(path)
-            _say(f"{path}: {_described(tokenizer)}")
+            written.append((path, tokenizer))
+            if not options.json:
+                say(f"{path}: {_described(tokenizer)}")
     seconds = time.monotonic() - started
+    if options.json:
+        say_json(_figures(written, seconds, options.report))
+    else:
+        _show(seconds, options.report)
+
+
+def _figures(
+    written: list[tuple[Path, Tokenizer | pieces.Pieces]], seconds: float, report: Path | None
+) -> dict[str, Any]:
+    outputs = [
+        {"path": str(path), "vocab_size": made.vocab_size, "specials": len(made.specials)}
+        for path, made in written
+    ]
+    figures = {
+        "outputs": outputs,
+        "seconds": round(seconds, 3),
+        "peak_mb": round(peak_bytes() / 1e6, 1) or None,
+    }
+    if report is not None:
+        figures["report"] = json.loads(report.read_text(encoding="utf-8"))
+    return figures
+
+
+def _show(seconds: float, report: Path | None) -> None:
     peak = f", {peak_bytes() / 1e6:,.0f} MB at most" if peak_bytes() else ""
-    _say(f"{seconds:.1f} s{peak}")
-    if options.report is not None:
-        _show_report(options.report)
+    say(f"{seconds:.1f} s{peak}")
+    if report is not None:
+        _show_report(report)
 
 
 def _outputs(name: str, sizes: list[int]) -> list[Path]:
@@ -134,13 +172,9 @@ def _show_report(path: Path) -> None:
     report = json.loads(path.read_text(encoding="utf-8"))
     sources = list(report["sources"].items())
     for name, figures in sources[:_SOURCES_SHOWN]:
-        _say(
+        say(
             f"{name}: {figures['bytes']:,} bytes, {figures['tokens']:,} tokens, "
             f"{figures['bytes_per_token']:.2f} bytes a token"
         )
     if len(sources) > _SOURCES_SHOWN:
-        _say(f"and {len(sources) - _SOURCES_SHOWN} more sources in {path}")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
+        say(f"and {len(sources) - _SOURCES_SHOWN} more sources in {path}")

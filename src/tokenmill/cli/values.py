@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from typing import Any
+
+from tokenmill.cluster import ENGINES, LOCAL
 
 _UNITS = {
     "": 1, "b": 1,
@@ -31,6 +34,25 @@ def sizes(text: str) -> list[int]:
     """One vocabulary size, or several with commas between them."""
     number = whole_number(1)
     return [number(part) for part in text.split(",")]
+
+
+def numbers(least: int, most: int) -> Callable[[str], list[int]]:
+    """A type for argparse: numbers and ranges of them, such as 1-3,5, in order and once each."""
+
+    def listed(text: str) -> list[int]:
+        found: set[int] = set()
+        for part in text.split(","):
+            match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            if not least <= first <= last <= most:
+                raise argparse.ArgumentTypeError(
+                    f"{text!r} is not made of numbers from {least} to {most}, such as "
+                    f"{least}-{most}"
+                )
+            found.update(range(first, last + 1))
+        return sorted(found)
+
+    return listed
 
 
 def amount(text: str) -> int:
@@ -95,3 +117,11 @@ def escaped(text: str) -> str:
         return known[match[1]]
 
     return re.sub(r"\\(.?)", one, text)
+
+
+def add_engine(parser: Any) -> None:
+    """The options of commands that a cluster can do."""
+    parser.add_argument(
+        "--engine", choices=ENGINES, default=LOCAL, help="who does the work (this machine)"
+    )
+    parser.add_argument("--ray-address", metavar="auto", help="of a Ray cluster that runs")

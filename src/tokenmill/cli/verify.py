@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 from tokenmill.cli import values
+from tokenmill.cli.ending import DIFFERENT
+from tokenmill.cli.output import add_json, say, say_json
 from tokenmill.tokenizing.verify import Verdict, verify
 
-# The folder is not what its manifest says.
-DIFFERENT = 4
+_EXAMPLES = """
+tokenmill verify shards/
+tokenmill verify shards/ --decode 5%
+tokenmill verify shards/ --full --json
+"""
 
 
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "verify",
         help="check shards: their checksums, and their documents against the sources",
-        epilog="examples:\n  tokenmill verify shards/\n  tokenmill verify shards/ --decode 5%\n"
-        "  tokenmill verify shards/ --full\n\nExit codes: 0 all is as it was written, 4 it is not.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Compares shards with their manifest, and documents with their sources.",
+        examples=_EXAMPLES,
+        epilog="Exit codes: 0 all is as it was written, 4 it is not.",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what tokenize wrote")
+    parser.add_argument("folder", metavar="DIR", help="what tokenize wrote")
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument(
         "--decode",
@@ -35,7 +37,7 @@ def add_parser(commands: Any) -> None:
     )
     depth.add_argument("--full", action="store_true", help="decode all of them")
     parser.add_argument("--workers", type=values.whole_number(1), help="all processors otherwise")
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -44,11 +46,11 @@ def run(options: argparse.Namespace) -> int:
     workers = options.workers or os.cpu_count() or 1
     verdict = verify(options.folder, decode=share, workers=workers)
     if options.json:
-        sys.stdout.write(json.dumps(_as_json(verdict), ensure_ascii=False) + "\n")
+        say_json(_as_json(verdict))
     else:
         for line in [*verdict.findings, *verdict.notes]:
-            sys.stdout.write(f"{line}\n")
-        sys.stdout.write(_summary(verdict, share) + "\n")
+            say(line)
+        say(_summary(verdict, share))
     return 0 if verdict.is_good else DIFFERENT
 
 
