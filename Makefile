@@ -4,7 +4,10 @@
 #   make lint   ruff, mypy, zig fmt
 #   make parity compare every format and family with its library, and print the table
 #   make bench  compare with the peers on PyPI and render the README's table
+#   make ladder measure the training ladder and render docs/ladder.md
+#   make ladder-encoding  climb the ladder of encoders and render its tables in docs/
 #   make peers  the peers' own tests with our drop-ins in their place
+#   make docs   the documentation as a site in build/site
 #   make build  only compile the core into src/tokenmill
 #   make wheel  a wheel in dist/
 
@@ -14,14 +17,17 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 TRANSFORMERS_VENV := .venv-transformers
 READERS_VENV := .venv-readers
+ENGINES_VENV := .venv-engines
+STORES_VENV := .venv-stores
+DOCS_VENV := .venv-docs
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python test-transformers test-readers parity lint bench peers build wheel clean
+.PHONY: demo test test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding peers build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
 
-test: test-core test-safe test-python test-transformers test-readers
+test: test-core test-safe test-python test-transformers test-readers test-engines test-stores
 
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
@@ -60,6 +66,26 @@ $(READERS_VENV)/installed: $(READERS_TESTS)/requirements.txt $(READERS_TESTS)/re
 	$(READERS_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $(READERS_TESTS)/readers.txt
 	@touch $@
 
+# Ray Data, Spark and Daft run the Arrow callables. Spark needs Java 17 or later.
+ENGINES_TESTS := tests/with_engines
+test-engines: $(ENGINES_VENV)/installed build
+	PYTHONPATH=src $(ENGINES_VENV)/bin/python -m pytest -c $(ENGINES_TESTS)/pytest.ini $(ENGINES_TESTS)
+
+$(ENGINES_VENV)/installed: $(ENGINES_TESTS)/requirements.txt
+	$(PYTHON) -m venv $(ENGINES_VENV)
+	$(ENGINES_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Inputs and outputs in an object store: moto's server on loopback, through s3fs.
+STORES_TESTS := tests/with_stores
+test-stores: $(STORES_VENV)/installed build
+	PYTHONPATH=src $(STORES_VENV)/bin/python -m pytest -c $(STORES_TESTS)/pytest.ini $(STORES_TESTS)
+
+$(STORES_VENV)/installed: $(STORES_TESTS)/requirements.txt
+	$(PYTHON) -m venv $(STORES_VENV)
+	$(STORES_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 parity: $(VENV)/installed build
 	$(BIN)/python tests/parity/matrix.py $(PARITY_ARGS)
 
@@ -68,6 +94,17 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m ziglang fmt --check core
+
+# The API is read from the sources, so nothing of the package is installed. The variable keeps the
+# theme from advertising what follows it.
+docs: $(DOCS_VENV)/installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo 'build/site/index.html is there; its search needs: python3 -m http.server -d build/site'
+
+$(DOCS_VENV)/installed: docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 build: src/tokenmill/_native.abi3.so
 
@@ -89,6 +126,12 @@ bench:
 	$(BENCH_VENV)/bin/python bench/corpus.py $(CORPUS_ARGS)
 	$(BENCH_VENV)/bin/python bench/corpus_memory.py
 
+ladder-encoding: $(VENV)/installed build
+	$(BIN)/tokenmill ladder encoding --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)
+
+ladder: $(VENV)/installed build
+	$(BIN)/python bench/ladder.py $(LADDER_TRAINING_ARGS)
+
 # tiktoken's come by pip; for tokenizers', TOKENIZERS is its unpacked source distribution.
 peers: $(VENV)/installed build
 	$(BIN)/python tests/peers/run.py tiktoken
@@ -103,4 +146,4 @@ $(VENV)/installed: pyproject.toml hatch_build.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) $(READERS_VENV) build dist src/tokenmill/_native.*
+	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) $(READERS_VENV) $(ENGINES_VENV) $(STORES_VENV) $(DOCS_VENV) build dist src/tokenmill/_native.*

@@ -17,13 +17,13 @@ CORE_ROOMS = [
     *("pool", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_ROOMS = [
-    ["errors", "files", "reference"],
-    ["native", "patterns", "formats", "vocabularies", "corpus", "shards"],
-    ["schemes", "ragged", "arguments", "stream_decoder"],
-    ["file_blocks", "cache", "loading", "decoding"],
+    ["errors", "files", "printable", "reference"],
+    ["native", "patterns", "formats", "vocabularies", "corpus", "shards", "mirror"],
+    ["schemes", "ragged", "arguments", "stream_decoder", "shown", "page"],
+    ["file_blocks", "cache", "cluster", "loading", "decoding"],
     ["tokenizer", "session"],
-    ["training", "tokenizing"],
-    ["ladder"],
+    ["training", "tokenizing", "inspection"],
+    ["ladder", "arrow"],
     ["compat"],
     ["cli", "__init__", "__main__"],
 ]

@@ -1,0 +1,227 @@
+"""README, docs and what they link to → pages of the site. The hooks of mkdocs.yml.
+
+The README is the start page as it stands. Links are written for GitHub, as paths from a page; here
+one that leaves docs/ leads to a page made of the file it names: Markdown as it is, code in a block,
+a folder as all of its files. So the site is whole in itself. Pages of the API are lists of names,
+whose text mkdocstrings takes from the docstrings.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+LANGUAGES = {".py": "python", ".zig": "zig", ".toml": "toml", ".json": "json", ".sh": "sh"}
+
+# Page → its title, a line about it, and the names that it documents.
+API: dict[str, tuple[str, str, list[str]]] = {
+    "api/tokenizer.md": (
+        "Tokenizer",
+        "Text to ids and back. [Encoding](../encoding.md) shows how they are used.",
+        [
+            "tokenmill.Tokenizer",
+            "tokenmill.session.Session",
+            "tokenmill.stream_decoder.StreamDecoder",
+            "tokenmill.Ragged",
+            "tokenmill.cache_limit",
+            "tokenmill.set_cache_limit",
+        ],
+    ),
+    "api/training.md": (
+        "Training",
+        "A corpus to a vocabulary. [Training](../training.md) has the options in full.",
+        [
+            "tokenmill.train",
+            "tokenmill.count",
+            "tokenmill.Pieces",
+            "tokenmill.training.train.Summary",
+            "tokenmill.training.progress.Progress",
+            "tokenmill.TrainingWarning",
+        ],
+    ),
+    "api/shards.md": (
+        "Shards",
+        "Files to shards, and shards to arrays. [Corpus](../corpus.md) has the rest.",
+        [
+            "tokenmill.tokenize",
+            "tokenmill.finish",
+            "tokenmill.tokenizing.run.Result",
+            "tokenmill.tokenizing.progress.Progress",
+            "tokenmill.shards.open",
+            "tokenmill.shards.Shards",
+            "tokenmill.shards.Spec",
+            "tokenmill.shards.Shard",
+            "tokenmill.shards.File",
+            "tokenmill.shards.torch.ShardDataset",
+            "tokenmill.shards.torch.ShardStream",
+        ],
+    ),
+    "api/arrow.md": (
+        "Arrow",
+        "Tables in, tables out. [Engines](../engines.md) shows where they run.",
+        ["tokenmill.arrow.Encode", "tokenmill.arrow.CountPretokens"],
+    ),
+    "api/compat.md": (
+        "Drop-ins",
+        "Other libraries' interfaces. See [compatibility](../compatibility.md).",
+        [
+            "tokenmill.patch_transformers",
+            "tokenmill.unpatch_transformers",
+            "tokenmill.compat.transformers.is_patched",
+            "tokenmill.compat.tiktoken.get_encoding",
+            "tokenmill.compat.tiktoken.encoding_for_model",
+            "tokenmill.compat.tiktoken.encoding_name_for_model",
+            "tokenmill.compat.tiktoken.list_encoding_names",
+            "tokenmill.compat.tiktoken.Encoding",
+            "tokenmill.compat.tokenizers.Tokenizer",
+            "tokenmill.compat.tokenizers.Encoding",
+            "tokenmill.compat.tokenizers.AddedToken",
+        ],
+    ),
+    "api/errors.md": (
+        "Errors",
+        "Each is a `TokenmillError` and also the builtin that you would catch.",
+        ["tokenmill.errors"],
+    ),
+}
+# Classes that a caller makes: only their pages show what the constructor takes.
+CONSTRUCTED = {
+    "tokenmill.compat.tiktoken.Encoding",
+    "tokenmill.compat.tokenizers.AddedToken",
+    "tokenmill.compat.tokenizers.Tokenizer",
+    "tokenmill.shards.torch.ShardDataset",
+    "tokenmill.shards.torch.ShardStream",
+}
+# The start page has no neighbours to show beside it.
+ALONE = "---\nhide: [navigation]\n---\n"
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Leaves out of the navigation the pages that are not written."""
+    config.nav = _existing(config.nav)
+
+
+def _existing(entries: list[Any]) -> list[Any]:
+    kept = []
+    for entry in entries:
+        ((title, target),) = entry.items()
+        if isinstance(target, list):
+            kept.append({title: _existing(target)})
+        elif target == "index.md" or target in API or (ROOT / "docs" / target).exists():
+            kept.append(entry)
+    return kept
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Adds the start page, those of the API, and those of all files that are linked to."""
+    for uri, (title, about, names) in API.items():
+        listed = "".join(f"\n::: {name}\n{_options(name)}" for name in names)
+        files.append(File.generated(config, uri, content=f"# {title}\n\n{about}\n{listed}"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "index.md", content=ALONE + readme))
+    waiting = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    seen = set(waiting)
+    while waiting:
+        path = waiting.pop()
+        if not path.startswith("docs/") and path != "README.md":
+            more = {"content": _content(path), "inclusion": InclusionLevel.NOT_IN_NAV}
+            files.append(File.generated(config, _uri(path), **more))
+        if path.endswith(".md"):
+            text = (ROOT / path).read_text(encoding="utf-8")
+            found = {_target(path, link) for link in _links(text)} - seen
+            waiting += sorted(one for one in found if (ROOT / one).exists())
+            seen |= found
+
+
+def _options(name: str) -> str:
+    return "    options:\n      merge_init_into_class: true\n" if name in CONSTRUCTED else ""
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Leads the links of a page, which are those of the repository, to pages of the site."""
+    here = page.file.src_uri
+    path = _path(here)
+
+    def lead(link: str) -> str:
+        target = _target(path, link)
+        if not (ROOT / target).exists() and target.removeprefix("docs/") not in API:
+            return link  # which mkdocs complains about
+        return posixpath.relpath(_uri(target), posixpath.dirname(here) or ".")
+
+    return _rewritten(markdown, lead)
+
+
+# The names of files in the repository, and those of their pages in the site
+
+
+def _uri(path: str) -> str:
+    """The page of a file; what lies in docs/ keeps its name."""
+    if path == "README.md":
+        return "index.md"
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
+
+
+def _path(uri: str) -> str:
+    """The file of a page."""
+    if uri == "index.md":
+        return "README.md"
+    if not uri.startswith("repository/"):
+        return f"docs/{uri}"
+    path = uri.removeprefix("repository/")
+    return path if (ROOT / path).exists() else path.removesuffix(".md")
+
+
+def _target(path: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+
+
+# Links
+
+
+def _rewritten(text: str, lead: Callable[[str], str]) -> str:
+    """The text with other targets of its links, but for those in code and those to elsewhere."""
+
+    def change(match: re.Match[str]) -> str:
+        link = match[2]
+        return match[1] + (link if ":" in link else lead(link)) + match[3]
+
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        in_code ^= line.lstrip().startswith("```")
+        lines.append(line if in_code else LINK.sub(change, line))
+    return "\n".join(lines)
+
+
+def _links(text: str) -> Iterator[str]:
+    found: list[str] = []
+    _rewritten(text, lambda link: found.append(link) or link)
+    return iter(found)
+
+
+def _content(path: str) -> str:
+    """A page for a file of the repository, or for all files of a folder."""
+    file = ROOT / path
+    if path.endswith(".md"):
+        return file.read_text(encoding="utf-8")
+    if file.is_dir():
+        parts = (
+            f"## {one.name}\n\n{_code(one)}" for one in sorted(file.iterdir()) if one.is_file()
+        )
+        return f"# {path}\n\n" + "\n".join(parts)
+    return f"# {path}\n\n{_code(file)}"
+
+
+def _code(file: Path) -> str:
+    language = LANGUAGES.get(file.suffix, "text")
+    return f"`````{language}\n{file.read_text(encoding='utf-8')}`````\n"

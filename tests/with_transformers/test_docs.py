@@ -1,0 +1,24 @@
+"""What the documents show of transformers runs, where it is installed."""
+
+import sys
+from pathlib import Path
+
+import small
+
+import tokenmill
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from run_page import blocks_of, run_python
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+
+
+def test_block_of_compatibility_runs(tmp_path, monkeypatch):
+    small.folder("gpt2", tmp_path / "gpt2-folder")
+    monkeypatch.chdir(tmp_path)
+    (block,) = [b for b in blocks_of(PAGE.read_text()) if "from transformers" in b.text]
+    try:
+        run_python(block, PAGE, {})
+    finally:
+        tokenmill.unpatch_transformers()
