@@ -1,101 +1,158 @@
-"""Many units that take no time → what planning, scheduling and sealing them cost.
+"""What a run costs as it grows → results/scaling.json, and the tables of docs/scaling.md.
 
-    scaling.py                       1,000, 10,000 and 100,000 units, each a file of its own
-    scaling.py --units 5000          another number; repeat it
+    scaling.py                    all parts, half an hour on two idle cores; ray has to be installed
+    scaling.py --only units       one of units, bytes, files, pretokens, workers, ray
+    scaling.py --render           renders what was measured
 
-Units are simulated: what would be read and written is not there, and rows are made up. All else is
-what a run does: the plan on the disk, orders handed out, rows recorded and flushed, the manifest.
-Every number is a fresh process; memory is its peak above what it had before the plan.
+Every measurement is a fresh process, never two at once. Text is the generated gigabyte of the
+training benchmarks as JSON lines; a larger job reads it several times, under other names. Units
+that take no time are simulated: what would be read and written is not there, and rows are made up;
+all else is what a run does. Sixty-four workers are simulated, too, on a real Ray cluster that
+believes in sixty-four processors: a task sleeps as long as a unit takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 # isort: split
 import machine
+import scaling_tables
+import training_corpora
+import training_memory
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "scaling.json"
-UNITS = (1_000, 10_000, 100_000)
+UNITS = ((1_000, 100), (10_000, 100), (100_000, 100), (100_000, 100_000))  # of so many files
+MEGABYTES = (64, 256, 1024)
+FILES = (1, 100, 10_000)
+FILES_MB = 64
+PRETOKENS = (10_000, 100_000, 1_000_000, 4_000_000)
+OCCURRENCES = 1_000_000_000
+VOCAB_SIZE = 32_000
+WORKERS_MB = 512
+RAY_COPIES = 11
+SIMULATED_WORKERS = 64
+SIMULATED_UNITS = 64 * 20
 UNIT_BYTES = 64_000_000
+UNIT_SECONDS = 1.5  # 64 MB at 43 MB/s, what a core of this machine does
+TEXT = "1GB"
+DOCUMENT_CHARS = 3000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures what a run costs beside its units.")
-    parser.add_argument("--units", type=int, action="append")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved; medians are shown")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--render", action="store_true", help="measure nothing")
+    parser.add_argument("--simulate", type=int, nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--cluster", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--text", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one is not None:
-        print(json.dumps(measure(args.one)))
+    if args.simulate is not None:
+        print(json.dumps(measure_units(*args.simulate)))
         return
-    rows = []
-    for units in args.units or UNITS:
-        command = [sys.executable, __file__, "--one", str(units)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
-        print(rows[-1], flush=True)
-    args.out.write_text(json.dumps({"machine": machine.describe(), "runs": rows}, indent=1) + "\n")
+    if args.cluster is not None:
+        print(json.dumps(measure_cluster(args.cluster)))
+        return
+    if args.text is not None:
+        print(json.dumps({"bytes": write_text(args.text)}))
+        return
+    results = json.loads(args.out.read_text()) if args.out.exists() else {}
+    for name in () if args.render else args.only or PARTS:
+        print(name, flush=True)
+        results[name] = PARTS[name](args.rounds)
+        results["machine"] = machine.describe()
+        args.out.write_text(json.dumps(results, indent=1) + "\n")
+    scaling_tables.render(results)
 
 
-def measure(count: int) -> dict[str, Any]:
+# ── units that take no time ──────────────────────────────────────────────────────────────────
+
+
+def units(_: int) -> list[dict[str, Any]]:
+    return [_fresh("--simulate", str(count), str(files)) for count, files in UNITS]
+
+
+def measure_units(count: int, files: int) -> dict[str, Any]:
+    """What so many units of so many files cost a driver; memory is what is above its start."""
     from tokenmill import Tokenizer
     from tokenmill.corpus.sources import Source
+
+    tokenizer = Tokenizer.load("cl100k_base")
+    size = UNIT_BYTES * (count // files)
+    sources = [Source(f"/data/{n:06d}.txt", "text", None, size, n) for n in range(files)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder:
+        times, manifest_bytes = simulate(Path(folder), sources, tokenizer)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    names = ("plan_seconds", "rows_seconds", "seal_seconds")
+    return {
+        "units": count, "files": files, "start_mb": before * 1024 / 1e6,
+        "peak_mb": peak * 1024 / 1e6, "manifest_bytes": manifest_bytes,
+    } | dict(zip(names, times, strict=True))  # fmt: skip
+
+
+def simulate(folder: Path, sources: list[Any], tokenizer: Any) -> tuple[list[float], int]:
+    """Plans, schedules and seals; the times of the three, and how large the manifest is."""
     from tokenmill.tokenizing import manifest, plan, tasks
     from tokenmill.tokenizing.crew import Settings
     from tokenmill.tokenizing.journal import Journal
     from tokenmill.tokenizing.options import make_options
     from tokenmill.tokenizing.progress import Tracker
 
-    tokenizer = Tokenizer.load("cl100k_base")
     options = make_options(
         tokenizer, layout="megatron", eos="auto", bos=None, dtype=None, on_error="quarantine",
-        utf8="strict",
+        utf8="strict", unit_bytes=UNIT_BYTES,
     )  # fmt: skip
-    sources = [
-        Source(f"/data/{number:06d}.jsonl.zst", "jsonl", "zst", UNIT_BYTES, number)
-        for number in range(count)
-    ]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times = [time.perf_counter()]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        planned = plan.make_plan(sources, options, tokenizer)
+    real = plan.cuts, tasks._crew
+    plan.cuts = _evenly
+    tasks._crew = lambda run, waiting: Simulated(run.plan, waiting)  # type: ignore[assignment]
+    try:
+        times = [time.perf_counter()]
+        planned = plan.make_plan(sources, options, tokenizer, folder)
         plan.write(planned, folder)
         times.append(time.perf_counter())
         run = tasks.Run(folder, planned, Settings(1, 2 << 30), None)
-        tasks._crew = lambda run, waiting: Simulated(run.plan, waiting)  # type: ignore[assignment]
         manifest.clear(folder)
         journal = Journal(folder, planned)
-        run.do(run.units_but(journal.rows), journal, Tracker(planned.units, {}, None))
+        run.do(run.units_but(journal.rows), journal, Tracker(planned.sizes, [], None))
         times.append(time.perf_counter())
         manifest.seal(folder, planned, journal.rows, options.spec(tokenizer))
+        journal.close()
         times.append(time.perf_counter())
-        size = (folder / manifest.NAME).stat().st_size
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    planning, doing, sealing = (b - a for a, b in pairwise(times))
-    return {
-        "units": len(planned.units), "bytes_a_unit": 1024 * (peak - before) / count,
-        "peak_mb": peak * 1024 / 1e6, "plan_seconds": planning, "rows_seconds": doing,
-        "seal_seconds": sealing, "manifest_bytes": size,
-    }  # fmt: skip
+    finally:
+        plan.cuts, tasks._crew = real
+    return [b - a for a, b in pairwise(times)], (folder / manifest.NAME).stat().st_size
+
+
+def _evenly(source: Any, _: Any, unit_bytes: int) -> list[Any]:
+    from tokenmill.corpus.documents import Segment
+
+    return [
+        Segment(source, start, start + unit_bytes) for start in range(0, source.size, unit_bytes)
+    ]
 
 
 class Simulated:
     """A crew that has done every unit before it was asked."""
 
-    def __init__(self, planned: Any, waiting: list[Any]) -> None:
+    def __init__(self, planned: Any, waiting: Any) -> None:
         self._plan = planned
         self._waiting = waiting
 
@@ -106,23 +163,235 @@ class Simulated:
         pass
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        for task in self._waiting:
-            unit = self._plan.units[task.number]
-            counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": 250_000_000}
-            counts["quarantined"] = 0
-            shard = {
-                "stem": f"{unit.number:05d}-000", "documents": 100_000, "tokens": 60_000_000,
-                "files": [{"suffix": ".bin", "bytes": 240_000_000, "checksum": "0" * 16}],
-            }  # fmt: skip
-            segments = [
-                {"source": segment.source.name, "start": 0, "end": None} | counts
-                for segment in unit.segments
-            ]
-            row = {"unit": unit.number, "id": unit.id, "input": "0" * 16, "shards": [shard]}
+        while self._waiting:
+            unit = self._plan.units[self._waiting.pop().number]
+            names = [segment.source.name for segment in unit.segments]
             # As it comes from a worker: through JSON, and owned by nobody else.
-            text = json.dumps({"task": unit.number, "row": row | counts | {"segments": segments}})
-            yield json.loads(text)
+            row = row_of(unit.number, unit.id, names)
+            yield json.loads(json.dumps({"task": unit.number, "row": row}))
 
+
+def row_of(number: int, unit_id: str, sources: list[str]) -> dict[str, Any]:
+    """The row of a unit that nobody has done."""
+    counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": 250_000_000, "quarantined": 0}
+    shard = {
+        "stem": f"{number:05d}-000", "documents": 100_000, "tokens": 60_000_000,
+        "files": [{"suffix": ".bin", "bytes": 240_000_000, "checksum": "0" * 16}],
+    }  # fmt: skip
+    segments = [{"source": name, "start": 0, "end": None} | counts for name in sources]
+    row = {"unit": number, "id": unit_id, "input": "0" * 16, "shards": [shard]}
+    return row | counts | {"segments": segments}
+
+
+# ── real runs ────────────────────────────────────────────────────────────────────────────────
+
+
+def growing_bytes(rounds: int) -> list[dict[str, Any]]:
+    return _medians(rounds, {f"{size} MB": partial(tokenize, [_text(size)]) for size in MEGABYTES})
+
+
+def growing_files(rounds: int) -> list[dict[str, Any]]:
+    names = [f"{count:,} file{'s'[: count > 1]}" for count in FILES]
+    runs = [partial(tokenize, [_parts(count)]) for count in FILES]
+    return _medians(rounds, dict(zip(names, runs, strict=True)))
+
+
+def pretokens(_: int) -> list[dict[str, Any]]:
+    """Counts of so many different pretokens → what learning from them takes."""
+    return [_learn(unique) for unique in PRETOKENS]
+
+
+def _learn(unique: int) -> dict[str, Any]:
+    given = argparse.Namespace(text=0, unique=unique, total=OCCURRENCES)
+    counts = training_memory.prepare(given)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "learned.tokenmill"
+        words = ["--vocab-size", str(VOCAB_SIZE), "--output", str(out), "--json"]
+        found = _timed("train", str(counts), *words)
+    found["seconds_in_train"] = found.pop("said")["seconds"]
+    print(unique, found, flush=True)
+    return {"pretokens": unique} | found
+
+
+def workers(rounds: int) -> list[dict[str, Any]]:
+    runs: dict[str, Callable[[Path], dict[str, Any]]] = {}
+    for count in (1, 2):
+        for engine in ("local", "ray"):
+            more = ["--workers", str(count), *_engine(engine)]
+            runs[f"{engine}, {count}"] = partial(tokenize, [_text(WORKERS_MB)], more=more)
+    rows = _medians(rounds, runs)
+    return [*rows, _fresh("--cluster", str(SIMULATED_WORKERS))]
+
+
+def on_ray(rounds: int) -> list[dict[str, Any]]:
+    """A job of a minute with both engines, on the same processors."""
+    copies = _copies(RAY_COPIES)
+    runs = {name: partial(tokenize, [copies], more=_engine(name)) for name in ("local", "ray")}
+    return _medians(rounds, runs)
+
+
+def _engine(name: str) -> list[str]:
+    return ["--engine", "ray"] if name == "ray" else []
+
+
+def _medians(
+    rounds: int, runs: dict[str, Callable[[Path], dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Each run in each round, one after the other; the medians of their figures."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            with tempfile.TemporaryDirectory(dir=training_corpora.FOLDER) as folder:
+                found[name].append(run(Path(folder) / "out"))
+            print(name, found[name][-1], flush=True)
+    return [
+        {"run": name, "rounds": rounds}
+        | {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+        for name, rows in found.items()
+    ]
+
+
+def tokenize(inputs: list[Path], out: Path, more: Sequence[str] = ()) -> dict[str, Any]:
+    words = [*map(str, inputs), "--tokenizer", "cl100k_base", "--output", str(out), *more]
+    found = _timed("tokenize", *words, "--json", "--progress", "none")
+    shutil.rmtree(out)
+    return {"bytes": found.pop("said")["bytes"]} | found
+
+
+def _timed(*words: str) -> dict[str, Any]:
+    """A command of ours: its time, that of all processors, the memory of its largest process."""
+    command = [sys.executable, "-m", "tokenmill", *words]
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        if status:
+            sys.exit(f"it ended with {os.waitstatus_to_exitcode(status)}: {' '.join(command)}")
+        said.seek(0)
+        figures = json.loads(said.read())
+    cpu = usage.ru_utime + usage.ru_stime
+    return {"said": figures, "seconds": seconds, "cpu_seconds": cpu, "mb": usage.ru_maxrss / 1e3}
+
+
+def _fresh(*words: str) -> dict[str, Any]:
+    """What this program prints in a process of its own."""
+    command = [sys.executable, __file__, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(found, flush=True)
+    return found
+
+
+# ── texts ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(megabytes: int) -> Path:
+    """So much of the generated text, as JSON lines.
+
+    Another process makes it: what is forked here later begins with the memory of this one.
+    """
+    path = _text_path(megabytes)
+    if not path.exists():
+        _fresh("--text", str(megabytes))
+    return path
+
+
+def _text_path(megabytes: int) -> Path:
+    return training_corpora.FOLDER / f"scaling-{megabytes}.jsonl"
+
+
+def write_text(megabytes: int) -> int:
+    training_corpora.prepare(TEXT)
+    left = megabytes * 1_000_000
+    with _text_path(megabytes).open("w") as file:
+        for document in _documents():
+            line = json.dumps({"text": document}) + "\n"
+            left -= len(line)
+            if left < 0:
+                break
+            file.write(line)
+        return file.tell()
+
+
+def _documents() -> Iterator[str]:
+    data = training_corpora.path(TEXT).read_bytes()
+    end = training_corpora.END.encode()
+    start = 0
+    while start < len(data):
+        stop = data.find(end, start)
+        stop = len(data) if stop < 0 else stop
+        text = data[start:stop].decode("utf-8", "replace")
+        for first in range(0, len(text), DOCUMENT_CHARS):
+            yield text[first : first + DOCUMENT_CHARS]
+        start = stop + len(end)
+
+
+def _parts(count: int) -> Path:
+    """The same text in so many files."""
+    folder = training_corpora.FOLDER / f"scaling-files-{count}"
+    if not folder.exists():
+        lines = _text(FILES_MB).read_bytes().splitlines(keepends=True)
+        folder.mkdir()
+        for number in range(count):
+            part = lines[number * len(lines) // count : (number + 1) * len(lines) // count]
+            (folder / f"{number:05d}.jsonl").write_bytes(b"".join(part))
+    return folder
+
+
+def _copies(count: int) -> Path:
+    """A gigabyte, so many times under other names."""
+    folder = training_corpora.FOLDER / f"scaling-copies-{count}"
+    if not folder.exists():
+        text = _text(max(MEGABYTES))
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"{number}.jsonl").hardlink_to(text)
+    return folder
+
+
+# ── sixty-four workers ───────────────────────────────────────────────────────────────────────
+
+
+def measure_cluster(count: int) -> dict[str, Any]:
+    """Units that sleep, on a Ray cluster that believes in so many processors."""
+    from tokenmill.cluster import Engine
+    from tokenmill.tokenizing import ray_crew
+    from tokenmill.tokenizing.crew import Settings, Waiting
+
+    ray_crew._do = _sleep
+    settings = Settings(count, count << 30, engine=Engine("ray"))
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        with ray_crew.RayCrew(Path(folder), settings, Waiting(range(SIMULATED_UNITS))) as crew:
+            rows = (message for message in crew.messages() if "row" in message)
+            ends = [time.perf_counter() for _ in islice(rows, SIMULATED_UNITS)]
+    # The processes of the workers start on two processors, which no cluster has so few of.
+    first = ends[len(ends) // 2]
+    rate = (len(ends) - len(ends) // 2 - 1) / (ends[-1] - first)
+    return {
+        "run": f"ray, {count} simulated", "units": len(ends), "seconds": ends[-1] - began,
+        "units_a_second": rate, "ideal": count / UNIT_SECONDS,
+    }  # fmt: skip
+
+
+def _sleep(order: dict[str, Any], task: dict[str, Any], board: Any) -> dict[str, Any]:
+    time.sleep(UNIT_SECONDS)
+    board.tell.remote(task["number"], [UNIT_BYTES, 60_000_000, 100_000])
+    counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": UNIT_BYTES, "quarantined": 0}
+    return {"task": task["number"], "row": {"unit": task["number"], "shards": []} | counts}
+
+
+PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
+    "units": units,
+    "bytes": growing_bytes,
+    "files": growing_files,
+    "pretokens": pretokens,
+    "workers": workers,
+    "ray": on_ray,
+}
 
 if __name__ == "__main__":
     main()

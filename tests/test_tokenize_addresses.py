@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +20,7 @@ from tokenmill import TokenmillError, mirror, tokenize, train
 from tokenmill.cli import main
 from tokenmill.errors import MissingExtraError
 from tokenmill.tokenizing import ray_crew
-from tokenmill.tokenizing.crew import Settings
+from tokenmill.tokenizing.crew import Settings, Waiting
 from tokenmill.tokenizing.verify import verify
 
 OPTIONS = {"unit_bytes": 20_000, "workers": 2}
@@ -128,13 +130,15 @@ def test_what_passes_is_tried_again_and_what_does_not_stops(store, inputs, whole
     tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     assert objects("flaky://out") == whole and store.calls.count("00002-000.bin") == 4
     store.store.clear()
-    store.failing = {"00003-000.idx": [PermissionError("denied")]}
-    message = r"'flaky://out/00003-000.idx' cannot be written \(PermissionError: denied\)"
+    smallest = json.loads(whole["plan.json"])["units"]
+    smallest = min(smallest, key=lambda unit: unit["bytes"])["unit"]  # which is not done first
+    store.failing = {f"{smallest:05d}-000.idx": [PermissionError("denied")]}
+    message = rf"'flaky://out/{smallest:05d}-000.idx' cannot be written \(PermissionError: denied\)"
     with pytest.raises(TokenmillError, match=message):
         tokenize(inputs, "flaky://out", "gpt2", unit_bytes=20_000, workers=1)
     left = objects("flaky://out")
     done = {name for name in left if name.startswith("rows/")}
-    assert done and "rows/00003.json" not in done and "manifest.json" not in left
+    assert done and f"rows/{smallest:05d}.json" not in done and "manifest.json" not in left
     result = tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     assert result.units_resumed == len(done) and objects("flaky://out") == whole
 
@@ -182,7 +186,7 @@ def test_a_task_of_a_cluster_has_a_desk_of_its_own(tmp_path, inputs):
     more = {"rank": 1, "world_size": 2} | OPTIONS
     total = tokenize(inputs, "memory://out", tokenizer, eos="none", **more).units_total
     settings = Settings(1, 1 << 30, address="memory://out", shares_files=False)
-    order = ray_crew.RayCrew(tmp_path / "nowhere", settings, [])._order
+    order = ray_crew.RayCrew(tmp_path / "nowhere", settings, Waiting([]))._order
     assert order["cwd"] is None
     for number in range(0, total, 2):
         message = ray_crew._do(order, {"number": number, "of": 0}, None)
@@ -297,3 +301,28 @@ def test_a_missing_package_is_named(inputs):
 def test_a_file_address_is_a_folder(tmp_path, inputs, whole):
     result = tokenize(inputs, f"file://{tmp_path}/out", "gpt2", **OPTIONS)
     assert result.folder == tmp_path / "out" and contents(tmp_path / "out") == whole
+
+
+def test_a_desk_whose_process_was_killed_is_taken_away(tmp_path, inputs, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    child = (
+        "import os, signal, sys; from tokenmill.tokenizing import desk\n"
+        "with desk._own_folder() as folder:\n"
+        "    (folder / 'file').write_bytes(b'x')\n"
+        "    print(flush=True)\n"
+        "    if sys.argv[1] == 'dies': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    sys.stdin.read()\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    processes = []
+    for what in ("lives", "dies"):
+        command = [sys.executable, "-c", child, what]
+        processes.append(subprocess.Popen(command, env=environment, **pipes))
+        processes[-1].stdout.readline()
+    processes[1].communicate()
+    assert len(list(tmp_path.glob("tokenmill-desk-*/desk/file"))) == 2
+    tokenize(inputs, "memory://swept/out", "gpt2", **OPTIONS)
+    assert len(list(tmp_path.glob("tokenmill-desk-*/desk/file"))) == 1
+    processes[0].communicate(b"")
+    assert not list(tmp_path.glob("*tokenmill-desk-*"))

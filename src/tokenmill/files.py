@@ -3,12 +3,15 @@
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
+
+Data: TypeAlias = bytes | Iterator[bytes]
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: Data) -> None:
     """Writes a file under another name, flushes it to the disk, and renames it.
 
     Whatever happens meanwhile, nothing half-written stands under the final name. A link is
@@ -17,7 +20,7 @@ def write_whole(path: Path, data: bytes) -> None:
     write_together({path: data})
 
 
-def write_new(path: Path, data: bytes) -> bool:
+def write_new(path: Path, data: Data) -> bool:
     """The same for a file that others may write at this moment; False if one of them was first."""
     with _naming(path):
         temporary = _write_beside(path, data)
@@ -33,7 +36,7 @@ def write_new(path: Path, data: bytes) -> bool:
     return True
 
 
-def write_together(files: Mapping[Path, bytes]) -> None:
+def write_together(files: Mapping[Path, Data]) -> None:
     """Writes files that belong together: all of them lie on the disk under other names before the
     first is renamed, in the order of `files`.
 
@@ -44,7 +47,8 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         for path, data in files.items():
             with _naming(path):
                 if _is_device(path):
-                    path.write_bytes(data)
+                    with path.open("wb") as file:
+                        file.writelines(_parts(data))
                 else:
                     temporaries[path] = _write_beside(Path(os.path.realpath(path)), data)
         for path, temporary in temporaries.items():
@@ -74,13 +78,17 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _write_beside(target: Path, data: bytes) -> Path:
+def _parts(data: Data) -> Iterable[bytes]:
+    return data if isinstance(data, Iterator) else [data]
+
+
+def _write_beside(target: Path, data: Data) -> Path:
     """A file in the same folder that holds the data, on the disk."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(_parts(data))
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files private; a saved file has the mode that open() would give it.

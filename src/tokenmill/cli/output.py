@@ -45,6 +45,11 @@ def say(text: str) -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number and what it counts: 1 file, 2,000 files."""
+    return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
 def say_json(figures: dict[str, Any]) -> None:
     """A result as JSON on one line, in any encoding that the output may have."""
     text = json_line(figures)

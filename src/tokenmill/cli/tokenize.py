@@ -8,9 +8,8 @@ from typing import Any
 
 from tokenmill.cli import values
 from tokenmill.cli.ending import QUARANTINED
-from tokenmill.cli.output import add_json, say, say_json
+from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.cli.tokenize_progress import STYLES, shown
-from tokenmill.cluster import LOCAL
 from tokenmill.corpus.inputs import INPUT_FORMATS
 from tokenmill.errors import TokenizeError
 from tokenmill.shards import layouts
@@ -41,6 +40,13 @@ and some records were put aside (see errors.jsonl), 2 a mistake or a stop, 1 the
 130 Ctrl-C."""
 
 
+# What a plan does not say, and so may be said when it is finished.
+_FINISHING = (
+    "finish", "output", "workers", "memory", "engine", "ray_address", "progress", "json", "help",
+    "debug",
+)  # fmt: skip
+
+
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "tokenize",
@@ -67,7 +73,8 @@ def add_parser(commands: Any) -> None:
     _add_output_options(parser)
     _add_run_options(parser)
     _add_scale_options(parser)
-    parser.set_defaults(run=run)
+    defaults = {action.dest: action.default for action in parser._actions}
+    parser.set_defaults(run=run, defaults=defaults)
 
 
 def _add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -175,21 +182,34 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    others = (options.rank, options.world_size, options.tokenizer, options.shuffle)
-    is_more = bool(options.inputs) or options.engine != LOCAL or any(o is not None for o in others)
-    if options.finish and is_more:
+    others = [
+        name
+        for name, default in options.defaults.items()
+        if name not in _FINISHING and getattr(options, name) not in (default, [])
+    ]
+    if options.finish and others:
         raise TokenizeError(
-            "--finish takes the folder alone: tokenmill tokenize --finish --output DIR"
+            f"--finish takes the folder as its plan has it, and no {_named(others[0])}: "
+            "tokenmill tokenize --finish --output DIR"
         )
     if not options.finish and not (options.inputs and options.tokenizer):
         missing = "--tokenizer" if options.inputs else "INPUT"
         raise TokenizeError(f"{missing} is missing; tokenmill tokenize --help shows examples")
 
 
+def _named(option: str) -> str:
+    return "INPUT" if option == "inputs" else "--" + option.replace("_", "-")
+
+
 def _finish(options: argparse.Namespace) -> Result:
     with shown(options.progress) as progress:
         return finish(
-            options.output, workers=options.workers, memory=options.memory, progress=progress
+            options.output,
+            workers=options.workers,
+            memory=options.memory,
+            engine=options.engine,
+            ray_address=options.ray_address,
+            progress=progress,
         )
 
 
@@ -229,9 +249,9 @@ def _tokenize(options: argparse.Namespace) -> Result:
 
 
 def _totals(result: Result) -> dict[str, Any]:
-    return dict(result.manifest["totals"]) | {
+    return result.totals | {
         "output": str(result.folder),
-        "eos": result.manifest["eos"],
+        "eos": result.options.eos,
         "units_resumed": result.units_resumed,
         "failures": [
             {"path": source["path"], "error": source["error"]} for source in result.failures
@@ -240,29 +260,25 @@ def _totals(result: Result) -> dict[str, Any]:
 
 
 def _say(result: Result) -> None:
-    totals = result.manifest["totals"]
-    eos = result.manifest["eos"]
+    totals, options = result.totals, result.options
+    eos = options.eos
     named = "nothing" if eos is None else f"{result.tokenizer.decode([eos])} ({eos})"
-    verb = "begins" if result.manifest["layout"] == "llmc" else "ends"
+    verb = "begins" if options.layout == "llmc" else "ends"
     say(
-        f"{result.folder}: {_count(totals['documents'], 'document')}, "
-        f"{_count(totals['tokens'], 'token')} ({result.manifest['dtype']}) in "
-        f"{_count(totals['shards'], 'shard')}; each {verb} with {named}"
+        f"{result.folder}: {count_of(totals['documents'], 'document')}, "
+        f"{count_of(totals['tokens'], 'token')} ({options.dtype}) in "
+        f"{count_of(totals['shards'], 'shard')}; each {verb} with {named}"
     )
     if not result.is_sealed:
         say(
-            f"this is {_count(len(result.manifest['units']), 'unit')} of "
+            f"this is {count_of(result.units, 'unit')} of "
             f"{result.units_total:,}; when all ranks are done: "
             f"tokenmill tokenize --finish --output {result.folder}"
         )
     if totals["quarantined"]:
-        records = _count(totals["quarantined"], "record")
+        records = count_of(totals["quarantined"], "record")
         say(f"{records} gave no document: see {result.folder}/errors.jsonl")
     for source in result.failures[:_FAILURES_SHOWN]:
         say(f"{source['path']}: {source['error']}")
     if len(result.failures) > _FAILURES_SHOWN:
         say(f"and {len(result.failures) - _FAILURES_SHOWN:,} more inputs")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s'[: number != 1]}"

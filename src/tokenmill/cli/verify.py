@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenmill.cli import values
 from tokenmill.cli.ending import DIFFERENT
-from tokenmill.cli.output import add_json, say, say_json
+from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.tokenizing.verify import Verdict, verify
 
 _EXAMPLES = """
@@ -50,17 +50,19 @@ def run(options: argparse.Namespace) -> int:
     else:
         for line in [*verdict.findings, *verdict.notes]:
             say(line)
+        if verdict.wrong > len(verdict.findings):
+            say(f"and {count_of(verdict.wrong - len(verdict.findings), 'more thing')}")
         say(_summary(verdict, share))
     return 0 if verdict.is_good else DIFFERENT
 
 
 def _summary(verdict: Verdict, share: float) -> str:
-    looked = f"{verdict.files:,} files, {verdict.bytes:,} bytes"
+    looked = f"{count_of(verdict.files, 'file')}, {count_of(verdict.bytes, 'byte')}"
     if share and verdict.documents:
-        looked += f", {verdict.documents:,} documents compared with their sources"
+        looked += f", {count_of(verdict.documents, 'document')} compared with the sources"
     if verdict.is_good:
         return f"{looked}: all as it was written"
-    return f"{looked}: {len(verdict.findings):,} thing{'s'[: len(verdict.findings) != 1]} wrong"
+    return f"{looked}: {count_of(verdict.wrong, 'thing')} wrong"
 
 
 def _as_json(verdict: Verdict) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
         "files": verdict.files,
         "bytes": verdict.bytes,
         "documents": verdict.documents,
+        "wrong": verdict.wrong,
         "findings": verdict.findings,
         "notes": verdict.notes,
     }

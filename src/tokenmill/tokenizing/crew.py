@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,13 +62,34 @@ class Task:
     of: int = 0
 
 
+class Waiting:
+    """Tasks in the order of their turn; kept as numbers, since there may be a million."""
+
+    def __init__(self, numbers: Iterable[int], of: int = 0) -> None:
+        self._numbers = array("q", numbers)
+        self._numbers.reverse()
+        self._of = of
+        self._again: list[Task] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers) + len(self._again)
+
+    def pop(self) -> Task:
+        """The next one, which is then in somebody's hands."""
+        return self._again.pop() if self._again else Task(self._numbers.pop(), self._of)
+
+    def put_back(self, task: Task) -> None:
+        """It is the next one again."""
+        self._again.append(task)
+
+
 class Crew:
     """Does tasks until there are none; a context, behind which no process is left."""
 
-    def __init__(self, folder: Path, settings: Settings, waiting: list[Task]) -> None:
+    def __init__(self, folder: Path, settings: Settings, waiting: Waiting) -> None:
         self._folder = folder
         self._settings = settings
-        self._waiting = list(reversed(waiting))
+        self._waiting = waiting
         self._suspects: list[Task] = []
         self._running: dict[int, Task] = {}
         self._tries: dict[int, int] = {}

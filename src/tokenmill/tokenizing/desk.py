@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,11 +24,13 @@ from tokenmill.corpus import remote
 from tokenmill.corpus.sources import STDIN, Source
 from tokenmill.errors import TokenizeError
 from tokenmill.mirror import Mirror
-from tokenmill.tokenizing import journal, manifest, plan, quarantine
+from tokenmill.tokenizing import journal, lock, manifest, plan, quarantine
 from tokenmill.tokenizing.crew import Settings
 from tokenmill.tokenizing.plan import Plan
 
 _ROWS = "rows.address.jsonl"
+_PREFIX = "tokenmill-desk-"
+_OWNER = "owner"
 _SHORTENED = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")
 _LOCAL = ("file://", "local://")
 
@@ -55,8 +57,7 @@ def opened(where: Path | str) -> Iterator[tuple[Path, Mirror | None]]:
         yield where, None
         return
     mirror = Mirror(where)
-    with tempfile.TemporaryDirectory(prefix="tokenmill-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with _own_folder() as folder:
         mirror.sizes()
         if plan.NAME in mirror.listed:
             with naming(folder, mirror):
@@ -72,10 +73,33 @@ def opened(where: Path | str) -> Iterator[tuple[Path, Mirror | None]]:
 
 def borrowed(address: str) -> Path:
     """A desk for a process that only does tasks; it goes with the process."""
-    folder = tempfile.mkdtemp(prefix="tokenmill-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _fetch_begun(Mirror(address), Path(folder), has_tokenizer=True)
-    return Path(folder)
+    owned = _own_folder()
+    folder = owned.__enter__()
+    atexit.register(owned.__exit__, None, None, None)
+    _fetch_begun(Mirror(address), folder, has_tokenizer=True)
+    return folder
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder of this process. One that was killed leaves its own, which the next takes away."""
+    _sweep()
+    made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    with (made / _OWNER).open("wb") as owner:
+        lock.try_lock(owner.fileno())
+        base = made.replace(made.with_name(made.name[1:]))  # found by others now that it is held
+        try:
+            (base / "desk").mkdir()
+            yield base / "desk"
+        finally:
+            shutil.rmtree(base, ignore_errors=True)
+
+
+def _sweep() -> None:
+    for base in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), (base / _OWNER).open("rb") as owner:
+            if lock.is_left(owner.fileno()):
+                shutil.rmtree(base, ignore_errors=True)
 
 
 def _fetch_begun(mirror: Mirror, folder: Path, has_tokenizer: bool) -> None:
@@ -94,6 +118,13 @@ def naming(folder: Path, mirror: Mirror | None) -> Iterator[None]:
         if mirror is None:
             raise
         raise TokenizeError(str(error).replace(str(folder), mirror.address)) from None
+
+
+def read(where: Path | str, name: str) -> bytes:
+    """A file of an output."""
+    if isinstance(where, Path):
+        return (where / name).read_bytes()
+    return b"".join(Mirror(where).read_all([name]))
 
 
 def settle(where: Path | str, sources: list[Source], settings: Settings) -> Settings:

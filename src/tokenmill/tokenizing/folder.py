@@ -32,7 +32,7 @@ def prepare(
         copied = [
             standard_input.copy(source, folder) if source.is_stdin else source for source in sources
         ]
-        planned = plan.make_plan(copied, options, tokenizer)
+        planned = plan.make_plan(copied, options, tokenizer, folder)
         with desk.naming(folder, mirror):
             return _begin(folder, planned, tokenizer, alone, mirror), planned
     except BaseException as error:

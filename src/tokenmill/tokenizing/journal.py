@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
-from collections.abc import Iterable
+import threading
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tokenmill.files import write_whole
 from tokenmill.mirror import Mirror
+from tokenmill.tokenizing.listed import spelled
 from tokenmill.tokenizing.plan import Plan, Unit
 from tokenmill.tokenizing.shuffle import PIECES
 
@@ -26,21 +27,87 @@ NAME = "rows.jsonl"
 FOLDER = "rows"
 _JOURNALS = "rows*.jsonl"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(slots=True)
+class UnitRows(Mapping[int, dict[str, Any]]):
+    """The rows of units by number, which stay in the journals: here is where each of them begins,
+    and how many documents it has."""
+
+    def __init__(self, units: int) -> None:
+        self._starts = array("q", [-1]) * units
+        self._documents = array("q", [0]) * units
+        self._journals = array("l", [0]) * units
+        self._paths: list[Path] = []
+        self._places: dict[Path, int] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+        self._open: BinaryIO | None = None  # the journal that was read last
+
+    def put(self, row: dict[str, Any], path: Path, start: int) -> None:
+        """Remembers where a row begins."""
+        if path not in self._places:
+            self._places[path] = len(self._paths)
+            self._paths.append(path)
+        number = row["unit"]
+        self._count += self._starts[number] < 0
+        self._starts[number] = start
+        self._documents[number] = row["documents"]
+        self._journals[number] = self._places[path]
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        if number not in self:
+            raise KeyError(number)
+        path = self._paths[self._journals[number]]
+        with self._lock:
+            if self._open is None or self._open.name != path:
+                self.close()
+                self._open = path.open("rb")
+            self._open.seek(self._starts[number])
+            row: dict[str, Any] = json.loads(self._open.readline())
+        return row
+
+    def close(self) -> None:
+        """Lets go of the journal; the next row opens one again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int) or not 0 <= number < len(self._starts):
+            return False
+        return self._starts[number] >= 0
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, start in enumerate(self._starts) if start >= 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def documents(self) -> dict[int, int]:
+        """How many documents each unit has, for those who mix them."""
+        return {number: self._documents[number] for number in self}
+
+
 class Rows:
     """What is done: units, and shards that were mixed; by number."""
 
-    units: dict[int, dict[str, Any]] = field(default_factory=dict)
-    mixes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    def __init__(self, units: int) -> None:
+        self.units = UnitRows(units)
+        self.mixes: dict[int, dict[str, Any]] = {}
 
-    def add(self, row: dict[str, Any]) -> None:
+    def put(self, row: dict[str, Any], path: Path, start: int) -> None:
+        """Takes a row that lies in a journal, from byte `start` on."""
         if "mix" in row:
             self.mixes[row["mix"]] = row
         else:
-            self.units[row["unit"]] = row
+            self.units.put(row, path, start)
+
+    def in_order(self) -> Iterator[dict[str, Any]]:
+        yield from self.units.values()
+        yield from self.mixes.values()
 
 
 def read_rows(
@@ -51,20 +118,31 @@ def read_rows(
     Units that failed are tried again, so their rows are left out, unless they are asked for: then
     those are given that nobody has done since.
     """
-    rows = Rows()
-    given_up: list[dict[str, Any]] = []
+    rows = Rows(len(plan.units))
+    given_up: list[tuple[dict[str, Any], Path, int]] = []
     for path in sorted(folder.glob(_JOURNALS)):
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            for row in filter(None, map(_parsed, file)):
-                if not _is_whole(row) or not _is_ours(row, plan):
-                    continue
-                if "failed" in row:
-                    given_up.append(row)
-                elif is_there(row, folder, mirror):
-                    rows.add(row)
-    for row in given_up if failed else ():
-        rows.units.setdefault(row["unit"], row)
+        for row, start in _lines_of(path):
+            if not _is_whole(row) or not _is_ours(row, plan):
+                continue
+            if "failed" in row:
+                given_up.append((row, path, start))
+            elif is_there(row, folder, mirror):
+                rows.put(row, path, start)
+    for row, path, start in given_up if failed else ():
+        if row["unit"] not in rows.units:
+            rows.put(row, path, start)
     return rows
+
+
+def _lines_of(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """The rows of a journal, and where they begin. It may be gone by now."""
+    start = 0
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            row = _parsed(line)
+            if row is not None:
+                yield row, start
+            start += len(line)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -122,24 +200,27 @@ class Journal:
         """Reads what there is. One who is `alone` puts it into one file; a rank has its own."""
         self.rows = read_rows(folder, plan, failed=keeps_failed, mirror=mirror)
         self._mirror = mirror
-        path = folder / NAME
         if alone:
-            every = [*self.rows.units.values(), *self.rows.mixes.values()]
             # Without a torn end, so that what follows it stands on a line of its own.
-            write_whole(path, b"".join(map(_line, every)))
-            remove_all(folder, but=path)
+            self._path = folder / NAME
+            write_whole(self._path, map(_line, self.rows.in_order()))
+            self.rows = Rows(len(plan.units))
+            for row, start in _lines_of(self._path):
+                self.rows.put(row, self._path, start)
+            remove_all(folder, but=self._path)
         else:
-            path = folder / f"rows.{secrets.token_hex(8)}.jsonl"
-        self._file = path.open("ab")
+            self._path = folder / f"rows.{secrets.token_hex(8)}.jsonl"
+        self._file = self._path.open("ab")
 
     def add(self, row: dict[str, Any]) -> None:
         """Records a task: from here on it is done."""
         if self._mirror is not None and "failed" in row:
             upload(self._mirror, row)
+        start = self._file.tell()
         self._file.write(_line(row))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.rows.add(row)
+        self.rows.put(row, self._path, start)
 
     def close(self) -> None:
         self._file.close()
@@ -154,7 +235,7 @@ def remove_all(folder: Path, but: Path | None = None) -> None:
 
 def write(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Makes a journal of rows that were in a manifest."""
-    write_whole(folder / NAME, b"".join(map(_line, rows)))
+    write_whole(folder / NAME, map(_line, rows))
 
 
 def upload(mirror: Mirror, row: dict[str, Any]) -> None:
@@ -166,13 +247,6 @@ def upload(mirror: Mirror, row: dict[str, Any]) -> None:
 
 def _line(row: dict[str, Any]) -> bytes:
     return spelled(row).encode() + b"\n"
-
-
-def spelled(value: Any) -> str:
-    """JSON in one line; names of files that are not UTF-8 have their bytes escaped."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    is_text = text.isascii() or not _SURROGATE.search(text)
-    return text if is_text else json.dumps(value, sort_keys=True)
 
 
 def failed_row(unit: Unit, why: str) -> dict[str, Any]:

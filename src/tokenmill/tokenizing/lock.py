@@ -23,7 +23,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[int]:
     """
     with (folder / NAME).open("a+b") as file:
         deadline = time.monotonic() + _SECONDS
-        while not _try_lock(file.fileno(), shared):
+        while not try_lock(file.fileno(), shared):
             if time.monotonic() > deadline:
                 raise TokenizeError(
                     f"another run is writing into {str(folder)!r}; wait for it, or give another "
@@ -33,7 +33,19 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[int]:
         yield file.fileno()
 
 
-def _try_lock(handle: int, shared: bool) -> bool:
+def is_left(handle: int) -> bool:
+    """Whether nobody holds a file any more; False where the system cannot tell."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def try_lock(handle: int, shared: bool = False) -> bool:
+    """Takes a file if nobody has it."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -6,22 +6,24 @@ the order of the plan, and the journals go: a folder with a manifest is complete
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tokenmill.corpus.sources import Source
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.files import write_whole
 from tokenmill.formats.directory import files_of
 from tokenmill.mirror import Mirror
 from tokenmill.shards import checksum, layouts
 from tokenmill.shards.spec import File, Shard, Spec
-from tokenmill.tokenizing import journal, quarantine, standard_input
-from tokenmill.tokenizing.journal import COUNTS, Rows, spelled
+from tokenmill.tokenizing import journal, listed, quarantine, standard_input
+from tokenmill.tokenizing.journal import COUNTS, Rows
+from tokenmill.tokenizing.listed import Items
 from tokenmill.tokenizing.plan import NAME as PLAN
 from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.shuffle import PIECES
@@ -33,8 +35,8 @@ _FORMAT = "tokenmill.shards"
 _VERSION = 1
 _REPAIR = "delete it, and the same tokenize command makes it again"
 _PARTS = (
-    ("units", list), ("mixes", list), ("sources", list), ("totals", dict), ("options", dict),
-    ("tokenizer", dict), ("layout", str), ("dtype", str),
+    ("units", Sequence), ("mixes", Sequence), ("sources", Sequence), ("totals", dict),
+    ("options", dict), ("tokenizer", dict), ("layout", str), ("dtype", str),
 )  # fmt: skip
 # Files that are written under another name first.
 _WHOLE = (NAME, journal.NAME, TOKENIZER, PLAN, "index.json")
@@ -54,31 +56,40 @@ def clear(folder: Path) -> None:
 
 
 def seal(folder: Path, plan: Plan, rows: Rows, spec: Spec) -> dict[str, Any]:
-    """Writes errors, the layout's own index and, last of all, the manifest."""
-    ordered = [rows.units[unit.number] for unit in plan.units]
+    """Writes errors, the layout's own index and, last of all, the manifest, which it returns."""
     mixes = [rows.mixes[number] for number in sorted(rows.mixes)]
+    ordered = Items(len(plan.units), lambda number: _without_pieces(rows.units[number]))
+    described = describe(plan, ordered, mixes)
     files: list[File] = []
-    if any(row["quarantined"] for row in ordered):
-        temporary = folder / TEMPORARY / quarantine.ERRORS
-        with temporary.open("wb") as file:
-            quarantine.write_errors(folder, ordered, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / quarantine.ERRORS)
-        path = folder / quarantine.ERRORS
-        size, digits = path.stat().st_size, checksum.of_file(path)
-        files.append(File(quarantine.ERRORS, size, digits))
+    if described["totals"]["quarantined"]:
+        files.append(_write_errors(folder, ordered))
     else:
         (folder / quarantine.ERRORS).unlink(missing_ok=True)
     finish = getattr(layouts.layout(plan.options.layout), "finish_folder", None)
     if finish is not None:
-        shards = [shard for row in [*ordered, *mixes] for shard in row["shards"]]
-        files.append(finish(folder, [Shard.from_json(shard) for shard in shards], spec))
-    manifest = describe(plan, ordered, mixes)
-    manifest["files"] = [file.to_json() for file in files]
-    write_whole(folder / NAME, _spelled(manifest))
+        every = (shard for row in chain(ordered, mixes) for shard in row["shards"])
+        files.append(finish(folder, [Shard.from_json(shard) for shard in every], spec))
+    described["files"] = [file.to_json() for file in files]
+    write_whole(folder / NAME, listed.lines(described))
     clear_sealed(folder)
-    return manifest
+    sealed = load(folder)
+    assert sealed is not None
+    return sealed
+
+
+def _without_pieces(row: dict[str, Any]) -> dict[str, Any]:
+    row.pop("pieces", None)  # which are gone
+    return row
+
+
+def _write_errors(folder: Path, rows: Iterable[dict[str, Any]]) -> File:
+    path, temporary = folder / quarantine.ERRORS, folder / TEMPORARY / quarantine.ERRORS
+    with temporary.open("wb") as file:
+        quarantine.write_errors(folder, rows, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    return File(quarantine.ERRORS, path.stat().st_size, checksum.of_file(path))
 
 
 def reopen(folder: Path, sealed: dict[str, Any], mirror: Mirror | None = None) -> bool:
@@ -93,14 +104,14 @@ def reopen(folder: Path, sealed: dict[str, Any], mirror: Mirror | None = None) -
             return False
         unseal(folder, sealed)
         return True
-    good = [
-        row
-        for row in sealed["units"]
-        if "failed" not in row and journal.is_there(row, folder, mirror)
-    ]
-    if len(good) == len(sealed["units"]):
+    rows = sealed["units"]
+
+    def is_good(row: dict[str, Any]) -> bool:
+        return "failed" not in row and journal.is_there(row, folder, mirror)
+
+    if all(map(is_good, rows)):
         return False
-    journal.write(folder, good)
+    journal.write(folder, filter(is_good, rows))
     (folder / NAME).unlink()
     return True
 
@@ -142,13 +153,18 @@ def clear_sealed(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def describe(plan: Plan, rows: list[dict[str, Any]], mixes: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a manifest says of these rows, which may be a part of those of the plan."""
+def describe(
+    plan: Plan, rows: Collection[dict[str, Any]], mixes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What a manifest says of these rows, which may be a part of those of the plan. Lists of units
+    and sources are to be read once."""
     options = plan.options
-    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
-    totals["shards"] = sum(len(row["shards"]) for row in [*rows, *mixes])
+    totals = dict.fromkeys((*COUNTS, "shards"), 0)
     for row in rows:
-        row.pop("pieces", None)  # which are gone
+        for name in COUNTS:
+            totals[name] += row[name]
+        totals["shards"] += len(row["shards"])
+    totals["shards"] += sum(len(row["shards"]) for row in mixes)
     return {
         "format": _FORMAT,
         "version": _VERSION,
@@ -161,46 +177,54 @@ def describe(plan: Plan, rows: list[dict[str, Any]], mixes: list[dict[str, Any]]
         "options": options.as_dict(),
         "totals": totals,
         "sources": _sources(plan, rows),
-        "units": rows,
+        "units": iter(rows),
         "mixes": mixes,
     }
 
 
-def _sources(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What came of each input that the rows are about; one that gave nothing is an error."""
+def _sources(plan: Plan, rows: Collection[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What came of each input that the rows are about; one that gave nothing is an error.
+
+    Segments come in the order of the sources, so one source at a time is added up.
+    """
     is_part = len(rows) < len(plan.units)
-    named = {segment["source"] for row in rows for segment in row["segments"]}
-    found: dict[str, dict[str, Any]] = {
-        source.name: {"path": source.name, "size": source.size, "modified": source.modified}
-        | dict.fromkeys(COUNTS, 0)
-        for source in plan.sources
-        if source.name in named or not is_part
-    }
+    waiting = iter(plan.sources)
+    source: dict[str, Any] | None = None
     for row in rows:
         for segment in row["segments"]:
-            source = found[segment["source"]]
+            while source is None or source["path"] != segment["source"]:
+                if source is not None and not (is_part and source["is_new"]):
+                    yield _summed(source, is_part)
+                source = _nothing_of(_next(waiting, segment["source"]))
+            source["is_new"] = False
             for name in COUNTS:
                 source[name] += segment[name]
             if "error" in segment:
                 source["error"] = segment["error"]
             if "failed" in row:
                 source["error"] = row["failed"]
-    for source in found.values():
-        if not source["documents"] and not is_part:
-            source.setdefault("error", "it gave no documents")
-    return list(found.values())
+    if source is not None:
+        yield _summed(source, is_part)
+    if not is_part:
+        yield from (_summed(_nothing_of(rest), is_part) for rest in waiting)
 
 
-def _spelled(manifest: dict[str, Any]) -> bytes:
-    """A line for each unit and source, so that people and grep can read it."""
-    lines = []
-    for key, value in manifest.items():
-        if isinstance(value, list):
-            items = ",\n  ".join(spelled(item) for item in value)
-            lines.append(f" {spelled(key)}: [\n  {items}\n ]")
-        else:
-            lines.append(f" {spelled(key)}: {spelled(value)}")
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8")
+def _next(sources: Iterator[Source], name: str) -> Source:
+    for source in sources:
+        return source
+    raise TokenizeError(f"a row is about {name!r}, where the plan has no such source")
+
+
+def _nothing_of(source: Source) -> dict[str, Any]:
+    row = {"path": source.name, "size": source.size, "modified": source.modified, "is_new": True}
+    return row | dict.fromkeys(COUNTS, 0)
+
+
+def _summed(source: dict[str, Any], is_part: bool) -> dict[str, Any]:
+    del source["is_new"]
+    if not source["documents"] and not is_part:
+        source.setdefault("error", "it gave no documents")
+    return source
 
 
 def is_folder(path: Path) -> bool:
@@ -216,14 +240,14 @@ def is_folder(path: Path) -> bool:
 
 
 def load(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a folder; None if there is none."""
+    """The manifest of a folder, whose lists may stay in its file; None if there is none."""
     path = folder / NAME
     try:
         with reading(folder):
-            content = json.loads(path.read_bytes())
+            content = listed.read(path)
     except FileNotFoundError:
         return None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    if content.get("format") != _FORMAT:
         raise TokenizeError(f"{path} is not a manifest of tokenmill; give another folder")
     if content.get("version") != _VERSION:
         raise TokenizeError(

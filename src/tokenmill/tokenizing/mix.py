@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.shards.spec import Rows
+from tokenmill.tokenizing.journal import UnitRows
 from tokenmill.tokenizing.series import Series
 from tokenmill.tokenizing.shuffle import Pieces, Places, digest, gather, places
 from tokenmill.tokenizing.unit import Job, commit_shards
@@ -15,11 +16,11 @@ from tokenmill.tokenizing.unit import Job, commit_shards
 _NO_BOUND = 1 << 62
 
 
-def run_mix(job: Job, rows: dict[int, dict[str, Any]], shard: int, shards: int) -> dict[str, Any]:
+def run_mix(job: Job, rows: UnitRows, shard: int, shards: int) -> dict[str, Any]:
     """Writes one shard of many; which documents are in it, and how, the seed alone decides."""
     options = job.options
     assert options.shuffle is not None
-    counts = {number: rows[number]["documents"] for number in sorted(rows)}
+    counts = rows.documents()
     found = places(options.shuffle, counts, shard, shards)
     pieces = Pieces(job.folder, options.dtype)
     spec = options.spec(job.tokenizer)
@@ -35,7 +36,7 @@ def run_mix(job: Job, rows: dict[int, dict[str, Any]], shard: int, shards: int) 
     except BaseException:
         series.discard()
         raise
-    row = {"mix": shard, "of": shards, "units": digest(rows)}
+    row = {"mix": shard, "of": shards, "units": digest(counts)}
     return row | {"shards": [shard.to_json() for shard in written]}
 
 

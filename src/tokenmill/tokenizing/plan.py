@@ -1,17 +1,23 @@
 """Inputs and options → a plan: units that do not change, whoever does them and when.
 
 The plan is written once and decides the order of the output; how many workers there are does not
-come into it. A file that can be cut is cut where a document begins, small files share a unit.
+come into it. A file that can be cut is cut where a document begins, small files share a unit. Units
+and sources are read from its file when they are asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import eq
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.corpus.documents import DocumentOptions, Segment, cuts
 from tokenmill.corpus.inputs import TABLES
@@ -19,7 +25,7 @@ from tokenmill.corpus.sources import Source
 from tokenmill.errors import TokenizeError
 from tokenmill.files import write_new
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import standard_input
+from tokenmill.tokenizing import listed, standard_input
 from tokenmill.tokenizing.options import Options
 
 NAME = "plan.json"
@@ -47,12 +53,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All units of a run, in the order of their output."""
+    """All units of a run, in the order of their output, and the bytes of each."""
 
     options: Options
     tokenizer: dict[str, Any]
-    sources: tuple[Source, ...]
-    units: tuple[Unit, ...]
+    sources: Sequence[Source]
+    units: Sequence[Unit]
+    sizes: NDArray[np.int64]
+    file: listed.Kept  # where sources and units are
 
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -78,37 +86,64 @@ def document_options(options: Options, block_bytes: int, checksum: Any = None) -
     )
 
 
-def make_plan(sources: Iterable[Source], options: Options, tokenizer: Tokenizer) -> Plan:
-    """Cuts the sources into units."""
-    listed = tuple(sources)
+def make_plan(
+    sources: Sequence[Source], options: Options, tokenizer: Tokenizer, folder: Path | None = None
+) -> Plan:
+    """Cuts the sources into units, in a file without a name that lies in `folder`."""
     described = describe(tokenizer)
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "options": options.as_dict(),
+        "tokenizer": described,
+        "sources": map(_source_row, sources),
+        "units": _unit_rows(sources, options, described),
+    }
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.writelines(listed.lines(content))
+        file.flush()
+        return _plan(listed.Kept(file), folder)
+
+
+def _unit_rows(
+    sources: Sequence[Source], options: Options, tokenizer: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
     reading = document_options(options, 1 << 20)
-    units: list[Unit] = []
-    for segments, size in _grouped(listed, reading, options.unit_bytes):
-        unit_id = _unit_id(segments, options, described)
-        units.append(Unit(len(units), unit_id, tuple(segments), size))
-    return Plan(options, described, listed, tuple(units))
+    groups = _grouped(sources, reading, options.unit_bytes)
+    for number, (segments, places, size) in enumerate(groups):
+        yield {
+            "unit": number,
+            "id": _unit_id(segments, options, tokenizer),
+            "bytes": size,
+            "segments": [
+                [place, segment.start, segment.end]
+                for place, segment in zip(places, segments, strict=True)
+            ],
+        }
 
 
 def _grouped(
-    sources: tuple[Source, ...], reading: DocumentOptions, unit_bytes: int
-) -> Iterator[tuple[list[Segment], int]]:
-    """Stretches of about a unit, and their bytes: of a large file one, of small ones many."""
+    sources: Sequence[Source], reading: DocumentOptions, unit_bytes: int
+) -> Iterator[tuple[list[Segment], list[int], int]]:
+    """Stretches of about a unit, which sources they are of, and their bytes: of a large file one,
+    of small ones many."""
     group: list[Segment] = []
+    places: list[int] = []
     size = weight = 0
-    for source in sources:
+    for place, source in enumerate(sources):
         segments = cuts(source, reading, unit_bytes)
         for segment in segments:
             file_bytes = _file_bytes(segment, len(segments))
             more = file_bytes * (_EXPANSION if source.compression else 1)
             if group and (weight + more > unit_bytes or len(group) >= _SEGMENTS_MAX):
-                yield group, size
-                group, size, weight = [], 0, 0
+                yield group, places, size
+                group, places, size, weight = [], [], 0, 0
             group.append(segment)
+            places.append(place)
             size += file_bytes
             weight += more
     if group:
-        yield group, size
+        yield group, places, size
 
 
 def _file_bytes(segment: Segment, count: int) -> int:
@@ -144,54 +179,19 @@ def _unit_id(segments: list[Segment], options: Options, tokenizer: dict[str, Any
 
 def write(plan: Plan, folder: Path) -> bool:
     """Writes the plan, once and for all; False if there is one."""
-    places = {source.name: index for index, source in enumerate(plan.sources)}
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "options": plan.options.as_dict(),
-        "tokenizer": plan.tokenizer,
-        "sources": [_source_row(source) for source in plan.sources],
-        "units": [
-            {
-                "unit": unit.number,
-                "id": unit.id,
-                "bytes": unit.bytes,
-                "segments": [
-                    [places[segment.source.name], segment.start, segment.end]
-                    for segment in unit.segments
-                ],
-            }
-            for unit in plan.units
-        ],
-    }
-    return write_new(folder / NAME, json.dumps(content, indent=1, sort_keys=True).encode("utf-8"))
+    return write_new(folder / NAME, iter(plan.file))
 
 
 def _source_row(source: Source) -> dict[str, Any]:
-    row = asdict(source)
-    return {key: row[key] for key in _IDENTITY}
+    return {key: getattr(source, key) for key in _IDENTITY}
 
 
 def load(folder: Path) -> Plan:
     """The plan of a folder, as it was written."""
     path = folder / NAME
     try:
-        content = json.loads(path.read_bytes())
-        if content["format"] != _FORMAT or content["version"] != _VERSION:
-            raise TokenizeError(f"{path} is no plan that this version can read; use another folder")
-        sources = tuple(
-            standard_input.find_copy(Source(**row), folder) for row in content["sources"]
-        )
-        units = tuple(
-            Unit(
-                row["unit"],
-                row["id"],
-                tuple(Segment(sources[place], start, end) for place, start, end in row["segments"]),
-                row["bytes"],
-            )
-            for row in content["units"]
-        )
-        return Plan(Options(**content["options"]), content["tokenizer"], sources, units)
+        with path.open("rb") as file:
+            return _plan(listed.Kept(file), folder)
     except FileNotFoundError:
         raise TokenizeError(
             f"{path} is gone, which says what was read and how; tokenize into another folder"
@@ -202,6 +202,39 @@ def load(folder: Path) -> Plan:
         raise TokenizeError(
             f"{path} is damaged ({error}); move the folder away, and begin again"
         ) from None
+
+
+def _plan(file: listed.Kept, folder: Path | None) -> Plan:
+    content = listed.read_kept(file)
+    if content["format"] != _FORMAT or content["version"] != _VERSION:
+        raise TokenizeError(
+            f"{folder}/{NAME} is no plan that this version can read; use another folder"
+        )
+    named, rows = content["sources"], content["units"]
+    for row in named:
+        Source(**row)  # or an error, now
+    sizes = np.empty(len(rows), np.int64)
+    for number, row in enumerate(rows):
+        if row["unit"] != number or not isinstance(row["id"], str):
+            raise ValueError(f"unit {number} is not in its place")
+        for place, start, _ in row["segments"]:
+            if not 0 <= place < len(named) or start < 0:
+                raise ValueError(f"unit {number} has a part of no source")
+        sizes[number] = row["bytes"]
+    sources = listed.Items(len(named), lambda place: _source(named[place], folder))
+    units = listed.Items(len(rows), lambda number: _unit(rows[number], sources))
+    options = Options(**content["options"])
+    return Plan(options, content["tokenizer"], sources, units, sizes, file)
+
+
+def _source(row: dict[str, Any], folder: Path | None) -> Source:
+    source = Source(**row)
+    return source if folder is None else standard_input.find_copy(source, folder)
+
+
+def _unit(row: dict[str, Any], sources: Sequence[Source]) -> Unit:
+    segments = tuple(Segment(sources[place], start, end) for place, start, end in row["segments"])
+    return Unit(row["unit"], row["id"], segments, row["bytes"])
 
 
 def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
@@ -219,7 +252,8 @@ def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
         if before[name] != after[name]
     ]
     found += _changed_sources(was.sources, now.sources)
-    if not found and [unit.id for unit in was.units] != [unit.id for unit in now.units]:
+    is_other = any(a.id != b.id for a, b in zip(was.units, now.units, strict=False))
+    if not found and (is_other or len(was.units) != len(now.units)):
         found.append("its units are not those that were planned")
     if found:
         more = len(found) - _DIFFERENCES_SHOWN
@@ -230,7 +264,9 @@ def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
         )
 
 
-def _changed_sources(was: tuple[Source, ...], now: tuple[Source, ...]) -> list[str]:
+def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
+    if len(was) == len(now) and all(map(eq, map(_source_row, was), map(_source_row, now))):
+        return []
     before = {source.name: source for source in was}
     after = {source.name: source for source in now}
     found = [f"the input {name!r} is no longer given" for name in before if name not in after]

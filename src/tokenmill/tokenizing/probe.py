@@ -19,8 +19,10 @@ _ID_SOURCES = 32
 def refuse_wrong_id_field(plan: Plan) -> None:
     """Raises if no record at the start of some inputs, of all parts of the list, has an id."""
     name = plan.options.id_field
+    if name is None:
+        return
     sources = [source for source in plan.sources if source.kind in RECORDS]
-    if name is None or not sources:
+    if not sources:
         return
     options = document_options(plan.options, _BLOCK_BYTES)
     seen = 0

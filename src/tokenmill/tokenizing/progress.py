@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.tokenizing.plan import Unit
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,22 @@ class Tracker:
 
     def __init__(
         self,
-        units: Iterable[Unit],
-        rows: dict[int, dict[str, Any]],
+        sizes: NDArray[np.int64],
+        rows: Iterable[dict[str, Any]],
         show: Callable[[Progress], None] | None,
+        share: range | None = None,
     ) -> None:
-        self._units_of = {unit.number: unit for unit in units}
+        """Follows the units of a share, whose bytes `sizes` has; those of `rows` are done."""
+        self._sizes = sizes
         self._show = show
         self._started = time.monotonic()
         self._bytes = self._tokens = self._documents = self.quarantined = self._units = 0
         self._running: dict[str, list[int]] = {}
         self._memory = 0
-        self._bytes_total = sum(unit.bytes for unit in self._units_of.values())
-        for row in rows.values():
+        numbers = range(len(sizes)) if share is None else share
+        self._bytes_total = int(sizes[numbers.start :: numbers.step].sum())
+        self._units_total = len(numbers)
+        for row in rows:
             self._count(row)
         self._bytes_resumed = self._bytes
         self._tokens_resumed = self._tokens
@@ -92,7 +97,7 @@ class Tracker:
         self._tell()
 
     def _count(self, row: dict[str, Any]) -> None:
-        self._bytes += self._units_of[row["unit"]].bytes
+        self._bytes += int(self._sizes[row["unit"]])
         self._tokens += row["tokens"]
         self._documents += row["documents"]
         self.quarantined += row["quarantined"]
@@ -102,7 +107,7 @@ class Tracker:
         if self._show is None:
             return
         running = [
-            (min(counts[0], self._units_of[int(number)].bytes), counts[1], counts[2])
+            (min(counts[0], int(self._sizes[int(number)])), counts[1], counts[2])
             for number, counts in self._running.items()
             if any(counts)  # a shard that is being mixed has a number of its own, and says nothing
         ]
@@ -113,7 +118,7 @@ class Tracker:
                 tokens=self._tokens + sum(counts[1] for counts in running),
                 documents=self._documents + sum(counts[2] for counts in running),
                 units=self._units,
-                units_total=len(self._units_of),
+                units_total=self._units_total,
                 quarantined=self.quarantined,
                 seconds=time.monotonic() - self._started,
                 bytes_resumed=self._bytes_resumed,

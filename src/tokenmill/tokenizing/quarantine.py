@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,7 +75,7 @@ def errors_name(unit: int) -> str:
     return f"{FOLDER}/{unit:05d}.jsonl"
 
 
-def write_errors(folder: Path, rows: list[dict[str, Any]], target: BinaryIO) -> None:
+def write_errors(folder: Path, rows: Iterable[dict[str, Any]], target: BinaryIO) -> None:
     """All that is missing, in the order of the plan, each with a line."""
     for row in rows:
         unit = row["unit"]

@@ -13,7 +13,9 @@ from typing import Any
 
 from tokenmill.errors import TokenizeError
 from tokenmill.mirror import Mirror
+from tokenmill.tokenizing import manifest
 from tokenmill.tokenizing.journal import Journal, read_rows
+from tokenmill.tokenizing.listed import Items
 from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.progress import Tracker
 from tokenmill.tokenizing.tasks import Run
@@ -37,22 +39,33 @@ def check(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
     return rank, world_size
 
 
-def do(run: Run, share: tuple[int, int]) -> tuple[list[dict[str, Any]], int]:
-    """Does the units of a rank that nobody has done; its rows, and how many were done before."""
+def numbers(plan: Plan, share: tuple[int, int]) -> range:
+    """The units of a rank."""
     rank, world_size = share
-    ours = {unit.number: unit for unit in run.plan.units if unit.number % world_size == rank}
+    return range(rank, len(plan.units), world_size)
+
+
+def do(run: Run, share: tuple[int, int]) -> tuple[dict[str, Any], int]:
+    """Does the units of a rank that nobody has done; what a manifest would say of all that are its,
+    and how many were done before."""
+    ours = numbers(run.plan, share)
     with closing(Journal(run.folder, run.plan, alone=False, mirror=run.mirror)) as journal:
-        done = {number: row for number, row in journal.rows.units.items() if number in ours}
-        tracker = Tracker(ours.values(), done, run.progress)
-        run.do(run.units_but(journal.rows, lambda unit: unit.number in ours), journal, tracker)
+        rows = journal.rows
+        done = [number for number in ours if number in rows.units]
+        before = (rows.units[number] for number in done)
+        tracker = Tracker(run.plan.sizes, before, run.progress, ours)
+        run.do(run.units_but(rows, ours.__contains__), journal, tracker)
         tracker.end()
-        return [journal.rows.units[number] for number in ours], len(done)
+        mine = Items(len(ours), lambda index: rows.units[ours[index]])
+        found = manifest.describe(run.plan, mine, [])
+        found["sources"] = [source for source in found["sources"] if "error" in source]
+        return found, len(done)
 
 
 def refuse_missing(folder: Path, planned: Plan, mirror: Mirror | None) -> None:
     """Raises if there are units that nobody has done."""
     rows = read_rows(folder, planned, failed=True, mirror=mirror)
-    missing = [unit.number for unit in planned.units if unit.number not in rows.units]
+    missing = [number for number in range(len(planned.units)) if number not in rows.units]
     if missing:
         shown = ", ".join(map(str, missing[:_NUMBERS_SHOWN]))
         more = ", …" if len(missing) > _NUMBERS_SHOWN else ""

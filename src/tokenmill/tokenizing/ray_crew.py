@@ -18,7 +18,7 @@ from typing import Any
 from tokenmill import cluster
 from tokenmill.errors import TokenmillError
 from tokenmill.tokenizing import desk
-from tokenmill.tokenizing.crew import MEMORY_MIN, Settings, Task
+from tokenmill.tokenizing.crew import MEMORY_MIN, Settings, Task, Waiting
 from tokenmill.tokenizing.progress import memory_bytes
 from tokenmill.tokenizing.worker import Hand
 
@@ -34,7 +34,7 @@ _PER_PROCESSOR = 2
 class RayCrew:
     """Does tasks until there are none; a context, behind which no task is left."""
 
-    def __init__(self, folder: Path, settings: Settings, waiting: list[Task]) -> None:
+    def __init__(self, folder: Path, settings: Settings, waiting: Waiting) -> None:
         self._settings = settings
         # A task is one thread, and a machine has about as many as this one would have.
         each = {"workers": 1, "memory": max(MEMORY_MIN, settings.memory // settings.workers)}
@@ -44,7 +44,7 @@ class RayCrew:
             "cwd": cluster.here() if settings.shares_files else None,
             "settings": asdict(settings) | each,
         }
-        self._waiting = list(reversed(waiting))
+        self._waiting = waiting
         self._running: dict[Any, Task] = {}
         # By number of the task: how often its process died, and how often it failed by itself.
         self._deaths: dict[int, int] = {}
@@ -107,7 +107,7 @@ class RayCrew:
     ) -> Iterator[dict[str, Any]]:
         tries = counts[task.number] = counts.get(task.number, 0) + 1
         if tries < most:
-            self._waiting.append(task)
+            self._waiting.put_back(task)
         else:
             why = f"{why}, {tries} times"
             yield {"task": task.number, "given_up": why, "is_mix": task.of > 0}

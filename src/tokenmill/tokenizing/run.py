@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -15,7 +16,7 @@ from tokenmill.errors import TokenizeError
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import desk, lock, manifest, plan, ranks
 from tokenmill.tokenizing import folder as folders
-from tokenmill.tokenizing.crew import Settings, Task
+from tokenmill.tokenizing.crew import Settings, Waiting
 from tokenmill.tokenizing.journal import Journal
 from tokenmill.tokenizing.options import (
     AUTO,
@@ -24,6 +25,7 @@ from tokenmill.tokenizing.options import (
     SHARD_TOKENS,
     UNIT_BYTES,
     WHOLE_BYTES,
+    Options,
     make_options,
     refuse_without_effect,
 )
@@ -37,35 +39,45 @@ MEMORY = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run left behind: the `folder`, its `manifest`, and how many units were there before.
+    """What a run left behind: the `folder`, its `totals`, and how many units were there before.
 
-    `documents`, `tokens`, `bytes`, `quarantined` and `shards` are the totals. Of a rank, whose
-    folder is not sealed, the manifest is what it would say of the rank's units.
+    `documents`, `tokens`, `bytes`, `quarantined` and `shards` are the totals, and `failures` the
+    inputs that gave nothing, or not all of themselves, each with its reason. Of a rank, whose
+    folder is not sealed, they are of the rank's units.
     """
 
     folder: Path | str  # an address is a str
-    manifest: dict[str, Any]
-    units_resumed: int
+    totals: dict[str, int]
+    failures: list[dict[str, Any]]
+    options: Options
     tokenizer: Tokenizer
+    units: int
+    units_total: int
+    units_resumed: int
     is_sealed: bool = True
-    units_total: int = 0
 
     def __getattr__(self, name: str) -> int:
         """Totals by name: documents, tokens, bytes, quarantined, shards."""
         try:
-            return int(self.manifest["totals"][name])
+            return self.totals[name]
         except KeyError:
             raise AttributeError(name) from None
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing at all was put aside."""
-        return not self.failures and not self.manifest["totals"]["quarantined"]
+        return not self.failures and not self.totals["quarantined"]
 
     @property
-    def failures(self) -> list[dict[str, Any]]:
-        """The inputs that gave nothing, or not all of themselves, each with its reason."""
-        return [source for source in self.manifest["sources"] if "error" in source]
+    def manifest(self) -> dict[str, Any]:
+        """What manifest.json says, with a row for each unit and source; it is read from there."""
+        if not self.is_sealed:
+            raise TokenizeError(
+                f"{str(self.folder)!r} is not sealed, and so has no manifest; tokenmill.finish, or "
+                "tokenize --finish, seals it when all ranks are done"
+            )
+        found: dict[str, Any] = json.loads(desk.read(self.folder, manifest.NAME))
+        return found
 
 
 def tokenize(
@@ -195,9 +207,9 @@ def _do(
 ) -> Result:
     """What is still to do of a run, or of a rank's share."""
     if share is not None and sealed is None:
-        rows, resumed = ranks.do(run, share)
-        found = manifest.describe(run.plan, rows, [])
-        return _result(run, tokenizer, found, resumed, is_sealed=False)
+        found, resumed = ranks.do(run, share)
+        units = len(ranks.numbers(run.plan, share))
+        return replace(_result(run, tokenizer, found, resumed), units=units, is_sealed=False)
     if sealed is None or (share is None and _retry(run, sealed)):
         return _go_on(run, tokenizer)
     manifest.clear_sealed(run.folder)  # a kill may have come between the manifest and this
@@ -211,15 +223,18 @@ def finish(
     *,
     workers: int | None = None,
     memory: int = MEMORY,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Seals a folder whose units the ranks of a run have done; one that is sealed stays as it is.
 
     What a rank gave up is named in the manifest. Units that nobody has done are an error, and so
-    are ranks that still work.
+    are ranks that still work. Shards of a shuffled run are mixed now, by `engine`.
     """
     where = desk.place(output)
-    settings = Settings(os.cpu_count() or 1 if workers is None else workers, memory)
+    count = os.cpu_count() or 1 if workers is None else workers
+    settings = Settings(count, memory, engine=Engine(engine, ray_address))
     settings.check()
     with desk.opened(where) as (folder, mirror):
         if not (folder / plan.NAME).exists():
@@ -237,11 +252,12 @@ def finish(
             return _go_on(run, tokenizer, keeps_failed=True)
 
 
-def _result(
-    run: Run, tokenizer: Tokenizer, said: dict[str, Any], resumed: int, *, is_sealed: bool = True
-) -> Result:
+def _result(run: Run, tokenizer: Tokenizer, said: dict[str, Any], resumed: int) -> Result:
     where = run.folder if run.mirror is None else run.mirror.address
-    return Result(where, said, resumed, tokenizer, is_sealed, len(run.plan.units))
+    failures = [source for source in said["sources"] if "error" in source]
+    options = run.plan.options
+    total = len(run.plan.units)
+    return Result(where, said["totals"], failures, options, tokenizer, total, total, resumed)
 
 
 def _go_on(run: Run, tokenizer: Tokenizer, *, keeps_failed: bool = False) -> Result:
@@ -249,7 +265,7 @@ def _go_on(run: Run, tokenizer: Tokenizer, *, keeps_failed: bool = False) -> Res
     journal = Journal(run.folder, run.plan, keeps_failed=keeps_failed, mirror=run.mirror)
     rows = journal.rows
     resumed = len(rows.units)
-    tracker = Tracker(run.plan.units, rows.units, run.progress)
+    tracker = Tracker(run.plan.sizes, rows.units.values(), run.progress)
     try:
         run.do(run.units_but(rows), journal, tracker)
         if run.plan.options.shuffle is not None:
@@ -280,10 +296,10 @@ def _retry(run: Run, sealed: dict[str, Any]) -> bool:
         return False
     manifest.clear(run.folder)
     with closing(Journal(run.folder, run.plan)) as journal:
-        done = {row["unit"]: row for row in sealed["units"] if row["unit"] not in numbers}
-        tracker = Tracker(run.plan.units, done, run.progress)
-        tasks = [Task(number) for number in numbers if number not in journal.rows.units]
-        run.do(tasks, journal, tracker)
+        done = (row for row in sealed["units"] if row["unit"] not in numbers)
+        tracker = Tracker(run.plan.sizes, done, run.progress)
+        waiting = Waiting(number for number in numbers if number not in journal.rows.units)
+        run.do(waiting, journal, tracker)
         if all("failed" in journal.rows.units[number] for number in numbers):
             return False
     manifest.unseal(run.folder, sealed)

@@ -54,10 +54,9 @@ def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
     return max(1, -(-tokens // shard_tokens), -(-documents // _SHARD_DOCUMENTS))
 
 
-def digest(rows: dict[int, dict[str, Any]]) -> str:
+def digest(documents: dict[int, int]) -> str:
     """What shards are mixed of: which units have how many documents."""
-    counts = [(number, rows[number]["documents"]) for number in sorted(rows)]
-    spelled = repr([pair for pair in counts if pair[1]])
+    spelled = repr([pair for pair in sorted(documents.items()) if pair[1]])
     return hashlib.blake2b(spelled.encode(), digest_size=16).hexdigest()
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tokenmill.cluster import RAY
 from tokenmill.errors import TokenizeError
 from tokenmill.mirror import Mirror
 from tokenmill.tokenizing import manifest
-from tokenmill.tokenizing.crew import Crew, Settings, Task
+from tokenmill.tokenizing.crew import Crew, Settings, Waiting
 from tokenmill.tokenizing.folder import refuse_full_disk
 from tokenmill.tokenizing.journal import Journal, Rows, failed_row
-from tokenmill.tokenizing.plan import Plan, Unit
+from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.progress import Progress, Tracker
 from tokenmill.tokenizing.ray_crew import RayCrew
 from tokenmill.tokenizing.shuffle import digest, shard_count
@@ -32,28 +34,29 @@ class Run:
     progress: Callable[[Progress], None] | None
     mirror: Mirror | None = None
 
-    def units_but(self, done: Rows, is_ours: Callable[[Unit], bool] = lambda _: True) -> list[Task]:
+    def units_but(self, done: Rows, is_ours: Callable[[int], bool] = lambda _: True) -> Waiting:
         """The units that are still to do; the largest first, so that none is alone at the end."""
-        waiting = [
-            unit for unit in self.plan.units if unit.number not in done.units and is_ours(unit)
-        ]
-        waiting.sort(key=lambda unit: (-unit.bytes, unit.number))
-        return [Task(unit.number) for unit in waiting]
+        sizes = self.plan.sizes
+        numbers = (n for n in range(len(sizes)) if n not in done.units and is_ours(n))
+        waiting = np.fromiter(numbers, np.int64)
+        return Waiting(waiting[np.argsort(-sizes[waiting], kind="stable")])
 
-    def mixes(self, rows: Rows) -> list[Task]:
+    def mixes(self, rows: Rows) -> Waiting:
         """The shards of a shuffled run that are still to be mixed."""
-        tokens = sum(row["tokens"] for row in rows.units.values())
-        documents = sum(row["documents"] for row in rows.units.values())
+        tokens = documents = 0
+        for row in rows.units.values():
+            tokens += row["tokens"]
+            documents += row["documents"]
         count = shard_count(tokens, documents, self.plan.options.shard_tokens)
         # A unit that failed before a stop may be done now, which gives every shard other documents.
-        made_of = digest(rows.units)
+        made_of = digest(rows.units.documents())
         old = [row for row in rows.mixes.values() if (row["of"], row["units"]) != (count, made_of)]
         manifest.remove_shards(self.folder, old)
         for row in old:
             del rows.mixes[row["mix"]]
-        return [Task(number, count) for number in range(count) if number not in rows.mixes]
+        return Waiting((n for n in range(count) if n not in rows.mixes), count)
 
-    def do(self, tasks: list[Task], journal: Journal, tracker: Tracker) -> None:
+    def do(self, tasks: Waiting, journal: Journal, tracker: Tracker) -> None:
         """Does tasks, and records each that is done."""
         with _crew(self, tasks) as crew:
             for message in crew.messages():
@@ -63,7 +66,7 @@ class Run:
                 if "stop" in message:
                     self._stop(message)
                 row = message.get("row") or self._given_up(message)
-                if "mix" in row and row["units"] != digest(journal.rows.units):
+                if "mix" in row and row["units"] != digest(journal.rows.units.documents()):
                     raise TokenizeError(
                         "a machine did not see all units that it had to mix; the same command goes "
                         "on, when all see the same files"
@@ -86,7 +89,7 @@ class Run:
         raise TokenizeError(message["stop"])
 
 
-def _crew(run: Run, tasks: list[Task]) -> Crew | RayCrew | ThreadCrew:
+def _crew(run: Run, tasks: Waiting) -> Crew | RayCrew | ThreadCrew:
     if run.settings.engine.name == RAY:
         return RayCrew(run.folder, run.settings, tasks)
     crew = ThreadCrew if run.settings.is_inside else Crew

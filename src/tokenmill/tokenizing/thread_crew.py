@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tokenmill.tokenizing.crew import Settings, Task
+from tokenmill.tokenizing.crew import Settings, Task, Waiting
 from tokenmill.tokenizing.progress import memory_bytes
 from tokenmill.tokenizing.worker import Hand
 
@@ -21,9 +21,10 @@ _WAIT_SECONDS = 0.2
 class ThreadCrew:
     """Does tasks until there are none; a context, behind which no thread is left."""
 
-    def __init__(self, folder: Path, settings: Settings, waiting: list[Task]) -> None:
+    def __init__(self, folder: Path, settings: Settings, waiting: Waiting) -> None:
         self._hand = Hand(folder, asdict(settings))
         self._waiting = waiting
+        self._workers = settings.workers
         self._pool = ThreadPoolExecutor(settings.workers)
 
     def __enter__(self) -> ThreadCrew:
@@ -34,10 +35,11 @@ class ThreadCrew:
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """What the tasks say: rows, progress, what was given up, what to stop the run for."""
-        running: dict[Future[dict[str, Any]], Task] = {
-            self._pool.submit(self._hand.do, asdict(task)): task for task in self._waiting
-        }
-        while running:
+        running: dict[Future[dict[str, Any]], Task] = {}
+        while running or self._waiting:
+            while self._waiting and len(running) < self._workers:
+                task = self._waiting.pop()
+                running[self._pool.submit(self._hand.do, asdict(task))] = task
             for future in wait(running, _WAIT_SECONDS, FIRST_COMPLETED).done:
                 task, message = running.pop(future), future.result()
                 if "failed" in message:

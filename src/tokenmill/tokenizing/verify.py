@@ -29,11 +29,12 @@ _FINDINGS_MAX = 100
 
 @dataclass(slots=True)
 class Verdict:
-    """What `verify` looked at, and what it found."""
+    """What `verify` looked at, and what it found: how much is wrong, and the first of it."""
 
     files: int = 0
     bytes: int = 0
     documents: int = 0
+    wrong: int = 0
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -42,6 +43,7 @@ class Verdict:
         return not self.findings
 
     def find(self, text: str) -> None:
+        self.wrong += 1
         if len(self.findings) < _FINDINGS_MAX:
             self.findings.append(text)
 

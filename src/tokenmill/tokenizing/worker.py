@@ -45,7 +45,7 @@ class Hand:
             settings["max_errors"],
             None if settings["address"] is None else Mirror(settings["address"]),
         )
-        self._rows: dict[int, dict[str, Any]] | None = None
+        self._rows: journal.UnitRows | None = None
         # What each running task has done so far: bytes of files, tokens, documents.
         self.done: dict[int, list[int]] = {}
 
@@ -82,7 +82,7 @@ class Hand:
         """How many threads each of the running tasks may have."""
         return max(1, self._workers // max(1, len(self.done)))
 
-    def _unit_rows(self) -> dict[int, dict[str, Any]]:
+    def _unit_rows(self) -> journal.UnitRows:
         """The rows of all units, which are done when mixing begins."""
         if self._rows is None:
             self._rows = journal.read_rows(self._job.folder, self._plan).units

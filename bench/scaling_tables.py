@@ -1,0 +1,89 @@
+"""results/scaling.json → the tables of docs/scaling.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# isort: split
+import machine
+from markdown import number, replace_block, table
+
+PAGE = machine.ROOT / "docs" / "scaling.md"
+Rows = list[dict[str, Any]]
+
+
+def render(results: dict[str, Any]) -> None:
+    for name, make in TABLES.items():
+        if name in results:
+            replace_block(PAGE, f"scaling-{name}", table(make(results[name])))
+    for row in results.get("workers", ()):
+        if "ideal" in row:
+            replace_block(PAGE, "scaling-simulated", _simulated(row))
+
+
+def _units(rows: Rows) -> list[list[str]]:
+    heads = ["units", "of files", "peak of memory", "plan", "rows", "seal", "manifest"]
+    return [heads] + [
+        [
+            f"{row['units']:,}",
+            f"{row['files']:,}",
+            f"{row['peak_mb']:.1f} MB",
+            *(f"{row[f'{part}_seconds']:.1f} s" for part in ("plan", "rows", "seal")),
+            f"{row['manifest_bytes'] / 1e6:.1f} MB",
+        ]
+        for row in rows
+    ]
+
+
+def _runs(rows: Rows) -> list[list[str]]:
+    """Runs of tokenize, each beside the first."""
+    first = rows[0]["bytes"] / rows[0]["seconds"]
+    lines = [["run", "text", "time", "MB/s", "beside the first", "processors", "memory"]]
+    for row in rows:
+        if "bytes" not in row:
+            continue
+        rate = row["bytes"] / row["seconds"]
+        lines.append(
+            [
+                row["run"],
+                f"{row['bytes'] / 1e6:,.0f} MB",
+                f"{row['seconds']:.1f} s",
+                number(rate / 1e6),
+                f"{rate / first:.2f} ×",
+                f"{row['cpu_seconds']:.1f} s",
+                f"{row['mb']:,.0f} MB",
+            ]
+        )
+    return lines
+
+
+def _simulated(row: dict[str, Any]) -> str:
+    share = row["units_a_second"] / row["ideal"]
+    return (
+        f"Simulated, {row['run'].split()[1]} workers: {row['units']:,} units that sleep for 1.5 s "
+        "(64 MB at 43 MB/s) on a Ray cluster that believes in 64 processors and has two. One "
+        f"driver gets {row['units_a_second']:.1f} units a second, of {row['ideal']:.1f} that 64 "
+        f"workers could do: {share:.0%}."
+    )
+
+
+def _pretokens(rows: Rows) -> list[list[str]]:
+    return [["different pretokens", "time", "processors", "memory"]] + [
+        [
+            f"{row['pretokens']:,}",
+            f"{row['seconds']:.2f} s",
+            f"{row['cpu_seconds']:.2f} s",
+            f"{row['mb']:,.0f} MB",
+        ]
+        for row in rows
+    ]
+
+
+TABLES = {
+    "units": _units,
+    "bytes": _runs,
+    "files": _runs,
+    "pretokens": _pretokens,
+    "workers": _runs,
+    "ray": _runs,
+}
