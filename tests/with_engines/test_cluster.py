@@ -20,20 +20,28 @@ import tokenmill
 
 FILES = 50
 UNIT_BYTES = 20_000
-# Runs before each unit in the processes of the nodes; a test writes what it does.
+# Runs before each unit, and each group of files to count, in the processes of the nodes; a test
+# writes what it does.
 ACTS = """
 import os, signal, sys, time
 from tokenmill.tokenizing import unit
+from tokenmill.training import counting
 
-run_unit = unit.run_unit
+run_unit, count_documents = unit.run_unit, counting.count_documents
 
-def acting(job, which, **more):
-    name = which.segments[0].source.name
+def act(name):
     if os.path.exists({acts!r}):
         exec(open({acts!r}).read(), globals() | locals())
+
+def acting(job, which, **more):
+    act(which.segments[0].source.name)
     return run_unit(job, which, **more)
 
-unit.run_unit = acting
+def acting_count(plan):
+    act(plan.sources[0].name)
+    return count_documents(plan)
+
+unit.run_unit, counting.count_documents = acting, acting_count
 """
 
 
@@ -115,6 +123,34 @@ def start(
         process.communicate()
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory, inputs: list[Path]) -> bytes:
+    path = tmp_path_factory.mktemp("counted") / "local.tmc"
+    tokenmill.count(inputs, path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def start_count(
+    tmp_path: Path, inputs: list[Path], nodes: Nodes
+) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    started = []
+
+    def run() -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tokenmill", "count", *inputs]
+        command += ["--output", tmp_path / "ray.tmc"]
+        command += ["--engine", "ray", "--ray-address", nodes.cluster.address]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, **pipes))
+        return started[-1]
+
+    yield run
+    nodes.rest()
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
 def rows(folder: Path) -> int:
     path = folder / "rows.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
@@ -152,13 +188,40 @@ def test_counts_and_merges_are_those_of_one_machine(tmp_path, inputs, nodes):
     )
 
 
-def test_a_worker_that_is_killed_is_replaced(tmp_path, undisturbed, start, nodes):
-    mark = tmp_path / "killed"
-    nodes.act(
-        f"if '07.jsonl' in name and not os.path.exists({str(mark)!r}):\n"
+def killing_once(mark: Path) -> str:
+    """What kills the first process that comes to it."""
+    return (
+        f"if not os.path.exists({str(mark)!r}):\n"
         f"    open({str(mark)!r}, 'w').close()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
+
+
+def test_counts_of_a_worker_that_is_killed_are_not_lost(tmp_path, counted, start_count, nodes):
+    nodes.act(killing_once(tmp_path / "killed"))
+    assert end(start_count()) == 0
+    assert (tmp_path / "killed").exists()
+    assert (tmp_path / "ray.tmc").read_bytes() == counted
+
+
+def test_counts_of_a_node_that_is_killed_are_not_lost(tmp_path, counted, start_count, nodes):
+    began = tmp_path / "began"
+    nodes.act(f"open({str(began)!r}, 'a').write('x')\ntime.sleep(1)")
+    process = start_count()
+    deadline = time.monotonic() + 120
+    # Each node has counted something, and counts.
+    while not began.exists() or len(began.read_text()) < 5:
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+    nodes.cluster.remove_node(nodes.others.pop(), allow_graceful=False)
+    assert end(process) == 0
+    assert (tmp_path / "ray.tmc").read_bytes() == counted
+    nodes.others.append(nodes.add())
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path, undisturbed, start, nodes):
+    mark = tmp_path / "killed"
+    nodes.act(killing_once(mark))
     assert end(start()) == 0
     assert mark.exists() and contents(tmp_path / "out") == undisturbed
 

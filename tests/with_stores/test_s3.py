@@ -203,6 +203,13 @@ def test_ranks_at_once_give_the_bytes_of_one_run(bucket, inputs, whole):
     assert objects(out) == whole
 
 
+def test_tasks_of_a_ray_cluster_write_to_the_store(bucket, inputs, whole):
+    out = f"s3://{bucket}/out"
+    done = run(*arguments(inputs, out, "--engine", "ray", "--workers", "2"))
+    assert done.returncode == 3, done.stderr
+    assert objects(out) == whole
+
+
 def test_a_store_that_is_busy_is_asked_again(monkeypatch, server, bucket, inputs, whole):
     Busy.port = server.port
     way = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
