@@ -6,6 +6,7 @@
 #   make bench  compare with the peers on PyPI and render the README's table
 #   make ladder measure the training ladder and render docs/ladder.md
 #   make ladder-encoding  climb the ladder of encoders and render its tables in docs/
+#   make scaling  measure how cost grows, and render the tables of docs/scaling.md
 #   make peers  the peers' own tests with our drop-ins in their place
 #   make docs   the documentation as a site in build/site
 #   make build  only compile the core into src/tokenmill
@@ -22,7 +23,7 @@ STORES_VENV := .venv-stores
 DOCS_VENV := .venv-docs
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding peers build wheel clean
+.PHONY: demo test test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding scaling peers build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
@@ -128,6 +129,10 @@ bench:
 
 ladder-encoding: $(VENV)/installed build
 	$(BIN)/tokenmill ladder encoding --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)
+
+# What a run costs as it grows, with Ray beside this machine.
+scaling: $(ENGINES_VENV)/installed build
+	PYTHONPATH=src $(ENGINES_VENV)/bin/python bench/scaling.py $(SCALING_ARGS)
 
 ladder: $(VENV)/installed build
 	$(BIN)/python bench/ladder.py $(LADDER_TRAINING_ARGS)
