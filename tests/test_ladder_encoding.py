@@ -108,7 +108,7 @@ def test_command_measures_steps_and_markers(tmp_path):
         assert row["long_seconds"] > 0
     assert [row["encodes"] for row in found["steps"]] == [1, 5, 100]
     assert {row["name"] for row in found["markers"]} == {
-        "native_batch", "rustbpe", "rustbpe_batch", "tiktoken",
+        "native_batch", "rustbpe", "rustbpe_batch", "tiktoken", "tiktoken_ordinary",
     }  # fmt: skip
     assert [row["name"] for row in found["training"]] == ["tokenmill", "rustbpe", "tokenizers"]
     shared = {row["name"]: row["bytes"] for row in found["instances"]}

@@ -48,9 +48,18 @@ def _rustbpe(ranks: Mapping[bytes, int], pattern: str) -> Any:
 
 
 def tiktoken(ranks: Mapping[bytes, int], pattern: str) -> Encode:
+    encode: Encode = _tiktoken(ranks, pattern).encode
+    return encode
+
+
+def tiktoken_ordinary(ranks: Mapping[bytes, int], pattern: str) -> Encode:
+    """The same without a look for names of specials, as `Tokenizer.encode` has none either."""
+    encode: Encode = _tiktoken(ranks, pattern).encode_ordinary
+    return encode
+
+
+def _tiktoken(ranks: Mapping[bytes, int], pattern: str) -> Any:
     library = importlib.import_module("tiktoken")
-    encoding = library.Encoding(
+    return library.Encoding(
         "ladder", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens={}
     )
-    encode: Encode = encoding.encode_ordinary
-    return encode

@@ -54,6 +54,7 @@ MARKERS = (
     Step(None, "rustbpe", 1, "one text in a call", "rustbpe"),
     Step(None, "rustbpe_batch", 10, "a hundred texts in a call", "rustbpe", is_batch=True),
     Step(None, "tiktoken", 10, "one text in a call", "tiktoken"),
+    Step(None, "tiktoken_ordinary", 10, "without names of specials", "tiktoken"),
 )
 
 
