@@ -112,6 +112,10 @@ def test_several_files_are_a_line_each(tmp_path, capsysbinary):
     assert capsysbinary.readouterr().out == b"24912 2375\n24912\n"
     assert main(["encode", *names, "--count"]) == 0
     assert capsysbinary.readouterr().out.decode() == f"2 {names[0]}\n1 {names[1]}\n3 total\n"
+    odd = tmp_path / "\x1b[31m\n.txt"
+    odd.write_text("hello")
+    assert main(["encode", str(odd), names[1], "--count"]) == 0
+    assert rb"\x1b[31m\n.txt" in capsysbinary.readouterr().out
     assert main(["encode", *names, "--count", "--json"]) == 0
     rows = [json.loads(row) for row in capsysbinary.readouterr().out.splitlines()]
     assert [(row["path"], row["tokens"]) for row in rows] == [(names[0], 2), (names[1], 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from conftest import FIXTURES
 from terminal import COMMAND, environment
 
 import tokenmill
-from tokenmill.cli import COMMANDS, ending, main, make_parser
+from tokenmill.cli import COMMANDS, ending, main, make_parser, values
 from tokenmill.cli.completion import SHELLS
 from tokenmill.cli.parser import every_parser
 from tokenmill.errors import InputError
@@ -94,6 +95,41 @@ def test_each_command_teaches(name):
         assert action.help or "COMMAND" in str(action.metavar) or action.dest == name.split()[-1]
     if name != "tokenmill":
         assert "--debug" in shown
+
+
+@pytest.mark.parametrize("columns", [60, 80, 90])
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_fits_the_terminal(name, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    # Examples are lines to be run, and stay as they are.
+    shown, _, after = PARSERS[name].format_help().partition("examples:\n")
+    prose = [line for line in after.splitlines() if not line.startswith(" ")]
+    assert max(map(len, [*shown.splitlines(), *prose])) <= columns
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ladder", "corpus", "a.jsonl", "--max-mb", "1"], "--max-mb is of our own text"),
+        (["ladder", "encoding", "--json", "--markdown", "-"], "both print"),
+        (["inspect", "gpt2", "--specials"], "--specials is about a text"),
+    ],
+    ids=str,
+)
+def test_option_without_effect_is_an_error(words, said, capsys):
+    assert main(words) == ending.MISTAKE
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "found"), [("1", 10**6), ("0.5", 500_000), ("1,000", 10**9)])
+def test_megabytes_may_be_parts_of_one(text, found):
+    assert values.megabytes(text) == found
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "nan", "inf", "1e-9"])
+def test_what_are_no_megabytes_is_said(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"such as 1 or 0\.5"):
+        values.megabytes(text)
 
 
 def test_overview_is_short_and_names_what_there_is(capsys):

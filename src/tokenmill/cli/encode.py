@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -21,6 +20,7 @@ from tokenmill.cli import streams
 from tokenmill.cli.id_text import IdText
 from tokenmill.corpus.cuts import last_cut
 from tokenmill.errors import CommandError
+from tokenmill.printable import printable
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.ids import names_to_keep_whole
 from tokenmill.tokenizing.options import UTF8
@@ -155,7 +155,7 @@ class _Encoding:
             ends = b"" if options.count else b"]"
             self._write(b'%b, "tokens": %d, "bytes": %d}\n' % (ends, count, size))
         elif options.count:
-            named = b" " + os.fsencode(name) if options.files[1:] else b""
+            named = b" " + printable(name).encode() if options.files[1:] else b""
             self._write(b"%d%b\n" % (count, named))
         elif not options.binary:
             self._write(b"\n")

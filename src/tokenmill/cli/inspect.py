@@ -16,7 +16,7 @@ from tokenmill.cli import inspect_shards, inspect_tokenizer, values
 from tokenmill.cli.inputs import check_outputs
 from tokenmill.cli.output import console, say, say_json
 from tokenmill.corpus import remote
-from tokenmill.errors import InspectError
+from tokenmill.errors import CommandError, InspectError
 from tokenmill.files import write_whole
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import manifest
@@ -96,6 +96,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> inspection.Report:
     text = options.text
+    if options.specials and text is None and options.text_file is None:
+        raise CommandError("--specials is about a text: give one with --text or --text-file")
     if options.text_file is not None:
         text = _read(options.text_file)
     tokenizer = Tokenizer.load(options.what, pattern=options.pattern)

@@ -12,7 +12,11 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "ladder",
         help="the same result by one idea more a step, measured side by side",
-        examples="tokenmill ladder corpus --max-mb 1",
+        examples="""
+        tokenmill ladder training --max-mb 1 --vocab-size 500
+        tokenmill ladder encoding
+        tokenmill ladder corpus --max-mb 1
+        """,
     )
     ladders = parser.add_subparsers(dest="ladder", metavar="LADDER", required=True)
     ladder_corpus.add_parser(ladders)

@@ -13,13 +13,14 @@ from rich.table import Table
 import tokenmill
 from tokenmill.cli import values
 from tokenmill.cli.output import add_json, console, progress_console, say_json
-from tokenmill.errors import InputError, TokenizeError
+from tokenmill.errors import CommandError, InputError, TokenizeError
 from tokenmill.ladder.corpus.steps import STEPS, Measured, as_json, measure
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import make_options
 
 _PACKAGE = Path(tokenmill.__file__).parent
 _FILES = 8
+_OWN_BYTES = 50_000_000
 
 
 def add_parser(ladders: Any) -> None:
@@ -34,8 +35,8 @@ def add_parser(ladders: Any) -> None:
     )
     corpus.add_argument(
         "--max-mb",
-        type=values.whole_number(1),
-        default=50,
+        type=values.megabytes,
+        metavar="MB",
         help="of our own text, if none is given (50)",
     )
     corpus.add_argument("--tokenizer", default="gpt2", help="a name or a file (gpt2)")
@@ -45,10 +46,12 @@ def add_parser(ladders: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.inputs and options.max_mb is not None:
+        raise CommandError("--max-mb is of our own text, and files were given; leave one out")
     tokenizer = Tokenizer.load(options.tokenizer)
     eos = end_of_text(tokenizer, options.eos)
     with tempfile.TemporaryDirectory() as folder:
-        inputs = options.inputs or write_corpus(Path(folder), options.max_mb * 1_000_000)
+        inputs = options.inputs or write_corpus(Path(folder), options.max_mb or _OWN_BYTES)
         if not sum(len(texts_of(path)) for path in inputs):  # each line of each is looked at
             raise InputError("the inputs hold no documents; give others")
         rows: list[Measured] = []

@@ -16,7 +16,7 @@ from rich.table import Table
 from tokenmill.cli import output, values
 from tokenmill.cli.inputs import check_outputs
 from tokenmill.cli.output import add_json, progress_console, say_json
-from tokenmill.errors import LadderError
+from tokenmill.errors import CommandError, LadderError
 from tokenmill.ladder import bars
 from tokenmill.ladder.encoding import instances, report, steps, texts, training
 from tokenmill.ladder.encoding.claims import claims
@@ -73,6 +73,8 @@ def add_parser(ladders: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.json and options.markdown == "-":
+        raise CommandError("--json and --markdown - both print; leave one out")
     document = None if options.markdown in (None, "-") else Path(options.markdown)
     if document is not None:
         _split(document)  # before minutes are spent

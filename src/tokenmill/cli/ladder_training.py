@@ -63,7 +63,9 @@ def add_parser(ladders: Any) -> None:
         "input", nargs="?", type=Path, metavar="FILE", help="text; Python's own documents if none"
     )
     number = values.whole_number
-    parser.add_argument("--max-mb", type=number(1), default=1, help="of the text (1)")
+    parser.add_argument(
+        "--max-mb", type=values.megabytes, default=1_000_000, metavar="MB", help="of the text (1)"
+    )
     parser.add_argument(
         "--vocab-size", type=number(257), default=500, help="bytes and merges (500)"
     )
@@ -92,7 +94,7 @@ def add_parser(ladders: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     _check(options)
     pattern = pattern_of(options.pattern)
-    bytes_max = options.max_mb * 1_000_000
+    bytes_max = options.max_mb
     errors = progress_console()
     with tempfile.TemporaryDirectory() as folder:
         path = options.input

@@ -13,12 +13,12 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
+from itertools import groupby
 from typing import Any, NoReturn
 
 from tokenmill.cli.ending import MISTAKE
 from tokenmill.printable import printable
 
-_COLUMNS_MAX = 100
 _NEGATIVE = re.compile(r"-\d")
 
 
@@ -29,12 +29,14 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(*arguments, **{"max_help_position": 28, **more})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Lines that are too long for the page are written as a paragraph."""
-        lines = text.splitlines(keepends=True)
-        return "".join(
-            textwrap.fill(line, width) + "\n" if len(line) > _COLUMNS_MAX else line
-            for line in lines
-        )
+        """Paragraphs that are too wide for the page are filled anew; what is indented stays."""
+        parts = []
+        for is_prose, group in groupby(text.splitlines(), lambda line: bool(line[:1].strip())):
+            lines = list(group)
+            if is_prose and max(map(len, lines)) > width:
+                lines = textwrap.wrap(" ".join(lines), width)
+            parts += lines
+        return "\n".join(parts)
 
 
 class Parser(argparse.ArgumentParser):

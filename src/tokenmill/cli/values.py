@@ -30,6 +30,17 @@ def whole_number(least: int) -> Callable[[str], int]:
     return number
 
 
+def megabytes(text: str) -> int:
+    """Bytes, given as millions of them, such as 1 or 0.5."""
+    try:
+        found = int(float(text.replace("_", "").replace(",", "")) * 1_000_000)
+    except (ValueError, OverflowError):
+        found = 0
+    if found < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes such as 1 or 0.5")
+    return found
+
+
 def sizes(text: str) -> list[int]:
     """One vocabulary size, or several with commas between them."""
     number = whole_number(1)
