@@ -66,6 +66,17 @@ def test_a_file_that_was_cut_or_changed_is_an_error_or_json(content, data):
     cut = whole[: data.draw(st.integers(0, len(whole) - 2))]
     with pytest.raises(ValueError):
         read(cut)
+    place = data.draw(st.integers(0, len(whole) - 1))
+    sign = data.draw(st.sampled_from([b"", b",", b"\n", b"[", b"]", b"}", b"x"]))
+    changed = whole[:place] + sign + whole[place + 1 :]
+    try:
+        expected = json.loads(changed)
+    except ValueError:
+        with pytest.raises(ValueError):
+            read(changed)
+    else:
+        if isinstance(expected, dict):
+            assert {key: plain(value) for key, value in read(changed).items()} == expected
 
 
 def test_items_are_a_sequence():

@@ -17,6 +17,7 @@ from corpus_cases import contents, texts, write_jsonl
 from ray.cluster_utils import Cluster
 
 import tokenmill
+from tokenmill.tokenizing import ray_crew
 
 FILES = 50
 UNIT_BYTES = 20_000
@@ -256,6 +257,29 @@ def test_a_run_whose_driver_is_killed_goes_on(tmp_path, undisturbed, start, node
     process.communicate()
     nodes.rest()
     assert end(start("--workers", "3", engine=then)) == 0
+    assert contents(tmp_path / "out") == undisturbed
+
+
+def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start):
+    tokenmill.tokenize(inputs, tmp_path / "local", "gpt2", unit_bytes=UNIT_BYTES, shuffle=3)
+    assert end(start("--shuffle", "3")) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "local")
+
+
+def test_machines_that_cannot_run_tasks_stop_the_run(
+    tmp_path, inputs, undisturbed, nodes, monkeypatch
+):
+    """Not a unit is put aside for what is wrong with a machine."""
+
+    def broken(*_):
+        raise ModuleNotFoundError("no module named tokenmill")
+
+    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address, "unit_bytes": UNIT_BYTES}
+    monkeypatch.setattr(ray_crew, "_do", broken)
+    with pytest.raises(tokenmill.TokenmillError, match="a task cannot run on the cluster: Module"):
+        tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray)
+    monkeypatch.undo()
+    assert tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray).units_resumed == 0
     assert contents(tmp_path / "out") == undisturbed
 
 

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 def _summary(verdict: Verdict, share: float) -> str:
     looked = f"{count_of(verdict.files, 'file')}, {count_of(verdict.bytes, 'byte')}"
     if share and verdict.documents:
-        looked += f", {count_of(verdict.documents, 'document')} compared with the sources"
+        looked += f", {count_of(verdict.documents, 'document')} compared with their sources"
     if verdict.is_good:
         return f"{looked}: all as it was written"
     return f"{looked}: {count_of(verdict.wrong, 'thing')} wrong"

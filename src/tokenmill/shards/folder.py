@@ -27,8 +27,8 @@ from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
 
 MANIFEST = "manifest.json"
 # A manifest may come from elsewhere: what it names lies beside it.
-_STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
-_SUFFIX = re.compile(r"[^/\\\0]*")
+STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
+SUFFIX = re.compile(r"[^/\\\0]*")
 # Each open shard holds file descriptors, of which a process has 1,024 on many systems.
 _READERS_MAX = 64
 
@@ -182,12 +182,12 @@ class Shards:
     def _check_files(self) -> None:
         """Each file is there with the size that the manifest says; `verify` reads them, too."""
         for shard in self.shards:
-            if not isinstance(shard.stem, str) or not _STEM.fullmatch(shard.stem):
+            if not isinstance(shard.stem, str) or not STEM.fullmatch(shard.stem):
                 raise ShardError(
                     f"{self.path / MANIFEST} names a shard {shard.stem!r}: names are as 00000-000"
                 )
             for file in shard.files:
-                if not isinstance(file.suffix, str) or not _SUFFIX.fullmatch(file.suffix):
+                if not isinstance(file.suffix, str) or not SUFFIX.fullmatch(file.suffix):
                     raise ShardError(
                         f"{self.path / MANIFEST} names a file with the suffix {file.suffix!r}: a "
                         "suffix leads into no folder"

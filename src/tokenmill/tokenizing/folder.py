@@ -66,7 +66,9 @@ def make(folder: Path, mirror: Mirror | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise TokenizeError(f"{str(folder)!r} is a file, or lies in one; give a folder") from None
-    names = {path.name for path in folder.iterdir() if not manifest.is_stray(path.name)}
+    names = {path.name for path in folder.iterdir()}
+    # What a kill has left, and what NFS shows of files that are removed and still open.
+    names = {name for name in names if not manifest.is_stray(name) and name[:4] != ".nfs"}
     _refuse_others(names, str(folder))
 
 

@@ -10,23 +10,22 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from tokenmill.errors import TokenizeError
 from tokenmill.files import write_whole
 from tokenmill.mirror import Mirror
-from tokenmill.tokenizing.listed import spelled
+from tokenmill.tokenizing.listed import Kept, spelled
 from tokenmill.tokenizing.plan import Plan, Unit
-from tokenmill.tokenizing.shuffle import PIECES
+from tokenmill.tokenizing.rows import is_whole, named_files
 
 NAME = "rows.jsonl"
 FOLDER = "rows"
 _JOURNALS = "rows*.jsonl"
-COUNTS = ("documents", "tokens", "bytes", "quarantined")
 
 
 class UnitRows(Mapping[int, dict[str, Any]]):
@@ -37,43 +36,47 @@ class UnitRows(Mapping[int, dict[str, Any]]):
         self._starts = array("q", [-1]) * units
         self._documents = array("q", [0]) * units
         self._journals = array("l", [0]) * units
-        self._paths: list[Path] = []
-        self._places: dict[Path, int] = {}
+        self._files: list[Path | Kept] = []
+        self._places: dict[Path | Kept, int] = {}
         self._count = 0
-        self._lock = threading.Lock()
-        self._open: BinaryIO | None = None  # the journal that was read last
+        self._last: tuple[Path | Kept | None, Kept | None] = None, None
 
-    def put(self, row: dict[str, Any], path: Path, start: int) -> None:
-        """Remembers where a row begins."""
-        if path not in self._places:
-            self._places[path] = len(self._paths)
-            self._paths.append(path)
+    def put(self, row: dict[str, Any], journal: Path | Kept, start: int) -> None:
+        """Remembers where a row begins. A journal that others may replace is given open."""
         number = row["unit"]
         self._count += self._starts[number] < 0
         self._starts[number] = start
         self._documents[number] = row["documents"]
-        self._journals[number] = self._places[path]
+        if journal not in self._places:
+            self._places[journal] = len(self._files)
+            self._files.append(journal)
+        self._journals[number] = self._places[journal]
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         if number not in self:
             raise KeyError(number)
-        path = self._paths[self._journals[number]]
-        with self._lock:
-            if self._open is None or self._open.name != path:
-                self.close()
-                self._open = path.open("rb")
-            self._open.seek(self._starts[number])
-            row: dict[str, Any] = json.loads(self._open.readline())
-        return row
+        try:
+            journal = self._opened(self._files[self._journals[number]])
+            row: Any = json.loads(journal.line(self._starts[number]))
+            if row["unit"] == number:
+                return dict(row)
+        except (OSError, ValueError, TypeError, KeyError):
+            pass
+        raise TokenizeError(
+            f"the row of unit {number} is no longer where it was: another run has rewritten the "
+            "journal; when it has ended, the same command goes on"
+        )
 
-    def close(self) -> None:
-        """Lets go of the journal; the next row opens one again."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def __del__(self) -> None:
-        self.close()
+    def _opened(self, journal: Path | Kept) -> Kept:
+        """A journal to read; the last one stays open."""
+        if isinstance(journal, Kept):
+            return journal
+        last, kept = self._last
+        if kept is None or last != journal:
+            with journal.open("rb") as file:
+                kept = Kept(file)
+            self._last = journal, kept
+        return kept
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int) or not 0 <= number < len(self._starts):
@@ -98,12 +101,12 @@ class Rows:
         self.units = UnitRows(units)
         self.mixes: dict[int, dict[str, Any]] = {}
 
-    def put(self, row: dict[str, Any], path: Path, start: int) -> None:
+    def put(self, row: dict[str, Any], journal: Path | Kept, start: int) -> None:
         """Takes a row that lies in a journal, from byte `start` on."""
         if "mix" in row:
             self.mixes[row["mix"]] = row
         else:
-            self.units.put(row, path, start)
+            self.units.put(row, journal, start)
 
     def in_order(self) -> Iterator[dict[str, Any]]:
         yield from self.units.values()
@@ -122,7 +125,7 @@ def read_rows(
     given_up: list[tuple[dict[str, Any], Path, int]] = []
     for path in sorted(folder.glob(_JOURNALS)):
         for row, start in _lines_of(path):
-            if not _is_whole(row) or not _is_ours(row, plan):
+            if not is_whole(row) or not _is_ours(row, plan):
                 continue
             if "failed" in row:
                 given_up.append((row, path, start))
@@ -136,51 +139,47 @@ def read_rows(
 
 def _lines_of(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """The rows of a journal, and where they begin. It may be gone by now."""
-    start = 0
     with suppress(FileNotFoundError), path.open("rb") as file:
-        for line in file:
-            row = _parsed(line)
-            if row is not None:
-                yield row, start
-            start += len(line)
+        yield from _rows_of(file)
+
+
+def _rows_of(lines: Iterable[bytes]) -> Iterator[tuple[dict[str, Any], int]]:
+    start = 0
+    for line in lines:
+        row = _parsed(line)
+        if row is not None:
+            yield row, start
+        start += len(line)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A row, or None where a kill has torn it."""
     try:
         row = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
 
 
-def _is_whole(row: dict[str, Any]) -> bool:
-    """Whether a row has what is asked of it later; another program may have written it."""
-    numbers = ("mix", "of") if "mix" in row else ("unit", *COUNTS)
-    parts = ("units", "shards") if "mix" in row else ("id", "segments", "shards")
-    return all(isinstance(row.get(name), int) for name in numbers) and all(
-        map(row.__contains__, parts)
-    )
-
-
 def _is_ours(row: dict[str, Any], plan: Plan) -> bool:
+    """Whether it is of a unit of this plan; what is mixed is compared when all units are done."""
     if "mix" in row:
         return True
-    number = row.get("unit")
-    if not isinstance(number, int) or not 0 <= number < len(plan.units):
+    if row["unit"] >= len(plan.units):
         return False
-    return plan.units[number].id == row.get("id")
+    unit = plan.units[row["unit"]]
+    names = [segment["source"] for segment in row["segments"]]
+    return row["id"] == unit.id and names == [segment.source.name for segment in unit.segments]
 
 
 def is_there(row: dict[str, Any], folder: Path, mirror: Mirror | None = None) -> bool:
     """Whether the files of a row are what it says; what is not is done again."""
-    files = [(PIECES + "/" + piece["name"], piece["bytes"]) for piece in row.get("pieces", [])]
-    for shard in row["shards"]:
-        files += [(shard["stem"] + file["suffix"], file["bytes"]) for file in shard["files"]]
+    if not is_whole(row):
+        return False
     if mirror is not None:
-        return all(mirror.listed.get(name) == size for name, size in files)
+        return all(mirror.listed.get(name) == size for name, size in named_files(row))
     try:
-        return all((folder / name).stat().st_size == size for name, size in files)
+        return all((folder / name).stat().st_size == size for name, size in named_files(row))
     except OSError:
         return False
 
@@ -200,27 +199,29 @@ class Journal:
         """Reads what there is. One who is `alone` puts it into one file; a rank has its own."""
         self.rows = read_rows(folder, plan, failed=keeps_failed, mirror=mirror)
         self._mirror = mirror
+        path = folder / (NAME if alone else f"rows.{secrets.token_hex(8)}.jsonl")
         if alone:
             # Without a torn end, so that what follows it stands on a line of its own.
-            self._path = folder / NAME
-            write_whole(self._path, map(_line, self.rows.in_order()))
+            write_whole(path, map(_line, self.rows.in_order()))
+        self._file = path.open("ab")
+        # Where the system has no locks another run may replace the file: this one is kept.
+        with path.open("rb") as reading:
+            self._kept = Kept(reading)
+        if alone:
             self.rows = Rows(len(plan.units))
-            for row, start in _lines_of(self._path):
-                self.rows.put(row, self._path, start)
-            remove_all(folder, but=self._path)
-        else:
-            self._path = folder / f"rows.{secrets.token_hex(8)}.jsonl"
-        self._file = self._path.open("ab")
+            for row, start in _rows_of(self._kept):
+                self.rows.put(row, self._kept, start)
+            remove_all(folder, but=path)
 
     def add(self, row: dict[str, Any]) -> None:
         """Records a task: from here on it is done."""
         if self._mirror is not None and "failed" in row:
             upload(self._mirror, row)
-        start = self._file.tell()
+        start = os.fstat(self._file.fileno()).st_size
         self._file.write(_line(row))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.rows.put(row, self._path, start)
+        self.rows.put(row, self._kept, start)
 
     def close(self) -> None:
         self._file.close()

@@ -83,6 +83,12 @@ class Kept:
         self._file.seek(0)
         return iter(self._file)
 
+    def line(self, start: int) -> bytes:
+        """The line that begins there; any thread may ask."""
+        with self._lock:
+            self._file.seek(start)
+            return self._file.readline()
+
     def at(self, start: int, size: int) -> bytes:
         """Some of its bytes; any thread may ask."""
         with self._lock:
@@ -113,30 +119,42 @@ def _by_lines(file: Kept) -> dict[str, Any] | None:
     rows = iter(file)
     if next(rows, b"") != b"{\n":
         return None
-    start = 2
-    for line in rows:
-        if line == b"}\n":
-            return None if next(rows, b"") else content
-        start += len(line)
-        head = _HEAD.fullmatch(line)
-        if head is None:
+    start, line = 2, b",\n"
+    for head in rows:
+        if head == b"}\n":
+            is_end = not line.endswith(b",\n") or not content
+            return content if is_end and not next(rows, b"") else None
+        found = _HEAD.fullmatch(head)
+        if found is None or not line.endswith(b",\n"):
             return None
+        start, line = start + len(head), head
         try:
-            key = json.loads(head[1])
-            if head[2] != b"[\n":
-                content[key] = _value(head[2])
-                continue
-            starts = array("q", [start])
-            for item in rows:
-                start += len(item)
-                if item in _LIST_ENDS:
-                    break
-                _value(item)  # so that what is damaged is known at once
-                starts.append(start)
-            content[key] = _items(file, starts)
+            key = json.loads(found[1])
+            if found[2] == b"[\n":
+                starts, line = _starts(rows, start)
+                start = starts[-1] + len(line)
+                content[key] = _items(file, starts)
+            else:
+                content[key] = _value(found[2])
         except ValueError:
             return None
     return None
+
+
+def _starts(rows: Iterator[bytes], start: int) -> tuple[array[int], bytes]:
+    """Where the items of a list begin, from byte `start` on, and the line behind them."""
+    starts, before = array("q", [start]), b",\n"
+    for line in rows:
+        if line in _LIST_ENDS:
+            if before.endswith(b",\n"):
+                break
+            return starts, line
+        if not before.endswith(b",\n"):
+            break
+        _value(line)  # so that what is damaged is known at once
+        starts.append(starts[-1] + len(line))
+        before = line
+    raise ValueError("a list without an end")
 
 
 def _items(file: Kept, starts: array[int]) -> Items[Any]:

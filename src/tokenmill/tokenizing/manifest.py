@@ -22,10 +22,11 @@ from tokenmill.mirror import Mirror
 from tokenmill.shards import checksum, layouts
 from tokenmill.shards.spec import File, Shard, Spec
 from tokenmill.tokenizing import journal, listed, quarantine, standard_input
-from tokenmill.tokenizing.journal import COUNTS, Rows
+from tokenmill.tokenizing.journal import Rows
 from tokenmill.tokenizing.listed import Items
+from tokenmill.tokenizing.plan import DAMAGE, Plan
 from tokenmill.tokenizing.plan import NAME as PLAN
-from tokenmill.tokenizing.plan import Plan
+from tokenmill.tokenizing.rows import COUNTS, is_whole, named_files
 from tokenmill.tokenizing.shuffle import PIECES
 from tokenmill.tokenizing.unit import TEMPORARY
 
@@ -132,10 +133,9 @@ def unseal(folder: Path, sealed: dict[str, Any]) -> None:
 
 def remove_shards(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Removes the files of rows that no longer hold."""
-    for row in rows:
-        for shard in row["shards"]:
-            for file in shard["files"]:
-                (folder / (shard["stem"] + file["suffix"])).unlink(missing_ok=True)
+    for row in filter(is_whole, rows):
+        for name, _ in named_files(row):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _remove_strays(folder: Path) -> None:
@@ -266,5 +266,5 @@ def reading(folder: Path) -> Iterator[None]:
         yield
     except TokenmillError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except DAMAGE as error:
         raise TokenizeError(f"{folder / NAME} is damaged ({error!r}); {_REPAIR}") from None

@@ -37,6 +37,10 @@ _SEGMENTS_MAX = 1024
 _EXPANSION = 4
 _DIFFERENCES_SHOWN = 5
 _IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
+# What comes of reading a file that is not what it was.
+DAMAGE = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 # How the user calls them.
 _SAID = {"sequence": "pack", "layout": "format"}
 
@@ -89,7 +93,7 @@ def document_options(options: Options, block_bytes: int, checksum: Any = None) -
 def make_plan(
     sources: Sequence[Source], options: Options, tokenizer: Tokenizer, folder: Path | None = None
 ) -> Plan:
-    """Cuts the sources into units, in a file without a name that lies in `folder`."""
+    """Cuts the sources into units. A source that is standard input has its copy in `folder`."""
     described = describe(tokenizer)
     content = {
         "format": _FORMAT,
@@ -99,7 +103,8 @@ def make_plan(
         "sources": map(_source_row, sources),
         "units": _unit_rows(sources, options, described),
     }
-    with tempfile.TemporaryFile(dir=folder) as file:
+    # Not beside the output, where a file without a name has one on some file systems.
+    with tempfile.TemporaryFile() as file:
         file.writelines(listed.lines(content))
         file.flush()
         return _plan(listed.Kept(file), folder)
@@ -196,7 +201,7 @@ def load(folder: Path) -> Plan:
         raise TokenizeError(
             f"{path} is gone, which says what was read and how; tokenize into another folder"
         ) from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except DAMAGE as error:
         if isinstance(error, TokenizeError):
             raise
         raise TokenizeError(
@@ -220,6 +225,8 @@ def _plan(file: listed.Kept, folder: Path | None) -> Plan:
         for place, start, _ in row["segments"]:
             if not 0 <= place < len(named) or start < 0:
                 raise ValueError(f"unit {number} has a part of no source")
+        if row["bytes"] < 0:
+            raise ValueError(f"unit {number} has {row['bytes']} bytes")
         sizes[number] = row["bytes"]
     sources = listed.Items(len(named), lambda place: _source(named[place], folder))
     units = listed.Items(len(rows), lambda number: _unit(rows[number], sources))

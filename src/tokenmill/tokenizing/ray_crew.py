@@ -29,6 +29,7 @@ _WAIT_SECONDS = 0.2
 _TELL_SECONDS = 0.5
 _READ_SECONDS = 1.0
 _PER_PROCESSOR = 2
+_SAME = "all machines need the same versions of Python and tokenmill"
 
 
 class RayCrew:
@@ -52,6 +53,8 @@ class RayCrew:
         self._told: dict[str, list[int]] = {}
         self._reading: Any = None
         self._read_at = time.monotonic()
+        self._most = 0
+        self._counted_at = -_READ_SECONDS
 
     def __enter__(self) -> RayCrew:
         settings = self._settings
@@ -78,14 +81,18 @@ class RayCrew:
         """What the tasks say: rows, progress, what was given up, what to stop the run for."""
         while self._waiting or self._running:
             self._hand_out()
-            ready, _ = self._ray.wait(list(self._running), timeout=_WAIT_SECONDS)
+            running = list(self._running)
+            self._ray.wait(running, timeout=_WAIT_SECONDS)  # for one, and then for all there are
+            ready, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
             for reference in ready:
                 yield from self._hear(reference, self._running.pop(reference))
             yield from self._look()
 
     def _hand_out(self) -> None:
-        most = _PER_PROCESSOR * cluster.processors(self._ray)
-        while self._waiting and len(self._running) < most:
+        if time.monotonic() - self._counted_at >= _READ_SECONDS:  # nodes come and go
+            self._counted_at = time.monotonic()
+            self._most = _PER_PROCESSOR * cluster.processors(self._ray)
+        while self._waiting and len(self._running) < self._most:
             task = self._waiting.pop()
             reference = self._do.remote(self._order, asdict(task), self._board)
             self._running[reference] = task
@@ -93,6 +100,10 @@ class RayCrew:
     def _hear(self, reference: Any, task: Task) -> Iterator[dict[str, Any]]:
         try:
             message = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            # What a task does wrong it says itself: this one could not begin.
+            yield {"stop": f"a task cannot run on the cluster: {error.cause!r}; {_SAME}"}
+            return
         except self._ray.exceptions.RayError as error:
             why = f"the process that did it died ({type(error).__name__})"
             yield from self._try_again(task, why, self._deaths, _TRIES_MAX)

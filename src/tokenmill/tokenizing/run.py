@@ -212,6 +212,10 @@ def _do(
         return replace(_result(run, tokenizer, found, resumed), units=units, is_sealed=False)
     if sealed is None or (share is None and _retry(run, sealed)):
         return _go_on(run, tokenizer)
+    return _left_as_it_is(run, tokenizer, sealed)
+
+
+def _left_as_it_is(run: Run, tokenizer: Tokenizer, sealed: dict[str, Any]) -> Result:
     manifest.clear_sealed(run.folder)  # a kill may have come between the manifest and this
     if run.mirror is not None:
         desk.clear_sealed(run.mirror, sealed)
@@ -247,7 +251,7 @@ def finish(
                 tokenizer = load_tokenizer(folder, planned)
             run = Run(folder, planned, replace(settings, lock=handle), progress, mirror)
             if sealed is not None:
-                return _result(run, tokenizer, sealed, len(planned.units))
+                return _left_as_it_is(run, tokenizer, sealed)
             ranks.refuse_missing(folder, planned, mirror)
             return _go_on(run, tokenizer, keeps_failed=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -70,7 +71,8 @@ def count_on_ray(
                 yield _get(ray, reference)
         finally:
             for reference in [*over, *sums]:
-                ray.cancel(reference, force=True)
+                with suppress(Exception):  # whatever it is, it is over
+                    ray.cancel(reference, force=True)
 
 
 def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
