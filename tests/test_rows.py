@@ -11,6 +11,7 @@ from tokenmill import TokenmillError, tokenize
 from tokenmill.tokenizing import manifest, plan
 from tokenmill.tokenizing.journal import Journal, failed_row
 from tokenmill.tokenizing.rows import is_whole
+from tokenmill.tokenizing.verify import verify
 
 OPTIONS = {"unit_bytes": 5000, "workers": 1}
 
@@ -124,8 +125,14 @@ def test_a_row_of_another_rank_that_is_gone_is_said(begun):
         ('"bytes": ', '"bytes": -'), ('"bytes": ', f'"bytes": {10**23}'),
         ('"segments": [', '"segments": [' + "[" * 100_000), ('"unit": 1}', '"unit": 2}'),
         ('"units": [', '"units": {'), ('"sources": [', '"sources": [7,'),
+        ('"eos": 50256', '"eos": "a"'), ('"dtype": "uint16"', '"dtype": "x"'),
+        ('"specials": false', '"specials": 0'), ('"embedded": true', '"embedded": []'),
+        ('"tokenizer": {', '"tokenizer": [], "other": {'),
     ],
-    ids=["negative", "huge", "deep", "order", "object", "source"],
+    ids=[
+        "negative", "huge", "deep", "order", "object", "source", "eos", "dtype", "specials",
+        "embedded", "tokenizer",
+    ],
 )  # fmt: skip
 def test_a_plan_that_is_damaged_is_said(begun, inputs, old, new):
     path = begun / plan.NAME
@@ -162,6 +169,41 @@ def test_finishing_a_sealed_folder_removes_what_it_needs_no_more(begun, whole):
     shutil.copy(begun / manifest.NAME, begun / "rows.jsonl")
     tokenmill.finish(begun)
     assert contents(begun) == whole
+
+
+def test_an_engine_that_is_not_there_leaves_no_folder(tmp_path, inputs):
+    with pytest.raises(TokenmillError, match="ray"):
+        tokenize(inputs, tmp_path / "out", "gpt2", engine="ray", **OPTIONS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_manifest_of_noise_is_an_error_of_one_short_line(begun):
+    tokenmill.finish(begun)
+    (begun / manifest.NAME).write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(TokenmillError, match="is damaged") as found:
+        tokenmill.finish(begun)
+    assert len(str(found.value)) < 500
+
+
+def test_a_source_that_was_not_there_then_is_not_missed_now(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_jsonl(folder / "a.jsonl", texts(20, 1))
+    (folder / "b.jsonl").symlink_to(tmp_path / "nowhere")
+    result = tokenize(folder, tmp_path / "out", "gpt2")
+    assert [source["path"] for source in result.failures] == [str(folder / "b.jsonl")]
+    verdict = verify(tmp_path / "out", decode=1.0)
+    assert verdict.is_good and verdict.documents == 20, verdict.findings
+    (folder / "a.jsonl").unlink()
+    assert "a.jsonl: it is not there" in verify(tmp_path / "out", decode=1.0).findings[0]
+
+
+@pytest.mark.parametrize("output", ["s://foo/bar", "9p://x", "a b://c"])
+def test_an_address_of_no_kind_is_no_folder(tmp_path, inputs, output, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TokenmillError, match="neither a folder nor an address"):
+        tokenize(inputs, output, "gpt2", **OPTIONS)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cluster_is_not_asked_when_there_is_nothing_to_do(begun, whole):

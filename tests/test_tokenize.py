@@ -177,12 +177,12 @@ def test_a_document_that_cannot_be_cut_is_put_aside_whatever_the_workers(tmp_pat
     ]
     path = write_jsonl(tmp_path / "a.jsonl", documents)
     outputs = []
-    for workers, memory in ((1, 1 << 30), (16, 1 << 26), (3, 1 << 27)):
+    for workers, memory in ((1, 1 << 30), (16, 1 << 26)):
         out = tmp_path / f"{workers}"
         result = tokenize(path, out, gpt2, whole_bytes=limit, workers=workers, memory=memory)
         assert (result.documents, result.quarantined) == (2, 2)
         outputs.append(contents(out))
-    assert outputs[0] == outputs[1] == outputs[2]
+    assert outputs[0] == outputs[1]
     found = [ids.tolist() for ids in tokenmill.shards.open(tmp_path / "1")]
     assert found == expected_ids(gpt2, [documents[0], documents[2]], 50256)
 

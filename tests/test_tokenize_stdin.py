@@ -72,3 +72,12 @@ def test_what_a_kill_leaves_of_a_copy_is_no_hindrance(tmp_path):
 def test_an_empty_pipe_gave_no_documents(tmp_path):
     done = run("tokenize", "-", "--tokenizer", "gpt2", "--output", tmp_path / "o", input="")
     assert done.returncode == 3 and "-: it gave no documents" in done.stdout
+
+
+def test_a_closed_pipe_is_an_error_and_leaves_nothing(tmp_path):
+    words = command("tokenize", "-", "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *map(str, words)], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "standard input is closed" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -101,7 +101,7 @@ def test_counts_that_do_not_add_up_are_found(tmp_path, corpus):
         (out / "manifest.json").write_bytes(good)
     edited(out, lambda content: content["units"][0].pop("segments"))
     done = run("verify", out)
-    assert done.returncode == 2 and "is damaged (KeyError('segments'))" in done.stderr
+    assert done.returncode == 2 and "is damaged (KeyError: 'segments')" in done.stderr
 
 
 def test_files_beside_the_shards_are_checked_too(tmp_path, corpus):

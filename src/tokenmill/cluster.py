@@ -36,6 +36,12 @@ class Engine:
         if self.address is not None and self.name != RAY:
             raise ClusterError(f"--ray-address needs --engine ray, and the engine is {self.name!r}")
 
+    def refuse_absence(self) -> None:
+        """Raises, before anything is written, if the engine is not installed or does not answer."""
+        if self.name == RAY:
+            _import_ray()
+            _refuse_silence(self.address)
+
 
 @contextmanager
 def connected(address: str | None, processors: int) -> Iterator[Any]:

@@ -41,6 +41,10 @@ def place(output: str | os.PathLike[str]) -> Path | str:
     if isinstance(output, PurePath) and _SHORTENED.match(name):
         raise TokenizeError(f"a Path has no room for an address, as {name!r} shows; give a str")
     if not remote.is_address(name):
+        if "://" in name:
+            raise TokenizeError(
+                f"{name!r} is neither a folder nor an address such as s3://bucket/x"
+            )
         return Path(name)
     for start in _LOCAL:
         if name.startswith(start):

@@ -34,6 +34,7 @@ NAME = "manifest.json"
 TOKENIZER = "tokenizer.tokenmill"
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
+_SAID_CHARS_MAX = 200
 _REPAIR = "delete it, and the same tokenize command makes it again"
 _PARTS = (
     ("units", Sequence), ("mixes", Sequence), ("sources", Sequence), ("totals", dict),
@@ -267,4 +268,5 @@ def reading(folder: Path) -> Iterator[None]:
     except TokenmillError:
         raise
     except DAMAGE as error:
-        raise TokenizeError(f"{folder / NAME} is damaged ({error!r}); {_REPAIR}") from None
+        said = f"{type(error).__name__}: {error}"[:_SAID_CHARS_MAX]
+        raise TokenizeError(f"{folder / NAME} is damaged ({said}); {_REPAIR}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tokenmill.tokenizer import Tokenizer
 OnError: TypeAlias = Literal["fail", "skip", "quarantine"]
 ON_ERROR = ("fail", "skip", "quarantine")
 UTF8 = ("strict", "replace", "bytes")
+DTYPES = ("uint16", "uint32")
 FIELD = "text"
 AUTO = "auto"
 NONE = "none"
@@ -87,6 +88,23 @@ class Options:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Options:
+        """The options that a plan has; a ValueError if they are none."""
+        found = cls(**values)
+        allowed = {"layout": layouts.NAMES, "utf8": UTF8, "dtype": DTYPES, "on_error": ON_ERROR}
+        for name, hint in get_type_hints(cls).items():
+            value = getattr(found, name)
+            if name in allowed:
+                is_right = value in allowed[name]
+            else:
+                is_right = isinstance(value, hint) and not (
+                    isinstance(value, bool) and hint is not bool
+                )
+            if not is_right:
+                raise ValueError(f"its {name} is {value!r}")
+        return found
+
 
 def make_options(
     tokenizer: Tokenizer,
@@ -103,7 +121,7 @@ def make_options(
     for name in ("field", "id_field", "separator"):
         if not isinstance(more.get(name), str | None):
             raise TokenizeError(f"{name} must be a str, not {more[name]!r}")
-    if dtype not in (None, "uint16", "uint32"):
+    if dtype is not None and dtype not in DTYPES:
         raise TokenizeError(f"dtype is uint16 or uint32, not {dtype!r}")
     if (more.get("sequence") or 0) > _SEQUENCE_MAX:
         raise TokenizeError(
@@ -208,10 +226,11 @@ def boundary(
         found = [name for name in names if name in tokenizer.specials]
         if len(found) == 1:
             return tokenizer.specials[found[0]]
+        named = f"one of {_shown(tokenizer)} or " if tokenizer.specials else ""
         which = f"has {' and '.join(found)}" if found else "has none of the usual names"
         raise TokenizeError(
             f"which token {verb} a document is not clear: {tokenizer.name} {which}. Give "
-            f"--{option} with one of {_shown(tokenizer)} or an id, or --{option} none"
+            f"--{option} with {named}an id, or --{option} none"
         )
     if isinstance(asked, str) and not asked.isdecimal():
         if asked not in tokenizer.specials:

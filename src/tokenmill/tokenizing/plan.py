@@ -41,6 +41,7 @@ _IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
 DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
+_DESCRIBED = {"name": str, "sha256": str, "vocab_size": int, "embedded": bool}
 # How the user calls them.
 _SAID = {"sequence": "pack", "layout": "format"}
 
@@ -230,8 +231,11 @@ def _plan(file: listed.Kept, folder: Path | None) -> Plan:
         sizes[number] = row["bytes"]
     sources = listed.Items(len(named), lambda place: _source(named[place], folder))
     units = listed.Items(len(rows), lambda number: _unit(rows[number], sources))
-    options = Options(**content["options"])
-    return Plan(options, content["tokenizer"], sources, units, sizes, file)
+    options, described = Options.of(content["options"]), content["tokenizer"]
+    for name, kind in _DESCRIBED.items():
+        if type(described[name]) is not kind:
+            raise ValueError(f"its tokenizer's {name} is {described[name]!r}")
+    return Plan(options, described, sources, units, sizes, file)
 
 
 def _source(row: dict[str, Any], folder: Path | None) -> Source:

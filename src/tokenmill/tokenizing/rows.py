@@ -58,7 +58,8 @@ def _is_shard(shard: dict[str, Any]) -> bool:
 
 
 def _is_file(file: dict[str, Any]) -> bool:
-    return _matches(file.get("suffix"), SUFFIX) and _has_counts(file, "bytes")
+    is_summed = isinstance(file.get("checksum"), str)
+    return is_summed and _matches(file.get("suffix"), SUFFIX) and _has_counts(file, "bytes")
 
 
 def _is_piece(piece: dict[str, Any]) -> bool:

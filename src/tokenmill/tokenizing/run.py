@@ -192,6 +192,7 @@ def tokenize(
             "of them out"
         )
     settings = desk.settle(where, sources, settings)
+    settings.engine.refuse_absence()
     with desk.opened(where) as (folder, mirror):
         folders.make(folder, mirror)
         with lock.locked(folder, shared=share is not None) as handle:

@@ -35,6 +35,7 @@ class Verdict:
     bytes: int = 0
     documents: int = 0
     wrong: int = 0
+    files_wrong: int = 0
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -66,6 +67,8 @@ def verify(
 def _verify(
     path: Path, decode: float, workers: int, progress: Callable[[int, int], None]
 ) -> Verdict:
+    if path.is_file():
+        raise TokenizeError(f"{str(path)!r} is a file; give the folder of the shards")
     content = manifest.load(path)
     if content is None:
         has_plan = (path / plan.NAME).exists()
@@ -108,6 +111,7 @@ def _check_files(
             verdict.files += 1
             verdict.bytes += file["bytes"]
             if found is not None:
+                verdict.files_wrong += 1
                 verdict.find(f"{path.name}: {found}")
             progress(verdict.bytes, total)
 
@@ -151,7 +155,13 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
                     f"unit {unit.number} is not compared: it came from standard input"
                 )
                 continue
-            missing = _missing(unit)
+            # What could not be read then need not be there now.
+            read = [
+                segment
+                for segment, said in zip(unit.segments, row["segments"], strict=True)
+                if said["documents"] or "error" not in said or not _is_gone(segment.source.name)
+            ]
+            missing = next((s.source.name for s in read if _is_gone(s.source.name)), None)
             if missing is not None:
                 verdict.find(
                     f"{missing}: it is not there, so unit {unit.number} is not compared; names "
@@ -160,7 +170,7 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
                 continue
             checksum = _native.Checksum()
             written = Written(shards, order, unit.number)
-            for segment in unit.segments:
+            for segment in read:
                 comparison.segment(segment, written, checksum, too_long="too_long" in row)
             if written.place != row["documents"]:
                 verdict.find(
@@ -173,7 +183,5 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
     verdict.documents = comparison.compared
 
 
-def _missing(unit: plan.Unit) -> str | None:
-    """The first source of a unit that is not there any more."""
-    names = (segment.source.name for segment in unit.segments)
-    return next((n for n in names if not remote.is_address(n) and not Path(n).exists()), None)
+def _is_gone(name: str) -> bool:
+    return not remote.is_address(name) and not Path(name).exists()
