@@ -121,6 +121,14 @@ def test_several_files_are_a_line_each(tmp_path, capsysbinary):
     assert [(row["path"], row["tokens"]) for row in rows] == [(names[0], 2), (names[1], 1)]
 
 
+def test_a_file_that_is_not_utf8_is_named(tmp_path, capsys):
+    (tmp_path / "good.txt").write_text("ok")
+    (tmp_path / "bad.txt").write_bytes(b"ok \xff")
+    names = [str(tmp_path / name) for name in ("good.txt", "bad.txt")]
+    assert main(["encode", *names, "--utf8", "strict"]) == 2
+    assert "bad.txt' is not UTF-8" in capsys.readouterr().err
+
+
 def test_ids_are_read_as_people_write_them():
     for given in (b"24912 2375", b"[24912, 2375]", b"\n24912\n2375\n", b"[[24912],[2375]]"):
         assert run("decode", given=given) == b"hello world"

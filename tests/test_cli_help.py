@@ -113,6 +113,8 @@ def test_help_fits_the_terminal(name, columns, monkeypatch):
         (["ladder", "corpus", "a.jsonl", "--max-mb", "1"], "--max-mb is of our own text"),
         (["ladder", "encoding", "--json", "--markdown", "-"], "both print"),
         (["inspect", "gpt2", "--specials"], "--specials is about a text"),
+        (["ladder", "training", "--plot", "x.png"], "a plot is an SVG"),
+        (["ladder", "encoding", "--plot", "x.png"], "a plot is an SVG"),
     ],
     ids=str,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenmill import formats
 from tokenmill.cli import inputs
-from tokenmill.cli.output import add_json, say, say_json
+from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.tokenizer import Tokenizer
 
 _HELP = """\
@@ -54,4 +54,4 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         say_json({"path": str(options.target), "vocab_size": size, "specials": specials})
     else:
-        say(f"{options.target}: {size:,} ids, {specials:,} specials")
+        say(f"{options.target}: {size:,} ids, {count_of(specials, 'special')}")

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     for name in names:
         given = None if options.text is None else [streams.given(options.text)]
         blocks = given or streams.blocks_of(name, "text")
-        encode(name, streams.under_policy(blocks, options.utf8))
+        encode(name, streams.under_policy(blocks, options.utf8, name))
     if options.count and not options.json and len(names) > 1:
         out.write(b"%d total\n" % encode.total)
 

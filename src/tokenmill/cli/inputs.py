@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenmill.cli import values
 from tokenmill.corpus.sources import FORMATS
-from tokenmill.errors import TrainingError
+from tokenmill.errors import CommandError, TrainingError
 
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
@@ -80,6 +80,12 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "engine": options.engine,
         "ray_address": options.ray_address,
     }
+
+
+def check_plot(path: Path) -> None:
+    """Refuses a picture of another kind than those that are drawn."""
+    if path.suffix.lower() != ".svg" and (path.is_file() or not path.exists()):
+        raise CommandError(f"a plot is an SVG: give it a name such as plot.svg, not {str(path)!r}")
 
 
 def check_outputs(paths: list[Path], inputs: list[str]) -> None:

@@ -14,7 +14,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from tokenmill.cli import output, values
-from tokenmill.cli.inputs import check_outputs
+from tokenmill.cli.inputs import check_outputs, check_plot
 from tokenmill.cli.output import add_json, progress_console, say_json
 from tokenmill.errors import CommandError, LadderError
 from tokenmill.ladder import bars
@@ -79,6 +79,7 @@ def run(options: argparse.Namespace) -> None:
     if document is not None:
         _split(document)  # before minutes are spent
     if options.plot is not None:
+        check_plot(options.plot)
         check_outputs([options.plot], [])
     results = Results(options.encodes)
     with progress_console().status("") as status:

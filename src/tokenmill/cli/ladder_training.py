@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from tokenmill.cli import output, values
 from tokenmill.cli.ending import BUG
-from tokenmill.cli.inputs import check_outputs
+from tokenmill.cli.inputs import check_outputs, check_plot
 from tokenmill.cli.output import add_json, progress_console, say_json
 from tokenmill.errors import LadderError
 from tokenmill.ladder.training import plot, texts
@@ -60,7 +61,11 @@ def add_parser(ladders: Any) -> None:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "input", nargs="?", type=Path, metavar="FILE", help="text; Python's own documents if none"
+        "input",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="text, or -; Python's own documents if none",
     )
     number = values.whole_number
     parser.add_argument(
@@ -105,6 +110,9 @@ def run(options: argparse.Namespace) -> int:
                 errors.print(
                     f"Python's own documents have {size / 1e6:.1f} MB; give a FILE for more"
                 )
+        elif str(path) == "-":
+            path = Path(folder) / "stdin.txt"
+            path.write_bytes(sys.stdin.buffer.read(bytes_max))
         task = Task(path, bytes_max, options.vocab_size, pattern)
         learned = learn(task)
         with _progress(errors, len(options.steps) * options.runs) as show:
@@ -123,6 +131,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """What would fail after minutes fails now."""
     if options.plot:
+        check_plot(options.plot)
         check_outputs([options.plot], [str(options.input or "")])
     if options.vocab_size > _VOCAB_SIZE_MAX:
         raise LadderError(

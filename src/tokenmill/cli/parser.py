@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from tokenmill.cli.ending import MISTAKE
 from tokenmill.printable import printable
 
+_CHOICES_CHARS_MAX = 16
 _NEGATIVE = re.compile(r"-\d")
 
 
@@ -27,6 +28,17 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **{"max_help_position": 28, **more})
+
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
+        """Many choices stand with what the option does, where lines are broken."""
+        if action.metavar is None and _are_many(action):
+            return lambda size: (default_metavar,) * size
+        return super()._metavar_formatter(action, default_metavar)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.metavar is not None or action.help is None or not _are_many(action):
+            return action.help
+        return f"{action.help}: {', '.join(map(str, action.choices or ()))}"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Paragraphs that are too wide for the page are filled anew; what is indented stays."""
@@ -37,6 +49,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
                 lines = textwrap.wrap(" ".join(lines), width)
             parts += lines
         return "\n".join(parts)
+
+
+def _are_many(action: argparse.Action) -> bool:
+    is_command = isinstance(action, argparse._SubParsersAction)
+    return not is_command and len(",".join(map(str, action.choices or ()))) > _CHOICES_CHARS_MAX
 
 
 class Parser(argparse.ArgumentParser):

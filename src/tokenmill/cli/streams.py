@@ -79,28 +79,29 @@ def lines_of(piece: bytes) -> list[bytes]:
     return piece.removesuffix(b"\n").split(b"\n")
 
 
-def under_policy(blocks: Iterable[bytes], policy: str) -> Iterator[bytes]:
-    """Blocks in which bytes that are not UTF-8 are as the policy says: kept, replaced, refused."""
+def under_policy(blocks: Iterable[bytes], policy: str, name: str) -> Iterator[bytes]:
+    """Blocks of a file, with bytes that are not UTF-8 kept, replaced or refused, as it says."""
     if policy == "bytes":
         yield from blocks
         return
     decoder = codecs.getincrementaldecoder("utf-8")(policy)
     done = 0
     for block in blocks:
-        yield _decoded(decoder, block, done)
+        yield _decoded(decoder, block, done, name)
         done += len(block)
-    yield _decoded(decoder, b"", done, final=True)
+    yield _decoded(decoder, b"", done, name, final=True)
 
 
 def _decoded(
-    decoder: codecs.IncrementalDecoder, block: bytes, done: int, *, final: bool = False
+    decoder: codecs.IncrementalDecoder, block: bytes, done: int, name: str, *, final: bool = False
 ) -> bytes:
     start = done - len(decoder.getstate()[0])
     try:
         return decoder.decode(block, final).encode()
     except UnicodeDecodeError as error:
         bad = error.object[error.start]
-        raise InputError(f"the text {utf8.said(start + error.start, bad)}") from None
+        what = "the text" if name == STDIN else repr(name)
+        raise InputError(f"{what} {utf8.said(start + error.start, bad)}") from None
 
 
 def output(*, is_binary: bool = False) -> BinaryIO:

@@ -11,7 +11,8 @@ from tokenmill.cli.ending import QUARANTINED
 from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.cli.tokenize_progress import STYLES, shown
 from tokenmill.corpus.inputs import INPUT_FORMATS
-from tokenmill.errors import TokenizeError
+from tokenmill.corpus.sources import STDIN
+from tokenmill.errors import CommandError, TokenizeError
 from tokenmill.shards import layouts
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import (
@@ -60,7 +61,7 @@ def add_parser(commands: Any) -> None:
         nargs="*",
         metavar="INPUT",
         help="text, .jsonl, .parquet, .arrow, .csv, .wet, each also .gz, .zst, .xz or .bz2; "
-        "folders and globs",
+        "folders, globs, and - for standard input",
     )
     parser.add_argument("--tokenizer", help="a name, a file or a folder")
     parser.add_argument(
@@ -214,6 +215,8 @@ def _finish(options: argparse.Namespace) -> Result:
 
 
 def _tokenize(options: argparse.Namespace) -> Result:
+    if STDIN in options.inputs and sys.__stdin__ is None:
+        raise CommandError("standard input is closed; give a file, or open it")
     tokenizer = Tokenizer.load(options.tokenizer)
     with shown(options.progress) as progress:
         return tokenize(
@@ -269,6 +272,8 @@ def _say(result: Result) -> None:
         f"{count_of(totals['tokens'], 'token')} ({options.dtype}) in "
         f"{count_of(totals['shards'], 'shard')}; each {verb} with {named}"
     )
+    if result.is_sealed and result.units_resumed == result.units_total:
+        say("all of it was there already: nothing was left to do")
     if not result.is_sealed:
         say(
             f"this is {count_of(result.units, 'unit')} of "

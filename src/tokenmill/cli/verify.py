@@ -52,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
             say(line)
         if verdict.wrong > len(verdict.findings):
             say(f"and {count_of(verdict.wrong - len(verdict.findings), 'more thing')}")
+        if verdict.files_wrong:
+            say("delete the files that are wrong, and the same tokenize command makes them again")
         say(_summary(verdict, share))
     return 0 if verdict.is_good else DIFFERENT
 
