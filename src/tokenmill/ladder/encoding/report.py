@@ -17,6 +17,7 @@ _BUSY = 1.2
 _NAMES = {
     "native_batch": "native batch",
     "rustbpe_batch": "rustbpe batch",
+    "tiktoken_ordinary": "tiktoken ordinary",
     "shared": "tokenmill, shared",
     "by_name": "tokenmill, by name",
     "apart": "tokenmill, apart",
