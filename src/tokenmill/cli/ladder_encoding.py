@@ -23,7 +23,6 @@ from tokenmill.ladder.encoding.claims import claims
 from tokenmill.ladder.encoding.results import Results, as_json
 from tokenmill.ladder.statistics import RUNS, WARMUP, duration
 
-_WIDTH = 120
 _BEGIN, _END = "<!-- ladder-encoding:start -->", "<!-- ladder-encoding:end -->"
 
 
@@ -120,9 +119,7 @@ def climb(results: Results, options: argparse.Namespace, tell: Callable[[str], N
 
 
 def show(results: Results) -> None:
-    console = output.console()
-    if not console.is_terminal:
-        console.width = _WIDTH  # a file has no edge
+    console = output.wide_console()
     for sheet in report.sheets(results):
         console.print(sheet.title, style="italic")
         for columns in _fitting(sheet, console.width):

@@ -37,7 +37,6 @@ from tokenmill.ladder.training.steps import (
 from tokenmill.schemes import pattern_of
 
 _VOCAB_SIZE_MAX = 1 << 21
-_FILE_COLUMNS = 120  # where there is no terminal whose width counts
 
 _EXAMPLES = """
 tokenmill ladder training
@@ -202,9 +201,7 @@ def as_json(
 def _print(
     rows: list[Measured], skipped: list[Skipped], observations: list[Observation], subtitle: str
 ) -> None:
-    console = output.console()
-    if not console.is_terminal:
-        console.width = _FILE_COLUMNS
+    console = output.wide_console()
     console.print(subtitle, markup=False)
     console.print(table(rows))
     for row in skipped:

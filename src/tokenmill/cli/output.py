@@ -15,6 +15,8 @@ from rich.console import Console
 
 from tokenmill.printable import json_line, printable
 
+_FILE_COLUMNS = 140
+
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
@@ -24,6 +26,14 @@ class _Console(Console):
 def console() -> Console:
     """Where tables and coloured text go: stdout."""
     return _Console(highlight=False, color_system=_color_system())
+
+
+def wide_console() -> Console:
+    """The same for wide tables, which a file has room for, unless COLUMNS says otherwise."""
+    made = console()
+    if not made.is_terminal and not os.environ.get("COLUMNS"):
+        made.width = _FILE_COLUMNS
+    return made
 
 
 def progress_console() -> Console:
