@@ -98,7 +98,7 @@ class Display:
         if progress.phase == "counting":
             total = "" if progress.total is None else f" of {amount(progress.total)}"
             parts.append(f"{amount(progress.done)}{total}, {amount(progress.done / seconds)}/s")
-            if not is_brief:
+            if progress.unique and not is_brief:  # which a cluster does not tell
                 parts.append(f"up to {progress.unique:,} different")
         else:
             total = "" if progress.total is None else f" of {progress.total:,}"

@@ -151,7 +151,10 @@ class _Counting:
                 return Counted(kept, path)
             if self._plan.journal is not None:
                 self._plan.journal.record(self._runs, index + 1)
-        return self._add_up()
+        counted = self._add_up()
+        count = len(self._runs)
+        self._plan.progress(Progress("adding up", count, count, unique=self._unique))
+        return counted
 
     def _groups(self) -> list[list[Source]]:
         """Sources that are counted together: those of one weight, or each alone."""
