@@ -15,7 +15,7 @@ from tokenmill.ladder.training.steps import STEPS, Measured, Skipped
 
 _ROW = 26
 _TOP = 104
-_NAMES = 236  # where the first panel begins
+_NAMES = 252  # where the first panel begins
 _PANEL = 250
 _GAP = 84
 _WIDTH = _NAMES + 2 * _PANEL + _GAP + 84
