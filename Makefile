@@ -23,12 +23,17 @@ STORES_VENV := .venv-stores
 DOCS_VENV := .venv-docs
 CORE_SOURCES := $(shell find core -name '*.zig')
 
-.PHONY: demo test test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding scaling peers build wheel clean
+.PHONY: demo test environments test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding scaling peers build wheel clean
 
 demo: build
 	$(BIN)/tokenmill demo
 
-test: test-core test-safe test-python test-transformers test-readers test-engines test-stores
+# The core's tests use one processor for minutes: the environments are installed beside them.
+test: $(VENV)/installed
+	$(MAKE) -j2 test-core environments
+	$(MAKE) test-safe test-python test-transformers test-readers test-engines test-stores
+
+environments: $(TRANSFORMERS_VENV)/installed $(READERS_VENV)/installed $(ENGINES_VENV)/installed $(STORES_VENV)/installed
 
 test-core: $(VENV)/installed
 	$(BIN)/python core/build.py test
