@@ -29,9 +29,9 @@ def console() -> Console:
 
 
 def wide_console() -> Console:
-    """The same for wide tables, which a file has room for, unless COLUMNS says otherwise."""
+    """The same for wide tables, which a file has room for."""
     made = console()
-    if not made.is_terminal and not os.environ.get("COLUMNS"):
+    if not made.is_terminal:
         made.width = _FILE_COLUMNS
     return made
 
