@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ from tokenmill import Tokenizer
 # Workers are the interpreter that runs the tests, and find the package where it does.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+
+# A shell that starts the tests in the background has them ignore interrupts, and so would the
+# programs that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GUIDE = Path(__file__).parents[2] / "docs" / "engines.md"
 
