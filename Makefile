@@ -28,10 +28,10 @@ CORE_SOURCES := $(shell find core -name '*.zig')
 demo: build
 	$(BIN)/tokenmill demo
 
-# The core's tests use one processor for minutes: the environments are installed beside them.
+# The core's tests use one processor for minutes, and so does the compiler: both go beside others.
 test: $(VENV)/installed
-	$(MAKE) -j2 test-core environments
-	$(MAKE) test-safe test-python test-transformers test-readers test-engines test-stores
+	$(MAKE) -j2 test-core environments test-safe
+	$(MAKE) test-python test-transformers test-readers test-engines test-stores
 
 environments: $(TRANSFORMERS_VENV)/installed $(READERS_VENV)/installed $(ENGINES_VENV)/installed $(STORES_VENV)/installed
 
