@@ -167,7 +167,6 @@ def wait_for_rows(process: subprocess.Popen[str], folder: Path, count: int) -> N
 def end(process: subprocess.Popen[str]) -> int:
     said = process.communicate(timeout=180)
     assert "Traceback" not in said[1], said
-    print(*said)
     return process.returncode
 
 

@@ -6,13 +6,13 @@ import argparse
 import sys
 from typing import Any
 
-from tokenmill.cli import values
+from tokenmill.cli import streams, values
 from tokenmill.cli.ending import QUARANTINED
 from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.cli.tokenize_progress import STYLES, shown
 from tokenmill.corpus.inputs import INPUT_FORMATS
 from tokenmill.corpus.sources import STDIN
-from tokenmill.errors import CommandError, TokenizeError
+from tokenmill.errors import TokenizeError
 from tokenmill.shards import layouts
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import (
@@ -215,8 +215,8 @@ def _finish(options: argparse.Namespace) -> Result:
 
 
 def _tokenize(options: argparse.Namespace) -> Result:
-    if STDIN in options.inputs and sys.__stdin__ is None:
-        raise CommandError("standard input is closed; give a file, or open it")
+    if STDIN in options.inputs:
+        streams.check_inputs([STDIN])
     tokenizer = Tokenizer.load(options.tokenizer)
     with shown(options.progress) as progress:
         return tokenize(
