@@ -95,13 +95,23 @@ def _refuse_silence(address: str | None) -> None:
 def _no_cluster(address: str | None, error: Exception) -> ClusterError:
     return ClusterError(
         f"no Ray cluster answers at {address!r} ({error}); start one with ray start --head, or "
-        "leave --ray-address out to have one on this machine"
+        "leave --ray-address out to have one on this machine; one that asks for a token needs "
+        "RAY_AUTH_MODE=token"
     )
 
 
 def processors(ray: Any) -> int:
     """How many the cluster has now."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def cannot_run(error: Any) -> str:
+    """What a task says that could not begin, of which Ray tells a page."""
+    why = f"{type(error.cause).__name__}: {error.cause}".strip().splitlines()[-1]
+    return (
+        f"a task cannot run on the cluster: {why}; all machines need the same versions of Python "
+        "and tokenmill"
+    )
 
 
 def enter(folder: str) -> None:

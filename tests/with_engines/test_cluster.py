@@ -18,6 +18,7 @@ from ray.cluster_utils import Cluster
 
 import tokenmill
 from tokenmill.tokenizing import ray_crew
+from tokenmill.training import ray_counting
 
 FILES = 50
 UNIT_BYTES = 20_000
@@ -273,6 +274,7 @@ def test_machines_that_cannot_run_tasks_stop_the_run(
 
     def broken(*_):
         raise ModuleNotFoundError("no module named tokenmill")
+        yield
 
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address, "unit_bytes": UNIT_BYTES}
     monkeypatch.setattr(ray_crew, "_do", broken)
@@ -281,6 +283,18 @@ def test_machines_that_cannot_run_tasks_stop_the_run(
     monkeypatch.undo()
     assert tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray).units_resumed == 0
     assert contents(tmp_path / "out") == undisturbed
+
+
+def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a page of Ray's\n\nModuleNotFoundError: no module named tokenmill\n")
+
+    monkeypatch.setattr(ray_counting, "_count", broken)
+    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
+    with pytest.raises(tokenmill.TokenmillError, match="cannot run on the cluster: Module") as said:
+        tokenmill.count(inputs, tmp_path / "counts.tmc", **on_ray)
+    assert "\n" not in str(said.value)
+    assert not (tmp_path / "counts.tmc").exists()
 
 
 def test_a_run_begun_locally_ends_on_the_cluster(tmp_path, inputs, undisturbed, start):

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -49,17 +48,14 @@ class Hand:
         # What each running task has done so far: bytes of files, tokens, documents.
         self.done: dict[int, list[int]] = {}
 
-    def do(
-        self, order: dict[str, Any], tell: Callable[[list[int]], None] = lambda _: None
-    ) -> dict[str, Any]:
-        """Does one task; what came of it. `tell` hears again and again how far it is."""
+    def do(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Does one task; what came of it."""
         number = order["number"]
         done = self.done[number] = [0, 0, 0]
 
         def report(*counts: int) -> None:
             for index, count in enumerate(counts):
                 done[index] += count
-            tell(done)
 
         try:
             if order["of"]:

@@ -99,6 +99,8 @@ def _get(ray: Any, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, RuntimeError):  # Ray's own, of what it cannot load
+            raise ClusterError(cluster.cannot_run(error)) from None
         raise (error.cause or error) from None  # what the task itself raised
     except ray.exceptions.RayError as error:
         raise ClusterError(

@@ -1,0 +1,56 @@
+"""What a Ray task says, without Ray: how far it is, and in the end what came of it."""
+
+import threading
+
+import pytest
+
+import tokenmill
+from tokenmill.tokenizing import ray_crew, worker
+from tokenmill.tokenizing.crew import Settings, Waiting
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A folder in which the second of two units is still to do."""
+    (tmp_path / "corpus.txt").write_text("grain into flour\n" * 2000)
+    half = {"input_format": "lines", "unit_bytes": 20_000, "rank": 0, "world_size": 2}
+    tokenmill.tokenize(tmp_path / "corpus.txt", tmp_path / "out", "gpt2", **half)
+    return tmp_path / "out"
+
+
+def messages_of(folder, **more):
+    crew = ray_crew.RayCrew(folder, Settings(1, 64 << 20), Waiting([]))
+    order = crew._order | {"tell_seconds": 0.01} | more
+    return ray_crew._do(order, {"number": 1, "of": 0})
+
+
+def test_a_task_says_how_far_it_is_and_then_what_came_of_it(begun, monkeypatch):
+    heard, real = threading.Event(), worker.run_unit
+
+    def waiting(job, unit, *, threads, report):
+        report(10, 3, 1)
+        assert heard.wait(10)
+        return real(job, unit, threads=threads, report=report)
+
+    monkeypatch.setattr(worker, "run_unit", waiting)
+    said = []
+    for message in messages_of(begun):
+        said.append(message)
+        if message == {"done": [10, 3, 1]}:
+            heard.set()
+    assert heard.is_set() and all("done" in message for message in said[:-1])
+    assert said[-1]["task"] == said[-1]["row"]["unit"] == 1
+    assert said[-1]["row"]["tokens"] > 0
+
+
+def test_a_task_that_raises_says_so(begun, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("of this unit")
+
+    monkeypatch.setattr(worker, "run_unit", broken)
+    assert "ZeroDivisionError: of this unit" in list(messages_of(begun))[-1]["failed"]
+
+
+def test_a_folder_that_this_machine_does_not_see_stops_the_run(begun):
+    (message,) = messages_of(begun, cwd=str(begun / "elsewhere"))
+    assert "all machines of the cluster need the same file system" in message["stop"]
