@@ -297,6 +297,23 @@ def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, mo
     assert not (tmp_path / "counts.tmc").exists()
 
 
+NICENESS = """
+import os
+from tokenmill import cluster
+
+before = dict(os.environ)
+with cluster.connected(None, 1) as ray:
+    print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
+print(sorted(name for name in os.environ if name not in before and "nice" in name))
+"""
+
+
+def test_a_cluster_of_this_machine_works_at_our_priority():
+    command = [sys.executable, "-c", NICENESS]  # Ray leaves more behind than a test may
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == [str(os.nice(0)), "[]"], done.stderr
+
+
 def test_a_run_begun_locally_ends_on_the_cluster(tmp_path, inputs, undisturbed, start):
     share = {"rank": 0, "world_size": 3}
     tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", unit_bytes=UNIT_BYTES, **share)
