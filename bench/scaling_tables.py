@@ -63,7 +63,8 @@ def _simulated(row: dict[str, Any]) -> str:
         f"Simulated, {row['run'].split()[1]} workers: {row['units']:,} units that sleep for 1.5 s "
         "(64 MB at 43 MB/s) on a Ray cluster that believes in 64 processors and has two. One "
         f"driver gets {row['units_a_second']:.1f} units a second, of {row['ideal']:.1f} that 64 "
-        f"workers could do: {share:.0%}."
+        f"workers could do: {share:.0%}. With {row['in_flight']:,} tasks in flight a look at which "
+        f"are ready takes {row['look_seconds'] * 1e3:.0f} ms."
     )
 
 
