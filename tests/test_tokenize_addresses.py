@@ -189,14 +189,13 @@ def test_a_task_of_a_cluster_has_a_desk_of_its_own(tmp_path, inputs):
     order = ray_crew.RayCrew(tmp_path / "nowhere", settings, Waiting([]))._order
     assert order["cwd"] is None
     for number in range(0, total, 2):
-        message = ray_crew._do(order, {"number": number, "of": 0}, None)
+        *_, message = ray_crew._do(order, {"number": number, "of": 0})
         assert message["row"]["unit"] == number
     tokenmill.finish("memory://out")
     assert objects("memory://out") == contents(tmp_path / "out")
-    gone = ray_crew._do(
+    (gone,) = ray_crew._do(
         order | {"crew": "", "settings": order["settings"] | {"address": "memory://none"}},
         {"number": 0, "of": 0},
-        None,
     )
     assert "'memory://none/plan.json' cannot be read" in gone["stop"]
 

@@ -8,8 +8,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ RAY = "ray"
 ENGINES = (LOCAL, RAY)
 _CONNECT_SECONDS = 10.0
 _NICENESS = "RAY_worker_niceness"
+_CLIENT = "ray://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,18 @@ class Engine:
         """Raises, before anything is written, if the engine is not installed or does not answer."""
         if self.name == RAY:
             _import_ray()
+            if (self.address or "").startswith(_CLIENT):
+                raise _no_client(self.address)
             _refuse_silence(self.address)
 
 
 @contextmanager
-def connected(address: str | None, processors: int) -> Iterator[Any]:
+def connected(
+    address: str | None, processors: int, running: Callable[[], Iterable[Any]]
+) -> Iterator[Any]:
     """Ray, connected; without an address, to a cluster of this machine that ends with it.
 
-    A program that is connected already stays so.
+    A program that is connected already stays so. Behind it nothing of what is `running` goes on.
     """
     ray = _import_ray()
     is_ours = not ray.is_initialized()
@@ -58,17 +63,23 @@ def connected(address: str | None, processors: int) -> Iterator[Any]:
         yield ray
     finally:
         if is_ours:
+            # Its tasks end with a driver. Ray (2.60) can abort where they are cancelled just then.
             ray.shutdown()
+        else:
+            for reference in running():
+                with suppress(Exception):  # whatever it is, it is over
+                    ray.cancel(reference, force=True)
 
 
 def _connect(ray: Any, address: str | None, processors: int) -> None:
     _refuse_silence(address)
     # Without an address Ray would take one from the environment, or a cluster that happens to run.
     own = {"num_cpus": processors, "include_dashboard": False} if address is None else {}
+    priority = _not_nice() if address is None else nullcontext()
     try:
-        with _keeping_sigterm(), _not_nice():
+        with _keeping_sigterm(), priority:
             ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _no_cluster(address, error) from None
 
 
@@ -77,17 +88,19 @@ def _keeping_sigterm() -> Iterator[None]:
     """Ray answers SIGTERM in a way of its own, and the program has one already."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
-    yield
-    if is_main and before is not None:
-        signal.signal(signal.SIGTERM, before)
+    try:
+        yield
+    finally:
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def _not_nice() -> Iterator[None]:
     """Processes of a cluster that starts now work at our own priority.
 
-    Ray would give them the least, and each of its small wakes would then take a processor from
-    them: 3 % of a run on two.
+    Ray would make them nicer than its own, each of which then takes a processor from them whenever
+    it wakes: 3 % of a run on two.
     """
     before = os.environ.get(_NICENESS)
     os.environ.setdefault(_NICENESS, "0")
@@ -110,10 +123,26 @@ def _refuse_silence(address: str | None) -> None:
 
 
 def _no_cluster(address: str | None, error: Exception) -> ClusterError:
+    why = str(error).strip() or type(error).__name__
+    if address is None:
+        return ClusterError(f"Ray cannot be started on this machine: {why}")
     return ClusterError(
-        f"no Ray cluster answers at {address!r} ({error}); start one with ray start --head, or "
-        "leave --ray-address out to have one on this machine; one that asks for a token needs "
-        "RAY_AUTH_MODE=token"
+        f"no Ray cluster answers at {address!r} ({why}); start one with ray start --head, or leave "
+        "--ray-address out to have one on this machine; one that asks for a token needs "
+        "RAY_AUTH_MODE=token and the token (RAY_AUTH_TOKEN, or ~/.ray/auth_token)"
+    )
+
+
+def refuse_client(ray: Any) -> None:
+    """Raises if we are no part of the cluster: what tasks say as they go does not come through."""
+    if ray.util.client.ray.is_connected():
+        raise _no_client(f"{_CLIENT}…")
+
+
+def _no_client(address: str | None) -> ClusterError:
+    return ClusterError(
+        f"tokenize does not work through Ray Client ({address}); run it on a machine of the "
+        "cluster with --ray-address auto, or give it to ray job submit"
     )
 
 
@@ -126,8 +155,8 @@ def cannot_run(error: Any) -> str:
     """What a task says that could not begin, of which Ray tells a page."""
     why = f"{type(error.cause).__name__}: {error.cause}".strip().splitlines()[-1]
     return (
-        f"a task cannot run on the cluster: {why}; all machines need the same versions of Python "
-        "and tokenmill"
+        f"a task cannot run on the cluster: {why}; do all machines have the same versions of "
+        "Python and tokenmill?"
     )
 
 

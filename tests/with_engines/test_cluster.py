@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from corpus_cases import contents, texts, write_jsonl
 from ray.cluster_utils import Cluster
 
 import tokenmill
+from tokenmill import cluster
 from tokenmill.tokenizing import ray_crew
 from tokenmill.training import ray_counting
 
@@ -31,12 +33,12 @@ from tokenmill.training import counting
 
 run_unit, count_documents = unit.run_unit, counting.count_documents
 
-def act(name):
+def act(name, report=None):
     if os.path.exists({acts!r}):
         exec(open({acts!r}).read(), globals() | locals())
 
 def acting(job, which, **more):
-    act(which.segments[0].source.name)
+    act(which.segments[0].source.name, more["report"])
     return run_unit(job, which, **more)
 
 def acting_count(plan):
@@ -285,6 +287,58 @@ def test_machines_that_cannot_run_tasks_stop_the_run(
     assert contents(tmp_path / "out") == undisturbed
 
 
+TOLD = 10
+TELLS_AND_DIES = """
+try:
+    os.close(os.open({mark!r}, os.O_CREAT | os.O_EXCL))
+except FileExistsError:
+    pass
+else:
+    report(1000, {told}, 1)
+    time.sleep(5)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, start, nodes):
+    nodes.act(TELLS_AND_DIES.format(mark=str(tmp_path / "mark"), told=TOLD))
+    process = start("--progress", "json")
+    _, progress = process.communicate(timeout=180)
+    assert process.returncode == 0, progress
+    assert contents(tmp_path / "out") == undisturbed
+    # All but that one are done, and some of it is told.
+    lines = [json.loads(line) for line in progress.splitlines()]
+    waiting = {line["tokens"] for line in lines if line["units"] == line["units_total"] - 1}
+    sealed = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    whole = {unit["tokens"] for unit in sealed["units"]}
+    assert whole & {lines[-1]["tokens"] - tokens + TOLD for tokens in waiting}
+
+
+def test_ray_client_is_refused_before_anything_is_written(tmp_path, inputs):
+    there = {"engine": "ray", "ray_address": "ray://127.0.0.1:10001"}
+    with pytest.raises(tokenmill.TokenmillError, match="does not work through Ray Client"):
+        tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **there)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_token_that_is_missing_is_no_defect(tmp_path, start, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    process = start()
+    said = process.communicate(timeout=180)[1]
+    assert process.returncode == 2, said
+    assert "no Ray cluster answers at" in said and "RAY_AUTH_TOKEN" in said
+    assert "bug" not in said and "Traceback" not in said
+
+
+def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monkeypatch):
+    monkeypatch.setattr(cluster, "here", lambda: str(tmp_path / "elsewhere"))
+    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
+    with pytest.raises(tokenmill.TokenmillError, match="need the same file system") as said:
+        tokenmill.count(inputs, tmp_path / "counts.tmc", **on_ray)
+    assert "versions" not in str(said.value)
+
+
 def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, monkeypatch):
     def broken(*_):
         raise RuntimeError("a page of Ray's\n\nModuleNotFoundError: no module named tokenmill\n")
@@ -302,7 +356,7 @@ import os
 from tokenmill import cluster
 
 before = dict(os.environ)
-with cluster.connected(None, 1) as ray:
+with cluster.connected(None, 1, list) as ray:
     print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
 print(sorted(name for name in os.environ if name not in before and "nice" in name))
 """

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _FAILURES_MAX = 2
 _WAIT_SECONDS = 0.2
 _TELL_SECONDS = 1.0
 _TELLS_A_SECOND = 100  # of all tasks, which may be thousands
-_COUNT_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 _PER_PROCESSOR = 2
 
 
@@ -46,6 +46,7 @@ class RayCrew:
             "folder": str(folder.resolve()),
             "cwd": cluster.here() if settings.shares_files else None,
             "settings": asdict(settings) | each,
+            "tell_seconds": _TELL_SECONDS,
         }
         self._waiting = waiting
         self._running: dict[Any, Task] = {}
@@ -54,31 +55,32 @@ class RayCrew:
         self._failures: dict[int, int] = {}
         self._told: dict[str, list[int]] = {}
         self._most = 0
-        self._counted_at = -_COUNT_SECONDS
+        self._looked_at = -_LOOK_SECONDS
 
     def __enter__(self) -> RayCrew:
         settings = self._settings
         with ExitStack() as stack:
+            address, workers = settings.engine.address, settings.workers
             self._ray = stack.enter_context(
-                cluster.connected(settings.engine.address, settings.workers)
+                cluster.connected(address, workers, lambda: self._running)
             )
-            processors = cluster.processors(self._ray)
-            self._order["tell_seconds"] = max(_TELL_SECONDS, processors / _TELLS_A_SECOND)
+            cluster.refuse_client(self._ray)
             as_it_goes = {"num_returns": "streaming", "max_retries": 0}
             self._do = self._ray.remote(num_cpus=1, **as_it_goes)(_do)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._stack:
-            for reference in self._running:
-                with suppress(Exception):  # whatever it is, it is over
-                    self._ray.cancel(reference, force=True)
-            self._running.clear()
+        self._stack.close()
+        self._running.clear()
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """What the tasks say: rows, progress, what was given up, what to stop the run for."""
         while self._waiting or self._running:
+            if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+                self._looked_at = time.monotonic()
+                self._look()
+                yield {"progress": self._told, "memory": memory_bytes()}
             self._hand_out()
             running = list(self._running)
             self._ray.wait(running, timeout=_WAIT_SECONDS)  # for one, and then for all there are
@@ -86,10 +88,13 @@ class RayCrew:
             for said in ready:
                 yield from self._hear(said)
 
+    def _look(self) -> None:
+        """How many tasks the cluster takes, and how often they say how far they are."""
+        processors = cluster.processors(self._ray)  # nodes come and go
+        self._most = _PER_PROCESSOR * processors
+        self._order["tell_seconds"] = max(_TELL_SECONDS, processors / _TELLS_A_SECOND)
+
     def _hand_out(self) -> None:
-        if time.monotonic() - self._counted_at >= _COUNT_SECONDS:  # nodes come and go
-            self._counted_at = time.monotonic()
-            self._most = _PER_PROCESSOR * cluster.processors(self._ray)
         while self._waiting and len(self._running) < self._most:
             task = self._waiting.pop()
             self._running[self._do.remote(self._order, asdict(task))] = task
@@ -107,7 +112,6 @@ class RayCrew:
             message = {"died": f"the process that did it died ({type(error).__name__})"}
         if "done" in message:
             self._told[str(task.number)] = message["done"]
-            yield {"progress": self._told, "memory": memory_bytes()}
             return
         del self._running[said]
         self._told.pop(str(task.number), None)
@@ -147,7 +151,11 @@ def _do(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]
     except (OSError, TokenmillError) as error:
         yield {"stop": str(error)}
         return
-    coming = _thread.submit(hand.do, task)
+    try:
+        coming = _thread.submit(hand.do, task)
+    except RuntimeError as error:  # no thread can be started here now
+        yield {"failed": repr(error)}
+        return
     while not wait([coming], timeout=order["tell_seconds"]).done:
         yield {"done": list(hand.done.get(task["number"], (0, 0, 0)))}
     yield coming.result()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from tokenmill import cluster
 from tokenmill.corpus import Source
-from tokenmill.errors import ClusterError, TrainingError
+from tokenmill.errors import ClusterError, TokenmillError, TrainingError
 from tokenmill.native import _native
 from tokenmill.training import counting
 from tokenmill.training.progress import silent
@@ -49,7 +48,8 @@ def count_on_ray(
             f"the engine ray counts files, which its machines can read, not {strange[0]!r}; count "
             "it on this machine into a .tmc file, and give that"
         )
-    with cluster.connected(engine.address, plan.threads) as ray:
+    running: list[Any] = []
+    with cluster.connected(engine.address, plan.threads, lambda: running) as ray:
         processors = cluster.processors(ray)
         # Sums are weighed, not parts of them.
         plain = [replace(source, weight=1.0) for source in sources]
@@ -65,14 +65,10 @@ def count_on_ray(
             for part in range(parts)
         ]
         over = [outputs[-1] for outputs in counted]
-        try:
-            _wait(ray, dict(zip(over, chunks, strict=True)), tell)
-            for reference in sums:
-                yield _get(ray, reference)
-        finally:
-            for reference in [*over, *sums]:
-                with suppress(Exception):  # whatever it is, it is over
-                    ray.cancel(reference, force=True)
+        running += [*over, *sums]
+        _wait(ray, dict(zip(over, chunks, strict=True)), tell)
+        for reference in sums:
+            yield _get(ray, reference)
 
 
 def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
@@ -99,9 +95,10 @@ def _get(ray: Any, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, RuntimeError):  # Ray's own, of what it cannot load
-            raise ClusterError(cluster.cannot_run(error)) from None
-        raise (error.cause or error) from None  # what the task itself raised
+        cause = error.cause or error
+        if isinstance(cause, RuntimeError) and not isinstance(cause, TokenmillError):
+            raise ClusterError(cluster.cannot_run(error)) from None  # Ray cannot load it there
+        raise cause from None  # what the task itself raised
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"a part of the counting was lost with its machine, more often than Ray tries again "
