@@ -2,6 +2,7 @@
 
     scaling.py                    all parts, half an hour on two idle cores; ray has to be installed
     scaling.py --only units       one of units, bytes, files, pretokens, workers, ray
+    scaling.py --only cores       for a machine with more than two
     scaling.py --render           renders what was measured
 
 Every measurement is a fresh process, never two at once. Text is the gigabyte of the training
@@ -47,23 +48,27 @@ OCCURRENCES = 1_000_000_000
 VOCAB_SIZE = 32_000
 WORKERS_MB = 512
 RAY_COPIES = 8
+CORES_COPIES = 4
 SIMULATED_WORKERS = 64
 SIMULATED_UNITS = 64 * 20
 IN_FLIGHT = 12_800
+DRIVEN = 100_000
 UNIT_BYTES = 64_000_000
 UNIT_SECONDS = 1.5  # 64 MB at 43 MB/s, what a core of this machine does
 TEXT = "1GB"
+RECIPE = 2  # of the files that are made of it
 DOCUMENT_CHARS = 3000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--only", choices=[*PARTS, *ELSEWHERE], action="append")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved; medians are shown")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--render", action="store_true", help="measure nothing")
     parser.add_argument("--simulate", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--cluster", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--drive", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--text", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.simulate is not None:
@@ -72,14 +77,17 @@ def main() -> None:
     if args.cluster is not None:
         print(json.dumps(measure_cluster(args.cluster)))
         return
+    if args.drive is not None:
+        print(json.dumps(measure_driver(args.drive)))
+        return
     if args.text is not None:
         print(json.dumps({"bytes": write_text(args.text)}))
         return
     results = json.loads(args.out.read_text()) if args.out.exists() else {}
     for name in () if args.render else args.only or PARTS:
         print(name, flush=True)
-        results[name] = PARTS[name](args.rounds)
-        results["machine"] = machine.describe()
+        results[name] = (PARTS | ELSEWHERE)[name](args.rounds)
+        results.setdefault("machines", {})[name] = machine.describe()
         args.out.write_text(json.dumps(results, indent=1) + "\n")
     scaling_tables.render(results)
 
@@ -88,7 +96,8 @@ def main() -> None:
 
 
 def units(_: int) -> list[dict[str, Any]]:
-    return [_fresh("--simulate", str(count), str(files)) for count, files in UNITS]
+    rows = [_fresh("--simulate", str(count), str(files)) for count, files in UNITS]
+    return [*rows, _fresh("--drive", str(DRIVEN))]
 
 
 def measure_units(count: int, files: int) -> dict[str, Any]:
@@ -225,6 +234,14 @@ def workers(rounds: int) -> list[dict[str, Any]]:
     return [*rows, _fresh("--cluster", str(SIMULATED_WORKERS))]
 
 
+def cores(rounds: int) -> list[dict[str, Any]]:
+    """One worker, two, four, and so on, up to one for each processor."""
+    counts = [1 << n for n in range((os.cpu_count() or 1).bit_length())]
+    text = _copies(CORES_COPIES)
+    more = {f"{n} worker{'s'[: n > 1]}": ["--workers", str(n)] for n in counts}
+    return _medians(rounds, {name: partial(tokenize, [text], more=m) for name, m in more.items()})
+
+
 def on_ray(rounds: int) -> list[dict[str, Any]]:
     """A job of a minute with both engines, on the same processors."""
     copies = _copies(RAY_COPIES)
@@ -247,7 +264,7 @@ def _medians(
                 found[name].append(run(Path(folder) / "out"))
             print(name, found[name][-1], flush=True)
     return [
-        {"run": name, "rounds": rounds}
+        {"run": name, "rounds": rounds, "each_seconds": [row["seconds"] for row in rows]}
         | {key: statistics.median(row[key] for row in rows) for key in rows[0]}
         for name, rows in found.items()
     ]
@@ -304,7 +321,7 @@ def _text(megabytes: int) -> Path:
 
 
 def _text_path(megabytes: int) -> Path:
-    return training_corpora.FOLDER / f"scaling-{megabytes}.jsonl"
+    return training_corpora.FOLDER / f"scaling-{RECIPE}-{megabytes}.jsonl"
 
 
 def write_text(megabytes: int) -> int:
@@ -335,7 +352,7 @@ def _documents() -> Iterator[str]:
 
 def _parts(count: int) -> Path:
     """The same text in so many files."""
-    folder = training_corpora.FOLDER / f"scaling-files-{count}"
+    folder = training_corpora.FOLDER / f"scaling-{RECIPE}-files-{count}"
     if not folder.exists():
         with _text(FILES_MB).open("rb") as text:  # never whole: see _text
             total = sum(1 for _ in text)
@@ -350,7 +367,7 @@ def _parts(count: int) -> Path:
 
 def _copies(count: int) -> Path:
     """A gigabyte, so many times under other names."""
-    folder = training_corpora.FOLDER / f"scaling-copies-{count}"
+    folder = training_corpora.FOLDER / f"scaling-{RECIPE}-copies-{count}"
     if not folder.exists():
         text = _text(max(MEGABYTES))
         folder.mkdir()
@@ -397,6 +414,40 @@ def _look(crew: Any) -> float:
     return statistics.median(times)
 
 
+def measure_driver(count: int) -> dict[str, Any]:
+    """What a driver keeps of tasks that have nothing to do, on a Ray cluster of this machine."""
+    from tokenmill.cluster import Engine
+    from tokenmill.tokenizing import ray_crew
+    from tokenmill.tokenizing.crew import Settings, Waiting
+
+    ray_crew._do = _nothing
+    settings = Settings(2, 2 << 30, engine=Engine("ray"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ray_crew.RayCrew(Path(folder), settings, Waiting(range(count))) as crew,
+    ):
+        rows = (message for message in crew.messages() if "row" in message)
+        began = time.perf_counter()
+        for _ in islice(rows, count // 10):
+            pass
+        tenth_mb = _peak_mb()
+        for _ in rows:
+            pass
+        seconds = time.perf_counter() - began
+    return {
+        "run": "ray, nothing to do", "tasks": count, "tenth_mb": tenth_mb,
+        "mb": _peak_mb(), "tasks_a_second": count / seconds,
+    }  # fmt: skip
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def _nothing(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"task": task["number"], "row": row_of(task["number"], "0" * 16, ["/data/000000.txt"])}
+
+
 def _sleep(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]:
     time.sleep(UNIT_SECONDS)
     counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": UNIT_BYTES, "quarantined": 0}
@@ -412,6 +463,7 @@ PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "workers": workers,
     "ray": on_ray,
 }
+ELSEWHERE = {"cores": cores}
 
 if __name__ == "__main__":
     main()

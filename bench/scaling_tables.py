@@ -19,6 +19,11 @@ def render(results: dict[str, Any]) -> None:
     for row in results.get("workers", ()):
         if "ideal" in row:
             replace_block(PAGE, "scaling-simulated", _simulated(row))
+    for row in results.get("units", ()):
+        if "tenth_mb" in row:
+            replace_block(PAGE, "scaling-driver", _driver(row))
+    if "ray" in results:
+        replace_block(PAGE, "scaling-overhead", _overhead(*results["ray"]))
 
 
 def _units(rows: Rows) -> list[list[str]]:
@@ -32,7 +37,27 @@ def _units(rows: Rows) -> list[list[str]]:
             f"{row['manifest_bytes'] / 1e6:.1f} MB",
         ]
         for row in rows
+        if "files" in row
     ]
+
+
+def _driver(row: dict[str, Any]) -> str:
+    return (
+        f"On Ray, {row['tasks']:,} tasks that have nothing to do: the driver has "
+        f"{row['tenth_mb']:.0f} MB after a tenth of them and {row['mb']:.0f} MB at the end, and "
+        f"hears {row['tasks_a_second']:,.0f} a second on two processors."
+    )
+
+
+def _overhead(local: dict[str, Any], ray: dict[str, Any]) -> str:
+    more = ray["seconds"] / local["seconds"] - 1
+    pairs = zip(ray["each_seconds"], local["each_seconds"], strict=True)
+    each = sorted(ours / theirs - 1 for ours, theirs in pairs)
+    return (
+        f"Ray takes {more:.1%} more by the medians of {ray['rounds']} rounds; of the single pairs "
+        f"the middle is {each[len(each) // 2]:.1%}, the least {each[0]:.1%} and the most "
+        f"{each[-1]:.1%}."
+    )
 
 
 def _runs(rows: Rows) -> list[list[str]]:
@@ -86,5 +111,6 @@ TABLES = {
     "files": _runs,
     "pretokens": _pretokens,
     "workers": _runs,
+    "cores": _runs,
     "ray": _runs,
 }
