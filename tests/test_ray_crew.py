@@ -1,10 +1,12 @@
 """What a Ray task says, without Ray: how far it is, and in the end what came of it."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 import tokenmill
+from tokenmill import cluster
 from tokenmill.tokenizing import ray_crew, worker
 from tokenmill.tokenizing.crew import Settings, Waiting
 
@@ -49,6 +51,24 @@ def test_a_task_that_raises_says_so(begun, monkeypatch):
 
     monkeypatch.setattr(worker, "run_unit", broken)
     assert "ZeroDivisionError: of this unit" in list(messages_of(begun))[-1]["failed"]
+
+
+def test_a_task_that_finds_no_thread_is_not_done_later(begun, monkeypatch):
+    def refused(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ray_crew.ThreadPoolExecutor, "submit", refused)
+        (message,) = messages_of(begun, crew="none")
+        assert "can't start new thread" in message["failed"]
+    assert "none" not in ray_crew._hands
+    assert list(messages_of(begun, crew="none"))[-1]["row"]["unit"] == 1
+
+
+def test_ray_client_is_refused():
+    client = SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: True))
+    with pytest.raises(tokenmill.TokenmillError, match="does not work through Ray Client"):
+        cluster.refuse_client(SimpleNamespace(util=SimpleNamespace(client=client)))
 
 
 def test_a_folder_that_this_machine_does_not_see_stops_the_run(begun):

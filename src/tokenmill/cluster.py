@@ -53,7 +53,7 @@ def connected(
 ) -> Iterator[Any]:
     """Ray, connected; without an address, to a cluster of this machine that ends with it.
 
-    A program that is connected already stays so. Behind it nothing of what is `running` goes on.
+    A program that is connected already stays so. Behind it what is `running` ends, soon.
     """
     ray = _import_ray()
     is_ours = not ray.is_initialized()
@@ -79,8 +79,12 @@ def _connect(ray: Any, address: str | None, processors: int) -> None:
     try:
         with _keeping_sigterm(), priority:
             ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except Exception as error:  # which Ray raises plainly, too
+        ray.shutdown()
         raise _no_cluster(address, error) from None
+    except BaseException:  # an interrupt leaves nothing half connected to who goes on
+        ray.shutdown()
+        raise
 
 
 @contextmanager
@@ -100,7 +104,7 @@ def _not_nice() -> Iterator[None]:
     """Processes of a cluster that starts now work at our own priority.
 
     Ray would make them nicer than its own, each of which then takes a processor from them whenever
-    it wakes: 3 % of a run on two.
+    it wakes: about 3 % of a run on two.
     """
     before = os.environ.get(_NICENESS)
     os.environ.setdefault(_NICENESS, "0")

@@ -295,13 +295,17 @@ except FileExistsError:
     pass
 else:
     report(1000, {told}, 1)
-    time.sleep(5)
+    while open({rows!r}).read().count(chr(10)) < {others}:
+        time.sleep(0.1)
+    time.sleep(3)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, start, nodes):
-    nodes.act(TELLS_AND_DIES.format(mark=str(tmp_path / "mark"), told=TOLD))
+    units = json.loads(undisturbed["manifest.json"])["units"]
+    where = {"mark": str(tmp_path / "mark"), "rows": str(tmp_path / "out" / "rows.jsonl")}
+    nodes.act(TELLS_AND_DIES.format(told=TOLD, others=len(units) - 1, **where))
     process = start("--progress", "json")
     _, progress = process.communicate(timeout=180)
     assert process.returncode == 0, progress
@@ -309,8 +313,7 @@ def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, sta
     # All but that one are done, and some of it is told.
     lines = [json.loads(line) for line in progress.splitlines()]
     waiting = {line["tokens"] for line in lines if line["units"] == line["units_total"] - 1}
-    sealed = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    whole = {unit["tokens"] for unit in sealed["units"]}
+    whole = {unit["tokens"] for unit in units}
     assert whole & {lines[-1]["tokens"] - tokens + TOLD for tokens in waiting}
 
 
@@ -341,7 +344,7 @@ def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monke
 
 def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, monkeypatch):
     def broken(*_):
-        raise RuntimeError("a page of Ray's\n\nModuleNotFoundError: no module named tokenmill\n")
+        raise RuntimeError("failed to import\n\nModuleNotFoundError: no module named tokenmill\n")
 
     monkeypatch.setattr(ray_counting, "_count", broken)
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
@@ -364,8 +367,50 @@ print(sorted(name for name in os.environ if name not in before and "nice" in nam
 
 def test_a_cluster_of_this_machine_works_at_our_priority():
     command = [sys.executable, "-c", NICENESS]  # Ray leaves more behind than a test may
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.stdout.splitlines() == [str(os.nice(0)), "[]"], done.stderr
+
+
+CONNECTED = """
+import pathlib, sys, ray, tokenmill
+ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+out, *inputs = map(pathlib.Path, sys.argv[1:])
+
+class Enough(Exception):
+    pass
+
+def enough(progress):
+    if progress.units:
+        raise Enough
+
+on_ray = {"engine": "ray", "unit_bytes": 20_000}
+try:
+    tokenmill.tokenize(inputs, out, "gpt2", progress=enough, **on_ray)
+except Enough:
+    print("stopped")
+print(tokenmill.tokenize(inputs, out, "gpt2", **on_ray).documents)
+tokenmill.count(inputs, out.with_suffix(".tmc"), engine="ray")
+print(ray.is_initialized())
+"""
+
+
+def test_a_program_that_is_connected_stays_so(tmp_path, inputs, undisturbed, counted):
+    command = [sys.executable, "-c", CONNECTED, tmp_path / "out", *inputs]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.stdout.split() == ["stopped", "4000", "True"], done.stderr
+    assert contents(tmp_path / "out") == undisturbed
+    assert (tmp_path / "out.tmc").read_bytes() == counted
+
+
+def test_a_ray_that_does_not_start_is_no_defect(tmp_path, inputs):
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "tokenmill", "tokenize", *inputs, "--tokenizer", "gpt2"]
+    command += ["--output", tmp_path / "out", "--engine", "ray"]
+    env = os.environ | {"RAY_TMPDIR": str(tmp_path / "file")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=env)
+    assert done.returncode == 2, done.stderr
+    assert "Ray cannot be started on this machine" in done.stderr
+    assert "bug" not in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_run_begun_locally_ends_on_the_cluster(tmp_path, inputs, undisturbed, start):
@@ -379,11 +424,13 @@ def test_an_interrupt_cancels_the_tasks(tmp_path, undisturbed, start, nodes):
     nodes.act("time.sleep(0.5)")
     process = start()
     wait_for_rows(process, tmp_path / "out", 3)
+    nodes.act("time.sleep(3)")
+    time.sleep(1)  # what runs now has just begun
     process.send_signal(signal.SIGINT)
     assert end(process) == 130
     before = rows(tmp_path / "out")
     shards = len(list((tmp_path / "out").glob("*.bin")))
-    time.sleep(1)
+    time.sleep(3.5)
     assert (rows(tmp_path / "out"), len(list((tmp_path / "out").glob("*.bin")))) == (before, shards)
     nodes.rest()
     assert end(start()) == 0

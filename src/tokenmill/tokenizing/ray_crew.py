@@ -35,7 +35,7 @@ _PER_PROCESSOR = 2
 
 
 class RayCrew:
-    """Does tasks until there are none; a context, behind which no task is left."""
+    """Does tasks until there are none; a context, behind which tasks that are left end soon."""
 
     def __init__(self, folder: Path, settings: Settings, waiting: Waiting) -> None:
         self._settings = settings
@@ -135,8 +135,7 @@ class RayCrew:
 
 # A process does many tasks of a run, and loads its plan and tokenizer once. They are done in one
 # thread, which remembers pieces, while the other says how far it is.
-_hands: dict[str, Hand] = {}
-_thread = ThreadPoolExecutor(1)
+_hands: dict[str, tuple[Hand, ThreadPoolExecutor]] = {}
 
 
 def _do(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -144,16 +143,18 @@ def _do(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]
     try:
         if order["cwd"] is not None:
             cluster.enter(order["cwd"])
-        hand = _hands.get(order["crew"])
-        if hand is None:
+        if order["crew"] not in _hands:
             _hands.clear()
-            hand = _hands[order["crew"]] = Hand(_folder(order), order["settings"])
+            made = Hand(_folder(order), order["settings"])
+            _hands[order["crew"]] = made, ThreadPoolExecutor(1)
+        hand, thread = _hands[order["crew"]]
     except (OSError, TokenmillError) as error:
         yield {"stop": str(error)}
         return
     try:
-        coming = _thread.submit(hand.do, task)
-    except RuntimeError as error:  # no thread can be started here now
+        coming = thread.submit(hand.do, task)
+    except RuntimeError as error:  # no thread can be started here now, and the task waits for it
+        del _hands[order["crew"]]
         yield {"failed": repr(error)}
         return
     while not wait([coming], timeout=order["tell_seconds"]).done:

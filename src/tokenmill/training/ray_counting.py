@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tokenmill import cluster
 from tokenmill.corpus import Source
-from tokenmill.errors import ClusterError, TokenmillError, TrainingError
+from tokenmill.errors import ClusterError, TrainingError
 from tokenmill.native import _native
 from tokenmill.training import counting
 from tokenmill.training.progress import silent
@@ -48,7 +48,7 @@ def count_on_ray(
             f"the engine ray counts files, which its machines can read, not {strange[0]!r}; count "
             "it on this machine into a .tmc file, and give that"
         )
-    running: list[Any] = []
+    running: dict[Any, list[Source]] = {}
     with cluster.connected(engine.address, plan.threads, lambda: running) as ray:
         processors = cluster.processors(ray)
         # Sums are weighed, not parts of them.
@@ -59,14 +59,15 @@ def count_on_ray(
         lean = replace(plan, sources=[], threads=1, journal=None, progress=silent, engine=None)
         count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
-        counted = [count.remote(lean, chunk, parts, cluster.here()) for chunk in chunks]
+        counted = []
+        for chunk in chunks:
+            counted.append(count.remote(lean, chunk, parts, cluster.here()))
+            running[counted[-1][-1]] = chunk  # its last output says that it is over
         sums = [
             add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
             for part in range(parts)
         ]
-        over = [outputs[-1] for outputs in counted]
-        running += [*over, *sums]
-        _wait(ray, dict(zip(over, chunks, strict=True)), tell)
+        _wait(ray, running, tell)  # without which no sum can begin
         for reference in sums:
             yield _get(ray, reference)
 
@@ -96,8 +97,8 @@ def _get(ray: Any, reference: Any) -> Any:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause or error
-        if isinstance(cause, RuntimeError) and not isinstance(cause, TokenmillError):
-            raise ClusterError(cluster.cannot_run(error)) from None  # Ray cannot load it there
+        if isinstance(cause, RuntimeError) and "failed to import" in str(cause):  # as Ray says it
+            raise ClusterError(cluster.cannot_run(error)) from None
         raise cause from None  # what the task itself raised
     except ray.exceptions.RayError as error:
         raise ClusterError(
