@@ -235,7 +235,7 @@ def workers(rounds: int) -> list[dict[str, Any]]:
 
 
 def cores(rounds: int) -> list[dict[str, Any]]:
-    """One worker, two, four, and so on, up to one for each processor."""
+    """One worker, two, four, and so on, as long as there are processors."""
     counts = [1 << n for n in range((os.cpu_count() or 1).bit_length())]
     text = _copies(CORES_COPIES)
     more = {f"{n} worker{'s'[: n > 1]}": ["--workers", str(n)] for n in counts}
