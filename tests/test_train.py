@@ -397,3 +397,13 @@ def test_interrupt_ends_counting_and_merging(tmp_path):
     time.sleep(0.3)
     child.send_signal(signal.SIGINT)
     assert b"KeyboardInterrupt" in child.communicate(timeout=30)[1]
+
+
+def test_a_special_may_be_all_that_there_is(tmp_path):
+    """The only byte of the text is written like the special, which then has its id."""
+    options = {"ties": "huggingface", "specials": ["Ċ"], "initial_alphabet": "seen"}
+    with pytest.warns(TrainingWarning, match="written like a learned token"):
+        tokenizer = tokenmill.train(["\n"], vocab_size=286, **options)
+    assert (tokenizer.vocab_size, tokenizer.encode("")) == (1, [])
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").vocab_size == 1

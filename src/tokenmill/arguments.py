@@ -218,7 +218,7 @@ def pack_front(added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "nev
 
 def token_arrays(tokens: Mapping[bytes, int], source: object) -> tuple[bytes, bytes, bytes]:
     """Tokens end to end, their lengths and their ids, as the core wants."""
-    biggest = max(tokens.values())
+    biggest = max(tokens.values(), default=0)
     if biggest >= 1 << 32:
         raise VocabularyError(f"{source}: rank {biggest} is too large for an id")
     lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
