@@ -108,14 +108,14 @@ def measure_units(count: int, files: int) -> dict[str, Any]:
     tokenizer = Tokenizer.load("cl100k_base")
     size = UNIT_BYTES * (count // files)
     sources = [Source(f"/data/{n:06d}.txt", "text", None, size, n) for n in range(files)]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak_mb()
     with tempfile.TemporaryDirectory() as folder:
         times, manifest_bytes = simulate(Path(folder), sources, tokenizer)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = _peak_mb()
     names = ("plan_seconds", "rows_seconds", "seal_seconds")
     return {
-        "units": count, "files": files, "start_mb": before * 1024 / 1e6,
-        "peak_mb": peak * 1024 / 1e6, "manifest_bytes": manifest_bytes,
+        "units": count, "files": files, "start_mb": before, "peak_mb": peak,
+        "manifest_bytes": manifest_bytes,
     } | dict(zip(names, times, strict=True))  # fmt: skip
 
 
