@@ -1,159 +1,189 @@
-# Everything from a clean clone, with CPython ≥ 3.11 and pip alone.
-#   make demo   build, install into .venv, show what it does
-#   make test   build, run every test, Zig's and Python's
-#   make lint   ruff, mypy, zig fmt
-#   make parity compare every format and family with its library, and print the table
-#   make bench  compare with the peers on PyPI and render the README's table
-#   make ladder measure the training ladder and render docs/ladder.md
-#   make ladder-encoding  climb the ladder of encoders and render its tables in docs/
-#   make scaling  measure how cost grows, and render the tables of docs/scaling.md
-#   make peers  the peers' own tests with our drop-ins in their place
-#   make docs   the documentation as a site in build/site
-#   make build  only compile the core into src/tokenmill
-#   make wheel  a wheel in dist/
+# Everything runs from a clean clone with CPython 3.11 or later and pip. `make help` lists the targets.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
-BENCH_VENV := .venv-bench
-TRANSFORMERS_VENV := .venv-transformers
-READERS_VENV := .venv-readers
-ENGINES_VENV := .venv-engines
-STORES_VENV := .venv-stores
-DOCS_VENV := .venv-docs
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+MARK := build/environment$(subst /,-,$(abspath $(VENV)))
+NATIVE := src/tokenmill/_native.abi3.so
 CORE_SOURCES := $(shell find core -name '*.zig')
+COMPILER := $(shell sed -n 's/.*"\(ziglang==[0-9.]*\)".*/\1/p' pyproject.toml)
+PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 
-.PHONY: demo test environments test-core test-safe test-python test-transformers test-readers test-engines test-stores parity lint docs bench ladder ladder-encoding scaling peers build wheel clean
+.DELETE_ON_ERROR:
+.PHONY: help
 
-demo: build
-	$(BIN)/tokenmill demo
+# $(call step,TEXT,COMMAND) prints the text, runs the command, and prints the time it took.
+define step
+@echo '$(1) …'; start=$$(date +%s); { $(2); } && echo '$(1):' $$(($$(date +%s) - start)) s
+endef
 
-# The core's tests use one processor for minutes, and so does the compiler: both go beside others.
-test: $(VENV)/installed
-	$(MAKE) -j2 test-core environments test-safe
-	$(MAKE) test-python test-transformers test-readers test-engines test-stores
+# $(call environment,NAME,PACKAGES,COMMANDS) makes .venv-NAME with these packages, then runs commands.
+define environment
+$(call step,Setting up .venv-$(1),$(PYTHON) -m venv --clear .venv-$(1) && .venv-$(1)/bin/pip install --quiet --disable-pip-version-check --no-compile $(2) $(3))
+@touch .venv-$(1)/installed
+endef
 
-environments: $(TRANSFORMERS_VENV)/installed $(READERS_VENV)/installed $(ENGINES_VENV)/installed $(STORES_VENV)/installed
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test-core: $(VENV)/installed
+##@ Use
+.PHONY: demo build wheel
+
+demo: ## Set up .venv, compile the core, and show what the package does
+	@$(MAKE) --no-print-directory -j2 $(VENV)/package build
+	$(call step,Running the tour,$(BIN)/python examples/tour.py)
+
+build: $(NATIVE) ## Compile the core into src/tokenmill
+
+wheel: $(VENV)/tests ## Build a wheel in dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+##@ Develop
+.PHONY: test test-all test-core test-safe test-python environments test-environments
+.PHONY: test-transformers test-readers test-engines test-stores parity peers lint docs clean
+
+# The tests of the core use one CPU core, so the checked build and the environments are made meanwhile.
+test: ## Test the core and the package, in one environment
+	@$(MAKE) --no-print-directory -j2 $(VENV)/tests build
+	@$(MAKE) --no-print-directory -j2 test-core test-safe
+	@$(MAKE) --no-print-directory test-python
+
+test-all: export TOKENMILL_FUZZ := 100
+test-all: ## Run all tests: all random examples, transformers, shard readers, Ray, Spark (Java 17), Daft, S3
+	@command -v java > /dev/null || { echo 'make test-all needs Java 17 for Spark; make test does not'; exit 1; }
+	@$(MAKE) --no-print-directory -j2 $(VENV)/tests build
+	@$(MAKE) --no-print-directory -j2 test-core test-safe environments
+	@$(MAKE) --no-print-directory test-python
+	@$(MAKE) --no-print-directory test-environments
+
+test-core: $(VENV)/compiler ## Test the core alone, in Debug mode
 	$(BIN)/python core/build.py test
 
-# Most tests use one processor; PARALLEL= runs them one after the other.
+# Most tests use one CPU core. PARALLEL= runs them one after the other.
 PARALLEL := -n auto --dist worksteal
 
-# The merging, cutting and remembering tests on a core whose overflows and bounds are checked.
-SAFE_TESTS := tests/parity/test_merges.py tests/test_truncate.py tests/test_encode.py tests/test_batch.py tests/test_memory.py tests/test_session.py tests/test_counts.py tests/test_counts_files.py tests/test_core_documents.py tests/test_core_json_lines.py tests/test_compiled.py
-test-safe: $(VENV)/installed
-	rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/
-	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
-	PYTHONPATH=build/safe $(BIN)/python -m pytest $(PARALLEL) $(SAFE_TESTS)
-
-test-python: $(VENV)/installed build
+test-python: $(VENV)/tests build ## Test the package. PYTEST_ARGS="-k name" selects tests
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
-# The package as it lies in src, since an install would compile the core again.
-TRANSFORMERS_TESTS := tests/with_transformers
-test-transformers: $(TRANSFORMERS_VENV)/installed build
-	PYTHONPATH=src $(TRANSFORMERS_VENV)/bin/python -m pytest -c $(TRANSFORMERS_TESTS)/pytest.ini $(TRANSFORMERS_TESTS)
+# Merging, cutting, caching, counting and reading on a core that checks overflows and bounds.
+SAFE_TESTS := tests/parity/test_merges.py tests/tokenizer/test_truncate.py tests/tokenizer/test_encode.py tests/tokenizer/test_batch.py tests/core/test_memory.py tests/tokenizer/test_session.py tests/core/test_counts.py tests/core/test_counts_files.py tests/core/test_core_documents.py tests/core/test_core_json_lines.py
+test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
+	@rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/ && rm -f build/safe/tokenmill/_native.*so
+	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
+	@PYTHONPATH=build/safe $(BIN)/python -c 'from tokenmill import _native; assert _native.build_mode == "ReleaseSafe", _native.build_mode'
+	PYTHONPATH=build/safe $(BIN)/python -m pytest $(PARALLEL) $(SAFE_TESTS)
 
-$(TRANSFORMERS_VENV)/installed: $(TRANSFORMERS_TESTS)/requirements.txt
-	$(PYTHON) -m venv $(TRANSFORMERS_VENV)
-	$(TRANSFORMERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
+# Environments of their own, with the package from src.
+ENVIRONMENTS := transformers readers engines
+environments: $(ENVIRONMENTS:%=.venv-%/installed)
+test-environments: test-transformers test-readers test-engines test-stores
 
-# Shards read by what they are written for: Megatron, datatrove, OLMo-core, streaming, PyTorch.
-READERS_TESTS := tests/with_readers
-test-readers: $(READERS_VENV)/installed build
-	PYTHONPATH=src $(READERS_VENV)/bin/python -m pytest -c $(READERS_TESTS)/pytest.ini $(READERS_TESTS)
+# $(call test,NAME,ENVIRONMENT) runs tests/with_NAME in .venv-ENVIRONMENT.
+define test
+PYTHONPATH=src .venv-$(2)/bin/python -m pytest -c tests/with_$(1)/pytest.ini tests/with_$(1)
+endef
 
-$(READERS_VENV)/installed: $(READERS_TESTS)/requirements.txt $(READERS_TESTS)/readers.txt
-	$(PYTHON) -m venv $(READERS_VENV)
-	$(READERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $(READERS_TESTS)/requirements.txt
-	$(READERS_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $(READERS_TESTS)/readers.txt
-	@touch $@
+test-transformers: .venv-transformers/installed build ## Test with transformers
+	$(call test,transformers,transformers)
 
-# Ray Data, Spark and Daft run the Arrow callables. Spark needs Java 17 or later.
-ENGINES_TESTS := tests/with_engines
-test-engines: $(ENGINES_VENV)/installed build
-	PYTHONPATH=src $(ENGINES_VENV)/bin/python -m pytest -c $(ENGINES_TESTS)/pytest.ini $(ENGINES_TESTS)
+test-readers: .venv-readers/installed build ## Test shards with Megatron, datatrove, OLMo-core, streaming, PyTorch (1.3 GB)
+	$(call test,readers,readers)
 
-$(ENGINES_VENV)/installed: $(ENGINES_TESTS)/requirements.txt
-	$(PYTHON) -m venv $(ENGINES_VENV)
-	$(ENGINES_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
+test-engines: .venv-engines/installed build ## Test with Ray, Spark (needs Java 17) and Daft (1.5 GB)
+	$(call test,engines,engines)
 
-# Inputs and outputs in an object store: moto's server on loopback, through s3fs.
-STORES_TESTS := tests/with_stores
-test-stores: $(STORES_VENV)/installed build
-	PYTHONPATH=src $(STORES_VENV)/bin/python -m pytest -c $(STORES_TESTS)/pytest.ini $(STORES_TESTS)
+test-stores: .venv-engines/installed build ## Test with an object store on this machine
+	$(call test,stores,engines)
 
-$(STORES_VENV)/installed: $(STORES_TESTS)/requirements.txt
-	$(PYTHON) -m venv $(STORES_VENV)
-	$(STORES_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
-
-parity: $(VENV)/installed build
+parity: $(VENV)/tests build ## Compare every format and family with its library, and print a table
 	$(BIN)/python tests/parity/matrix.py $(PARITY_ARGS)
 
-lint: $(VENV)/installed
+peers: $(VENV)/tests build ## Run tiktoken's tests on our drop-ins; TOKENIZERS=DIR adds those of tokenizers
+	$(BIN)/python tests/peers/run.py tiktoken
+	$(if $(TOKENIZERS),$(BIN)/python tests/peers/run.py tokenizers $(TOKENIZERS))
+
+lint: $(VENV)/linters ## Run ruff, mypy and zig fmt
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m ziglang fmt --check core
 
-# The API is read from the sources, so nothing of the package is installed. The variable keeps the
-# theme from advertising what follows it.
-docs: $(DOCS_VENV)/installed
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
-	@echo 'build/site/index.html is there; its search needs: python3 -m http.server -d build/site'
+# The API pages are made from the sources, so the package is not installed. The variable turns off
+# an advertisement of the theme.
+docs: .venv-docs/installed ## Build the documentation in build/site
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo 'Open build/site/index.html. For its search, run: python3 -m http.server -d build/site'
 
-$(DOCS_VENV)/installed: docs/requirements.txt
-	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+clean: ## Delete the environments and everything that was built
+	@if [ -e $(MARK) ]; then rm -rf $(VENV); fi
+	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*
+
+##@ Measure
+.PHONY: bench ladder ladder-encoding scaling
+
+bench: ## Compare with the other libraries, and render the tables (30 minutes)
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
+	.venv-bench/bin/python bench/sweep.py $(BENCH_ARGS)
+	.venv-bench/bin/python bench/render.py
+	.venv-bench/bin/python bench/training_memory.py
+	.venv-bench/bin/python bench/training.py $(TRAINING_ARGS)
+	.venv-bench/bin/python bench/render_training.py
+	.venv-bench/bin/python bench/corpus.py $(CORPUS_ARGS)
+	.venv-bench/bin/python bench/corpus_memory.py
+
+ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
+	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)
+
+ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md
+	$(BIN)/python -m ladder encoding --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)
+
+scaling: .venv-engines/installed build ## Measure how cost grows, and render docs/scaling.md (30 minutes)
+	PYTHONPATH=src .venv-engines/bin/python bench/scaling.py $(SCALING_ARGS)
+
+# ── Environments. A stamp is written when its step is complete, so an interrupted run can be repeated.
+
+# An environment that these rules did not make is left alone. $(MARK) says that they did.
+.PHONY: python
+python:
+	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+
+$(VENV)/created: | python
+	@if [ -e $(VENV) ] && [ ! -e $(MARK) ]; then echo '$(VENV) exists, and make did not create it; move it away, or run make VENV=.venv-make'; exit 1; fi
+	@mkdir -p build && touch $(MARK)
+	$(call step,Creating $(VENV),$(PYTHON) -m venv --clear $(VENV))
 	@touch $@
 
-build: src/tokenmill/_native.abi3.so
-
-src/tokenmill/_native.abi3.so: $(CORE_SOURCES) core/build.py | $(VENV)/installed
-	$(BIN)/python core/build.py
+$(VENV)/compiler: pyproject.toml | $(VENV)/created
+	$(call step,Installing the compiler $(COMPILER),$(PIP) $(COMPILER) || { echo 'pip could not download $(COMPILER); check the network and the settings of pip'; exit 1; })
 	@touch $@
 
-wheel: $(VENV)/installed
-	$(BIN)/python -m build --wheel --outdir dist .
-
-bench:
-	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
-	$(BENCH_VENV)/bin/python bench/sweep.py $(BENCH_ARGS)
-	$(BENCH_VENV)/bin/python bench/render.py
-	$(BENCH_VENV)/bin/python bench/training_memory.py
-	$(BENCH_VENV)/bin/python bench/training.py $(TRAINING_ARGS)
-	$(BENCH_VENV)/bin/python bench/render_training.py
-	$(BENCH_VENV)/bin/python bench/corpus.py $(CORPUS_ARGS)
-	$(BENCH_VENV)/bin/python bench/corpus_memory.py
-
-ladder-encoding: $(VENV)/installed build
-	$(BIN)/tokenmill ladder encoding --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)
-
-# What a run costs as it grows, with Ray beside this machine.
-scaling: $(ENGINES_VENV)/installed build
-	PYTHONPATH=src $(ENGINES_VENV)/bin/python bench/scaling.py $(SCALING_ARGS)
-
-ladder: $(VENV)/installed build
-	$(BIN)/python bench/ladder.py $(LADDER_TRAINING_ARGS)
-
-# tiktoken's come by pip; for tokenizers', TOKENIZERS is its unpacked source distribution.
-peers: $(VENV)/installed build
-	$(BIN)/python tests/peers/run.py tiktoken
-	$(if $(TOKENIZERS),$(BIN)/python tests/peers/run.py tokenizers $(TOKENIZERS))
-
-# The stamp is new when the packaging is; the core has a rule of its own.
-$(VENV)/installed: pyproject.toml hatch_build.py
-	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later, and this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@echo 'Setting up $(VENV) and compiling the core: about a minute.'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
+# One pip at a time writes to an environment.
+$(VENV)/package: pyproject.toml tools/link_source.py | $(VENV)/compiler
+	$(call step,Installing $(PACKAGES),$(PIP) $(PACKAGES:%='%') && $(BIN)/python tools/link_source.py)
 	@touch $@
 
-clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(TRANSFORMERS_VENV) $(READERS_VENV) $(ENGINES_VENV) $(STORES_VENV) $(DOCS_VENV) build dist src/tokenmill/_native.*
+$(VENV)/tests: tests/requirements.txt $(VENV)/package
+	$(call step,Installing the packages of the tests,$(PIP) -r $<)
+	@touch $@
+
+$(VENV)/linters: $(VENV)/tests
+	$(call step,Installing the linters,$(PIP) 'mypy>=1.11' 'ruff>=0.6')
+	@touch $@
+
+$(NATIVE): $(CORE_SOURCES) core/build.py $(VENV)/compiler
+	$(call step,Compiling the core,$(BIN)/python core/build.py)
+	@touch $@
+
+.venv-docs/installed: docs/requirements.txt | python
+	$(call environment,docs,-r $<)
+
+.venv-%/installed: tests/with_%/requirements.txt | python
+	$(call environment,$*,-r $<)
+
+# These readers are installed without their dependencies, which would be gigabytes more.
+.venv-readers/installed: tests/with_readers/requirements.txt tests/with_readers/no_deps.txt | python
+	$(call environment,readers,-r $<,&& .venv-readers/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/with_readers/no_deps.txt)

@@ -50,7 +50,7 @@ GOALS = (
 def main() -> None:
     args = arguments()
     if args.one:
-        print(json.dumps(SYSTEMS[args.one](Path(args.input), Path(args.folder), args.workers)))
+        print(json.dumps(SYSTEMS[args.one](Path(args.input), Path(args.folder), args.threads)))
         return
     names = args.systems.split(";") if args.systems else list(SYSTEMS)
     inputs = prepare(args.text)
@@ -75,7 +75,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--systems", help=f"with semicolons, of: {'; '.join(SYSTEMS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", help="where shards are written; a temporary one otherwise")
-    parser.add_argument("--workers", type=int, default=machine.core_count())
+    parser.add_argument("--threads", type=int, default=machine.core_count())
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--input", help=argparse.SUPPRESS)
@@ -108,7 +108,7 @@ def measure(name: str, given: Path, args: argparse.Namespace) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(dir=args.folder))
     try:
         command = [sys.executable, __file__, "--one", name, "--input", str(given)]
-        command += ["--folder", str(folder / "out"), "--workers", str(args.workers)]
+        command += ["--folder", str(folder / "out"), "--threads", str(args.threads)]
         started = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
         seconds = time.perf_counter() - started
@@ -159,7 +159,7 @@ def summary(rows: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> 
         "text": args.text,
         "vocabulary": VOCABULARY,
         "rounds": args.rounds,
-        "workers": args.workers,
+        "workers": args.threads,
         "machine": machine.describe(),
         "systems": systems,
         "goals": goals,

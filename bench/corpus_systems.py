@@ -68,7 +68,7 @@ def _tokenize(path: Path, folder: Path, workers: int, **options: Any) -> Row:
 
     run = tokenmill.tokenize  # imported when it is first used
     started = time.perf_counter()
-    result = run(path, folder, VOCABULARY, workers=workers, **options)
+    result = run(path, folder, VOCABULARY, threads=workers, **options)
     seconds = time.perf_counter() - started
     assert result.is_complete, result.failures
     return {

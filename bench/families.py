@@ -1,17 +1,14 @@
 """Tokenizer files → how fast they load and encode: `python bench/families.py FILE…`.
 
-A row for each file: milliseconds to load without and with what is kept of it (best of five), then
-for each text the speed of encoding into an array on one thread as a share of cl100k_base's on the
-same text, and what offsets cost beside plain arrays. All texts were encoded before; times are
-of the processor, the best of `--rounds`, interleaved.
+A row for each file: milliseconds to load (best of five), then for each text the speed of encoding
+into an array on one thread relative to cl100k_base on the same text, and the cost of offsets
+relative to plain arrays. Caches are warm; times are CPU times, the best of `--rounds`, interleaved.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +19,9 @@ from tokenmill import Tokenizer
 _PASSES = 3
 
 
-def load_times(path: str) -> tuple[float, float]:
-    """Milliseconds without a cache, and with one."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for cache in ("0", folder):
-            os.environ["TOKENMILL_CACHE"] = cache
-            Tokenizer.load(path)
-            found.append(min(_seconds(lambda: Tokenizer.load(path)) for _ in range(5)) * 1e3)
-    return found[0], found[1]
+def load_time(path: str) -> float:
+    """Milliseconds to load a file."""
+    return min(_seconds(lambda: Tokenizer.load(path)) for _ in range(5)) * 1e3
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -55,7 +46,7 @@ def speeds(tokenizers: list[Tokenizer], text: str, rounds: int) -> list[tuple[fl
                 one.encode_array(text, threads=1)
             spent = _processor_seconds(lambda one=one: one.encode_array(text, threads=1))
             plain[index] = min(plain[index], spent)
-            told = functools.partial(one.encode_array_with_offsets, text, threads=1)
+            told = functools.partial(one.encode_array, text, threads=1, offsets=True)
             spent = _processor_seconds(told)
             placed[index] = min(placed[index], spent)
     size = len(text.encode()) / 1e6
@@ -69,8 +60,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    rows = {path: [f"{ms:.0f}" for ms in load_times(path)] for path in options.files}
-    os.environ["TOKENMILL_CACHE"] = "0"
+    rows = {path: [f"{load_time(path):.0f}"] for path in options.files}
     made = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
     for name in options.text:
         text = Path(name).read_bytes()[: options.bytes].decode(errors="replace")
@@ -78,8 +68,8 @@ def main() -> None:
         for path, (speed, offsets) in zip(options.files, found[1:], strict=True):
             rows[path].append(f"{speed / found[0][0]:.2f} ({speed:.0f} MB/s), {offsets:.2f}")
     texts = [f"{Path(name).stem}: share of cl100k_base, offsets" for name in options.text]
-    print("| file | load, ms | kept, ms | " + " | ".join(texts) + " |")
-    print("|---|" + "---:|" * (2 + len(texts)))
+    print("| file | load, ms | " + " | ".join(texts) + " |")
+    print("|---|" + "---:|" * (1 + len(texts)))
     for path, cells in rows.items():
         print(f"| {Path(path).name} | " + " | ".join(cells) + " |")
 

@@ -2,7 +2,7 @@
 
     hard_inputs.py [BYTES [LONGER_BYTES [NAME…]]]        1 MB and 16 MB, every text
 
-Every file of tests/hard_inputs.py, the best of three passes at each size, each with nothing
+Every file of tests/helpers/hard_inputs.py, the best of three passes at each size, each with nothing
 remembered: else the shorter text would be, and the longer not. The last column says how much more
 a byte of the longer text takes: 1.0 is exactly linear. Each table ends with the slowest rate at
 either size and the steepest growth.
@@ -16,7 +16,7 @@ import tokenmill
 from tokenmill import Tokenizer
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "helpers"))
 
 import hard_inputs  # noqa: E402
 
@@ -27,8 +27,8 @@ def seconds(tokenizer: Tokenizer, text: bytes) -> float:
     times = []
     limit = tokenmill.cache_limit()
     for _ in range(3):
-        tokenmill.set_cache_limit(0)
-        tokenmill.set_cache_limit(limit)
+        tokenmill.cache_limit(0)
+        tokenmill.cache_limit(limit)
         start = time.perf_counter()
         tokenizer.count(text, threads=1)
         times.append(time.perf_counter() - start)

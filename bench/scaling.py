@@ -103,7 +103,7 @@ def units(_: int) -> list[dict[str, Any]]:
 def measure_units(count: int, files: int) -> dict[str, Any]:
     """What so many units of so many files cost a driver; memory is what is above its start."""
     from tokenmill import Tokenizer
-    from tokenmill.corpus.sources import Source
+    from tokenmill.corpus import Source
 
     tokenizer = Tokenizer.load("cl100k_base")
     size = UNIT_BYTES * (count // files)
@@ -120,78 +120,53 @@ def measure_units(count: int, files: int) -> dict[str, Any]:
 
 
 def simulate(folder: Path, sources: list[Any], tokenizer: Any) -> tuple[list[float], int]:
-    """Plans, schedules and seals; the times of the three, and how large the manifest is."""
-    from tokenmill.tokenizing import manifest, plan, tasks
-    from tokenmill.tokenizing.crew import Settings
-    from tokenmill.tokenizing.journal import Journal
-    from tokenmill.tokenizing.options import make_options
-    from tokenmill.tokenizing.progress import Tracker
+    """Plan, record and finalize; the times of the three, and the size of the manifest."""
+    from tokenmill.tokenizing import journal, plan
+    from tokenmill.tokenizing.options import PLANNED, resolve_options, spec_of
+    from tokenmill.tokenizing.output import open_output
 
-    options = make_options(
-        tokenizer, layout="megatron", eos="auto", bos=None, dtype=None, on_error="quarantine",
-        utf8="strict", unit_bytes=UNIT_BYTES,
-    )  # fmt: skip
-    real = plan.cuts, tasks._crew
+    values = resolve_options({"task_bytes": UNIT_BYTES}, tokenizer)
+    options = {name: values[name] for name in PLANNED}
+    output, real = open_output(folder), plan.cuts
     plan.cuts = _evenly
-    tasks._crew = lambda run, waiting: Simulated(run.plan, waiting)  # type: ignore[assignment]
     try:
         times = [time.perf_counter()]
-        planned = plan.make_plan(sources, options, tokenizer, folder)
-        plan.write(planned, folder)
+        planned = plan.make_plan(sources, options, tokenizer)
+        output.create(plan.NAME, planned.dump())
         times.append(time.perf_counter())
-        run = tasks.Run(folder, planned, Settings(1, 2 << 30), None)
-        manifest.clear(folder)
-        journal = Journal(folder, planned)
-        run.do(run.units_but(journal.rows), journal, Tracker(planned.sizes, [], None))
+        entries = journal.Entries()
+        for task in planned.tasks:
+            names = [segment.source.name for segment in task.segments]
+            entry = entry_of(task.number, task.id, names)
+            journal.write_entry(output, entry)
+            entries.add(entry)
         times.append(time.perf_counter())
-        manifest.seal(folder, planned, journal.rows, options.spec(tokenizer))
-        journal.close()
+        with output.staging() as staging:
+            journal.finalize(output, planned, entries, spec_of(options, tokenizer), staging)
         times.append(time.perf_counter())
     finally:
-        plan.cuts, tasks._crew = real
-    return [b - a for a, b in pairwise(times)], (folder / manifest.NAME).stat().st_size
+        plan.cuts = real
+    return [b - a for a, b in pairwise(times)], (folder / journal.MANIFEST).stat().st_size
 
 
-def _evenly(source: Any, _: Any, unit_bytes: int) -> list[Any]:
+def _evenly(source: Any, _: Any, task_bytes: int) -> list[Any]:
     from tokenmill.corpus.documents import Segment
 
     return [
-        Segment(source, start, start + unit_bytes) for start in range(0, source.size, unit_bytes)
+        Segment(source, start, start + task_bytes) for start in range(0, source.size, task_bytes)
     ]
 
 
-class Simulated:
-    """A crew that has done every unit before it was asked."""
-
-    def __init__(self, planned: Any, waiting: Any) -> None:
-        self._plan = planned
-        self._waiting = waiting
-
-    def __enter__(self) -> Simulated:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        while self._waiting:
-            unit = self._plan.units[self._waiting.pop().number]
-            names = [segment.source.name for segment in unit.segments]
-            # As it comes from a worker: through JSON, and owned by nobody else.
-            row = row_of(unit.number, unit.id, names)
-            yield json.loads(json.dumps({"task": unit.number, "row": row}))
-
-
-def row_of(number: int, unit_id: str, sources: list[str]) -> dict[str, Any]:
-    """The row of a unit that nobody has done."""
+def entry_of(number: int, task_id: str, sources: list[str]) -> dict[str, Any]:
+    """The entry of a task that was not done."""
     counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": 250_000_000, "quarantined": 0}
     shard = {
         "stem": f"{number:05d}-000", "documents": 100_000, "tokens": 60_000_000,
         "files": [{"suffix": ".bin", "bytes": 240_000_000, "checksum": "0" * 16}],
     }  # fmt: skip
     segments = [{"source": name, "start": 0, "end": None} | counts for name in sources]
-    row = {"unit": number, "id": unit_id, "input": "0" * 16, "shards": [shard]}
-    return row | counts | {"segments": segments}
+    entry = {"task": number, "id": task_id, "input": "0" * 16, "shards": [shard]}
+    return entry | counts | {"segments": segments}
 
 
 # ── real runs ────────────────────────────────────────────────────────────────────────────────
@@ -228,7 +203,7 @@ def workers(rounds: int) -> list[dict[str, Any]]:
     runs: dict[str, Callable[[Path], dict[str, Any]]] = {}
     for count in (1, 2):
         for engine in ("local", "ray"):
-            more = ["--workers", str(count), *_engine(engine)]
+            more = ["--threads", str(count), *_engine(engine)]
             runs[f"{engine}, {count}"] = partial(tokenize, [_text(WORKERS_MB)], more=more)
     rows = _medians(rounds, runs)
     return [*rows, _fresh("--cluster", str(SIMULATED_WORKERS))]
@@ -238,7 +213,7 @@ def cores(rounds: int) -> list[dict[str, Any]]:
     """One worker, two, four, and so on, as long as there are processors."""
     counts = [1 << n for n in range((os.cpu_count() or 1).bit_length())]
     text = _copies(CORES_COPIES)
-    more = {f"{n} worker{'s'[: n > 1]}": ["--workers", str(n)] for n in counts}
+    more = {f"{n} worker{'s'[: n > 1]}": ["--threads", str(n)] for n in counts}
     return _medians(rounds, {name: partial(tokenize, [text], more=m) for name, m in more.items()})
 
 
@@ -381,18 +356,16 @@ def _copies(count: int) -> Path:
 
 def measure_cluster(count: int) -> dict[str, Any]:
     """Units that sleep, on a Ray cluster that believes in so many processors."""
-    from tokenmill.cluster import Engine
-    from tokenmill.tokenizing import ray_crew
-    from tokenmill.tokenizing.crew import Settings, Waiting
+    from tokenmill.tokenizing import executors
+    from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
 
-    ray_crew._do = _sleep
-    settings = Settings(count, count << 30, engine=Engine("ray"))
+    executors.do_remotely = _sleep
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        with ray_crew.RayCrew(Path(folder), settings, Waiting(range(SIMULATED_UNITS))) as crew:
-            rows = (message for message in crew.messages() if "row" in message)
-            ends = [time.perf_counter() for _ in islice(rows, SIMULATED_UNITS)]
-            look_seconds = _look(crew)
+        with RayExecutor(Settings(folder, count, count << 30), None) as executor:
+            messages = run_orders(executor, map(Order, range(SIMULATED_UNITS)))
+            ends = [time.perf_counter() for message in messages if "entry" in message]
+            look_seconds = _look(executor)
     # The processes of the workers start on two processors, which no cluster has so few of.
     first = ends[len(ends) // 2]
     rate = (len(ends) - len(ends) // 2 - 1) / (ends[-1] - first)
@@ -403,30 +376,29 @@ def measure_cluster(count: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _look(crew: Any) -> float:
+def _look(executor: Any) -> float:
     """How long the driver looks for what is ready, with as many tasks as 6,400 workers have."""
-    waiting = [crew._do.remote({}, {"number": number}) for number in range(IN_FLIGHT)]
+    waiting = [executor._remote.remote({}, (number, 0)) for number in range(IN_FLIGHT)]
     times = []
     for _ in range(11):
         began = time.perf_counter()
-        crew._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        executor._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
 
 def measure_driver(count: int) -> dict[str, Any]:
     """What a driver keeps of tasks that have nothing to do, on a Ray cluster of this machine."""
-    from tokenmill.cluster import Engine
-    from tokenmill.tokenizing import ray_crew
-    from tokenmill.tokenizing.crew import Settings, Waiting
+    from tokenmill.tokenizing import executors
+    from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
 
-    ray_crew._do = _nothing
-    settings = Settings(2, 2 << 30, engine=Engine("ray"))
+    executors.do_remotely = _nothing
     with (
         tempfile.TemporaryDirectory() as folder,
-        ray_crew.RayCrew(Path(folder), settings, Waiting(range(count))) as crew,
+        RayExecutor(Settings(folder, 2, 2 << 30), None) as executor,
     ):
-        rows = (message for message in crew.messages() if "row" in message)
+        messages = run_orders(executor, map(Order, range(count)))
+        rows = (message for message in messages if "entry" in message)
         began = time.perf_counter()
         for _ in islice(rows, count // 10):
             pass
@@ -444,15 +416,15 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _nothing(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"task": task["number"], "row": row_of(task["number"], "0" * 16, ["/data/000000.txt"])}
+def _nothing(common: dict[str, Any], order: tuple[int, int]) -> Iterator[dict[str, Any]]:
+    yield {"entry": entry_of(order[0], "0" * 16, ["/data/000000.txt"])}
 
 
-def _sleep(order: dict[str, Any], task: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _sleep(common: dict[str, Any], order: tuple[int, int]) -> Iterator[dict[str, Any]]:
     time.sleep(UNIT_SECONDS)
     counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": UNIT_BYTES, "quarantined": 0}
-    yield {"done": [UNIT_BYTES, 60_000_000, 100_000]}
-    yield {"task": task["number"], "row": {"unit": task["number"], "shards": []} | counts}
+    yield {"counts": [UNIT_BYTES, 60_000_000, 100_000]}
+    yield {"entry": {"task": order[0], "shards": []} | counts}
 
 
 PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {

@@ -34,7 +34,7 @@ import corpora
 import machine
 from memory import resident_bytes
 
-from tokenmill import Tokenizer, cache_limit, set_cache_limit
+from tokenmill import Tokenizer, cache_limit
 
 HERE = Path(__file__).resolve().parent
 
@@ -201,9 +201,9 @@ def give_back() -> None:
 def cache_megabytes() -> float:
     """What the process gives back when its caches are turned off; they start anew after it."""
     limit, before = cache_limit(), resident_bytes()
-    set_cache_limit(0)
+    cache_limit(0)
     freed = before - resident_bytes()
-    set_cache_limit(limit)
+    cache_limit(limit)
     return freed / 1e6
 
 

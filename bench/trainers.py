@@ -45,22 +45,23 @@ class TokenmillFile(Trainer):
     module = package = "tokenmill"
     how = "train(path)"
     takes = "file"
-    ties = "huggingface"
+    ties = "tokenizers"
 
     def train(self, text: Any, vocab_size: int, threads: int) -> Any:
         self.vocab_size = vocab_size
-        return self.lib.train(
+        train = self.lib.train if self.takes == "file" else self.lib.train_from_iterator
+        return train(
             text,
             vocab_size=vocab_size,
             pattern="gpt2",
-            ties=self.ties,
-            specials=[END],
+            trainer=self.ties,
+            special_tokens=[END],
             separator=END if self.takes == "file" else None,
             threads=threads,
         )
 
     def tokens(self, result: Any) -> Iterable[bytes]:
-        return [result.id_to_bytes(id) for id in range(257, result.vocab_size)]
+        return [result.id_to_token(id) for id in range(257, result.vocab_size)]
 
 
 class Tokenmill(TokenmillFile):
@@ -76,7 +77,7 @@ class Gigatoken(Trainer):
     name = module = package = "gigatoken"
     how = "train_bpe(bytes)"
     takes = "bytes"
-    ties = "huggingface"
+    ties = "tokenizers"
 
     def train(self, text: Any, vocab_size: int, threads: int) -> Any:
         return self.lib.train_bpe(text, vocab_size, [END], separator=END.encode())
@@ -88,7 +89,7 @@ class Gigatoken(Trainer):
 class Tokenizers(Trainer):
     name = module = package = "tokenizers"
     how = "train_from_iterator, ByteLevel, BpeTrainer"
-    ties = "huggingface"
+    ties = "tokenizers"
 
     def train(self, text: Any, vocab_size: int, threads: int) -> Any:
         lib = self.lib

@@ -44,7 +44,7 @@ QUICK_ON_1GB = (*OURS, "gigatoken")
 SECONDS_MAX = {"10MB": 120, "100MB": 600, "1GB": 900}
 SECONDS_MAX_SLOW = 3 * 3600
 # Its merges are the ones that others of the same rule are compared with, if it was measured.
-REFERENCES = {"huggingface": ("tokenizers", "gigatoken"), "rustbpe": ("rustbpe", "ffbpe")}
+REFERENCES = {"tokenizers": ("tokenizers", "gigatoken"), "rustbpe": ("rustbpe", "ffbpe")}
 
 Row = dict[str, Any]
 

@@ -90,11 +90,11 @@ def prepare(args: argparse.Namespace) -> Path:
             out.writelines(training_corpora.zipf_text(args.unique, args.text))
     else:
         from tokenmill import _native
-        from tokenmill.schemes import pattern_of
+        from tokenmill.patterns.schemes import pattern_of
 
         words, lengths, counts = training_corpora.inventory(args.unique, args.total)
         inventory = _native.Inventory(words, lengths, counts)
-        known = {"pattern": pattern_of("gpt2"), "specials": []}
+        known = {"pattern": pattern_of("gpt2"), "special_tokens": []}
         inventory.write(str(partial), json.dumps(known))
     partial.replace(path)
     return path
@@ -103,7 +103,6 @@ def prepare(args: argparse.Namespace) -> Path:
 def measure(args: argparse.Namespace) -> Result:
     """One training in this process; the peak is that of all of it, the interpreter too."""
     import tokenmill
-    from tokenmill.cli import values
 
     reset_peak()
     started = time.perf_counter()
@@ -111,11 +110,11 @@ def measure(args: argparse.Namespace) -> Result:
         args.one,
         vocab_size=args.vocab_size,
         pattern="gpt2",
-        memory=values.memory(args.memory) if args.memory else None,
+        memory=args.memory or None,
     )
     seconds = time.perf_counter() - started
     peak = peak_bytes()
-    tokens = b"\n".join(tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size))
+    tokens = b"\n".join(tokenizer.id_to_token(id) for id in range(tokenizer.vocab_size))
     return {
         "status": "ok",
         "seconds": round(seconds, 2),

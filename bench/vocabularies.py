@@ -4,7 +4,7 @@ No system downloads anything: tokenmill writes the rank file of its embedded voc
 `bench/.cache/vocabularies/`, and a `tokenizer.json` is derived from the ranks for those that want
 one.
 
-Invariant: `tokenizer.json` holds no added tokens, so every system treats specials as text.
+Invariant: `tokenizer.json` holds no added tokens, so every system treats special tokens as text.
 """
 
 from __future__ import annotations

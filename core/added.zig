@@ -1,39 +1,40 @@
-//! Text → added tokens: where the next one stands, leftmost and then longest.
+//! Text → added tokens: the position of the next one, leftmost and then longest.
 //!
-//! The names are kept sorted, so those that share a prefix are a range; a candidate is narrowed
-//! down byte by byte with two binary searches. Where names and text make that slow, an automaton
-//! takes over (added/longest.zig). Nearly all text is passed over by a look at two bytes of 64
-//! places at once, so hundreds of names cost nothing where there are none: each name has one of
-//! eight buckets, and four tables of nibbles say which buckets a byte can begin or go on with (the
-//! idea is Hyperscan's Teddy).
+//! The token texts are sorted, so those with a common prefix are a range. A candidate is narrowed
+//! down byte by byte with two binary searches. If token texts and input make that slow, an
+//! automaton takes over (added/longest.zig). Nearly all text is skipped by checking two bytes at 64
+//! positions at once, so hundreds of added tokens are free where none occurs. Each token text
+//! belongs to one of eight buckets. Four nibble tables give the buckets that a byte can begin or
+//! continue (the idea is Hyperscan's Teddy).
 //!
-//! What a name takes and when it is refused is Hugging Face's rule, which `Matches` spells out.
+//! The rules for stripping and rejecting matches are Hugging Face's. `Matches` implements them.
 
 const std = @import("std");
+const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const bytes_ = @import("pretokens/blocks/bytes.zig");
 const Longest = @import("added/longest.zig").Longest;
 const unicode = @import("unicode.zig");
 
-/// Names to look for, without what happens to them when they are found.
+/// Token texts to search for, without their meaning.
 pub const Names = struct {
-    /// Sorted, end to end.
+    /// Sorted and concatenated.
     bytes: []const u8,
     ends: []const u32,
-    /// Which byte of a choice is about each name.
+    /// The index of each token text in a choice.
     places: []const u32,
-    /// The names that begin with byte b are those from `firsts[b]` to before `firsts[b + 1]`.
+    /// The token texts that begin with byte b are those from `firsts[b]` to before `firsts[b + 1]`.
     firsts: [257]u32,
-    /// Set when all names begin with one byte: then the search is a plain byte search.
+    /// Set if all token texts begin with the same byte. Then the search is a plain byte search.
     only_first: ?u8,
-    /// Bytes of the longest name.
+    /// Length of the longest token text in bytes.
     len_max: usize,
     filter: Filter,
 
     pub const Match = struct { start: usize, end: usize, index: usize };
 
-    /// `names` are sorted, distinct and not empty; `lengths` cuts them. Without `places` they are
-    /// in the order of a choice. All are copied.
+    /// `names` must be sorted, distinct and not empty; `lengths` splits them. Without `places` they
+    /// are in the order of a choice. All are copied.
     pub fn init(
         gpa: Allocator,
         names: []const u8,
@@ -86,8 +87,8 @@ pub const Names = struct {
         return self.firsts[byte] < self.firsts[@as(usize, byte) + 1];
     }
 
-    /// All names from `start` on whose byte in `choice` is not zero, in order, none inside of
-    /// another. `effort` is only for these names and this choice.
+    /// Iterates over all non-overlapping matches from `start` whose byte in `choice` is not zero.
+    /// `effort` must only be used for these token texts and this choice.
     pub fn search(
         self: *const Names,
         text: []const u8,
@@ -108,7 +109,7 @@ pub const Names = struct {
 
     const Walk = struct { longest: ?usize, len: usize };
 
-    /// The longest name at the start of `text`, and how many bytes were looked at.
+    /// Returns the longest match at the start of `text`, and the number of bytes examined.
     fn walk(self: *const Names, text: []const u8, choice: []const u8) Walk {
         var low: usize = self.firsts[text[0]];
         var high: usize = self.firsts[@as(usize, text[0]) + 1];
@@ -116,7 +117,7 @@ pub const Names = struct {
         for (text, 0..) |byte, depth| {
             if (low == high) return .{ .longest = longest, .len = depth };
             if (depth > 0) {
-                // Mostly all go on with one byte.
+                // Fast path: mostly all candidates continue with the same byte.
                 const first, const last = .{ self.name(low)[depth], self.name(high - 1)[depth] };
                 if (byte < first or byte > last) return .{ .longest = longest, .len = depth };
                 if (first != last) {
@@ -125,7 +126,7 @@ pub const Names = struct {
                     if (low == high) return .{ .longest = longest, .len = depth };
                 }
             }
-            // Of names that share this much, the one that ends here sorts first.
+            // Of candidates with this prefix, the one that ends here is sorted first.
             if (self.name(low).len == depth + 1) {
                 if (choice[self.places[low]] != 0) longest = low;
                 low += 1;
@@ -134,8 +135,8 @@ pub const Names = struct {
         return .{ .longest = longest, .len = text.len };
     }
 
-    /// Among names equal in their first `depth` bytes (and longer): where those with `byte` next
-    /// begin or end.
+    /// Among token texts with the same first `depth` bytes (and longer ones), returns where those
+    /// with `byte` next begin or end.
     fn bound(
         self: *const Names,
         from: usize,
@@ -156,19 +157,19 @@ pub const Names = struct {
     }
 };
 
-/// What searches for the same names cost so far, and the automaton where that was too much.
+/// The cost of searches for the same token texts, and the automaton if the cost was too high.
 pub const Effort = struct {
     gpa: Allocator,
-    /// Bytes that were looked at beyond what each place, and each name found there, is worth.
+    /// Bytes examined in excess of the allowance per position and match.
     debt: usize = 0,
-    /// So much of it is no reason to look closer.
+    /// Excess up to which the cost is not reconsidered.
     patience: usize = 1 << 12,
     longest: ?*Longest = null,
 
-    /// Bytes that a look at one place is worth.
+    /// Allowance in bytes for one position.
     const free_len = 16;
-    /// To make the automaton takes about as long as looking at each byte of a name so often, and
-    /// so does reading a byte of text with it.
+    /// Building the automaton takes about as long as examining each byte of a token text this many
+    /// times. The same holds for processing a byte of text with it.
     const share = 8;
 
     pub fn deinit(self: *Effort) void {
@@ -177,11 +178,11 @@ pub const Effort = struct {
         self.gpa.destroy(longest);
     }
 
-    /// Makes the automaton if it is worth it for a search that has come as far as `index`.
+    /// Builds the automaton if that pays off for a search that has reached `index`.
     noinline fn reconsider(self: *Effort, found: *const Search, index: usize) void {
         self.patience = 2 * self.debt;
         if (self.debt < share * @max(index, found.names.bytes.len)) return;
-        // Without memory the search goes on as it did.
+        // Without memory the plain search continues.
         const longest = self.gpa.create(Longest) catch return;
         longest.* = Longest.init(self.gpa, found.names, found.choice) catch
             return self.gpa.destroy(longest);
@@ -189,15 +190,15 @@ pub const Effort = struct {
     }
 };
 
-/// The names in a text, leftmost and then longest.
+/// Iterates over the matches in a text, leftmost and then longest.
 pub const Search = struct {
     names: *const Names,
     text: []const u8,
     choice: []const u8,
     effort: *Effort,
-    /// Behind the last name.
+    /// End of the last match.
     index: usize,
-    /// Where names may begin among the 64 bytes from here on.
+    /// Start of the current block of 64 bytes, and the candidate positions in it.
     block: usize,
     hits: u64 = 0,
 
@@ -206,7 +207,7 @@ pub const Search = struct {
         if (self.effort.longest == null) {
             if (names.ends.len == 0) return null;
             const found = if (names.only_first) |byte| self.nextOf(byte) else self.nextHit();
-            // None was found, or the rest is for the automaton.
+            // The text is finished, or the automaton takes over.
             if (found != null or self.effort.longest == null) return found;
         }
         const at, const which = self.effort.longest.?.find(self.text, self.index) orelse {
@@ -232,7 +233,7 @@ pub const Search = struct {
                 const at = self.block + @ctz(self.hits);
                 self.hits &= self.hits - 1;
                 if (self.matchAt(at)) |match| {
-                    // None begins inside of it.
+                    // Candidates inside the match are dropped.
                     const passed = match.end - self.block;
                     self.hits &= if (passed < bytes_.len) ~bytes_.low(@intCast(passed)) else 0;
                     return match;
@@ -264,9 +265,9 @@ pub const Search = struct {
     }
 };
 
-/// 64 bytes → where a name may begin: never too few places.
+/// 64 bytes → candidate positions, a superset of all matches.
 const Filter = struct {
-    /// By low and high nibble: the buckets of names that have such a first, or second, byte.
+    /// By low and high nibble: the buckets of token texts with such a first, or second, byte.
     first: [2]bytes_.Table = @splat(@splat(0)),
     second: [2]bytes_.Table = @splat(@splat(0)),
 
@@ -293,10 +294,10 @@ const Filter = struct {
         tables[1][byte >> 4] |= bucket;
     }
 
-    /// One bit for each of the first 64 bytes of `text` that may begin a name.
+    /// Returns a bit for each of the first 64 bytes of `text` that may begin a match.
     inline fn hits(self: *const Filter, text: []const u8) u64 {
         if (text.len > bytes_.len) return self.hitsAt(text.ptr);
-        // Behind the text lies a byte that is as good as any.
+        // The byte after the text may have any value.
         var padded: [bytes_.len + 1]u8 = @splat(0);
         @memcpy(padded[0..text.len], text);
         return self.hitsAt(&padded) & bytes_.low(@intCast(text.len));
@@ -315,35 +316,36 @@ const Filter = struct {
 
 pub const Flags = packed struct(u8) {
     special: bool = false,
-    /// White space before it, or behind it, belongs to it.
+    /// Adjacent whitespace before it, or after it, belongs to it.
     lstrip: bool = false,
     rstrip: bool = false,
-    /// It is none where a character of \w stands beside it.
+    /// It does not match next to a \w character.
     single_word: bool = false,
-    /// It is looked for in normalised text.
+    /// It matches normalized text.
     normalized: bool = false,
-    /// It stands in normalised text as it is: SentencePiece's user-defined symbols.
+    /// It matches normalized text but is not normalized itself: SentencePiece's user-defined
+    /// symbols.
     literal: bool = false,
     _: u2 = 0,
 };
 
-/// What a choice says about a name.
+/// The value of a choice for an added token.
 pub const Choice = enum(u8) {
-    /// It is not looked for, so a shorter name may stand there.
+    /// Not searched for, so a shorter one may match at the same position.
     unsought = 0,
     found = 1,
-    /// It is looked for, and then it is text.
+    /// Searched for, but its matches are ordinary text.
     dropped = 2,
     _,
 };
 
-/// Names with what they mean.
+/// Added tokens: their texts, ids and flags.
 pub const Added = struct {
     names: Names,
     ids: []const u32,
     flags: []const Flags,
 
-    /// As `Names.init`; everything is copied.
+    /// See `Names.init`. Everything is copied.
     pub fn init(
         gpa: Allocator,
         names: []const u8,
@@ -366,12 +368,13 @@ pub const Added = struct {
         self.* = undefined;
     }
 
-    /// Those in `text` that a choice wants. `effort` is only for these and this choice.
+    /// Iterates over the matches in `text` that a choice selects. `effort` must only be used for
+    /// these added tokens and this choice.
     pub fn in(self: *const Added, text: []const u8, choice: []const u8, effort: *Effort) Matches {
         return self.behind(text, 0, choice, effort);
     }
 
-    /// The same from `start` on, where a token or a segment ends.
+    /// The same from `start`, which is the end of a token or segment.
     pub fn behind(
         self: *const Added,
         text: []const u8,
@@ -384,19 +387,19 @@ pub const Added = struct {
     }
 };
 
-/// An added token in a text, with the white space that it takes.
+/// A match with the whitespace that it strips.
 pub const Found = struct { start: usize, end: usize, id: u32 };
 
-/// The added tokens of a text, in order. They may overlap: what a token takes of the white space
-/// behind it does not hide a name that begins there. Text between the end of one and the start of
-/// the next, if there is any, is a segment.
+/// Iterates over the matches in a text, in order. They may overlap: whitespace stripped after a
+/// match does not hide an added token that begins there. Text between the end of one match and the
+/// start of the next is a segment.
 pub const Matches = struct {
     added: *const Added,
-    /// Goes on behind the last name, also if that was refused.
+    /// Continues after the last match, even if that was rejected.
     search: Search,
-    /// Where the last one ended, with its white space.
+    /// End of the last match, including its whitespace.
     end: usize = 0,
-    /// A run of white space that is known.
+    /// The last run of whitespace that was found.
     space_start: usize = 0,
     space_end: usize = 0,
 
@@ -408,7 +411,7 @@ pub const Matches = struct {
             if (flags.single_word and self.isInWord(match)) continue;
             const start = if (flags.lstrip) self.spaceStart(match.start) else match.start;
             const end = if (flags.rstrip) self.spaceEnd(match.end) else match.end;
-            // All of it was taken by the token before. (Hugging Face's library fails here.)
+            // The previous token has stripped all of it. (Hugging Face's library fails here.)
             if (start > end) continue;
             self.end = end;
             return .{ .start = start, .end = end, .id = self.added.ids[match.index] };
@@ -423,7 +426,7 @@ pub const Matches = struct {
         return match.end < text.len and unicode.isWord(unicode.decode(text, match.end).code_point);
     }
 
-    /// Where the white space before `index` begins that no other token took.
+    /// Returns the start of the whitespace before `index` that no other match has stripped.
     fn spaceStart(self: *const Matches, index: usize) usize {
         var start = index;
         while (start > self.end) {
@@ -462,7 +465,7 @@ fn expectFound(
     try std.testing.expectEqual(@as(?Found, null), matches.next());
 }
 
-test "added: the leftmost and then the longest wanted name is found" {
+test "added: the leftmost and then longest selected token is found" {
     const gpa = std.testing.allocator;
     var added: Added = try .init(
         gpa,
@@ -489,7 +492,7 @@ test "added: the leftmost and then the longest wanted name is found" {
     }
 }
 
-test "added: a name that is refused hides those that begin inside it" {
+test "added: a rejected match hides those that begin inside it" {
     const gpa = std.testing.allocator;
     var added: Added = try .init(
         gpa,
@@ -506,7 +509,7 @@ test "added: a name that is refused hides those that begin inside it" {
     try expectFound(&added, "\u{e9}abc.bcd", all, &.{.{ .start = 6, .end = 9, .id = 8 }});
 }
 
-test "added: white space goes to the token before it, and hides no name" {
+test "added: whitespace belongs to the token before it, and hides no match" {
     const gpa = std.testing.allocator;
     var added: Added = try .init(
         gpa,
@@ -528,11 +531,11 @@ test "added: white space goes to the token before it, and hides no name" {
     });
 }
 
-test "added: the search for many first bytes finds what a plain search does" {
+test "added: the search for many first bytes equals a plain search" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..300) |_| {
+    for (0..examples(300)) |_| {
         var set: std.StringArrayHashMapUnmanaged(void) = .empty;
         defer set.deinit(gpa);
         var letters: [200]u8 = undefined;
@@ -557,7 +560,7 @@ test "added: the search for many first bytes finds what a plain search does" {
     }
 }
 
-/// What a plain search finds, without the automaton and with it.
+/// Compares with a plain search, without the automaton and with it.
 fn expectNames(names: *const Names, text: []const u8, from: usize, choice: []const u8) !void {
     const gpa = std.testing.allocator;
     for ([_]bool{ false, true }) |has_automaton| {
@@ -569,7 +572,7 @@ fn expectNames(names: *const Names, text: []const u8, from: usize, choice: []con
         }
         var search = names.search(text, from, choice, &effort);
         var index = from;
-        // A few tell as much as all, and are found for each start.
+        // The first few suffice, and they are checked for each start.
         for (0..3) |_| {
             const expected = findSlowly(names, text, index, choice);
             try std.testing.expectEqualDeep(expected, search.next());
@@ -578,7 +581,7 @@ fn expectNames(names: *const Names, text: []const u8, from: usize, choice: []con
     }
 }
 
-test "added: names that share much take no longer than others" {
+test "added: long common prefixes do not slow the search down" {
     const gpa = std.testing.allocator;
     const letters = "a" ** 300 ++ "b";
     var joined: std.ArrayList(u8) = .empty;
@@ -597,7 +600,7 @@ test "added: names that share much take no longer than others" {
     const text = "a" ** 20_000 ++ "b" ++ "a" ** 150 ++ "bb" ++ "a" ** 299 ++ "b";
     for ([_]u8{ 1, 0 }) |first| {
         choice[0] = first;
-        // The same without memory, only slowly.
+        // The same without memory, but slower.
         var failing: std.testing.FailingAllocator = .init(gpa, .{ .fail_index = 0 });
         var efforts = [_]Effort{ .{ .gpa = gpa }, .{ .gpa = failing.allocator() } };
         defer for (&efforts) |*effort| effort.deinit();

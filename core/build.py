@@ -1,28 +1,38 @@
 """Zig sources → the native module `tokenmill._native`, with the compiler of the `ziglang` wheel.
 
-The build hook, the Makefile and people by hand all use this file:
+The build hook and the Makefile use this file. It also runs by hand:
 
     python core/build.py                                    # for this machine, into src/tokenmill
-    python core/build.py --target aarch64-macos --out dist  # for another one
-    python core/build.py test                               # the core's own tests
+    python core/build.py --target aarch64-macos.11.0 --out dist    # for another machine
+    python core/build.py test                               # the tests of the core
+
+The compiler uses one CPU core for one object, so the module is compiled as several objects at the
+same time: the block scanners once per CPU feature level, and everything else.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 CORE = Path(__file__).resolve().parent
 ROOT = CORE.parent
 NAME = "_native"
+ROOT_MODULE = CORE / "python.zig"
 
 # Zig target → platform tag of the wheel.
 TAGS = {
@@ -67,69 +77,96 @@ def compiler() -> Path:
 
 
 def zig(*arguments: str | Path) -> None:
-    """Runs the compiler, with its caches inside the tree: $HOME need not be writable."""
+    """Runs the compiler. Its cache is inside the tree, so $HOME may be read-only."""
     cache = str(ROOT / "build" / "zig-cache")
     environment = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **os.environ}
     command = [str(compiler()), *map(str, arguments)]
     if subprocess.run(command, env=environment).returncode:
-        sys.exit(f"zig failed: {' '.join(command)}")
+        raise SystemExit(f"the Zig compiler failed: {' '.join(command)}")
 
 
 def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Path:
     """Puts the module for `target` into the folder `out` and returns its path.
 
-    The compiler keeps no linked module, and a minute is long: the last of each target and mode is
-    kept under the digest of what it was made of.
+    A compiled module is cached in build/modules under the digest of its sources, so that the
+    Makefile, an editable install and a wheel compile it once.
     """
     target = target or host_target()
     library = NAME + (".pyd" if "windows" in target else ".abi3.so")
-    store = ROOT / "build" / "modules"
-    store.mkdir(parents=True, exist_ok=True)
-    kept = store / f"{target}-{mode}-{digest(target, mode)}"
-    if not kept.exists():
+    cache = ROOT / "build" / "modules"
+    cache.mkdir(parents=True, exist_ok=True)
+    cached = cache / f"{target}-{mode}-{digest(target, mode)}"
+    if not cached.exists():
         with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
-            link(Path(scratch) / library, target, mode)
-            for old in store.glob(f"{target}-{mode}-*"):
+            compile_module(Path(scratch) / library, target, mode)
+            for old in cache.glob(f"{target}-{mode}-*"):
                 old.unlink(missing_ok=True)
-            (Path(scratch) / library).replace(kept)
+            (Path(scratch) / library).replace(cached)
     out.mkdir(parents=True, exist_ok=True)
-    # A running interpreter may have the old one mapped: replace it, do not write into it.
+    # A running interpreter may have mapped the old file, so the new one replaces it by a rename.
     fresh = out / f"{library}.{os.getpid()}.new"
-    shutil.copy2(kept, fresh)
+    shutil.copy2(cached, fresh)
     fresh.replace(out / library)
     return out / library
 
 
 def digest(target: str, mode: str) -> str:
-    """What a module is made of: the sources, this file, the compiler and its options."""
-    # The compiler's size and time stand for its version, which only a package's metadata tells.
-    zig_file = compiler().stat()
-    parts = [target, mode, f"{zig_file.st_size} {zig_file.st_mtime_ns}"]
+    """A digest of the sources, of this file, and of the compiler's version and options."""
+    compiler()  # A missing compiler is an error that says how to install it.
+    parts = [target, mode, importlib.metadata.version("ziglang")]
     parts += [os.environ.get("TOKENMILL_KEEP_NAMES", "")]
-    names = sorted([*CORE.rglob("*.zig"), Path(__file__)])
-    for name in names:
-        content = hashlib.sha256(name.read_bytes()).hexdigest()
-        parts.append(f"{name.relative_to(CORE).as_posix()} {content}")
+    for path in sorted([*CORE.rglob("*.zig"), Path(__file__)]):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        parts.append(f"{path.relative_to(CORE).as_posix()} {content}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def link(module: Path, target: str, mode: str) -> None:
-    """Compiles the core to the file `module`, with what it needs beside it."""
+def compile_module(module: Path, target: str, mode: str) -> None:
+    """Compiles the objects of the module in parallel and links them to the file `module`."""
+    started = time.monotonic()
+    scratch = module.parent
     arch, system = target.split("-")[:2]
-    arguments: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME]
-    arguments += [*code_options(target, mode), *level_objects(module.parent, target, mode)]
-    arguments += [f"-Mroot={CORE / 'python.zig'}", f"-femit-bin={module}"]
+    scanners = scanner_objects(scratch, target, mode)
+    jobs = list(scanners.values())
+    link: list[str | Path] = ["build-lib", "-dynamic", "--name", NAME, *code_options(target, mode)]
     if system.startswith("windows"):
-        arguments += [import_library(module.parent, arch)]
+        # Zig links the start-up code of a DLL and the system's libraries with a root module only.
+        link += [*scanners, f"-Mroot={ROOT_MODULE}", import_library(scratch, arch)]
     else:
-        arguments += ["-lc", "-fallow-shlib-undefined"]
+        main = scratch / "main.o"
+        jobs.insert(0, object_job(main, ROOT_MODULE, [*code_options(target, mode), "-lc"]))
+        link += [main, *scanners, "-lc", "-fallow-shlib-undefined"]
     if system.startswith("macos"):
-        arguments += ["-install_name", f"@rpath/{module.name}"]
-    zig(*arguments)
+        link += ["-install_name", f"@rpath/{module.name}"]
+    run_jobs(jobs)
+    zig(*link, f"-femit-bin={module}")
+    print(f"compiled the core ({mode}) in {time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+def run_jobs(jobs: list[Callable[[], None]]) -> None:
+    """Runs `jobs` on all CPU cores, in their order. The longest should be the first."""
+    stop = threading.Event()
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            if not stop.is_set():
+                job()
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for done in [pool.submit(run, job) for job in jobs]:
+            done.result()
+
+
+def object_job(path: Path, source: Path, options: list[str | Path]) -> Callable[[], None]:
+    """A job that compiles one source file to the object `path`."""
+    return lambda: zig("build-obj", *options, "-fPIC", f"-Mroot={source}", f"-femit-bin={path}")
 
 
 def code_options(target: str, mode: str, level: str = "v2") -> list[str | Path]:
-    """How a file is compiled; a level is one of x86-64's, of which v2 is the baseline here."""
+    """Options of the compiler. `level` is a feature level of x86-64, where v2 is the baseline."""
     options: list[str | Path] = ["-target", target, "-O", mode]
     if mode == "ReleaseFast" and not os.environ.get("TOKENMILL_KEEP_NAMES"):
         options += ["-fstrip"]
@@ -138,20 +175,19 @@ def code_options(target: str, mode: str, level: str = "v2") -> list[str | Path]:
     return options
 
 
-def level_objects(scratch: Path, target: str, mode: str) -> list[Path]:
-    """The scanners for the levels above the baseline, of which the core picks when it is loaded."""
-    if not target.startswith("x86_64"):
-        return []
-    objects = []
-    for level in ("v3", "v4"):
-        objects.append(scratch / f"scanners_{level}_{mode}.o")
-        options = code_options(target, mode, level)
-        zig("build-obj", *options, "-fPIC", CORE / "level.zig", f"-femit-bin={objects[-1]}")
-    return objects
+def scanner_objects(scratch: Path, target: str, mode: str) -> dict[Path, Callable[[], None]]:
+    """Objects with the block scanners, one per CPU feature level, and the jobs that make them."""
+    # Debug has the same checks as ReleaseSafe, and compiles in 4 s per object instead of 19.
+    mode = "Debug" if mode == "ReleaseSafe" else mode
+    jobs = {}
+    for level in ("v4", "v3", "v2") if target.startswith("x86_64") else ("baseline",):
+        path = scratch / f"scanners_{level}.o"
+        jobs[path] = object_job(path, CORE / "level.zig", code_options(target, mode, level))
+    return jobs
 
 
 def import_library(scratch: Path, arch: str) -> Path:
-    """An import library for python3.dll, made of the names that the seam declares."""
+    """An import library for python3.dll with the names that python/api.zig declares."""
     source = (CORE / "python" / "api.zig").read_text()
     functions = re.findall(r"extern fn (Py\w+)", source)
     data = re.findall(r'(?:data|pointer)\("(\w+)"\)', source)
@@ -170,9 +206,19 @@ def test() -> None:
     target = host_target()
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
-        objects = level_objects(Path(scratch), target, "Debug")
+        scanners = scanner_objects(Path(scratch), target, "Debug")
+        run_jobs(list(scanners.values()))
         options = code_options(target, "Debug")
-        zig("test", "-lc", *options, *objects, f"-Mroot={CORE / 'root.zig'}")
+        binary = Path(scratch) / "tests"
+        arguments = ["test", "-lc", *options, "--test-no-exec", f"-femit-bin={binary}"]
+        zig(*arguments, *scanners, f"-Mroot={CORE / 'root.zig'}")
+        seed = os.environ.get("TOKENMILL_SEED") or str(secrets.randbelow(2**32))
+        share = os.environ.get("TOKENMILL_FUZZ") or "5"
+        repeat = f"TOKENMILL_SEED={seed} TOKENMILL_FUZZ={share}"
+        print(f"seed of this run: {seed}; to repeat it, set {repeat}", flush=True)
+        environment = {**os.environ, "TOKENMILL_FUZZ": share}
+        if subprocess.run([binary, f"--seed={seed}"], env=environment).returncode:
+            raise SystemExit(f"tests of the core failed; {repeat} repeats them")
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ const Writer = @import("counts/writer.zig").Writer;
 pub const Inventory = @import("counts/inventory.zig").Inventory;
 pub const Reader = @import("counts/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
+pub const findLastCut = cuts.findLast;
 
 /// A pretoken and how often it occurs. A source of entries has `len`, how many there are,
 /// `bytes_total`, the bytes of all of them, and `next() Error!?Entry`, whose result is valid until
@@ -74,6 +75,9 @@ pub const Report = struct {
     }
 };
 
+/// Documents that were read together. With `continues` the last one continues in the next block.
+pub const Block = struct { texts: []const []const u8, continues: bool };
+
 pub const Counter = struct {
     gpa: Allocator,
     scheme: pretokens.Scheme,
@@ -87,6 +91,8 @@ pub const Counter = struct {
     ordered: bool,
     tallies: std.ArrayList(*Tally) = .empty,
     threads_max: usize = 1,
+    /// The end of a document that continues in the next block, from its last cut on.
+    open: std.ArrayList(u8) = .empty,
 
     /// Takes over `scheme`, which is freed when the call fails; `names` are those of specials, in
     /// any order.
@@ -115,6 +121,7 @@ pub const Counter = struct {
 
     pub fn deinit(self: *Counter) void {
         self.clear();
+        self.open.deinit(self.gpa);
         self.scheme.deinit(self.gpa);
         self.specials.deinit(self.gpa);
         self.gpa.free(self.allowed);
@@ -126,9 +133,9 @@ pub const Counter = struct {
         self.tallies.clearAndFree(self.gpa);
     }
 
-    /// Bytes that the tables take.
+    /// Bytes that the tables and the open document take.
     pub fn memory(self: *const Counter) usize {
-        var bytes: usize = 0;
+        var bytes: usize = self.open.capacity;
         for (self.tallies.items) |tally| bytes += tally.bytes();
         return bytes;
     }
@@ -178,6 +185,54 @@ pub const Counter = struct {
         pool.run(workers, workers, &work, Work.run);
         if (work.failure) |failure| return failure;
         try work.join();
+    }
+
+    /// Counts the documents of blocks. A document that continues is counted up to its last cut; the
+    /// rest is kept and counted with the first text of the next block, also of the next call. With
+    /// a pattern that has no certain cuts, a document is kept to its end.
+    pub fn addBlocks(
+        self: *Counter,
+        blocks: []const Block,
+        threads: usize,
+        poll: ?pool.Poll,
+    ) Error!void {
+        var arena_state: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena_state.deinit();
+        const arena = arena_state.allocator();
+        var joined: std.ArrayList([]u8) = .empty;
+        defer for (joined.items) |text| self.gpa.free(text);
+        var texts: std.ArrayList([]const u8) = .empty;
+        for (blocks) |block| {
+            if (block.texts.len == 0) continue;
+            try texts.ensureUnusedCapacity(arena, block.texts.len + 1);
+            var first: usize = 0;
+            if (self.open.items.len > 0) {
+                try self.open.appendSlice(self.gpa, block.texts[0]);
+                const closes = !block.continues or block.texts.len > 1;
+                first = 1;
+                if (if (closes) self.open.items.len else self.lastCut(self.open.items)) |cut| {
+                    try joined.ensureUnusedCapacity(arena, 1);
+                    const text = try self.open.toOwnedSlice(self.gpa);
+                    joined.appendAssumeCapacity(text);
+                    texts.appendAssumeCapacity(text[0..cut]);
+                    try self.open.appendSlice(self.gpa, text[cut..]);
+                }
+            }
+            const continues = block.continues and block.texts.len > first;
+            const end = block.texts.len - @intFromBool(continues);
+            texts.appendSliceAssumeCapacity(block.texts[first..end]);
+            if (continues) {
+                const last = block.texts[end];
+                const cut = self.lastCut(last) orelse 0;
+                texts.appendAssumeCapacity(last[0..cut]);
+                try self.open.appendSlice(self.gpa, last[cut..]);
+            }
+        }
+        try self.add(texts.items, threads, poll);
+    }
+
+    fn lastCut(self: *const Counter, text: []const u8) ?usize {
+        return if (cuts.fits(&self.scheme)) cuts.findLast(text, &self.specials) else null;
     }
 
     /// All counts; the counter is empty afterwards.
@@ -290,10 +345,10 @@ pub fn readInventory(gpa: Allocator, reader: *Reader, entries_max: usize) Error!
 }
 
 /// The specials of some names, sorted and each once.
-fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Names {
+pub fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Names {
     const in_order = try gpa.dupe([]const u8, names);
     defer gpa.free(in_order);
-    std.mem.sort([]const u8, in_order, {}, isLess);
+    std.sort.heap([]const u8, in_order, {}, isLess);
     var bytes: std.ArrayList(u8) = .empty;
     defer bytes.deinit(gpa);
     var lengths: std.ArrayList(u32) = .empty;

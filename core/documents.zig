@@ -1,8 +1,8 @@
-//! Blocks of bytes → documents: where each one lies, and its text.
+//! Blocks of bytes → documents: the span and the text of each.
 //!
-//! A block is some bytes of a file. What a block ends in the middle of is left for the next one, so
-//! each function says how many bytes it has used; with the last block there is nothing to wait for.
-//! There is no object for a document: all of a block are two arrays, bytes and spans.
+//! A block is part of a file. A document that a block does not complete is left for the next block,
+//! so each function returns the number of bytes used. The last block is always used completely.
+//! Documents are not objects: all documents of a block are two arrays, bytes and spans.
 
 const std = @import("std");
 

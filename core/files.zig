@@ -1,14 +1,15 @@
-//! Files of Hugging Face → tokens and merges: the two parts of them that are large.
+//! Hugging Face files → tokens and merges, the two large parts of them.
 //!
-//! A tokenizer.json of 11 MB is 150,000 tokens by name, as many merges of names, and three
-//! kilobytes of everything else. Only the first two are read here; what is left, with `{}` and `[]`
-//! in their places, is for a common reader of JSON. Names of merges become places of tokens
-//! through a hash table, so nobody has to look them up again.
+//! A tokenizer.json of 11 MB consists of 150,000 tokens by text, as many merges of token texts, and
+//! three kilobytes of other data. Only the first two are read here. The rest, with `{}` and `[]`
+//! instead of them, is left to an ordinary JSON parser. A hash table converts merges to token
+//! indices, so no other code has to look them up.
 //!
-//! **Invariant** tokens differ, ids differ, every id is below `id_limit`, every merge names two
-//! tokens that are not empty: whatever the bytes of the file were.
+//! **Invariant** for any input, tokens are distinct, ids are distinct, every id is below
+//! `id_limit`, and every merge consists of two tokens that are not empty.
 
 const std = @import("std");
+const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const json = @import("files/json.zig");
 const vocabularies = @import("vocabulary.zig");
@@ -21,12 +22,12 @@ const bytes_max = 1 << 30;
 
 pub const Error = error{ OutOfMemory, InvalidFile };
 
-/// What is wrong with a file, and where.
+/// The error in a file, and its location.
 pub const Report = struct {
     part: []const u8 = "",
     problem: []const u8 = "",
     place: Place = .none,
-    /// The token that it is about, if there is one, cut off when it is long.
+    /// The token that the error concerns, if there is one, truncated if it is long.
     name_buffer: [60]u8 = undefined,
     name_len: usize = 0,
 
@@ -39,24 +40,24 @@ pub const Report = struct {
     fn setName(self: *Report, bytes: []const u8) void {
         if (!std.unicode.utf8ValidateSlice(bytes)) return;
         var len = @min(bytes.len, self.name_buffer.len);
-        // Not within a character.
+        // Not inside a character.
         while (len < bytes.len and len > 0 and bytes[len] & 0xc0 == 0x80) len -= 1;
         @memcpy(self.name_buffer[0..len], bytes[0..len]);
         self.name_len = len;
     }
 };
 
-/// What a file holds; all of it is the caller's.
+/// The contents of a file, owned by the caller.
 pub const Found = struct {
     /// The JSON around tokens and merges.
     rest: []u8 = &.{},
-    /// The names of the tokens end to end, in the order of the file.
+    /// The token texts, concatenated, in the order of the file.
     bytes: []u8 = &.{},
     lengths: []u32 = &.{},
     ids: []u32 = &.{},
-    /// Two places of tokens for each merge.
+    /// Two token indices for each merge.
     merges: []u32 = &.{},
-    /// The first merge that makes no token.
+    /// The index of the first merge that produces no token.
     unmade: ?u32 = null,
 
     pub fn deinit(self: *Found, gpa: Allocator) void {
@@ -68,7 +69,7 @@ pub const Found = struct {
     }
 };
 
-/// The model of a tokenizer.json. A part that is not as expected stays in `rest`.
+/// Reads the model of a tokenizer.json. A part of unexpected type stays in `rest`.
 pub fn readModel(gpa: Allocator, text: []const u8, seed: u64, report: *Report) Error!Found {
     var reader: Reader = .init(gpa, text, seed, report);
     defer reader.deinit();
@@ -76,7 +77,7 @@ pub fn readModel(gpa: Allocator, text: []const u8, seed: u64, report: *Report) E
     return reader.finish();
 }
 
-/// A vocab.json with its merges.txt.
+/// Reads a vocab.json with its merges.txt.
 pub fn readFiles(
     gpa: Allocator,
     vocabulary: []const u8,
@@ -98,7 +99,7 @@ const Reader = struct {
     seed: u64,
     report: *Report,
     bytes: std.ArrayList(u8) = .empty,
-    /// Where each token starts, and where the last one ends.
+    /// The start of each token, and the end of the last one.
     offsets: std.ArrayList(u32) = .empty,
     ids: std.ArrayList(u32) = .empty,
     merges: std.ArrayList(u32) = .empty,
@@ -147,7 +148,7 @@ const Reader = struct {
         while (try scanner.more('}', &is_first)) {
             const key = try self.readKey();
             if (std.mem.eql(u8, key, "model") and scanner.peek() == '{') {
-                if (self.model_is_read) return scanner.fail("there is a second model");
+                if (self.model_is_read) return scanner.fail("duplicate key 'model'");
                 self.model_is_read = true;
                 try self.readParts();
             } else {
@@ -156,7 +157,7 @@ const Reader = struct {
         }
         try scanner.end();
         const cut = self.merges_cut orelse return;
-        // Merges that come before the tokens had to wait for them.
+        // Merges listed before the tokens are read after them.
         if (self.vocabulary != null and cut.left.len == 0) {
             scanner.at = cut.start;
             self.merges_cut.?.left = "[]";
@@ -180,12 +181,12 @@ const Reader = struct {
             const first = scanner.peek();
             const start = scanner.at;
             if (std.mem.eql(u8, key, "vocab") and first == '{') {
-                if (self.vocabulary != null) return scanner.fail("there is a second vocab");
+                if (self.vocabulary != null) return scanner.fail("duplicate key 'vocab'");
                 try self.readTokens("model.vocab");
                 self.report.part = "";
                 self.vocabulary = .{ .start = start, .end = scanner.at, .left = "{}" };
             } else if (std.mem.eql(u8, key, "merges") and first == '[') {
-                if (self.merges_cut != null) return scanner.fail("there are second merges");
+                if (self.merges_cut != null) return scanner.fail("duplicate key 'merges'");
                 const is_ready = self.vocabulary != null;
                 if (is_ready) try self.readMerges() else try scanner.skip(2);
                 self.report.part = "";
@@ -204,14 +205,14 @@ const Reader = struct {
         try scanner.expect('{');
         var is_first = true;
         while (try scanner.more('}', &is_first)) {
-            if (self.ids.items.len == tokens_max) return scanner.fail("there are too many tokens");
+            if (self.ids.items.len == tokens_max) return scanner.fail("too many tokens");
             const start = self.bytes.items.len;
             try scanner.string(self.gpa, &self.bytes);
             const token = self.bytes.items[start..];
             const len_max = vocabularies.token_len_limit;
-            if (token.len > len_max) return scanner.fail("a token is too long");
-            if (self.bytes.items.len > bytes_max) return scanner.fail("tokens take over a GiB");
-            if (!isUtf8(token)) return scanner.fail("a token is no UTF-8");
+            if (token.len > len_max) return scanner.fail("token is too long");
+            if (self.bytes.items.len > bytes_max) return scanner.fail("tokens exceed 1 GiB");
+            if (!isUtf8(token)) return scanner.fail("token is not valid UTF-8");
             try self.offsets.append(self.gpa, @intCast(self.bytes.items.len));
             try scanner.expect(':');
             try self.ids.append(self.gpa, try scanner.whole(vocabularies.id_limit - 1));
@@ -223,7 +224,7 @@ const Reader = struct {
         return self.bytes.items[self.offsets.items[place]..self.offsets.items[place + 1]];
     }
 
-    /// Makes tokens known by their names, and refuses two of one name or of one id.
+    /// Builds the token table, and rejects duplicate token texts and ids.
     fn index(self: *Reader) ReadError!void {
         const count = self.ids.items.len;
         self.table = try .init(self.gpa, count, self.seed);
@@ -237,11 +238,11 @@ const Reader = struct {
         for (self.ids.items, 0..) |id, place| {
             const token = self.tokenBytes(@intCast(place));
             if (!self.table.put(self, token, @intCast(place), hashes[place % hashes.len])) {
-                return self.refuse(.none, token, "the token stands there twice");
+                return self.refuse(.none, token, "duplicate token");
             }
             const bit = @as(u64, 1) << @intCast(id % 64);
             if (seen[id / 64] & bit != 0) {
-                return self.refuse(.none, token, "the token has the id of another");
+                return self.refuse(.none, token, "duplicate id of token");
             }
             seen[id / 64] |= bit;
             const next = place + hashes.len;
@@ -258,9 +259,9 @@ const Reader = struct {
         var is_first = true;
         var form: ?u8 = null;
         while (try scanner.more(']', &is_first)) {
-            const first = scanner.peek() orelse return scanner.fail("a merge is missing");
+            const first = scanner.peek() orelse return scanner.fail("expected a merge");
             if (form == null) form = first;
-            if (first != form.?) return scanner.fail("merges are of two kinds");
+            if (first != form.?) return scanner.fail("merges must be all strings or all arrays");
             const place: Report.Place = .{ .entry = self.merges.items.len / 2 };
             self.word.clearRetainingCapacity();
             switch (first) {
@@ -277,7 +278,7 @@ const Reader = struct {
                     try scanner.expect(']');
                     try self.enter(left_len, place);
                 },
-                else => return scanner.fail("a merge is a string, or an array of two"),
+                else => return scanner.fail("a merge must be a string or an array of two strings"),
             }
         }
     }
@@ -298,28 +299,28 @@ const Reader = struct {
         }
     }
 
-    /// Enters the merge "left right" of `word`.
+    /// Adds the merge "left right" in `word`.
     fn enterLine(self: *Reader, place: Report.Place) ReadError!void {
         const line = self.word.items;
         if (std.mem.startsWith(u8, line, "#version")) return;
         const blank = std.mem.indexOfScalar(u8, line, ' ');
         if (blank == null or std.mem.indexOfScalarPos(u8, line, blank.? + 1, ' ') != null) {
-            return self.refuse(place, line, "a merge is two tokens with one blank between them");
+            return self.refuse(place, line, "a merge must be two tokens separated by one space");
         }
         _ = self.word.orderedRemove(blank.?);
         try self.enter(blank.?, place);
     }
 
-    /// Enters the merge of `word`, whose first token has `left_len` bytes.
+    /// Adds the merge in `word`, whose first token has `left_len` bytes.
     fn enter(self: *Reader, left_len: usize, place: Report.Place) ReadError!void {
         const word = self.word.items;
         if (self.merges.items.len == 2 * merges_max) {
-            return self.refuse(place, "", "there are too many merges");
+            return self.refuse(place, "", "too many merges");
         }
         for ([_][]const u8{ word[0..left_len], word[left_len..] }) |part| {
             if (part.len == 0) return self.refuse(place, word, "one side of the merge is empty");
             const found = self.table.get(self, part) orelse
-                return self.refuse(place, part, "the vocabulary lacks a token of the merge");
+                return self.refuse(place, part, "token of the merge not found in the vocabulary");
             try self.merges.append(self.gpa, found);
         }
         if (self.unmade == null and self.table.get(self, word) == null) {
@@ -364,7 +365,7 @@ const Reader = struct {
     }
 };
 
-/// Tokens are short, and most of them ASCII.
+/// Fast path: tokens are short, and most of them ASCII.
 inline fn isUtf8(token: []const u8) bool {
     for (token) |byte| {
         if (byte >= 0x80) return std.unicode.utf8ValidateSlice(token);
@@ -392,7 +393,7 @@ fn expectFound(text: []const u8, rest: []const u8, merges: []const u32) !void {
     try std.testing.expectEqualSlices(u32, merges, found.merges);
 }
 
-test "files: tokens and merges are taken out of a tokenizer.json" {
+test "files: tokens and merges are extracted from a tokenizer.json" {
     const gpa = std.testing.allocator;
     var report: Report = .{};
     var found = try readModel(gpa, sample, 7, &report);
@@ -409,7 +410,7 @@ test "files: tokens and merges are taken out of a tokenizer.json" {
     try std.testing.expectEqualStrings(rest, found.rest);
 }
 
-test "files: merges may come first, and as lines; what is no vocabulary stays" {
+test "files: merges may come first and as strings, and other parts stay in the rest" {
     const tokens = "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}";
     try expectFound(
         "{\"model\":{\"merges\":[\"#version\",\"a b\"]," ++ tokens ++ "}}",
@@ -423,7 +424,7 @@ test "files: merges may come first, and as lines; what is no vocabulary stays" {
     try expectFound("{\"model\":null}", "{\"model\":null}", &.{});
 }
 
-test "files: vocab.json with merges.txt" {
+test "files: vocab.json and merges.txt give tokens and merges" {
     const gpa = std.testing.allocator;
     var report: Report = .{};
     const tokens = "{\"a\":0,\"b\":1,\"ab\":2}";
@@ -449,7 +450,7 @@ fn readAll(gpa: Allocator, text: []const u8) !void {
     found.deinit(gpa);
 }
 
-test "files: damaged files are refused or read, and nothing else" {
+test "files: damaged files are rejected or read, without other failures" {
     const gpa = std.testing.allocator;
     for (0..sample.len) |len| {
         var report: Report = .{};
@@ -458,7 +459,7 @@ test "files: damaged files are refused or read, and nothing else" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const rng = random.random();
     var text: [sample.len]u8 = undefined;
-    for (0..20_000) |_| {
+    for (0..examples(20_000)) |_| {
         @memcpy(&text, sample);
         for (0..rng.intRangeAtMost(u32, 1, 4)) |_| {
             const at = rng.uintLessThan(usize, text.len);
@@ -469,6 +470,6 @@ test "files: damaged files are refused or read, and nothing else" {
     }
 }
 
-test "files: memory that runs out is given back" {
+test "files: running out of memory leaks no memory" {
     try std.testing.checkAllAllocationFailures(std.testing.allocator, readAll, .{sample});
 }

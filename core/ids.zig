@@ -1,7 +1,9 @@
-//! Text → ids: added tokens are cut out, the rest becomes pretokens, and each pretoken becomes ids.
+//! Text → ids: added tokens are split off, the rest becomes pretokens, and each pretoken becomes
+//! ids.
 //!
-//! The tokenizer is immutable and shared by all threads; an `Encoder` is what one thread needs
-//! beside it. Where the ids go is up to the sink: a list, a number, or ids with their places.
+//! The tokenizer is immutable and shared by all threads. Each thread has its own `Encoder`, which
+//! contains the scratch memory. The sink decides the form of the result: a list of ids, their
+//! number, or ids with offsets.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -36,26 +38,26 @@ pub const Poll = pool.Poll;
 
 pub const Error = error{
     OutOfMemory,
-    /// The text holds a byte that no token covers; `Encoder.missing_byte` says which.
+    /// The text contains a byte that no token covers. `Encoder.missing_byte` is that byte.
     MissingByte,
-    /// `Encoder.poll` said so.
+    /// `Encoder.poll` returned true.
     Interrupted,
 };
 
-/// So much text with characters of large scripts is encoded before what cuts it is made, which
-/// takes as long as merging some 100 KB: a few of them in a text in English are not worth it.
+/// Bytes of text in large scripts that are encoded before `Characters` is built. Building it takes
+/// as long as merging about 100 KB, so a few such characters in an English text do not justify it.
 pub var wide_bytes_min: std.atomic.Value(usize) = .init(32 << 10);
 
 pub const Tokenizer = struct {
     vocabulary: Vocabulary,
     scheme: pretokens.Scheme,
     front: front.Front,
-    /// Secret and different at each load: no text can be made to fit the tables badly.
+    /// Random and secret, new at each load. No input can be chosen to cause hash collisions.
     seed: u64,
-    /// Whether each byte is a token: otherwise a character that has no ids alone may have some
-    /// among others, and nothing is cut.
+    /// Whether each byte is a token. Otherwise a character without ids of its own may get ids in
+    /// context, and pretokens are not split.
     has_all_bytes: bool,
-    /// What is remembered; the one part that changes, and no result depends on it.
+    /// The caches. This is the only mutable state, and no result depends on it.
     memory: *Memory,
 
     const Memory = struct {
@@ -65,7 +67,7 @@ pub const Tokenizer = struct {
         wide_bytes: std.atomic.Value(usize) = .init(0),
     };
 
-    /// Takes over its parts, which are freed when there is no memory for the rest.
+    /// Takes ownership of its arguments. They are freed if an allocation fails.
     pub fn init(
         gpa: Allocator,
         vocabulary: Vocabulary,
@@ -78,7 +80,7 @@ pub const Tokenizer = struct {
             .scheme = scheme,
             .front = given,
             .seed = seed,
-            // Units are of characters that are not left out.
+            // Fragments require that no character is dropped or replaced.
             .has_all_bytes = vocabulary.hasAllBytes() and vocabulary.leftover != .settle,
             .memory = undefined,
         };
@@ -90,18 +92,20 @@ pub const Tokenizer = struct {
         return self;
     }
 
-    /// Finds where a text that the tokenizer does not cut may be cut all the same.
+    /// Finds safe split points for a tokenizer that has no pre-tokenizer.
     fn cutSafely(self: *Tokenizer) void {
         const vocabulary = &self.vocabulary;
-        // A token that is only a whole pretoken must be none in a part of the text; and what is
-        // left out lets its neighbours meet.
+        // Splitting requires a closed vocabulary: a token that is matched only as a whole pretoken
+        // could otherwise appear in a chunk of the text. Dropped characters make their neighbours
+        // adjacent, which rules out splitting as well.
         if (self.scheme.safely() == null or !vocabulary.is_closed) return;
         if (vocabulary.missing == .drop) return;
-        // Merges that are dropped may come back as long as there are others in the pretoken.
+        // With BPE dropout, a skipped merge can be retried only while the pretoken has other
+        // merges.
         if (vocabulary.every != null) return;
         var safe: pretokens.Safe = .fromTokens(Found{ .vocabulary = vocabulary });
         if (vocabulary.missing == .unk and vocabulary.fuse_unk) {
-            // What is unknown is one with what is unknown beside it; a blank parts them.
+            // Adjacent unknown characters become one unknown token. A space separates them.
             if (vocabulary.byte_ids[' '] >= vocabulary.ids_end) return;
             safe = safe.atBlanksOnly();
         }
@@ -112,7 +116,7 @@ pub const Tokenizer = struct {
         }
     }
 
-    /// The tokens of more than a byte that are found in a text.
+    /// Iterates over the tokens of at least two bytes that encoding can produce.
     const Found = struct {
         vocabulary: *const Vocabulary,
         id: u32 = 0,
@@ -136,7 +140,8 @@ pub const Tokenizer = struct {
         self.deinitParts(gpa);
     }
 
-    /// Whether the same text has other ids each time: none are remembered then, and no text is cut.
+    /// Whether the same text gets different ids each time (BPE dropout). Then results are not
+    /// cached and no text is split.
     pub fn isRandom(self: *const Tokenizer) bool {
         return self.vocabulary.every != null;
     }
@@ -145,9 +150,9 @@ pub const Tokenizer = struct {
         return self.memory.characters.load(.acquire);
     }
 
-    /// What cuts a pretoken with characters of large scripts, `wide_bytes` long, into units. It is
-    /// made by the first thread that needs it; null while there is too little of such text for
-    /// that, or no memory.
+    /// Returns the table that splits pretokens in large scripts into fragments. The first thread
+    /// that needs it builds it. Returns null while less than `wide_bytes_min` bytes of such text
+    /// have been encoded (`wide_bytes` is the length of this pretoken), or if memory runs out.
     pub fn charactersFor(
         self: *const Tokenizer,
         gpa: Allocator,
@@ -170,13 +175,13 @@ pub const Tokenizer = struct {
         self.front.deinit(gpa);
     }
 
-    /// The bytes an id stands for, a special's name included.
+    /// Returns the bytes of an id. The bytes of a special token are its text.
     pub fn idBytes(self: *const Tokenizer, id: u32) ?[]const u8 {
         if (self.vocabulary.rankOf(id)) |rank| {
             const token = self.vocabulary.tokenBytes(rank);
             if (token.len > 0 or self.vocabulary.empty_id == rank) return token;
         }
-        // Where ids are not ranks, specials are tokens.
+        // If ids differ from ranks, special tokens are part of the vocabulary.
         return if (self.vocabulary.ranks == null) self.front.nameOf(id) else null;
     }
 };
@@ -187,16 +192,16 @@ pub const Encoder = struct {
     cache: ?Cache = null,
     short_ids: [merge_short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
-    /// Where ids go that are only counted, and remembered.
+    /// Buffer for ids that are counted and cached but not returned.
     counted_ids: std.ArrayList(u32) = .empty,
-    /// How many pretokens of the last batch were cut into units.
+    /// Number of pretokens of the last batch that were split into fragments.
     wide_pretokens: usize = 0,
-    /// Made when merges are first dropped at random.
+    /// Created when BPE dropout is first used.
     random: ?merge_random.Merger = null,
     missing_byte: u8 = 0,
     poll: ?Poll = null,
     bytes_since_poll: usize = 0,
-    /// Where documents are made ready that are not in the text.
+    /// Memory for documents whose bytes differ from the text.
     scratch: front.Scratch,
 
     pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
@@ -217,14 +222,14 @@ pub const Encoder = struct {
         self.scratch.deinit();
     }
 
-    /// Memory for `count` ids, valid until the next call.
+    /// Returns memory for `count` ids, valid until the next call.
     pub fn roomFor(self: *Encoder, count: usize) Allocator.Error![*]u32 {
         try self.counted_ids.ensureTotalCapacity(self.gpa, count);
         return self.counted_ids.items.ptr;
     }
 
-    /// Encodes any bytes. `allowed` has a byte for each name that says whether it is found here
-    /// (added.Choice); null: those that are no specials.
+    /// Encodes any bytes. `allowed` has one byte per added token, an `added.Choice`. Null means all
+    /// added tokens that are not special.
     pub fn encode(
         self: *Encoder,
         text: []const u8,
@@ -244,7 +249,7 @@ pub const Encoder = struct {
         while (try batches.next()) |part| try self.encodeBatch(part, sink);
     }
 
-    /// Encodes a batch of pretokens; `sink` is a `List` or a `Count`.
+    /// Encodes a batch of pretokens. `sink` is a `List` or a `Count`.
     pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
         try self.pollAfter(part.len);
         if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
@@ -265,10 +270,10 @@ pub const Encoder = struct {
         }
     }
 
-    /// Whether no token covers the seam at `index`, which lies inside a text.
+    /// Whether no token can cover the boundary at `index`, which is inside the text.
     pub fn isFreeSeam(self: *Encoder, text: []const u8, index: usize) Error!bool {
         if (text[index] < 0xE0 or index == 0) return false;
-        // Asked for only in long texts: it is worth making.
+        // Only called for long texts, so building the table pays off.
         const characters = self.tokenizer.charactersFor(self.gpa, 1 << 20) orelse return false;
         const before = unicode.decodeBefore(text, index);
         const left = try characters.charAt(self, text[index - before.len .. index]);
@@ -296,7 +301,7 @@ pub const Encoder = struct {
                 rest = piece[try units.encodeLong(self, &self.cache.?, characters, piece, sink)..];
             }
         }
-        // Neither goes through a second list, which for a long text is a second text.
+        // Both sinks are written directly. An intermediate list would be as large as a long text.
         if (@TypeOf(sink) == *Count) {
             const kept = merge_long.kept_max;
             const counted =
@@ -311,9 +316,9 @@ pub const Encoder = struct {
         }
     }
 
-    /// The ids of a pretoken, valid until the next call. One that is a token is that token, even
-    /// where merging would not reach it (tiktoken's rule); otherwise its bytes are merged. Where
-    /// merges are dropped it is as any other.
+    /// Returns the ids of a pretoken, valid until the next call. A pretoken that is a token gets
+    /// that token's id, even if merging would not produce it (tiktoken's rule). Otherwise its bytes
+    /// are merged. With BPE dropout the bytes are always merged.
     pub fn idsOf(self: *Encoder, piece: []const u8) Error![]const u32 {
         const vocabulary = &self.tokenizer.vocabulary;
         if (self.tokenizer.isRandom()) return self.mergedIds(piece);
@@ -324,7 +329,7 @@ pub const Encoder = struct {
         return self.mergedIds(piece);
     }
 
-    /// The ids that merging gives, valid until the next call.
+    /// Returns the ids that merging produces, valid until the next call.
     pub fn mergedIds(self: *Encoder, piece: []const u8) Error![]const u32 {
         const found = try self.mergedParts(piece);
         if (self.tokenizer.vocabulary.leftover != .refuse) {
@@ -334,7 +339,8 @@ pub const Encoder = struct {
         return found;
     }
 
-    /// What merging gives, with stand-ins and parts of characters, valid until the next call.
+    /// Returns the raw symbols that merging produces, valid until the next call. They include
+    /// placeholder ids of missing bytes and prefixes of characters.
     pub fn mergedParts(self: *Encoder, piece: []const u8) Error![]u32 {
         const vocabulary = &self.tokenizer.vocabulary;
         if (self.tokenizer.isRandom()) {
@@ -369,12 +375,12 @@ pub const Encoder = struct {
     }
 };
 
-/// Keeps the ids.
+/// A sink that collects the ids.
 pub const List = struct {
     gpa: Allocator,
     ids: std.ArrayList(u32) = .empty,
 
-    /// Ids beyond one for each byte for which a list needs room that must not grow.
+    /// Number of ids that a list of fixed capacity needs in addition to one per byte.
     pub const room_extra = words.room_extra;
 
     pub fn total(self: *const List) usize {
@@ -392,7 +398,7 @@ pub const List = struct {
     }
 };
 
-/// Keeps only their number.
+/// A sink that counts the ids.
 pub const Count = struct {
     count: usize = 0,
 

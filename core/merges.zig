@@ -1,19 +1,19 @@
-//! Words and their counts → merges: which pairs of tokens become tokens, in which order.
+//! Words and their counts → merges: the pairs of tokens that become tokens, in order.
 //!
-//! The most frequent pair of neighbours becomes a token, and so on. Words are dealt out to shards
-//! and pairs to owners, one of each for a thread. A round does a batch of merges: each shard
-//! rewrites its words and says what changes, then each owner adds up what the shards say about
-//! its pairs, then one thread selects the next batch.
+//! The most frequent pair of neighbours becomes a token, repeatedly. Words are divided into
+//! partitions and pairs among owners, one of each per thread. A round applies a batch of merges.
+//! Each partition rewrites its words and records the changes. Each owner sums up the changes of its
+//! pairs. Then one thread selects the next batch.
 //!
-//! A batch is what one merge after the other would do. Taken in order, a pair is accepted while
-//! no token of it was merged from the other side: whatever a merge adds is a pair with its new
-//! token, which came out of a pair that stops the batch before its turn.
+//! A batch has the same result as its merges one by one. In order, a pair is accepted while neither
+//! of its tokens was merged from the other side. A merge adds only pairs with its new token. Each
+//! of them arises from an old pair, which ends the batch before the new one's turn.
 //!
-//! **Floor.** Counts never rise, so a pair below the count of the last merge is never merged. That
-//! count is estimated, pairs below the estimate are forgotten at birth, and if the estimate was
-//! too high, which shows before it matters, the pairs are counted again from the words.
+//! **Minimum tracked count.** Counts never rise, so a pair below the count of the last merge is
+//! never merged. That count is estimated, and pairs below the estimate are not tracked. If the
+//! estimate was too high, which is detected in time, the pairs are counted again from the words.
 //!
-//! **Invariant** the merges do not depend on threads, batches or the floor.
+//! **Invariant** the merges do not depend on threads, batches or the minimum tracked count.
 //! Source: Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units,
 //! ACL 2016, algorithm 1.
 
@@ -32,33 +32,32 @@ pub const Ties = queue.Ties;
 
 pub const Error = error{ OutOfMemory, Interrupted };
 
-/// Ids stay below this, as those of vocabularies do.
+/// Ids stay below this, as in vocabularies.
 pub const ids_end_max = 1 << 24;
 
 pub const Options = struct {
     ties: Ties = .ids,
-    /// One past the largest id that there will be: merging ends when all are taken.
+    /// One past the largest id. Merging ends when all ids are used.
     ids_end: u32,
-    /// The first id that a merge gets here; tokens from `made_from` on come from earlier merges.
+    /// The first id that a merge gets here. Tokens from `made_from` on come from earlier merges.
     first_id: u32,
     made_from: u32 = std.math.maxInt(u32),
     threads: usize = 1,
-    /// A pair of so many bytes or more is never merged, but for two tokens of the beginning. With
-    /// `Ties.pieces` it is characters, and there is no exception.
+    /// A pair of at least this many bytes is never merged, except two initial tokens. With
+    /// `Ties.pieces` it is the number of characters, without exception.
     len_end: u32 = std.math.maxInt(u32),
-    /// The least count of a merge.
+    /// The minimum count of a merge.
     count_min: u64 = 1,
-    /// Merges of a batch at most; 1 is one after the other.
+    /// Maximum number of merges per batch; 1 applies them one by one.
     batch_max: usize = 256,
-    /// Whether pairs are forgotten before their count says so.
+    /// Whether pairs with a low count are not tracked.
     floor: Floor = .estimated,
-    /// Bytes that words and what is known about them should take; 0 is as much as it takes. With
-    /// less than lists of words need, all words are looked through for each batch, until there
-    /// are few enough of them.
+    /// Target size in bytes of the words and the data about them; 0 means no limit. If the word
+    /// lists do not fit, all words are scanned for each batch until enough of them are finished.
     memory: usize = 0,
-    /// Batches for which that is done whatever the memory, for tests.
+    /// Minimum number of batches that are processed by scanning, for tests.
     scans_min: u64 = 0,
-    /// Whether a merge may give a token that words already have.
+    /// Whether a merge may produce a token that words already contain.
     revives: bool = false,
 
     pub const Floor = enum { none, estimated, too_high };
@@ -66,12 +65,12 @@ pub const Options = struct {
 
 pub const Learned = struct { left: u32, right: u32, new: u32, count: u64 };
 
-/// What was done, and why nothing was missed: no merge has a count below the floor.
+/// The exactness check and statistics. The merges are exact because none has a count below `floor`.
 pub const Certificate = struct {
     floor: u64 = 0,
     rescans: u32 = 0,
     batches: u64 = 0,
-    /// How many of them were done by looking through all words.
+    /// Number of batches that were processed by scanning all words.
     scans: u64 = 0,
     visits: u64 = 0,
 };
@@ -91,33 +90,33 @@ pub fn Learner(comptime Token: type) type {
         /// Tokens that exist without a merge, by their bytes.
         known: std.StringHashMapUnmanaged(u32) = .empty,
         next_id: u32,
-        /// One past the largest id that a token has so far.
+        /// One past the largest id in use.
         tokens_end: u32 = 0,
         batch: std.ArrayList(Merge) = .empty,
         learned: std.ArrayList(Learned) = .empty,
         floor: u64 = 0,
-        /// What it was when all pairs below it were last forgotten, and whether that is due.
+        /// Its value when all pairs below it were last dropped, and whether that is due.
         floor_swept: u64 = 0,
         sweeps: bool = false,
         has_begun: bool = false,
-        /// Shrinks each time that the floor was too high.
+        /// Decreases each time that the estimate was too high.
         floor_share: f64 = 0.7,
         certificate: Certificate = .{},
-        /// The batch in which a token was last merged as a left one, and as a right one.
+        /// The batch in which a token was last merged as the left one, and as the right one.
         left_in: []u32,
         right_in: []u32,
-        /// By id: whether a merge gave the token.
+        /// Indexed by id: whether a merge produced the token.
         is_made: []bool,
         phase: enum { sketch, survey, enlist, merge, scan, done } = .survey,
         sketch: pairs_.Sketch = .{},
         failure: std.atomic.Value(Failure) = .init(.none),
         poll: ?pool.Poll = null,
-        /// Steps of an average shard, as of the last round and when somebody was asked last.
+        /// Steps of an average partition at the last round, and at the last poll.
         steps: usize = 0,
         steps_polled: usize = 0,
 
         pub fn init(gpa: Allocator, options: Options) Allocator.Error!Self {
-            // Where a pair is seen first is a matter of all words.
+            // The first occurrence of a pair depends on the order of all words.
             const threads = if (options.ties == .order) 1 else @max(1, options.threads);
             const is_made = try gpa.alloc(bool, options.ids_end);
             errdefer gpa.free(is_made);
@@ -169,7 +168,7 @@ pub fn Learner(comptime Token: type) type {
             gpa.free(self.left_in.ptr[0 .. 2 * self.left_in.len]);
         }
 
-        /// A token that exists before the first merge.
+        /// Adds a token that exists before the first merge.
         pub fn addToken(self: *Self, id: u32, text: []const u8) Allocator.Error!void {
             try self.texts.set(self.gpa, id, text);
             if (self.options.ties == .pieces) self.texts.kinds[id] = .of(text, 0);
@@ -183,23 +182,23 @@ pub fn Learner(comptime Token: type) type {
             entry.value_ptr.* = id;
         }
 
-        /// Says that the characters of a token have this script; with `Ties.pieces` alone.
+        /// Sets the script of a token's characters. Only with `Ties.pieces`.
         pub fn setScript(self: *Self, id: u32, script: u32) void {
             self.texts.kinds[id].script = script;
         }
 
-        /// Makes room for so many words, with so many tokens in all, in a shard.
+        /// Reserves memory in a partition for this many words and tokens.
         pub fn reserve(self: *Self, shard: usize, words: usize, tokens: usize) !void {
             try self.shards[shard].words.reserve(words, tokens);
         }
 
-        /// Adds a word of `len` tokens to a shard and returns where they go; all are tokens that
-        /// exist. Threads may add to different shards at the same time.
+        /// Adds a word of `len` tokens to a partition and returns the slice to fill with existing
+        /// tokens. Threads may add to different partitions at the same time.
         pub fn addWord(self: *Self, shard: usize, len: u32, count: u64) Allocator.Error![]Token {
             return self.shards[shard].words.add(len, count);
         }
 
-        /// Learns the merges, which are then in `learned`.
+        /// Learns the merges and stores them in `learned`.
         pub fn run(self: *Self) Error!void {
             self.begin() catch |failure| self.fail(failure);
             pool.team(self.shards.len, self, work);
@@ -211,8 +210,8 @@ pub fn Learner(comptime Token: type) type {
             }
         }
 
-        /// How many merges are known, and the count of the last one. While it runs, the caller's
-        /// thread may ask when it is asked.
+        /// Returns the number of merges so far, and the count of the last one. During `run` these
+        /// may be called from the poll function on the caller's thread.
         pub fn doneNow(self: *const Self) usize {
             return self.learned.items.len;
         }
@@ -220,7 +219,7 @@ pub fn Learner(comptime Token: type) type {
             return if (self.learned.getLastOrNull()) |last| last.count else 0;
         }
 
-        /// What words and pairs take.
+        /// Returns the size of the words and pairs in bytes.
         pub fn bytes(self: *const Self) usize {
             var sum: usize = 0;
             for (self.owners) |*owner| sum += owner.bytes();
@@ -260,10 +259,10 @@ pub fn Learner(comptime Token: type) type {
             return self.failure.load(.monotonic) != .none;
         }
 
-        /// So many steps of one shard are some ten milliseconds.
+        /// Steps of one partition between polls: about ten milliseconds.
         const steps_between = 1 << 18;
 
-        /// Asked by the caller's thread, whose shard is the first one; it may have no words.
+        /// Polls on the caller's thread, whose partition is the first one; it may have no words.
         fn ask(self: *Self) void {
             const poll = self.poll orelse return;
             const steps = @max(self.steps, self.shards[0].steps);
@@ -301,7 +300,7 @@ pub fn Learner(comptime Token: type) type {
         }
 
         fn ownerRound(self: *Self, at: usize) Error!void {
-            // A shard that failed may say half of what changed, or the same as before.
+            // After a failure the changes may be incomplete or duplicated.
             if (self.hasFailed()) return;
             const owner = &self.owners[at];
             switch (self.phase) {
@@ -319,7 +318,7 @@ pub fn Learner(comptime Token: type) type {
             if (self.sweeps) try owner.sweep(self.gpa, self.floor);
         }
 
-        /// One thread alone: what the next round is.
+        /// Runs on one thread and decides the next round.
         fn endRound(self: *Self) void {
             var steps: usize = 0;
             for (self.shards) |*shard| steps += shard.steps;
@@ -349,7 +348,7 @@ pub fn Learner(comptime Token: type) type {
                 self.phase = if (self.listsFit()) .enlist else .scan;
                 if (self.phase == .enlist) return;
             }
-            // Words of new pairs are looked at to know where they are seen first.
+            // The words of new pairs are needed to find their first occurrence.
             if (self.options.ties == .order and self.phase == .merge) {
                 try self.shards[0].keep(self.owners);
             }
@@ -363,8 +362,8 @@ pub fn Learner(comptime Token: type) type {
             } else self.phase = .done;
         }
 
-        /// Whether there is memory for the words of each pair. Where it matters which pair is seen
-        /// first, they are needed anyway.
+        /// Whether the word lists of all pairs fit in memory. With `Ties.order` they are always
+        /// required.
         fn listsFit(self: *const Self) bool {
             if (self.options.ties == .order) return true;
             if (self.certificate.scans < self.options.scans_min) return false;
@@ -374,7 +373,7 @@ pub fn Learner(comptime Token: type) type {
             return sum <= self.options.memory;
         }
 
-        /// Counts all pairs, at first or because the floor was too high.
+        /// Counts all pairs, at the start or because the estimate was too high.
         fn begin(self: *Self) Error!void {
             if (self.has_begun) {
                 self.certificate.rescans += 1;
@@ -385,7 +384,7 @@ pub fn Learner(comptime Token: type) type {
             self.floor_swept = 0;
             self.raiseFloor();
             self.tokens_end = @max(self.tokens_end, self.next_id);
-            // What is below the floor is not worth the memory of counting it.
+            // Counting pairs below the minimum tracked count would waste memory.
             const is_dense = self.tokens_end <= survey.dense_width_max;
             self.phase = if (self.floor > 0 and !is_dense) .sketch else .survey;
             if (self.phase == .sketch) {
@@ -395,9 +394,9 @@ pub fn Learner(comptime Token: type) type {
             }
         }
 
-        /// What the count of the last merge will be at least, as counts go in natural text: they
-        /// fall by less than a power of 1.6. That is reckoned from half as many merges as there
-        /// are, since counts may stay the same for long and then fall at once.
+        /// Estimates a lower bound on the count of the last merge. In natural text, counts fall by
+        /// less than a power of 1.6. The estimate uses the first half of the merges, since counts
+        /// may stay constant for long and then fall at once.
         fn raiseFloor(self: *Self) void {
             if (self.options.floor == .none or self.options.revives) return;
             const counts = self.learned.items;
@@ -418,8 +417,9 @@ pub fn Learner(comptime Token: type) type {
             self.floor = @max(self.floor, estimate);
         }
 
-        /// The floor before there are merges. In natural text the last one has a tenth of what each
-        /// would have if pretokens were dealt out to them evenly; this is a quarter of that.
+        /// Returns the minimum tracked count before the first merge. In natural text the last merge
+        /// has a tenth of the count that it would have if all pretokens were distributed evenly.
+        /// This is a quarter of that.
         fn firstFloor(self: *const Self, wanted: f64) u64 {
             if (self.options.floor == .too_high) return 0;
             var occurrences: u64 = 0;

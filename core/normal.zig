@@ -1,13 +1,13 @@
-//! Text → normal text: what a tokenizer does with a text before it is cut into pretokens.
+//! Text → normalized text, the step before pre-tokenization.
 //!
-//! A tokenizer has a list of steps (forms of Unicode, lower case, replacing and so on), packed by
-//! src/tokenmill/formats/packing.py. Each step first looks whether it changes anything, so that
-//! text which is normal already costs a scan and is not copied. Otherwise it writes a new text and,
-//! where offsets are wanted, the places in the first text that its bytes come from, by the rules of
-//! Hugging Face's tokenizers 0.23.
+//! A tokenizer has a list of steps (Unicode normalization forms, lower case, replacements and so
+//! on), packed by src/tokenmill/formats/build.py. Each step first checks whether it changes the
+//! text, so text that is already normalized costs one scan and is not copied. Otherwise the step
+//! writes a new text. If offsets are requested, it also writes the alignment of the new bytes with
+//! the original text, by the rules of Hugging Face's tokenizers 0.23.
 //!
-//! Sequences that are not UTF-8 pass through unchanged. How much a step may grow a text is bounded
-//! when the steps are packed.
+//! Invalid UTF-8 passes through unchanged. The growth of a text per step is bounded when the steps
+//! are packed.
 
 const std = @import("std");
 const edges = @import("normal/edges.zig");
@@ -30,10 +30,10 @@ pub const unchanged = places_.unchanged;
 
 pub const Error = error{ OutOfMemory, InvalidSteps };
 
-/// A text that steps have changed.
+/// A text that was changed by steps.
 pub const Normal = struct {
     bytes: []u8,
-    /// Where in the text before the bytes come from; empty unless asked for.
+    /// Alignment with the original text; empty unless requested.
     places: []Run,
 
     pub fn deinit(self: *Normal, gpa: Allocator) void {
@@ -69,7 +69,7 @@ const Step = union(enum) {
         }
     }
 
-    /// Writes what becomes of `output.old`, and says whether that changed anything.
+    /// Writes the new form of `output.old`, and returns whether it differs.
     fn write(self: *const Step, output: *Output) error{OutOfMemory}!bool {
         return switch (self.*) {
             .form => |form| forms.write(form, output),
@@ -83,7 +83,7 @@ const Step = union(enum) {
         };
     }
 
-    /// Whether each character becomes something of its own.
+    /// Whether the step transforms each character independently.
     fn isOfCharacters(self: *const Step) bool {
         return switch (self.*) {
             .lower => true,
@@ -97,7 +97,7 @@ const Step = union(enum) {
 pub const Steps = struct {
     steps: []Step,
 
-    /// Reads packed steps; src/tokenmill/formats/packing.py writes them.
+    /// Reads packed steps, which src/tokenmill/formats/build.py writes.
     pub fn init(gpa: Allocator, packed_steps: []const u8) Error!Steps {
         var steps: std.ArrayList(Step) = .empty;
         errdefer {
@@ -122,8 +122,8 @@ pub const Steps = struct {
         return self.steps.len == 0;
     }
 
-    /// Whether what becomes of a text is what becomes of its parts, which `beginsPart` tells: forms
-    /// of Unicode, and then steps that take each character by itself.
+    /// Whether a text can be normalized in chunks split by `beginsPart`. The steps must be Unicode
+    /// forms followed by steps that transform each character independently.
     pub fn haveParts(self: *const Steps) bool {
         for (self.steps[self.formCount()..]) |*step| if (!step.isOfCharacters()) return false;
         return true;
@@ -134,11 +134,11 @@ pub const Steps = struct {
         return self.steps.len;
     }
 
-    /// Whether a part may begin with the character at `index`: whatever follows it, what lies
-    /// before stays as it is.
+    /// Whether a chunk may begin with the character at `index`: the text before it is then
+    /// unaffected by any text after it.
     pub fn beginsPart(self: *const Steps, text: []const u8, index: usize) bool {
         const char = unicode.decode(text, index);
-        // What is not UTF-8 may be a character that is not all there yet.
+        // Invalid UTF-8 may be an incomplete character.
         if (char.code_point == unicode.replacement) return false;
         for (self.steps[0..self.formCount()]) |step| {
             if (!forms.isPlain(step.form, char.code_point)) return false;
@@ -146,7 +146,8 @@ pub const Steps = struct {
         return true;
     }
 
-    /// What becomes of a text; the caller owns it. Null: nothing changes, and nothing was copied.
+    /// Returns the normalized text, owned by the caller. Null if the steps do not change the text;
+    /// then it is not copied.
     pub fn apply(
         self: *const Steps,
         gpa: Allocator,
@@ -187,7 +188,7 @@ fn applyStep(
     return .{ .bytes = bytes, .places = try output.places.list.toOwnedSlice(gpa) };
 }
 
-/// The numbers of packing.py.
+/// The same numbers as in the packing code.
 const Tag = enum(u8) { form, lower, prepend, literal, pattern, strip, charsmap, squeeze };
 
 const Reader = struct {
@@ -195,7 +196,7 @@ const Reader = struct {
 
     const header_bytes = 12;
 
-    /// A header of tag, flags, two unused bytes and the lengths of two strings, and those.
+    /// Reads a header (tag, flags, two unused bytes, the lengths of two strings) and the strings.
     fn take(self: *Reader, gpa: Allocator) Error!Step {
         if (self.bytes.len < header_bytes) return error.InvalidSteps;
         const header = self.bytes[0..header_bytes];
@@ -264,7 +265,7 @@ const sample_steps = "\x02\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\u{2581}" 
     "\x03\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00 \u{2581}" ++
     "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
 
-test "normal: steps run in order, and nothing is copied where nothing changes" {
+test "normal: steps run in order, and unchanged text is not copied" {
     try expectNormal("", "A b", null);
     try expectNormal(sample_steps, "", null);
     try expectNormal(sample_steps, "A b", "\u{2581}a\u{2581}b");
@@ -275,7 +276,7 @@ test "normal: steps run in order, and nothing is copied where nothing changes" {
     );
 }
 
-test "normal: runs out of memory without a leak" {
+test "normal: running out of memory leaks no memory" {
     const apply = struct {
         fn apply(gpa: Allocator, text: []const u8) !void {
             const nfc = [_]u8{0} ** 12;

@@ -1,4 +1,4 @@
-//! Memory for large tables: all zero, and not there before it is touched.
+//! Memory for large tables: zeroed, and mapped on first access.
 
 const std = @import("std");
 const builtin = @import("builtin");
@@ -10,11 +10,10 @@ pub const page_size = std.heap.page_size_min;
 const huge_page_size = 2 << 20;
 const huge_alignment: std.mem.Alignment = .fromByteUnits(huge_page_size);
 
-/// What the system maps is zero; an `alloc` of it would be filled with something else in safe
-/// builds.
+/// Maps zeroed memory. A regular `alloc` would fill it with another value in safe builds.
 pub fn map(comptime T: type, count: usize) Allocator.Error![]align(page_size) T {
     const len = count * @sizeOf(T);
-    // Where it is as long as a huge page it begins with one.
+    // Memory of at least a huge page is aligned to one.
     const at = if (len >= huge_page_size) huge_alignment else alignment;
     const bytes = pages.rawAlloc(len, at, @returnAddress()) orelse return error.OutOfMemory;
     const items: [*]align(page_size) T = @ptrCast(@alignCast(bytes));
@@ -27,9 +26,9 @@ pub fn unmap(memory: anytype) void {
     pages.rawFree(bytes, at, @returnAddress());
 }
 
-/// Asks for pages of two megabytes, before the first touch: where a table is used all over, small
-/// pages would need a look-up of their own each time, and a large result is touched page by page.
-/// A no is not a problem.
+/// Requests pages of 2 MB, before the first access. Random access to a large table with small pages
+/// would cause a TLB miss each time, and a large result would fault page by page. A failure is
+/// ignored.
 pub fn adviseHuge(memory: anytype) void {
     if (builtin.os.tag != .linux) return;
     const bytes = std.mem.sliceAsBytes(memory);
@@ -40,8 +39,8 @@ pub fn adviseHuge(memory: anytype) void {
     std.posix.madvise(inside, end - start, std.posix.MADV.HUGEPAGE) catch {};
 }
 
-/// Gives memory inside of a mapping back to the system: it is zero when it is touched again.
-/// Elsewhere than on Linux it stays until it is unmapped.
+/// Returns memory inside a mapping to the OS. It reads as zero when accessed again. On systems
+/// other than Linux it stays until it is unmapped.
 pub fn giveBack(memory: anytype) void {
     if (builtin.os.tag != .linux) return;
     const bytes = std.mem.sliceAsBytes(memory);
@@ -52,9 +51,9 @@ pub fn giveBack(memory: anytype) void {
     std.posix.madvise(inside, end - start, std.posix.MADV.DONTNEED) catch {};
 }
 
-/// Makes the pages of fresh memory by writing zeros to them. If they are read first, the system
-/// lends them a page of zeros, and at the first write takes that away from every thread: on two
-/// threads that took as long as the work.
+/// Maps the pages of new memory by writing zeros. If they were read first, the OS would map a
+/// shared zero page and have to unmap it in every thread at the first write. With two threads that
+/// took as long as the work itself.
 pub fn touch(memory: anytype) void {
     const bytes = std.mem.sliceAsBytes(memory);
     var index: usize = 0;

@@ -1,13 +1,13 @@
-//! Jobs → done: the only file that starts threads.
+//! Jobs → completed jobs: the only file that starts threads.
 //!
-//! Threads live as long as one call. Starting one takes tens of microseconds, which a job of 64 KB
-//! hides; in return there is nothing to shut down, and a fork never meets a thread of ours.
+//! Threads live for one call. Starting one takes tens of microseconds, which is small compared to a
+//! job of 64 KB. In return no thread has to be shut down, and a fork between calls loses none.
 
 const std = @import("std");
 const builtin = @import("builtin");
 
-/// Calls `work(context, job)` once for each job below `jobs`, on up to `threads` threads of which
-/// the caller's is one. Returns when all are done.
+/// Calls `work(context, job)` once for each job below `jobs`, on up to `threads` threads including
+/// the caller's. Returns when all are done.
 pub fn run(
     threads: usize,
     jobs: usize,
@@ -32,7 +32,7 @@ pub fn run(
     const wanted = @min(threads, jobs, threads_max) -| 1;
     var started: usize = 0;
     while (started < wanted) : (started += 1) {
-        // A machine that gives no more threads gets the same result from fewer.
+        // If no more threads can be started, fewer threads compute the same result.
         helpers[started] = std.Thread.spawn(.{}, Shared.drain, .{&shared}) catch break;
     }
     shared.drain();
@@ -42,7 +42,7 @@ pub fn run(
 pub const threads_max = 256;
 
 /// Calls `work(context, member, barrier)` on each member of a team, all at the same time, so that
-/// they can wait for each other. It has up to `threads` members; the caller's thread is number 0.
+/// they can synchronize. The team has up to `threads` members; the caller's thread is number 0.
 pub fn team(
     threads: usize,
     context: anytype,
@@ -52,7 +52,7 @@ pub fn team(
         context: @TypeOf(context),
         barrier: Barrier = .{ .size = .init(0) },
 
-        /// Nobody begins before it is clear how many there are.
+        /// No member starts before the size of the team is known.
         fn join(self: *@This(), member: usize) void {
             const size = &self.barrier.size;
             while (size.load(.acquire) == 0) sleep(size, 0);
@@ -73,18 +73,19 @@ pub fn team(
     for (helpers[0..started]) |helper| helper.join();
 }
 
-/// Where the members of a team wait for each other.
+/// Synchronizes the members of a team.
 pub const Barrier = struct {
-    /// How many members there are.
+    /// Number of members.
     size: std.atomic.Value(u32),
     arrived: std.atomic.Value(u32) = .init(0),
     generation: std.atomic.Value(u32) = .init(0),
 
-    /// Longer than most waits, shorter than sleeping and waking: who waits for a thread that has
-    /// no core would otherwise keep it from one.
+    /// Longer than most waits, but shorter than sleeping and waking. Spinning longer could keep the
+    /// awaited thread from getting a core.
     const spins = 2000;
 
-    /// Waits for all members; the last one to come does `last(context)` before the others go on.
+    /// Waits for all members. The last one to arrive calls `last(context)` before the others
+    /// continue.
     pub fn wait(self: *Barrier, context: anytype, comptime last: fn (@TypeOf(context)) void) void {
         const generation = self.generation.load(.acquire);
         if (self.arrived.fetchAdd(1, .acq_rel) + 1 == self.size.load(.monotonic)) {
@@ -101,8 +102,8 @@ pub const Barrier = struct {
     }
 };
 
-/// Sleeps until somebody wakes those that sleep here, unless the value has changed already. May
-/// wake for no reason.
+/// Sleeps until another thread calls `wake`, unless the value has already changed. May wake
+/// spuriously.
 fn sleep(place: *std.atomic.Value(u32), value: u32) void {
     if (builtin.os.tag == .linux) {
         _ = std.os.linux.futex_4arg(&place.raw, .{ .cmd = .WAIT, .private = true }, value, null);
@@ -115,7 +116,7 @@ fn wake(place: *std.atomic.Value(u32)) void {
     _ = std.os.linux.futex_3arg(&place.raw, .{ .cmd = .WAKE, .private = true }, all);
 }
 
-test "pool: a team meets, and the last one works alone" {
+test "pool: a team synchronizes, and the last member works alone" {
     const Context = struct {
         sums: [8]u64 = @splat(0),
         total: u64 = 0,
@@ -140,16 +141,16 @@ test "pool: a team meets, and the last one works alone" {
     }
 }
 
-/// Asked now and then during long work: true means stop.
+/// Called periodically during long work. True means stop.
 pub const Poll = struct {
     context: *anyopaque,
     function: *const fn (*anyopaque) bool,
 
-    /// Bytes of text between two times: about ten milliseconds of encoding.
+    /// Bytes of text between two calls: about ten milliseconds of encoding.
     pub const bytes_between = 1 << 20;
 };
 
-test "pool: every job runs once, whatever the number of threads" {
+test "pool: every job runs once, with any number of threads" {
     const Context = struct { counts: []std.atomic.Value(u32) };
     const work = struct {
         fn work(context: Context, job: usize) void {

@@ -1,10 +1,11 @@
-//! Document → pretokens: the pieces that are merged on their own.
+//! Document → pretokens: the pieces of text that are merged separately.
 //!
-//! A scheme is either one of the hand-written scanners, whose pattern covers every byte, or a
-//! compiled program for any other pattern; text that such a pattern does not match is left out,
-//! as tiktoken does. Several ways to cut, one inside of the other, are stages.
+//! A pre-tokenizer is a hand-written scanner, whose pattern covers every byte, or a compiled
+//! program for any other pattern. Text that such a pattern does not match is dropped, as in
+//! tiktoken. Several nested pre-tokenizers are stages.
 
 const std = @import("std");
+const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
 
 const schemes = @import("pretokens/schemes.zig");
@@ -36,7 +37,7 @@ pub const Scheme = union(Tag) {
     deepseek3,
     falcon,
     digits_r50k,
-    /// What is safe depends on the vocabulary.
+    /// These split at safe split points, which depend on the vocabulary.
     metaspace: Safe,
     safe: Safe,
     program: Program,
@@ -74,7 +75,7 @@ pub const Scheme = union(Tag) {
         };
     }
 
-    /// What a scheme that cuts where it is safe knows about the vocabulary.
+    /// Returns the safe split points of a pre-tokenizer that uses them.
     pub fn safely(self: *const Scheme) ?*const Safe {
         return switch (self.*) {
             .metaspace, .safe => |*safe| safe,
@@ -83,8 +84,8 @@ pub const Scheme = union(Tag) {
     }
 };
 
-/// Where the pretoken that starts at `start` ends, which is below `text.len`, with a hand-written
-/// scanner. In a text that grows, `known` is what earlier scans know.
+/// Returns the end of the pretoken at `start`, which must be below `text.len`, with a hand-written
+/// scanner. For a growing text, `known` contains the runs of earlier scans.
 pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*Known) usize {
     return switch (scheme.*) {
         .program, .stages => unreachable,
@@ -104,19 +105,19 @@ fn Scanner(comptime tag: Scheme.Tag) type {
     };
 }
 
-/// One past the last byte on which the pretokens that a hand-written scanner finds up to `end`
-/// depend. It looks behind a pretoken at the rest of a run of white space, or of [U] where o200k's
-/// family gives one back, at one more character, and at a contraction.
+/// Returns one past the last byte on which the pretokens up to `end` depend, for a hand-written
+/// scanner. After a pretoken it looks at the rest of a run of whitespace, or of [U] where o200k's
+/// family backtracks by one character, at one more character, and at a contraction.
 pub fn reachOf(scheme: *const Scheme, text: []const u8, end: usize, known: ?*Known) usize {
     const family = schemes.familyOf(scheme.*);
-    // What is cut by the characters at both sides looks no further.
+    // These depend only on the characters on both sides of a split point.
     if (family == .safe) return end + 8;
     const space_end = runs.runEnd(text, end, .space, known);
     const run_end = if (family == .o200k) runs.runEnd(text, end, .upper, known) else end;
     return @max(space_end, run_end) + 8;
 }
 
-/// The pretokens of one document, in order.
+/// Iterates over the pretokens of one document, in order.
 pub const Pretokens = struct {
     text: []const u8,
     index: usize,
@@ -187,7 +188,7 @@ const hand_written = [_]Scheme{
     .tekken, .deepseek3, .falcon, .digits_r50k,
 };
 
-/// The hand-written schemes, and `safe` for vocabularies of all sorts.
+/// The hand-written pre-tokenizers, and `safe` for various vocabularies.
 fn testedSchemes(random: std.Random) [hand_written.len + 4]Scheme {
     const tokens = [_][]const u8{
         " a",      "ab",        "  ",               "B1",        "!!",
@@ -225,7 +226,7 @@ fn expectSweep(scheme: Scheme, text: []const u8) !void {
             const piece = text[batch.start + start .. batch.start + end];
             try std.testing.expectEqualStrings(text[span.start..span.end], piece);
             try std.testing.expectEqualStrings(piece, batch.bytes[start..end]);
-            // Short ones are filled up with 0xFF.
+            // Cache keys of short pretokens are padded with 0xFF.
             const has_filler = std.mem.indexOfScalar(u8, piece, 0xFF) != null;
             try std.testing.expect(piece.len > 16 or !has_filler);
             start = end;
@@ -235,7 +236,7 @@ fn expectSweep(scheme: Scheme, text: []const u8) !void {
     try std.testing.expectEqual(@as(?Span, null), try pretokens.next());
 }
 
-test "pretokens: the blocks split as the scalar twins do" {
+test "pretokens: block scanners split like the scalar scanners" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const parts = [_][]const u8{
         "a",        "B",         " ",         "'s",       "'",        "\n",
@@ -247,8 +248,8 @@ test "pretokens: the blocks split as the scalar twins do" {
         "\u{3099}", "\u{11de0}", "\x01",      "-",
     };
     var text: [600]u8 = undefined;
-    for (0..20000) |_| {
-        // A few kinds of parts at a time, so that runs of one are common too.
+    for (0..examples(20000)) |_| {
+        // A few kinds of fragments at a time, so that long runs occur too.
         var kinds: [6][]const u8 = undefined;
         for (&kinds) |*kind| kind.* = parts[random.random().uintLessThan(usize, parts.len)];
         const limit = random.random().uintLessThan(usize, text.len - 8);
@@ -270,7 +271,7 @@ test "pretokens: the blocks split as the scalar twins do" {
     }
 }
 
-/// Text of a few scripts: characters of the same pages, with what makes a difference among them.
+/// Writes text of a few scripts: characters of the same pages, mixed with significant others.
 fn writeScripts(random: std.Random, text: []u8) []u8 {
     const between = [_][]const u8{
         " ",        "'",       "'s",       "a",       "B",    "\n",       "1",
@@ -278,7 +279,7 @@ fn writeScripts(random: std.Random, text: []u8) []u8 {
         "\x80",     "/",       "\u{3000}", "\u{a0}",  "\xff", "\u{4f60}", "\u{30fb}",
         "\u{200b}", "\x00",    "-",
     };
-    // Of those that a scanner takes one by one, some at the end of what exists.
+    // Pages that the block scanner decodes one by one, some at the end of the code space.
     const rare_pages = [_]u21{ 0x80, 0xF900, 0x1D400, 0x1E900, 0x1F600, 0x20000, 0x10FFC0 };
     var pages: [3]u21 = undefined;
     for (&pages) |*page| page.* = switch (random.uintLessThan(u8, 4)) {
@@ -286,7 +287,7 @@ fn writeScripts(random: std.Random, text: []u8) []u8 {
         1 => random.intRangeLessThan(u21, 2, 1024) << 6,
         else => random.intRangeLessThan(u21, 2, 256) << 6,
     };
-    // Only a few of a page, so that long words come up too.
+    // Only a few characters per page, so that long words occur too.
     var chars: [6]u21 = undefined;
     for (&chars) |*char| char.* = pages[random.uintLessThan(usize, pages.len)] |
         random.uintLessThan(u21, 64);
@@ -306,14 +307,15 @@ fn writeScripts(random: std.Random, text: []u8) []u8 {
     return text[0..len];
 }
 
-test "pretokens: the blocks split any script as the scalar twins do, wherever it is cut" {
+test "pretokens: block scanners split any script like the scalar scanners, at any text end" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     var buffer: [2000]u8 = undefined;
-    for (0..600) |round| {
+    for (0..examples(600)) |round| {
         const limit = random.intRangeAtMost(usize, 4, if (round % 10 == 0) buffer.len else 700);
         const text = writeScripts(random, buffer[0..limit]);
-        // The tail is scanned in blocks too: cut off at each length, it ends in every place of one.
+        // The tail is scanned in blocks too. Truncated at each length, it ends at every offset of
+        // one.
         const cuts: usize = if (round % 50 == 0) @min(text.len, 140) else 1;
         for (0..cuts) |cut| for (testedSchemes(random)) |scheme| {
             if (!levels.use(random.enumValue(levels.Level))) continue;
@@ -328,14 +330,14 @@ test "pretokens: the blocks split any script as the scalar twins do, wherever it
     }
 }
 
-test "pretokens: what lies behind the reach changes nothing before it" {
+test "pretokens: text after the reach does not affect pretokens before it" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const parts = [_][]const u8{
         "a", "B", "b",   " ",   "     ",    "\n",       "'",       "l",    "1", "!", "/", "\u{301}",
         "s", "e", "'LL", "BBB", "\u{4f60}", "\xe4\xbd", "\u{17f}", "\xff",
     };
     var texts: [2][80]u8 = undefined;
-    for (0..60_000) |_| {
+    for (0..examples(60_000)) |_| {
         for (&texts) |*text| {
             var len: usize = 0;
             while (len < text.len) {
@@ -376,7 +378,7 @@ fn expectPretokens(scheme: Scheme, text: []const u8, expected: []const []const u
     try std.testing.expectEqual(@as(?Span, null), try pretokens.next());
 }
 
-test "pretokens: the schemes split one text as their patterns do" {
+test "pretokens: the scanners split a text like their patterns" {
     const text = "I'LL  don't\n\n x!!\n12345 \u{e9}\u{301}A";
     try expectPretokens(.r50k, text, &.{
         "I",  "'",  "LL", " ",     " don",    "'t",      "\n\n",
@@ -390,7 +392,7 @@ test "pretokens: the schemes split one text as their patterns do" {
     });
 }
 
-test "pretokens: schemes of one family differ in numbers, marks, contractions and at the end" {
+test "pretokens: scanners of a family differ in numbers, marks, contractions and text ends" {
     const text = "a'S 1234!!\u{301}B \n ";
     try expectPretokens(.cl100k, text, &.{
         "a", "'S", " ", "123", "4", "!!\u{301}", "B", " \n ",
@@ -419,7 +421,7 @@ test "pretokens: concatenation restores any bytes" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const alphabet = "aB 's\n\r1!/\xc5\xbf\xcc\x81\xe4\xbd\xa0\xff\xf0\x9f\x99\x82\t";
     var text: [200]u8 = undefined;
-    for (0..3000) |_| {
+    for (0..examples(3000)) |_| {
         const len = random.random().uintLessThan(usize, text.len);
         for (text[0..len]) |*byte| {
             byte.* = alphabet[random.random().uintLessThan(usize, alphabet.len)];

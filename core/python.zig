@@ -1,6 +1,7 @@
-//! Python ↔ the core: the module `tokenmill._native`, the only room that knows Python.
+//! Python ↔ the core: the module `tokenmill._native`, the only module that uses Python's API.
 
 const std = @import("std");
+const builtin = @import("builtin");
 const api = @import("python/api.zig");
 const arrow = @import("python/arrow.zig");
 const batches = @import("python/batches.zig");
@@ -63,20 +64,8 @@ fn fromParts(module: *Object, args: Args) ?*Object {
     return finish(module, vocabulary, seed, args[1], args[2], models.hasBlank(args[0]));
 }
 
-/// from_compiled(data, scheme, front, seed, blank) → Core; data are what `Core.compiled` gave
-fn fromCompiled(module: *Object, args: Args) ?*Object {
-    var data = Text.from(args[0]) orelse return null;
-    defer data.release();
-    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
-    const blank = api.PyObject_IsTrue(args[4]) == 1;
-    var unlocked: core.Unlocked = .begin();
-    const made = Vocabulary.fromCompiled(gpa, data.bytes, seed);
-    unlocked.end();
-    const vocabulary = made catch |failure| return models.fail(stateOf(module), failure, 0);
-    return finish(module, vocabulary, seed, args[1], args[2], blank);
-}
-
-/// Adds a scheme and a front to a vocabulary, which is taken over. `blank`: "▁" is one in texts.
+/// Adds a pre-tokenizer and preprocessing to a vocabulary. Takes ownership of it. `blank`: "▁" is a
+/// space in texts.
 fn finish(
     module: *Object,
     vocabulary: Vocabulary,
@@ -133,7 +122,7 @@ fn collect(
     while (try pieces.next()) |span| try spans.append(gpa, span);
 }
 
-/// normalize(steps, text) → (normal text, places)
+/// normalize(steps, text) → (normalized text, alignment)
 fn normalize(module: *Object, args: Args) ?*Object {
     return normal.normalize(stateOf(module), args);
 }
@@ -147,7 +136,7 @@ fn arrowCapsules(module: *Object, args: Args) ?*Object {
     return arrow.capsules(args[0], args[1]);
 }
 
-/// simd_levels() → the names of the levels that this processor can run, the lowest first
+/// simd_levels() → the CPU feature levels that this CPU supports, the lowest first
 fn simdLevels(_: *Object, _: Args) ?*Object {
     const best = @intFromEnum(pretokens.levels.best());
     const list = api.PyList_New(@as(api.Ssize, best) + 1) orelse return null;
@@ -162,18 +151,18 @@ fn simdLevels(_: *Object, _: Args) ?*Object {
     return list;
 }
 
-/// use_simd(level): for tests and measurements; results are the same at every level
+/// use_simd(level): for tests and measurements; results are the same at every CPU feature level
 fn useSimd(_: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     const level = std.meta.stringToEnum(pretokens.levels.Level, text.bytes);
     if (level == null or !pretokens.levels.use(level.?)) {
-        return core.fail(api.valueError(), "this processor has no such SIMD level", .{});
+        return core.fail(api.valueError(), "SIMD level not supported by this CPU", .{});
     }
     return api.none();
 }
 
-/// join(ids, offsets) → (ids, offsets) of ragged arrays one after the other, given as two lists
+/// join(ids, offsets) → (ids, offsets): concatenates ragged arrays, passed as two lists
 fn join(module: *Object, args: Args) ?*Object {
     return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
 }
@@ -188,9 +177,14 @@ fn jsonLines(module: *Object, args: Args) ?*Object {
     return documents.jsonLines(stateOf(module), args);
 }
 
-/// utf8_problems(data, spans) → the numbers of the documents that are not UTF-8
+/// utf8_problems(data, spans) → the indices of the documents that are not UTF-8
 fn utf8Problems(module: *Object, args: Args) ?*Object {
     return documents.utf8Problems(stateOf(module), args);
+}
+
+/// last_cut(data, names) → the last offset where a text that continues may be cut, or None
+fn lastCut(_: *Object, args: Args) ?*Object {
+    return counts.lastCut(args);
 }
 
 /// merge_counts(paths, weights, output, metadata)
@@ -198,7 +192,7 @@ fn mergeCounts(module: *Object, args: Args) ?*Object {
     return counts_files.mergeCounts(stateOf(module), args);
 }
 
-/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge of no token or -1)
+/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge without a token or -1)
 fn readModel(module: *Object, args: Args) ?*Object {
     return files.readModel(stateOf(module), args);
 }
@@ -213,26 +207,26 @@ fn readSpelling(module: *Object, args: Args) ?*Object {
     return files.readSpelling(stateOf(module), args);
 }
 
-/// use_units_after(bytes): for tests and measurements; results are the same wherever units begin
+/// use_units_after(bytes): for tests and measurements; results are the same for any value
 fn useUnitsAfter(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
     ids.wide_bytes_min.store(bytes, .monotonic);
     return api.none();
 }
 
-/// use_job_bytes(bytes): for tests and measurements; results are the same whatever a job is
+/// use_job_bytes(bytes): for tests and measurements; results are the same for any value
 fn useJobBytes(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
     ids.batch.job_bytes_max.store(bytes, .monotonic);
     return api.none();
 }
 
-/// cache_limit() → how many bytes the caches of all tokenizers may take
+/// cache_limit() → the memory limit in bytes of the caches of all tokenizers
 fn cacheLimit(_: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
 }
 
-/// after_fork(): in the child, before anything else
+/// after_fork(): must be called first in a forked child
 fn afterFork(_: *Object, _: Args) ?*Object {
     ids.caches.afterFork();
     return api.none();
@@ -267,14 +261,14 @@ fn exec(module: *Object) callconv(.c) c_int {
     defer api.Py_DecRef(errors);
     inline for (.{
         .{ "vocabulary_error", "VocabularyError" },
-        .{ "unknown_id_error", "UnknownIdError" },
-        .{ "missing_byte_error", "MissingByteError" },
+        .{ "unknown_token_error", "UnknownTokenError" },
         .{ "pattern_error", "PatternError" },
-        .{ "counts_error", "CountsError" },
-        .{ "counts_file_error", "CountsFileError" },
+        .{ "input_error", "InputError" },
     }) |entry| {
         @field(state, entry[0]) = api.PyObject_GetAttrString(errors, entry[1]) orelse return -1;
     }
+    const mode = @tagName(builtin.mode);
+    if (api.PyModule_AddStringConstant(module, "build_mode", mode) < 0) return -1;
     return api.PyModule_AddStringConstant(module, "unicode_version", unicode.version);
 }
 
@@ -282,11 +276,10 @@ fn free(module: *Object) callconv(.c) void {
     const raw = api.PyModule_GetState(module) orelse return;
     const state: *core.State = @ptrCast(@alignCast(raw));
     inline for (.{
-        "core_type",         "buffer_type",      "session_type",
-        "counter_type",      "inventory_type",   "counts_file_type",
-        "vocabulary_error",  "unknown_id_error", "missing_byte_error",
-        "learner_type",      "pattern_error",    "counts_error",
-        "counts_file_error", "checksum_type",
+        "core_type",           "buffer_type",    "session_type",
+        "counter_type",        "inventory_type", "counts_file_type",
+        "learner_type",        "checksum_type",  "vocabulary_error",
+        "unknown_token_error", "pattern_error",  "input_error",
     }) |name| {
         if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
         @field(state, name) = null;
@@ -297,7 +290,6 @@ const methods = [_]api.Method{
     core.method("from_image", 4, fromImage),
     core.method("from_tokens", 6, fromTokens),
     core.method("from_parts", 4, fromParts),
-    core.method("from_compiled", 5, fromCompiled),
     core.method("read_model", 2, readModel),
     core.method("read_vocabulary", 3, readVocabulary),
     core.method("read_spelling", 2, readSpelling),
@@ -309,6 +301,7 @@ const methods = [_]api.Method{
     core.method("split_documents", 3, splitDocuments),
     core.method("json_lines", 4, jsonLines),
     core.method("utf8_problems", 2, utf8Problems),
+    core.method("last_cut", 2, lastCut),
     core.method("cache_limit", 0, cacheLimit),
     core.method("set_cache_limit", 1, setCacheLimit),
     core.method("after_fork", 0, afterFork),
@@ -329,7 +322,7 @@ var definition: api.ModuleDef = .{
 
 export fn PyInit__native() ?*Object {
     slots[0] = .{ .slot = api.mod_exec, .value = @ptrCast(&exec) };
-    // 3.11 refuses a slot that it does not know. 2: a GIL for each interpreter is supported.
+    // Python 3.11 rejects unknown slots. 2: one GIL per interpreter is supported.
     if (api.minorVersion() >= 12) {
         slots[1] = .{ .slot = api.mod_multiple_interpreters, .value = @ptrFromInt(2) };
     }

@@ -1,4 +1,4 @@
-//! The core of tokenmill: bytes and ids, never Python.
+//! The core of tokenmill: bytes and ids, independent of Python.
 //!
 //!     training:  documents ▶ pretokens ▶ counts ▶ merges
 //!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids

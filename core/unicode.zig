@@ -1,28 +1,29 @@
-//! bytes → characters → classes
+//! Bytes → characters → classes.
 //!
-//! What the pretoken schemes ask about text: which character lies at an offset, and what kind of
-//! character it is. Any bytes are text here. A sequence that is not UTF-8 reads as one U+FFFD for
-//! each "maximal subpart" (The Unicode Standard 16.0, section 3.9, table 3-8), which is how
-//! Python's `bytes.decode("utf-8", "replace")` and Rust's `from_utf8_lossy` replace it; so every
-//! scheme sees the same characters as a reference that decodes first.
+//! The pre-tokenizers need the character at an offset, and its class. Any bytes are text here. An
+//! invalid sequence decodes as one U+FFFD for each "maximal subpart" (The Unicode Standard 16.0,
+//! section 3.9, table 3-8), like in Python's `bytes.decode("utf-8", "replace")` and Rust's
+//! `from_utf8_lossy`. So every pre-tokenizer sees the same characters as a reference that decodes
+//! first.
 //!
 //! **Invariant**: forward decoding from 0 and `decodeBefore` agree on all character boundaries.
 
 const std = @import("std");
+const examples = @import("examples.zig").examples;
 const tables = @import("unicode/tables.zig");
 const words = @import("unicode/words.zig");
 
 pub const version = tables.version;
 pub const replacement: u21 = 0xFFFD;
 
-/// What the patterns of common tokenizers distinguish. The order of the bits is that of
+/// The properties that the patterns of common tokenizers distinguish, in the bit order of
 /// unicode/generate.py.
 pub const Class = packed struct(u8) {
     /// \p{L}
     letter: bool,
     /// \p{N}
     number: bool,
-    /// \p{White_Space}, which is what \s means in tiktoken's regex engine
+    /// \p{White_Space}, which is the meaning of \s in tiktoken's regex engine
     space: bool,
     /// \r or \n
     newline: bool,
@@ -36,7 +37,7 @@ pub const Class = packed struct(u8) {
     symbol: bool,
 };
 
-/// The class of a code point; `cp` is at most 0x10FFFF.
+/// Returns the class of a code point. `cp` must be at most 0x10FFFF.
 pub inline fn class(cp: u21) Class {
     std.debug.assert(cp <= 0x10FFFF);
     const block: usize = tables.blocks[cp >> tables.shift];
@@ -44,15 +45,15 @@ pub inline fn class(cp: u21) Class {
     return @bitCast(tables.flags[block << tables.shift | low]);
 }
 
-/// Whether Unicode 17 has a number that the tables do not know: Tolong Siki digits, and three
-/// Chinese small ones.
+/// Whether a code point is a number in Unicode 17 but not in the tables: Tolong Siki digits, and
+/// three small Chinese ones.
 pub inline fn isNumberOf17(cp: u21) bool {
     return cp -% 0x11DE0 < 10 or cp -% 0x16FF4 < 3;
 }
 
-/// Whether a character is one of \w.
+/// Whether a character matches \w.
 pub fn isWord(cp: u21) bool {
-    // Runs of \w begin at even places of the table and end before those at odd ones.
+    // Runs of \w begin at even indices of the table and end before the code points at odd ones.
     return std.sort.upperBound(u21, &words.edges, cp, compare) % 2 == 1;
 }
 
@@ -63,11 +64,11 @@ fn compare(a: u21, b: u21) std.math.Order {
 /// One character of a text: `len` bytes, 1 to 4.
 pub const Char = struct { code_point: u21, len: u3 };
 
-/// The character that starts at `index`, which is less than `text.len`.
+/// Returns the character at `index`, which must be less than `text.len`.
 pub inline fn decode(text: []const u8, index: usize) Char {
     const first = text[index];
     if (first < 0x80) return .{ .code_point = first, .len = 1 };
-    // Where any continuation bytes are right, which is nearly everywhere, three look-ups do.
+    // Fast path for lead bytes that accept any continuation bytes, which are nearly all.
     if (first >= 0xE1 and first <= 0xEF and first != 0xED and text.len - index >= 3) {
         const second = text[index + 1] ^ 0x80;
         const third = text[index + 2] ^ 0x80;
@@ -82,8 +83,8 @@ pub inline fn decode(text: []const u8, index: usize) Char {
 fn decodeMultibyte(text: []const u8, index: usize) Char {
     const rest = text[index..];
     const first = rest[0];
-    // The first continuation byte has a narrower range after some lead bytes: no overlong form,
-    // no surrogate, nothing above U+10FFFF.
+    // After some lead bytes the range of the first continuation byte is narrower, to exclude
+    // overlong encodings, surrogates, and code points above U+10FFFF.
     const count: u3, const low: u8, const high: u8 = switch (first) {
         0xC2...0xDF => .{ 2, 0x80, 0xBF },
         0xE0 => .{ 3, 0xA0, 0xBF },
@@ -109,15 +110,15 @@ fn decodeMultibyte(text: []const u8, index: usize) Char {
     return .{ .code_point = code_point, .len = count };
 }
 
-/// The character that ends at `index`, which is more than 0 and at most `text.len`. `index` is a
-/// boundary of forward decoding; bytes at and after it do not matter.
+/// Returns the character that ends at `index`, which must be more than 0 and at most `text.len`.
+/// `index` must be a boundary of forward decoding. Bytes at and after it do not matter.
 pub fn decodeBefore(text: []const u8, index: usize) Char {
     const before = text[0..index];
     const last = before[index - 1];
     if (last < 0x80) return .{ .code_point = last, .len = 1 };
-    // A character is at most 4 bytes, and only its first byte is no continuation byte: the nearest
-    // such byte starts it, if decoding from there ends exactly at `index`. Otherwise a stray
-    // continuation byte stands alone.
+    // A character has at most 4 bytes, and only its first byte is not a continuation byte. The
+    // nearest such byte starts it, if decoding from there ends exactly at `index`. Otherwise the
+    // byte is a stray continuation byte.
     var start = index - 1;
     const limit = index -| 4;
     while (start > limit and before[start] & 0xC0 == 0x80) start -= 1;
@@ -140,12 +141,13 @@ test "unicode: every code point decodes as std.unicode encodes it, both ways" {
             std.debug.print("U+{X}\n", .{code_point});
             return error.TestUnexpectedResult;
         }
-        // The classes of a code point that does not exist are false, not out of bounds.
+        // The classes of an unassigned code point are false, not out of bounds.
         _ = class(code_point);
     }
 }
 
-/// The slow twin: the longest prefix that some valid encoding starts with, found by trying.
+/// The reference implementation: the longest prefix that some valid encoding starts with, found by
+/// trying.
 fn decodeSlowly(text: []const u8) Char {
     for (1..5) |len| {
         if (len > text.len) break;
@@ -177,14 +179,14 @@ fn startsSomeCharacter(prefix: []const u8) bool {
     return false;
 }
 
-test "unicode: invalid sequences decode as the slow twin does, both ways" {
+test "unicode: invalid sequences decode like the reference, in both directions" {
     var prng = std.Random.DefaultPrng.init(16);
     const random = prng.random();
-    // Bytes at the edges of every case of the decoder.
+    // Bytes at the limits of every case of the decoder.
     const bytes = "a\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xEC\xED\xEE\xEF" ++
         "\xF0\xF1\xF3\xF4\xF5\xFF";
     var buffer: [12]u8 = undefined;
-    for (0..200_000) |_| {
+    for (0..examples(200_000)) |_| {
         const text = buffer[0..random.intRangeAtMost(usize, 1, buffer.len)];
         for (text) |*byte| byte.* = bytes[random.uintLessThan(usize, bytes.len)];
         var index: usize = 0;
@@ -216,8 +218,8 @@ test "unicode: classes of well-known characters" {
         .{ '\r', "space newline" },
         .{ 0x85, "space" },
         .{ 0x3000, "space" },
-        .{ 0x200B, "" }, // zero width space is no White_Space
-        .{ 0x1C, "" }, // str.isspace() says otherwise
+        .{ 0x200B, "" }, // zero width space is not White_Space
+        .{ 0x1C, "" }, // but str.isspace() is true
         .{ '$', "symbol" },
         .{ '_', "symbol" },
         .{ 0x1C89, "letter upper" }, // new in Unicode 16
@@ -232,7 +234,7 @@ test "unicode: classes of well-known characters" {
     }
 }
 
-test "unicode: words are letters, marks, digits and what joins them" {
+test "unicode: \\w has letters, marks, digits and connectors" {
     for ([_]u21{ '0', 'a', '_', 0xE9, 0x301, 0x4E00, 0x200D, 0x2160, 0xE01EF }) |code_point| {
         try std.testing.expect(isWord(code_point));
     }

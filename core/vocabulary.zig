@@ -1,21 +1,20 @@
-//! Tokens → vocabulary: the bytes of every id, and the two look-ups that encoding needs.
+//! Tokens → vocabulary: the bytes of every id, and the two lookups that encoding needs.
 //!
-//! Here an id is a rank, as in tiktoken's vocabularies: the lower one merges first. The ids of a
-//! file whose order is another are mapped where they go in or out (`public`, `ranks`). Two hash
-//! tables answer "which id are these bytes?" and "which id do these two ids merge into?". The
-//! second one needs only pairs that can occur: merges inside a token never depend on what
-//! surrounds it, so the one pair that can ever become token t is the last step of encoding t
-//! alone, its *canonical* pair. An image carries these pairs; for a rank file they are found by
-//! merging every token. Where the ranks are such that this does not find them, every split of every
-//! token is entered: a pair that never occurs does no harm.
+//! Here an id is a rank, as in tiktoken's vocabularies: the lower rank merges first. If a file has
+//! another order, its ids are mapped on input and output (`public`, `ranks`). Two hash tables map
+//! bytes to an id, and two ids to their merged id. The second needs only pairs that can occur.
+//!
+//! Merges inside a token never depend on its context. So the only pair that can become token t is
+//! the last step of encoding t alone, its *canonical* pair. A packed vocabulary contains these
+//! pairs. For a rank file they are found by merging every token. If the ranks do not allow that,
+//! every split of every token is inserted, since a pair that never occurs is harmless.
 //!
 //! **Invariant** ids are below `id_limit`, so a pair and its merge fit one 64-bit slot.
-//! **Invariant** every table is at most half full, so a search always meets an empty slot.
+//! **Invariant** every table is at most half full, so a search always finds an empty slot.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const image = @import("vocabulary/image.zig");
-const compiled = @import("vocabulary/compiled.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
 const PairTable = @import("vocabulary/pair_table.zig").PairTable;
 const canonical = @import("vocabulary/canonical.zig");
@@ -29,82 +28,81 @@ pub const Every = @import("vocabulary/every.zig").Every;
 pub const Model = models.Model;
 pub const Missing = models.Missing;
 
-/// Above the ids there is room for a stand-in of each byte and for `PairTable.stranger`.
+/// Above the ids there is space for a placeholder per byte and for `PairTable.stranger`.
 pub const id_limit = PairTable.id_limit - 257;
 
-/// Real tokens are at most a few hundred bytes; the limit keeps a file from lying about it.
+/// Real tokens have at most a few hundred bytes. The limit rejects forged files.
 pub const token_len_limit = 1 << 16;
 pub const bytes_len_limit = 1 << 30;
 
-/// What stands for any length from here on.
+/// Represents any length from here on.
 pub const long_len = 255;
 
-/// No part of a character is longer.
+/// Maximum length of part of a character.
 pub const char_len_max = 4;
 
 pub const no_pair = PairTable.none;
 
-/// InvalidImage: one that does not hold what its header says.
+/// InvalidImage: the packed vocabulary contradicts its header.
 pub const Error = models.Error || error{InvalidImage};
 
-/// What is done with what merging leaves over.
+/// How symbols that are not tokens are handled after merging.
 pub const Leftover = enum {
     /// A byte without a token is an error.
     refuse,
-    /// A part of a character that is no token becomes the tokens of its bytes.
+    /// Part of a character that is not a token becomes the tokens of its bytes.
     expand,
-    /// The pretoken is settled as a whole (ids/settle.zig).
+    /// The pretoken is processed as a whole (ids/settle.zig).
     settle,
 };
 
 pub const Vocabulary = struct {
-    /// Bytes of all tokens, end to end in order of id.
+    /// The bytes of all tokens, concatenated in order of id.
     bytes: []u8,
-    /// Token id is `bytes[offsets[id]..offsets[id + 1]]`; an id that is a gap has no bytes.
+    /// Token id is `bytes[offsets[id]..offsets[id + 1]]`. An unused id has no bytes.
     offsets: []u32,
-    /// How long each token is, or `long_len` for more: a quarter of what the offsets take, so that
-    /// more of them are near when a text is measured.
+    /// The length of each token, or `long_len` for longer ones. A quarter the size of the offsets,
+    /// so more of them are in the cache when offsets are computed.
     lengths: []u8,
-    /// The id of each single byte; a byte without a token has a stand-in at or above `ids_end`.
+    /// The id of each single byte. A byte without a token has a placeholder at or above `ids_end`.
     byte_ids: [256]u32,
     /// One past the largest id.
     ids_end: u32,
     token_count: u32,
     token_len_max: u32,
-    /// The id whose token has no bytes, as Whisper's rank file has one; it is only decoded.
+    /// The id of a token without bytes, as in Whisper's rank file. It is only decoded.
     empty_id: ?u32,
     tokens: TokenTable,
     pairs: PairTable,
-    /// What two bytes merge into, or `no_pair`: merging begins with these.
+    /// The merge of two bytes, or `no_pair`. Merging starts with these.
     byte_pairs: *[1 << 16]u32,
-    /// Whether every token that is found is what its bytes are encoded to, as in a trained
-    /// vocabulary.
+    /// Whether merging produces every token that can be found, as in a trained vocabulary.
     is_closed: bool,
-    /// Where it is not closed: the tokens that are found and yet never merged. Null where nobody
-    /// has found out which they are.
+    /// If it is not closed, the tokens that can be found but not merged. Null if they are not
+    /// known.
     unreached: ?Unreached = null,
-    /// The id of each rank and the rank of each id, `none` where there is no such; null where they
-    /// are the same.
+    /// The public id of each rank and the rank of each public id, `none` if there is none. Null if
+    /// the two are the same.
     public: ?[]u32 = null,
     ranks: ?[]u32 = null,
-    /// Ranks that are parts of characters and have no id.
+    /// Ranks that are part of a character and have no public id.
     prefixes_start: u32 = 0,
     prefixes_end: u32 = 0,
     leftover: Leftover = .refuse,
     missing: Missing = .fail,
-    /// The rank of what is missing.
+    /// The rank of the unknown token.
     unk: u32 = no_pair,
     fuse_unk: bool = false,
     /// Whether merging starts with characters.
     characters: bool = false,
-    /// Whether some tokens are only decoded, and not in `tokens`.
+    /// Whether some tokens are only decoded, and are not in `tokens`.
     has_hidden: bool = false,
     ties: ?Ties = null,
-    /// All merges, where some are dropped at random.
+    /// All merges, for BPE dropout.
     every: ?Every = null,
 
-    /// `lengths` cuts `bytes` into tokens, `ids` names them, in any order. All are copied.
-    /// On an error `culprit` is the id that was refused.
+    /// Builds a vocabulary. `lengths` splits `bytes` into tokens, and `ids` are their ids, in any
+    /// order. All are copied. On an error `culprit` is the rejected id.
     pub fn fromTokens(
         gpa: Allocator,
         bytes: []const u8,
@@ -156,7 +154,8 @@ pub const Vocabulary = struct {
         return self;
     }
 
-    /// Tokens and canonical pairs as `image.zig` packs them: milliseconds for 200,000 tokens.
+    /// Reads tokens and canonical pairs from a packed vocabulary (image.zig): milliseconds for
+    /// 200,000 tokens.
     pub fn fromImage(gpa: Allocator, packed_image: []const u8, seed: u64) Error!Vocabulary {
         var reader = try image.Reader.init(packed_image);
         var self = try allocate(gpa, reader.ids_end, reader.bytes_len);
@@ -168,7 +167,7 @@ pub const Vocabulary = struct {
         try self.indexTokens(gpa, seed, null, &culprit);
         self.pairs = try .init(gpa, merge_count, seed);
         self.pairs.putAll(merges[0..merge_count]);
-        // One pair for each token but the single bytes.
+        // One pair for each token except the single bytes.
         var single_bytes: u32 = 0;
         for (self.byte_ids) |id| single_bytes += @intFromBool(id < self.ids_end);
         self.is_closed = merge_count + single_bytes == self.token_count;
@@ -176,17 +175,7 @@ pub const Vocabulary = struct {
         return self;
     }
 
-    /// What `compile` gave.
-    pub fn fromCompiled(gpa: Allocator, data: []const u8, seed: u64) Error!Vocabulary {
-        return compiled.read(Vocabulary, gpa, data, seed);
-    }
-
-    /// Its bytes, which the caller frees: all that took time to find out.
-    pub fn compile(self: *const Vocabulary, gpa: Allocator) Error![]u8 {
-        return compiled.write(gpa, self);
-    }
-
-    /// A model of any file. On an error `culprit` is the id that was refused, or the merge.
+    /// Builds the vocabulary of any model. On an error `culprit` is the rejected id or merge.
     pub fn fromModel(
         gpa: Allocator,
         model: *const Model,
@@ -243,7 +232,7 @@ pub const Vocabulary = struct {
         }
     }
 
-    /// Takes pairs and all else from a model whose tokens are there.
+    /// Adds the pairs and settings of a model whose tokens are already stored.
     fn take(
         self: *Vocabulary,
         gpa: Allocator,
@@ -259,7 +248,7 @@ pub const Vocabulary = struct {
         self.token_count = @intCast(model.ids.len);
         self.prefixes_start = numbered.prefixes_start;
         self.prefixes_end = numbered.prefixes_end;
-        // No token that is found is longer, and so is what is left of a character.
+        // The maximum also covers the bytes that remain of a character.
         if (model.characters) self.token_len_max = @max(self.token_len_max, char_len_max);
         self.characters = model.characters;
         self.missing = model.missing;
@@ -275,7 +264,7 @@ pub const Vocabulary = struct {
         return std.mem.max(u32, &self.byte_ids) < self.ids_end;
     }
 
-    /// What is left over follows from what is missing.
+    /// Derives the handling of remaining symbols from that of missing ones.
     pub fn leftoverOf(self: *const Vocabulary) Leftover {
         if (self.missing == .bytes) return .expand;
         const is_refused = self.missing == .fail or self.hasAllBytes();
@@ -353,8 +342,8 @@ pub const Vocabulary = struct {
         self.* = undefined;
     }
 
-    /// Makes the lengths and the table of tokens. Without `hidden`, which says of each rank whether
-    /// it stays out, all are in it, and any two bytes that are a token merge.
+    /// Builds the lengths and the token table. `hidden` marks ranks that are not in the table.
+    /// Without it, all are, and any two bytes that form a token merge.
     pub fn indexTokens(
         self: *Vocabulary,
         gpa: Allocator,
@@ -367,7 +356,7 @@ pub const Vocabulary = struct {
         }
         for (&self.byte_ids, 0..) |*id, byte| id.* = self.ids_end + @as(u32, @intCast(byte));
         self.tokens = try .init(gpa, self.ids_end, seed);
-        // Hashes of the tokens to come: their slots are on the way from memory.
+        // Hashes of the next tokens, whose slots are being prefetched.
         var hashes: [16]u64 = undefined;
         for (0..@as(usize, self.ids_end) + hashes.len) |index| {
             const hash = hashes[index % hashes.len];
@@ -394,17 +383,17 @@ pub const Vocabulary = struct {
         }
     }
 
-    /// The bytes of an id below `ids_end`; empty for a gap.
+    /// Returns the bytes of an id below `ids_end`; empty for an unused id.
     pub inline fn tokenBytes(self: *const Vocabulary, id: u32) []const u8 {
         return self.bytes[self.offsets[id]..self.offsets[id + 1]];
     }
 
-    /// What is merged as this id: a token, or a single byte.
+    /// Returns the bytes of an id during merging: a token, or a single byte.
     pub fn partBytes(self: *const Vocabulary, id: u32) []const u8 {
         return if (id < self.ids_end) self.tokenBytes(id) else &all_bytes[id - self.ids_end];
     }
 
-    /// The rank of an id of the file's, if it has one.
+    /// Returns the rank of a public id, if it has one.
     pub fn rankOf(self: *const Vocabulary, id: u32) ?u32 {
         const ranks = self.ranks orelse return if (id < self.ids_end) id else null;
         return if (id < ranks.len and ranks[id] != no_pair) ranks[id] else null;
@@ -415,12 +404,12 @@ pub const Vocabulary = struct {
         return if (rank < public.len) public[rank] else rank;
     }
 
-    /// Turns ranks into the ids of the file.
+    /// Converts ranks to public ids, in place.
     pub fn publish(self: *const Vocabulary, ranks: []u32) void {
         self.copyPublic(ranks, ranks);
     }
 
-    /// The same on the way to another place, or to the same.
+    /// The same with separate input and output, which may be equal.
     pub fn copyPublic(self: *const Vocabulary, out: []u32, ranks: []const u32) void {
         const public = self.public orelse {
             if (out.ptr != ranks.ptr) @memcpy(out, ranks);
@@ -429,12 +418,13 @@ pub const Vocabulary = struct {
         for (out, ranks) |*id, rank| id.* = if (rank < public.len) public[rank] else rank;
     }
 
-    /// One past the largest id.
+    /// Returns one past the largest public id.
     pub fn publicEnd(self: *const Vocabulary) u32 {
         return if (self.ranks) |ranks| @intCast(ranks.len) else self.ids_end;
     }
 
-    /// The rank of a token, also of one that is only decoded: these are looked through.
+    /// Returns the rank of a token, including those that are only decoded, which takes a linear
+    /// search.
     pub fn findAny(self: *const Vocabulary, token: []const u8) ?u32 {
         if (self.find(token)) |rank| return rank;
         if (!self.has_hidden or token.len == 0) return null;
@@ -446,18 +436,18 @@ pub const Vocabulary = struct {
         return null;
     }
 
-    /// Whether it is a part of a character, which has no id.
+    /// Whether it is part of a character, which has no public id.
     pub inline fn isPrefix(self: *const Vocabulary, rank: u32) bool {
         return rank -% self.prefixes_start < self.prefixes_end - self.prefixes_start;
     }
 
-    /// Whether a token that two encodings have in common at the same place joins them, though
-    /// parts of characters are taken apart: one that cannot come from such a part.
+    /// Whether two encodings with this token at the same offset can be joined there, although parts
+    /// of characters are expanded: the token cannot result from an expansion.
     pub inline fn isJoint(self: *const Vocabulary, rank: u32) bool {
         return rank >= self.prefixes_end or self.tokenBytes(rank)[0] < 0x80;
     }
 
-    /// Whether merging has to go by class and place.
+    /// Whether merging must use rank classes and positions.
     pub inline fn isTied(self: *const Vocabulary, piece: []const u8) bool {
         return if (self.ties) |*ties| ties.areIn(piece) else false;
     }
@@ -471,7 +461,7 @@ pub const Vocabulary = struct {
         return self.byte_pairs[@as(usize, left) << 8 | right];
     }
 
-    /// Length of the token of an id below `ids_end`.
+    /// Returns the length of the token of an id below `ids_end`.
     pub inline fn tokenLen(self: *const Vocabulary, id: u32) u32 {
         const len = self.lengths[id];
         if (len == long_len) {
@@ -481,7 +471,7 @@ pub const Vocabulary = struct {
         return len;
     }
 
-    /// Length of what an id stands for, which for a stand-in is one byte.
+    /// Returns the length of a symbol, which is one byte for a placeholder.
     pub inline fn partLen(self: *const Vocabulary, id: u32) usize {
         return if (id < self.ids_end) self.tokenLen(id) else 1;
     }
@@ -497,7 +487,7 @@ test {
     _ = merging;
 }
 
-test "vocabulary: every token is found, and nothing else" {
+test "vocabulary: every token is found, and no other bytes are" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const lengths = [_]u32{ 1, 1, 1, 2, 2 };
@@ -514,7 +504,7 @@ test "vocabulary: every token is found, and nothing else" {
     try std.testing.expectEqual(@as(u32, 8), vocabulary.ids_end);
 }
 
-test "vocabulary: a token is as long as its bytes, whatever its length takes" {
+test "vocabulary: tokenLen returns the number of bytes for short and long tokens" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const lengths = [_]u32{ 1, 254, 255, 256, 257, 511, 512, 70 };
@@ -528,7 +518,7 @@ test "vocabulary: a token is as long as its bytes, whatever its length takes" {
     }
 }
 
-test "vocabulary: refuses duplicates and huge ids" {
+test "vocabulary: duplicate tokens and huge ids are rejected" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const cases = [_]struct { Error, []const u8, []const u32, []const u32, u32 }{
@@ -544,7 +534,7 @@ test "vocabulary: refuses duplicates and huge ids" {
     }
 }
 
-test "vocabulary: only the pair that merging meets is entered where ranks rise" {
+test "vocabulary: only canonical pairs are inserted if ranks rise" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     // abc is ab and c, since ab comes first; bca is bc and a.
@@ -560,7 +550,7 @@ test "vocabulary: only the pair that merging meets is entered where ranks rise" 
     try std.testing.expectEqual(no_pair, vocabulary.pairs.find(1, 3));
 }
 
-test "vocabulary: a token that no merges reach is found as a whole only" {
+test "vocabulary: an unmergeable token is found only as a whole" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const lengths = [_]u32{ 1, 1, 2, 4 };
@@ -576,7 +566,7 @@ test "vocabulary: a token that no merges reach is found as a whole only" {
     };
 }
 
-test "vocabulary: every split is entered where a part has a larger id than the whole" {
+test "vocabulary: every split is inserted if a symbol has a larger id than its merge" {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const lengths = [_]u32{ 1, 1, 1, 3, 2 };

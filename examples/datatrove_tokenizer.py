@@ -24,7 +24,7 @@ class TokenmillTokenizer(DocumentTokenizer):
         folder = (shuffles and self.local_working_dir) or self.output_folder
         name, kind = self.tokenizer_name_or_path, f"<u{self.token_size}"
         file = TokenizedFile(folder, filename, True, False, None, name, True, self.token_size)
-        end = [self.tokenizer.specials[self.eos_token]] if self.eos_token else []
+        end = [self.tokenizer.special_tokens[self.eos_token]] if self.eos_token else []
         for batch in batched(data, self.batch_size):
             with self.track_time(unit="batch"):
                 for ids in self.tokenizer.encode_ragged([d.text for d in batch], threads=1):

@@ -5,7 +5,9 @@ from pathlib import Path
 import tokenmill
 
 texts = [path.read_text(encoding="utf-8") for path in Path(tokenmill.__file__).parent.glob("*.py")]
-tokenizer = tokenmill.train(texts, vocab_size=1_000, pattern="gpt2", specials=["<|endoftext|>"])
+tokenizer = tokenmill.train_from_iterator(
+    texts, 1_000, pattern="gpt2", special_tokens=["<|endoftext|>"]
+)
 tokenizer.save("tokenizer.json")
-ids = tokenizer.encode("tokenizer.train(texts)<|endoftext|>", specials=True)
+ids = tokenizer.encode("tokenizer.train(texts)<|endoftext|>", allowed_special=True)
 print(tokenizer, [tokenizer.decode([id]) for id in ids])

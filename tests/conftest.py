@@ -7,8 +7,9 @@ import hashlib
 import os
 import random
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import hard_inputs
 import hypothesis
@@ -22,6 +23,8 @@ from tokenmill import Tokenizer, _native, reference
 # programs that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+T = TypeVar("T")
 
 EMBEDDED = ("r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony")
 
@@ -40,11 +43,31 @@ each_pattern = pytest.mark.parametrize("name", ["r50k_base", "cl100k_base", "o20
 _shared = Path(os.environ.get("TOKENMILL_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 SHARED_DATA = _shared if _shared.is_dir() else None
 
-# One seed for all that is random in a run, hypothesis too; worker processes inherit it.
+# The seed of all random tests of a run, also those of hypothesis. Worker processes inherit it.
 SEED = int(os.environ.setdefault("TOKENMILL_SEED", str(random.randrange(2**32))))
 
-# No test reads or writes the cache of whoever runs it.
-os.environ["TOKENMILL_CACHE"] = "0"
+# The share of their examples that random tests run, in percent: 100 in `make test-all`.
+FUZZ = int(os.environ.get("TOKENMILL_FUZZ") or 5)
+if not 1 <= FUZZ <= 100:
+    raise pytest.UsageError(f"TOKENMILL_FUZZ must be a number from 1 to 100, got {FUZZ}")
+
+
+def examples(count: int) -> int:
+    """The number of examples to run of a random test that runs `count` in `make test-all`."""
+    return max(1, count * FUZZ // 100)
+
+
+def sample(items: Sequence[T], salt: object = "") -> list[T]:
+    """All items in `make test-all`, and a random part of them, in their order, by default.
+
+    Another `salt` gives another part.
+    """
+    if FUZZ >= 100:
+        return list(items)
+    count = min(len(items), examples(len(items)))
+    places = random.Random(f"{SEED} {salt}").sample(range(len(items)), count)
+    return [items[place] for place in sorted(places)]
+
 
 # Texts of tests are short: characters of large scripts are cut into units from the first one on.
 _native.use_units_after(0)
@@ -61,7 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::tokenmill.TrainingWarning")
 
 
-_SEED_LINE = f"seed of this run: {SEED}; to repeat it, set TOKENMILL_SEED={SEED}"
+_SEED_LINE = (
+    f"seed of this run: {SEED}; to repeat it, set TOKENMILL_SEED={SEED} TOKENMILL_FUZZ={FUZZ}"
+)
 
 
 @pytest.hookimpl(trylast=True)
@@ -117,7 +142,7 @@ def save_ranks(tokenizers: dict[str, Tokenizer], folder: Path) -> dict[str, Path
 
 
 def make_encodings(rank_files: dict[str, Path]) -> dict[str, tiktoken.Encoding]:
-    """tiktoken's encodings by name, gpt2 too: its own patterns and specials, without a network.
+    """tiktoken's encodings by name, with its patterns and special tokens, without a network.
 
     Only the download is replaced, by the files that our tokenizers save; each must have the
     SHA-256 that tiktoken demands of the original.
@@ -193,7 +218,9 @@ def cl100k(tokenizers: dict[str, Tokenizer]) -> Tokenizer:
 @pytest.fixture
 def letters_only(rank_files: dict[str, Path]) -> Tokenizer:
     """A tokenizer whose pattern leaves out all that is not a letter."""
-    return Tokenizer.load(rank_files["r50k_base"], pattern=LETTERS_ONLY, specials={"<|x|>": 60_000})
+    return Tokenizer.load(
+        rank_files["r50k_base"], pattern=LETTERS_ONLY, special_tokens={"<|x|>": 60_000}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -192,8 +192,8 @@ class Splintr(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode"}
 
     def load(self, v: Vocabulary) -> None:
-        # From the rank file, without specials: the flat and batch calls of a bundled vocabulary
-        # turn the specials in a text into their ids.
+        # From the rank file, without special tokens: the flat and batch calls of a bundled
+        # vocabulary turn the special tokens in a text into their ids.
         patterns = {
             "gpt2": self.lib.GPT2_PATTERN,
             "cl100k": self.lib.CL100K_BASE_PATTERN,

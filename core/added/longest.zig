@@ -1,14 +1,14 @@
-//! Text → the longest name at each place, in time that does not depend on how long names are.
+//! Text → the longest added token at each position, in time independent of the token lengths.
 //!
-//! Names that share much with each other, or with the text, make a search that begins anew at each
-//! place slow: a thousand names of up to a thousand letters take a million steps for a kilobyte.
-//! This is the automaton of Aho and Corasick (1975) for the names read backwards, and the text is
-//! read backwards too. What has just been read is then the start of the text from there on, so the
-//! longest name that the automaton has read is the longest one at that place. A text is read in
-//! windows, each with the bytes behind it that its names may reach.
+//! If token texts share long prefixes with each other or with the text, a search that restarts at
+//! each position is slow. A thousand tokens of up to a thousand letters take a million steps per
+//! kilobyte. This is the automaton of Aho and Corasick (1975) for the reversed token texts, and the
+//! text is read backwards too. The bytes just read are then a prefix of the remaining text. The
+//! longest token that the automaton has read is therefore the longest one at that position. A text
+//! is processed in windows, each extended by the length of the longest token.
 //!
-//! It is made for one text, and only when the plain search was slow: it takes as long to make as
-//! the names have bytes, and text goes through it byte by byte.
+//! The automaton is built for one text, and only if the plain search was slow. Building takes time
+//! proportional to the token texts, and text is processed byte by byte.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,26 +17,26 @@ const Names = @import("../added.zig").Names;
 pub const Longest = struct {
     nodes: []const Node,
     len_max: usize,
-    /// One more than the longest name at each place from `start` to before `end`, or 0.
+    /// The index plus one of the longest match at each position from `start` to before `end`, or 0.
     window: []u32,
     start: usize = 0,
     end: usize = 0,
 
-    /// What the text from some place on may begin with: the end of a name.
+    /// A state: a suffix of a token text that the remaining text begins with.
     const Node = struct {
-        /// Children lie beside each other, sorted by their byte.
+        /// Children are contiguous and sorted by their byte.
         children: u32 = 0,
         children_count: u16 = 0,
         byte: u8 = 0,
-        /// The longest that is left when bytes at the far end are left out.
+        /// The longest state that is a proper prefix of this one.
         shorter: u32 = 0,
-        /// One more than the longest name that this begins with, or 0.
+        /// The index plus one of the longest token text that this begins with, or 0.
         name: u32 = 0,
     };
 
     const window_len_min = 4096;
 
-    /// Of the names that a choice wants.
+    /// Builds the automaton for the token texts that a choice selects.
     pub fn init(gpa: Allocator, names: *const Names, choice: []const u8) Allocator.Error!Longest {
         const nodes = try Maker.make(gpa, names, choice);
         errdefer gpa.free(nodes);
@@ -51,13 +51,13 @@ pub const Longest = struct {
         self.* = undefined;
     }
 
-    /// Has to be said before another text is searched.
+    /// Must be called before another text is searched.
     pub fn forget(self: *Longest) void {
         self.start = 0;
         self.end = 0;
     }
 
-    /// The first place at or after `from` where a name begins, and the longest one there.
+    /// Returns the first position at or after `from` with a match, and the longest one there.
     pub fn find(self: *Longest, text: []const u8, from: usize) ?struct { usize, usize } {
         var at = from;
         while (at < text.len) : (at = self.end) {
@@ -101,13 +101,13 @@ pub const Longest = struct {
     }
 };
 
-/// Makes the nodes, those with fewer bytes first: a node finds all that are shorter made.
+/// Builds the states in order of length, so that all shorter states exist already.
 const Maker = struct {
     names: *const Names,
-    /// The names that are wanted, sorted by their bytes from the last to the first.
+    /// The selected token texts, sorted by their reversed bytes.
     order: []u32,
     nodes: std.ArrayList(Longest.Node) = .empty,
-    /// Of each node the part of `order` that ends with it.
+    /// For each state, the range of `order` that ends with it.
     ranges: std.ArrayList(Range) = .empty,
 
     const Range = struct { start: u32, end: u32, depth: u32 };
@@ -125,7 +125,7 @@ const Maker = struct {
             order[count] = @intCast(index);
             count += 1;
         }
-        std.mem.sort(u32, order[0..count], names, isLessBackwards);
+        std.sort.heap(u32, order[0..count], names, isLessBackwards);
         var self: Maker = .{ .names = names, .order = order[0..count] };
         defer self.ranges.deinit(gpa);
         errdefer self.nodes.deinit(gpa);
@@ -140,13 +140,13 @@ const Maker = struct {
         try self.ranges.append(gpa, range);
     }
 
-    /// Finds the name of a node, and makes its children.
+    /// Sets the match of a state, and adds its children.
     fn finish(self: *Maker, gpa: Allocator, index: u32) Allocator.Error!void {
         const range = self.ranges.items[index];
         var node = self.nodes.items[index];
         var start = range.start;
         node.name = self.nodes.items[node.shorter].name;
-        // Of names that end with it, the one that is no longer sorts first.
+        // Of token texts that end with it, the one of equal length is sorted first.
         if (start < range.end and self.names.name(self.order[start]).len == range.depth) {
             node.name = self.order[start] + 1;
             start += 1;

@@ -6,6 +6,7 @@
 //! text. So a long text is cut there, and its parts are documents of their own.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const Names = @import("../added.zig").Names;
@@ -81,6 +82,52 @@ fn isInside(text: []const u8, cut: usize, specials: *const Names) bool {
     return false;
 }
 
+/// The last offset where a block of text may be cut for any such scheme, also after normalization
+/// to NFC, NFD, NFKC or NFKD; null if there is none. More text may follow the block, so the cut
+/// leaves enough bytes after it to see a whole character and a whole name.
+///
+/// There are two kinds of cuts. One is before a space that follows a character which is not
+/// whitespace. The other is after a newline between two characters that are not whitespace, of
+/// which the second is not a slash: `.\n/` is one pretoken of o200k.
+pub fn findLast(text: []const u8, specials: *const Names) ?usize {
+    var index = text.len -| (4 + specials.len_max);
+    while (index > 0) : (index -= 1) {
+        if (isBlockCut(text, index) and !isInside(text, index, specials)) return index;
+    }
+    return null;
+}
+
+inline fn isBlockCut(text: []const u8, index: usize) bool {
+    if (text[index] == ' ') return !endsWithSpace(text[0..index]);
+    if (text[index - 1] != '\n' or text[index] == '/' or index < 2) return false;
+    return !endsWithSpace(text[0 .. index - 1]) and !startsWithSpace(text[index..]);
+}
+
+/// The whitespace characters of more than one byte.
+const wide_spaces = [_][]const u8{
+    "\u{85}",   "\u{a0}",   "\u{1680}", "\u{2000}", "\u{2001}", "\u{2002}", "\u{2003}",
+    "\u{2004}", "\u{2005}", "\u{2006}", "\u{2007}", "\u{2008}", "\u{2009}", "\u{200a}",
+    "\u{2028}", "\u{2029}", "\u{202f}", "\u{205f}", "\u{3000}",
+};
+
+/// U+001C to U+001F are not whitespace in Unicode. Python's `\s` has them, and a cut less is exact.
+fn isNarrowSpace(byte: u8) bool {
+    return byte == ' ' or (byte >= '\t' and byte <= '\r') or (byte >= 0x1c and byte <= 0x1f);
+}
+
+fn endsWithSpace(text: []const u8) bool {
+    const last = text[text.len - 1];
+    if (last < 0x80) return isNarrowSpace(last);
+    for (wide_spaces) |space| if (std.mem.endsWith(u8, text, space)) return true;
+    return false;
+}
+
+fn startsWithSpace(text: []const u8) bool {
+    if (text[0] < 0x80) return isNarrowSpace(text[0]);
+    for (wide_spaces) |space| if (std.mem.startsWith(u8, text, space)) return true;
+    return false;
+}
+
 const hand_written = [_]pretokens.Scheme{
     .r50k,   .cl100k,    .llama3, .nanochat,    .qwen2, .qwen35, .o200k,
     .tekken, .deepseek3, .falcon, .digits_r50k,
@@ -98,7 +145,7 @@ test "cuts: both sides of a cut have the pretokens of the whole" {
     };
     var buffer: [60]u8 = undefined;
     var cuts: usize = 0;
-    for (0..40_000) |_| {
+    for (0..examples(40_000)) |_| {
         var len: usize = 0;
         const limit = random.uintLessThan(usize, buffer.len - 8);
         while (len < limit) {
@@ -123,5 +170,16 @@ test "cuts: both sides of a cut have the pretokens of the whole" {
             try std.testing.expectEqual(null, try whole.next());
         }
     }
-    try std.testing.expect(cuts > 20_000);
+    try std.testing.expect(cuts > examples(20_000));
+}
+
+test "cuts: a block is cut where the rest can be encoded alone" {
+    const gpa = std.testing.allocator;
+    var none: Names = try .init(gpa, "", &.{}, null);
+    defer none.deinit(gpa);
+    try std.testing.expectEqual(10, findLast("some words and", &none));
+    try std.testing.expectEqual(6, findLast("lines\nmore", &none));
+    for ([_][]const u8{ "", "x", "word", "         ", "\r\n\r\n\r\n", "a.\n/bcdef" }) |text| {
+        try std.testing.expectEqual(null, findLast(text, &none));
+    }
 }

@@ -183,7 +183,7 @@ pub fn slicesOf(
             if (index % stride == 0) try samples.append(gpa, ref.first);
         }
     };
-    std.mem.sortUnstable(u64, samples.items, {}, std.sort.asc(u64));
+    std.sort.heap(u64, samples.items, {}, std.sort.asc(u64));
     const wanted = 1 + entries / entries_max;
     var low: u64 = 0;
     for (1..wanted) |number| {

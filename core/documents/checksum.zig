@@ -1,6 +1,7 @@
-//! Bytes, in any pieces → XXH3 with 64 bits and seed 0, as the `xxhash` library computes it.
+//! Bytes, in any number of updates → XXH3 with 64 bits and seed 0, as in the `xxhash` library.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 
 pub const Checksum = struct {
     state: std.hash.XxHash3 = .init(0),
@@ -9,18 +10,18 @@ pub const Checksum = struct {
         self.state.update(bytes);
     }
 
-    /// Of all bytes so far; more may follow.
+    /// Returns the checksum of all bytes so far. More may follow.
     pub fn value(self: *Checksum) u64 {
         return self.state.final();
     }
 };
 
-test "checksum: in any pieces, the same as at once" {
+test "checksum: many updates give the same value as one" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const rng = random.random();
     var bytes: [3000]u8 = undefined;
     rng.bytes(&bytes);
-    for (0..2000) |_| {
+    for (0..examples(2000)) |_| {
         const some = bytes[0..rng.uintAtMost(usize, bytes.len)];
         var checksum: Checksum = .{};
         var at: usize = 0;

@@ -1,52 +1,53 @@
 //! JSON lines → the text in one field of each line.
 //!
-//! A line is what Python's `json.loads` takes: also NaN and Infinity, and of a key that is there
-//! twice the last counts. Only the length of a number is not limited. A line that is anything else
-//! is a problem, with its place and the reason, and those around it are read all the same. Whether
-//! text is UTF-8 is not asked here (utf8.zig).
+//! A line is valid if Python's `json.loads` accepts it. That includes NaN and Infinity, and the
+//! last of duplicate keys counts. The length of numbers is not limited, unlike in Python. An
+//! invalid line is reported with its span and the reason, and other lines are read normally. UTF-8
+//! is not checked here (see utf8.zig).
 //!
-//! The text is written while its string is looked through for the end, 32 bytes at a time: what
-//! comes before a quotation mark or a backslash is there already. The rest of a line is passed by
-//! scanner.zig. Nothing is built.
+//! The text is copied while its string is scanned for the end, 32 bytes at a time. scanner.zig
+//! skips the rest of a line. No objects are built.
 //!
-//! **Invariant** text is never longer than the lines that it is from, so there is room for it.
+//! **Invariant** the text is never longer than its lines, so its memory is allocated in advance.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const pages = @import("../pages.zig");
 const Scanner = @import("scanner.zig").Scanner;
 const Span = @import("span.zig").Span;
 
-/// Why a line gave no document. The numbers are part of the seam.
+/// The reason why a line has no document. The numbers are part of the binding.
 pub const Reason = enum(u8) {
     not_json = 1,
-    /// JSON that is nested deeper than `depth_max`.
+    /// JSON nested deeper than `depth_max`.
     too_deep = 2,
     not_object = 3,
     no_field = 4,
     /// The field is null.
     null_field = 5,
-    /// The field is something else than a string.
+    /// The field is not a string.
     not_text = 6,
 };
 
 pub const Problem = struct { line: Span, line_index: usize, reason: Reason };
 
-/// What a block of lines has; owned by the caller.
+/// The contents of a block of lines, owned by the caller.
 pub const Found = struct {
-    /// The texts of all documents, end to end, and where each one lies in them.
+    /// The texts of all documents, concatenated, and their spans.
     text: []u8,
     spans: []Span,
     /// The line of each document, without its newline.
     lines: []Span,
     problems: []Problem,
     ids: ?Ids,
-    /// The bytes of all lines with their newlines.
+    /// Number of bytes of all lines with their newlines.
     used: usize,
-    /// Also those that are blank.
+    /// Including blank lines.
     line_count: usize,
 
-    /// Of each document: a string as it is read, another value as it is written, null as nothing.
+    /// The id of each document: the contents of a string, the JSON text of another value, and empty
+    /// for null.
     pub const Ids = struct { text: []u8, spans: []Span };
 
     pub fn deinit(self: *Found, gpa: Allocator) void {
@@ -61,8 +62,9 @@ pub const Found = struct {
     }
 };
 
-/// Reads the lines of a block that end in it, or that its end ends if it is the last one. A field
-/// is a key of the line's object; if there is none, dots in it lead into objects.
+/// Reads the complete lines of a block, and also an unterminated last line if the block is the
+/// last. A field is a key of the line's object. If there is no such key, dots in its name lead into
+/// nested objects.
 pub fn read(
     gpa: Allocator,
     block: []const u8,
@@ -88,18 +90,18 @@ pub fn read(
     return reader.result();
 }
 
-/// A field that is looked for.
+/// A field to extract.
 const Field = struct {
     name: []const u8,
     has_dots: bool,
-    /// Whether a value that is no string is kept as it is written.
+    /// Whether the JSON text of a value that is not a string is stored.
     is_id: bool,
     text: []u8,
     spans: std.ArrayList(Span) = .empty,
-    /// Where the text of the line begins, and how long it is.
+    /// Offset of the line's text, and its length.
     start: usize = 0,
     len: usize = 0,
-    /// What the line has as a key of its own, and what dots lead to.
+    /// The value of the line's own key, and the value that the dots lead to.
     own: Value = .missing,
     led: Value = .missing,
 
@@ -121,7 +123,7 @@ const Field = struct {
         return if (self.own != .missing) self.own else self.led;
     }
 
-    /// Keeps what the line has.
+    /// Stores the value of the current line.
     fn keep(self: *Field, gpa: Allocator) Allocator.Error!void {
         const has_text = switch (self.value()) {
             .text => true,
@@ -133,7 +135,7 @@ const Field = struct {
         self.start = end;
     }
 
-    /// The texts of all lines, in no more memory than they take.
+    /// Returns the texts of all lines, shrunk to their size.
     fn take(self: *Field, gpa: Allocator) Allocator.Error![]u8 {
         self.text = try gpa.realloc(self.text, self.start);
         defer self.text = &.{};
@@ -141,7 +143,7 @@ const Field = struct {
     }
 };
 
-/// Of each field, the part of its name that a key has to be, with the parts behind it.
+/// For each field, the rest of its name that a key has to match.
 const Wanted = [2]?[]const u8;
 
 const Reader = struct {
@@ -157,7 +159,7 @@ const Reader = struct {
         while (self.scanner.at < data.len) : (self.line_count += 1) {
             const start = self.scanner.at;
             const outcome = self.readLine();
-            // Wherever it ended, a line ends at its first newline.
+            // A line ends at its first newline, even after an error.
             const end = if (outcome) |_|
                 self.scanner.at
             else |_|
@@ -179,7 +181,7 @@ const Reader = struct {
         }
     }
 
-    /// Passes a line up to its newline; null if it has a text.
+    /// Reads a line up to its newline. Returns null if it has a text.
     fn readLine(self: *Reader) Scanner.Error!?Reason {
         var wanted: Wanted = .{ null, null };
         for (&self.fields, &wanted) |*field, *name| if (field.*) |*some| {
@@ -202,7 +204,7 @@ const Reader = struct {
         };
     }
 
-    /// Passes the rest of an object that is `depth` deep, and takes what is wanted of it.
+    /// Reads the rest of an object at nesting depth `depth`, and extracts the fields in `wanted`.
     fn readMembers(self: *Reader, wanted: Wanted, depth: u32) Scanner.Error!void {
         const scanner = &self.scanner;
         if (scanner.pass('}')) return;
@@ -214,7 +216,7 @@ const Reader = struct {
         }
     }
 
-    /// Passes a value, more than once if both fields want it.
+    /// Reads a value, twice if both fields need it.
     fn readMember(self: *Reader, key: []const u8, wanted: Wanted, depth: u32) Scanner.Error!void {
         const scanner = &self.scanner;
         const start = scanner.at;
@@ -298,7 +300,7 @@ const Reader = struct {
     }
 };
 
-/// As Python's `bytes.isspace`, or empty.
+/// Like Python's `bytes.isspace`, but also true if empty.
 fn isBlank(line: []const u8) bool {
     for (line) |byte| switch (byte) {
         ' ', '\t'...'\r' => {},
@@ -307,7 +309,7 @@ fn isBlank(line: []const u8) bool {
     return true;
 }
 
-/// The texts and the reasons of a block's lines, in the order of the lines.
+/// Checks the texts and reasons of a block's lines, in order.
 fn expectLines(block: []const u8, field: []const u8, expected: []const []const u8) !void {
     const gpa = std.testing.allocator;
     var found = try read(gpa, block, true, field, null);
@@ -330,7 +332,7 @@ fn expectLines(block: []const u8, field: []const u8, expected: []const []const u
     try std.testing.expectEqual(found.problems.len, problem);
 }
 
-test "json lines: texts and problems, each in its line" {
+test "json lines: each line gives its text or its problem" {
     try expectLines(
         \\{"text": "one"}
         \\
@@ -357,7 +359,7 @@ test "json lines: texts and problems, each in its line" {
     });
 }
 
-test "json lines: a field of its own, or one that dots lead to" {
+test "json lines: a field is a key of its own, or a path of keys" {
     try expectLines(
         \\{"a": {"b": {"c": "deep"}}}
         \\{"a": {"b": {"c": "deep"}}, "a.b.c": "own"}
@@ -367,7 +369,7 @@ test "json lines: a field of its own, or one that dots lead to" {
     , "a.b.c", &.{ "deep", "own", "own", "no_field", "no_field" });
 }
 
-test "json lines: a line that does not end waits for the next block" {
+test "json lines: an incomplete line is left for the next block" {
     const gpa = std.testing.allocator;
     const block = "{\"text\": \"a\", \"id\": 7}\n{\"text\": ";
     var found = try read(gpa, block, false, "text", "id");
@@ -378,18 +380,18 @@ test "json lines: a line that does not end waits for the next block" {
     try std.testing.expectEqualStrings("7", found.ids.?.text);
 }
 
-test "json lines: damage does not lead out of a block" {
+test "json lines: damaged input causes no access outside the block" {
     const gpa = std.testing.allocator;
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const rng = random.random();
     const line = "{\"text\": \"\\u4e2d \\ud800\\udc00 \\\" \\n\", \"a\": {\"b\": [1e5, -0.5]}}\n";
     var block: [3 * line.len]u8 = undefined;
-    for (0..20_000) |_| {
+    for (0..examples(20_000)) |_| {
         for (0..3) |index| @memcpy(block[index * line.len ..][0..line.len], line);
         for (0..rng.uintLessThan(usize, 4)) |_| {
             block[rng.uintLessThan(usize, block.len)] = rng.int(u8);
         }
-        // In memory of its own, behind which nothing may be read.
+        // In separate memory, so that reads after its end are detected.
         const some = try gpa.dupe(u8, block[0..rng.uintAtMost(usize, block.len)]);
         defer gpa.free(some);
         var found = try read(gpa, some, rng.boolean(), "text", "a.b");

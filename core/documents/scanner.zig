@@ -1,10 +1,10 @@
-//! A line of JSON → its values, one after the other, as Python's `json.loads` takes them.
+//! A line of JSON → its values, one by one, as Python's `json.loads` accepts them.
 //!
-//! As files/json.zig, which is strict and reads one value from a whole file; here a newline ends
-//! the line, NaN and Infinity are numbers, half a surrogate pair is U+FFFD, and strings, which are
-//! nearly all of a line, are passed many bytes at a time.
+//! Similar to files/json.zig, which is strict and reads a whole file. Here a newline ends the line,
+//! NaN and Infinity are numbers, and an unpaired surrogate is U+FFFD. Strings, which are most of a
+//! line, are scanned many bytes at a time.
 //!
-//! **Invariant** a newline is never passed, and neither is the end.
+//! **Invariant** the scanner never moves past a newline or the end.
 
 const std = @import("std");
 
@@ -14,24 +14,23 @@ const Bytes = @Vector(lanes, u8);
 pub const Scanner = struct {
     data: []const u8,
     at: usize = 0,
-    /// Room for keys with escapes: `key_room` bytes for each of the longest name, and `room_extra`.
+    /// Memory for keys with escapes: `key_room` times the longest name, plus `room_extra`.
     scratch: []u8,
 
     pub const Error = error{ NotJson, TooDeep };
 
-    /// Objects and arrays inside of each other. Python's own limit is the depth of its stack, of
-    /// 1000 calls.
+    /// Maximum nesting depth. Python's own limit is the depth of its stack, 1000 calls.
     pub const depth_max = 1000;
-    /// So many bytes may be written behind the end of a text.
+    /// Number of bytes that may be written after the end of a text.
     pub const room_extra = lanes;
-    /// So many bytes of an escape are at least one of a key.
+    /// Maximum number of bytes that an escape takes per byte of a key.
     pub const key_room = 6;
 
-    /// What becomes of a string. A key has its half surrogate pairs as they are: no other key, and
-    /// no name in UTF-8, is the same.
+    /// The use of a string. A key keeps unpaired surrogates, so it differs from all other keys and
+    /// from all names in UTF-8.
     const Goal = enum { skip, text, key };
 
-    /// The byte that comes next, which is no white space; 0 at the end.
+    /// Returns the next byte that is not whitespace; 0 at the end.
     pub inline fn peek(self: *Scanner) u8 {
         while (self.at < self.data.len) : (self.at += 1) {
             switch (self.data[self.at]) {
@@ -42,7 +41,7 @@ pub const Scanner = struct {
         return 0;
     }
 
-    /// Passes a byte that may be there.
+    /// Skips an optional byte.
     pub inline fn pass(self: *Scanner, byte: u8) bool {
         const is_there = self.peek() == byte;
         self.at += @intFromBool(is_there);
@@ -53,18 +52,18 @@ pub const Scanner = struct {
         if (!self.pass(byte)) return error.NotJson;
     }
 
-    /// The end of the line has to come next.
+    /// Fails unless the line ends here.
     pub fn endLine(self: *Scanner) Error!void {
         if (self.peek() != '\n' and self.at < self.data.len) return error.NotJson;
     }
 
-    /// Passes a key and its colon, up to the value. The key is gone with the next one.
+    /// Reads a key and its colon, up to the value. Valid until the next key.
     pub fn key(self: *Scanner) Error![]const u8 {
         if (self.peek() != '"') return error.NotJson;
         const start = self.at;
         const has_escapes = try self.skipString();
         var found = self.data[start + 1 .. self.at - 1];
-        // One that is too long for a name stays as it is written.
+        // A key that is too long for a name keeps its escapes.
         if (has_escapes and found.len <= self.scratch.len - room_extra) {
             self.at = start;
             found = self.scratch[0..try self.string(.key, self.scratch)];
@@ -74,10 +73,10 @@ pub const Scanner = struct {
         return found;
     }
 
-    /// Passes a string, which is next; true if it has escapes.
+    /// Skips the next string. Returns whether it has escapes.
     inline fn skipString(self: *Scanner) Error!bool {
         const start = self.at + 1;
-        // Most are short.
+        // Fast path for short strings.
         if (start + lanes <= self.data.len) {
             const stops = stopsOf(load(self.data[start..]));
             const len = @ctz(stops);
@@ -94,9 +93,9 @@ pub const Scanner = struct {
         return @as(*align(1) const Bytes, @ptrCast(data[0..lanes])).*;
     }
 
-    /// Passes a string, which is next, and writes its characters to `out`; they may be no UTF-8.
-    /// There is room for as many bytes as the string has, and `room_extra` more. Returns how many
-    /// there are; of a string that is skipped, less than it has bytes if it has escapes.
+    /// Reads the next string and writes its characters to `out`; they may not be valid UTF-8. `out`
+    /// must have capacity for the bytes of the string and `room_extra` more. Returns the number of
+    /// bytes. For a skipped string with escapes, it is less than the string's length.
     pub fn string(self: *Scanner, comptime goal: Goal, out: []u8) Error!usize {
         const data = self.data;
         var at = self.at + 1;
@@ -123,7 +122,7 @@ pub const Scanner = struct {
                     return len;
                 },
                 '\\' => while (true) {
-                    // Escapes come in rows where a text has other letters than ASCII.
+                    // Text in other scripts than Latin has runs of escapes.
                     const escape = try escapeAt(data, at, goal == .key);
                     if (goal != .skip) {
                         std.mem.writeInt(u32, out[len..][0..4], escape.bytes, .little);
@@ -148,7 +147,7 @@ pub const Scanner = struct {
         return byte == '"' or byte == '\\' or byte < 0x20;
     }
 
-    /// Passes any value that stands inside of `depth` others.
+    /// Skips any value at nesting depth `depth`.
     pub fn skip(self: *Scanner, depth: u32) Error!void {
         switch (self.peek()) {
             '"' => _ = try self.skipString(),
@@ -157,12 +156,12 @@ pub const Scanner = struct {
         }
     }
 
-    /// Without calls of itself, so that no line takes the stack.
+    /// Iterative, so that no line exhausts the stack.
     fn skipNested(self: *Scanner, outside: u32) Error!void {
         var is_object: [depth_max]bool = undefined;
         var depth = outside;
         while (true) {
-            // A value comes next.
+            // A value is next.
             var is_empty = false;
             switch (self.peek()) {
                 '"' => _ = try self.skipString(),
@@ -171,7 +170,7 @@ pub const Scanner = struct {
                     self.at += 1;
                     is_object[depth] = open == '{';
                     depth += 1;
-                    // The brackets' codes are two apart.
+                    // The codes of matching brackets differ by two.
                     is_empty = self.peek() == open + 2;
                     if (!is_empty) {
                         if (open == '{') try self.skipKey();
@@ -180,7 +179,7 @@ pub const Scanner = struct {
                 },
                 else => try self.skipPlain(),
             }
-            // Behind a value, or before the end of an empty one.
+            // After a value, or before the end of an empty one.
             while (true) {
                 if (depth == outside) return;
                 const in_object = is_object[depth - 1];
@@ -201,7 +200,7 @@ pub const Scanner = struct {
         try self.expect(':');
     }
 
-    /// Passes a number or a name.
+    /// Skips a number or a literal.
     fn skipPlain(self: *Scanner) Error!void {
         switch (self.peek()) {
             '-', '0'...'9' => if (!self.passName("-Infinity")) try self.skipNumber(),
@@ -246,13 +245,13 @@ pub const Scanner = struct {
     }
 };
 
-/// The UTF-8 of a character, the first byte lowest; and the bytes of what it was written as.
+/// The UTF-8 of a character, with the first byte lowest, and the length of its escape.
 const Escape = struct {
     bytes: u32,
     len: usize,
     passed: usize,
 
-    /// Halves of surrogate pairs are written like any other code point.
+    /// Unpaired surrogates are encoded like any other code point.
     inline fn of(code_point: u32, passed: usize) Escape {
         const c = code_point;
         const tail = 0x80 | (c & 0x3f);
@@ -271,7 +270,7 @@ const Escape = struct {
     }
 };
 
-/// What a backslash and the bytes behind it mean.
+/// Returns the meaning of a backslash and the bytes after it.
 inline fn escapeAt(data: []const u8, at: usize, keep_halves: bool) Scanner.Error!Escape {
     if (at + 1 == data.len) return error.NotJson;
     const plain = escapes[data[at + 1]];
@@ -293,7 +292,7 @@ const escapes: [256]u8 = blk: {
     break :blk table;
 };
 
-/// The code unit of `\uXXXX`.
+/// Returns the code unit of `\uXXXX`.
 inline fn unitAt(data: []const u8, at: usize) Scanner.Error!u32 {
     if (data.len - at < 6 or data[at + 1] != 'u') return error.NotJson;
     var unit: u32 = 0;
@@ -302,7 +301,8 @@ inline fn unitAt(data: []const u8, at: usize) Scanner.Error!u32 {
     return unit;
 }
 
-/// The value of each hexadecimal digit at each of four places; of another byte it is no unit.
+/// The value of each hexadecimal digit at each of four positions. Other bytes give an invalid code
+/// unit.
 const digits: [4][256]u32 = blk: {
     @setEvalBranchQuota(10_000);
     var tables: [4][256]u32 = @splat(@splat(1 << 16));

@@ -1,13 +1,14 @@
-//! Bytes, a separator → the documents between.
+//! Bytes and a separator → the documents between separators.
 //!
-//! Separators are found from left to right and do not overlap, as `bytes.split` finds them.
+//! Separators are found from left to right and do not overlap, as in `bytes.split`.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const Span = @import("span.zig").Span;
 
-/// Adds the documents that separators end, and the last one if nothing comes behind it; an empty
-/// separator ends none. Returns how many bytes they take.
+/// Appends the documents that end with a separator, and the rest if `is_last` and it is not empty.
+/// An empty separator never matches. Returns the number of bytes used.
 pub fn split(
     gpa: Allocator,
     data: []const u8,
@@ -28,9 +29,9 @@ pub fn split(
 const lanes = 32;
 const Bytes = @Vector(lanes, u8);
 
-/// The first place from `start` on where the separator, which is not empty, stands. Its first and
-/// its last byte are looked for in many places at once: `std.mem.indexOfPos` goes byte by byte
-/// for short ones, which took longer than encoding.
+/// Returns the first position of the separator, which must not be empty, from `start`. Its first
+/// and last byte are compared at many positions at once. `std.mem.indexOfPos` compares short
+/// needles byte by byte, which took longer than encoding.
 fn find(data: []const u8, start: usize, separator: []const u8) ?usize {
     if (data.len - start < separator.len) return null;
     const last = separator.len - 1;
@@ -55,14 +56,14 @@ fn isAt(data: []const u8, place: usize, separator: []const u8) bool {
     return std.mem.eql(u8, data[place..][0..separator.len], separator);
 }
 
-test "split: documents are those that a search byte by byte finds" {
+test "split: documents equal those of a byte-by-byte search" {
     const gpa = std.testing.allocator;
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var data: [200]u8 = undefined;
     var spans: std.ArrayList(Span) = .empty;
     defer spans.deinit(gpa);
     const separators = [_][]const u8{ "a", "aa", "ab", "aba", "aab", "abab", "b" ** 40 };
-    for (0..3000) |_| {
+    for (0..examples(3000)) |_| {
         const some = data[0..random.random().uintAtMost(usize, data.len)];
         for (some) |*byte| byte.* = "ab"[random.random().uintLessThan(usize, 2)];
         for (separators) |separator| {
@@ -87,7 +88,7 @@ test "split: documents are those that a search byte by byte finds" {
     }
 }
 
-test "split: an empty separator ends nothing" {
+test "split: an empty separator never matches" {
     const gpa = std.testing.allocator;
     var spans: std.ArrayList(Span) = .empty;
     defer spans.deinit(gpa);

@@ -1,10 +1,11 @@
-//! Documents → which of them are not UTF-8, as Python's strict decoder sees it.
+//! Documents → those that are not UTF-8, by the rules of Python's strict decoder.
 //!
-//! 64 bytes are looked at together: what is wrong with a byte and the one before it is a bit that
-//! three tables agree on, and a third or a fourth byte has to be where the lead before it says.
+//! 64 bytes are checked together. An error in a byte and the one before it is a bit that three
+//! tables have in common. A third or fourth byte must be where its lead byte requires it.
 //! Source: Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte", 2020.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const vectors = @import("../pretokens/blocks/bytes.zig");
 const Bytes = vectors.Bytes;
@@ -13,7 +14,7 @@ const load = vectors.load;
 const lookup = vectors.lookup;
 const splat = vectors.splat;
 
-/// The numbers of the documents that are not UTF-8, from 0.
+/// Returns the indices of the documents that are not UTF-8, owned by the caller.
 pub fn problems(gpa: Allocator, documents: []const []const u8) Allocator.Error![]i64 {
     var found: std.ArrayList(i64) = .empty;
     errdefer found.deinit(gpa);
@@ -30,11 +31,11 @@ pub fn isValid(text: []const u8) bool {
     while (at + vectors.len < text.len) : (at += vectors.len) {
         if (!isBlockValid(text, at)) return false;
     }
-    // Some bytes are looked at twice.
+    // The last block overlaps the previous one.
     return isBlockValid(text, text.len - vectors.len) and isClosed(text, text.len);
 }
 
-/// So many bytes before a block are looked at with it.
+/// Number of bytes before a block that are checked with it.
 const reach = 3;
 
 inline fn isBlockValid(text: []const u8, at: usize) bool {
@@ -43,7 +44,7 @@ inline fn isBlockValid(text: []const u8, at: usize) bool {
     return !hasErrors(text.ptr + at, block);
 }
 
-/// The block that has nothing before it.
+/// Checks the first block, which has no bytes before it.
 inline fn isFirstValid(text: []const u8) bool {
     const block = load(text.ptr);
     if (vectors.bits(block >= splat(0x80)) == 0) return true;
@@ -52,12 +53,12 @@ inline fn isFirstValid(text: []const u8) bool {
     return !hasErrors(padded[reach..], block);
 }
 
-/// Whether no character goes on at a place that is not near the start.
+/// Whether no character continues at an offset of at least 3.
 inline fn isClosed(text: []const u8, at: usize) bool {
     return text[at - 1] < 0xC0 and text[at - 2] < 0xE0 and text[at - 3] < 0xF0;
 }
 
-/// What may be wrong with two bytes.
+/// Possible errors of two bytes.
 const too_short: u8 = 1 << 0;
 const too_long: u8 = 1 << 1;
 const overlong_3: u8 = 1 << 2;
@@ -66,7 +67,7 @@ const surrogate: u8 = 1 << 4;
 const overlong_2: u8 = 1 << 5;
 const too_large_1000: u8 = 1 << 6;
 const overlong_4: u8 = 1 << 6;
-/// Not wrong where a third or fourth byte has to be; there, its absence is.
+/// Not an error where a third or fourth byte is required; there, its absence is one.
 const two_tails: u8 = 1 << 7;
 const carry = too_short | too_long | two_tails;
 
@@ -95,7 +96,7 @@ const second_high: Table = @as([8]u8, @splat(too_short)) ++ .{
     tail | surrogate | too_large,
 } ++ @as([4]u8, @splat(too_short));
 
-/// Whether a block, with the three bytes before it, is wrong. A character may go on behind it.
+/// Whether a block, with the three bytes before it, is invalid. A character may continue after it.
 inline fn hasErrors(text: [*]const u8, block: Bytes) bool {
     const before = load(text - 1);
     const low: Bytes = splat(0x0F);
@@ -108,7 +109,7 @@ inline fn hasErrors(text: [*]const u8, block: Bytes) bool {
     return vectors.bits(wrong != splat(0)) != 0;
 }
 
-test "utf8: blocks find what the standard library finds" {
+test "utf8: block validation equals the standard library" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const rng = random.random();
     const good = [_][]const u8{
@@ -125,8 +126,8 @@ test "utf8: blocks find what the standard library finds" {
         "\xF4\x90\x80\x80", "\xF0\x8F\xBF\xBF", "\xC1\xBF",     "\xE0\x9F\xBF", "\xF0\x9F\x8C",
     };
     var text: [400]u8 = undefined;
-    for (0..20_000) |_| {
-        // Mostly good characters: else no text gets through its first block.
+    for (0..examples(20_000)) |_| {
+        // Mostly valid characters: otherwise no text would pass its first block.
         const bad_of_400 = rng.uintLessThan(usize, 4);
         var len: usize = 0;
         while (len < 390) {

@@ -1,14 +1,14 @@
-//! JSON → its values, one after the other: strict as RFC 8259, over bytes that may be anything.
+//! JSON → its values, one by one: strict as RFC 8259, over arbitrary bytes.
 //!
-//! Nothing is built: a reader asks for what should come next, and skips what it does not want.
-//! Everything that is passed is checked, so what a reader has skipped is JSON too.
+//! No objects are built. The caller requests the value that should come next, and skips others.
+//! Skipped values are validated too.
 //!
-//! **Invariant** `at` never passes the end, and moves on with every value: all of it is linear.
+//! **Invariant** `at` never passes the end, and advances with every value, so reading is linear.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 
-/// Values inside of values, of which real files have about ten.
+/// Maximum nesting depth. Real files have about ten levels.
 pub const depth_max = 64;
 
 pub const Error = error{ OutOfMemory, InvalidJson };
@@ -16,7 +16,7 @@ pub const Error = error{ OutOfMemory, InvalidJson };
 pub const Scanner = struct {
     text: []const u8,
     at: usize = 0,
-    /// After an error: what is wrong at `at`.
+    /// After an error: the error at offset `at`.
     problem: []const u8 = "",
 
     pub fn fail(self: *Scanner, problem: []const u8) error{InvalidJson} {
@@ -24,7 +24,7 @@ pub const Scanner = struct {
         return error.InvalidJson;
     }
 
-    /// The byte that comes next, which is no white space; null at the end.
+    /// Returns the next byte that is not whitespace; null at the end.
     pub fn peek(self: *Scanner) ?u8 {
         while (self.at < self.text.len) : (self.at += 1) {
             switch (self.text[self.at]) {
@@ -35,7 +35,7 @@ pub const Scanner = struct {
         return null;
     }
 
-    /// Passes a byte that may be there.
+    /// Skips an optional byte.
     pub fn pass(self: *Scanner, byte: u8) bool {
         const found = self.peek() == byte;
         self.at += @intFromBool(found);
@@ -43,15 +43,15 @@ pub const Scanner = struct {
     }
 
     pub fn expect(self: *Scanner, comptime byte: u8) Error!void {
-        if (!self.pass(byte)) return self.fail("'" ++ .{byte} ++ "' is missing");
+        if (!self.pass(byte)) return self.fail("expected '" ++ .{byte} ++ "'");
     }
 
     pub fn end(self: *Scanner) Error!void {
-        if (self.peek() != null) return self.fail("something stands behind the end");
+        if (self.peek() != null) return self.fail("unexpected data after the end");
     }
 
-    /// Whether an array or an object goes on with another value. `is_first` is for the caller to
-    /// keep; `close` ends it.
+    /// Whether an array or object has another value. The caller keeps `is_first`; `close` ends the
+    /// array or object.
     pub fn more(self: *Scanner, comptime close: u8, is_first: *bool) Error!bool {
         if (self.pass(close)) return false;
         if (!is_first.*) try self.expect(',');
@@ -59,7 +59,7 @@ pub const Scanner = struct {
         return true;
     }
 
-    /// Adds the characters of a string to `out`. They may be no UTF-8.
+    /// Appends the characters of a string to `out`. They may not be valid UTF-8.
     pub fn string(self: *Scanner, gpa: Allocator, out: *std.ArrayList(u8)) Error!void {
         try self.expect('"');
         while (true) {
@@ -85,7 +85,7 @@ pub const Scanner = struct {
         }
     }
 
-    /// Bytes of a string up to one that is not just a character.
+    /// Returns the bytes of a string up to the first that needs special handling.
     fn plain(self: *Scanner) []const u8 {
         const start = self.at;
         for (self.text[start..]) |byte| {
@@ -95,18 +95,18 @@ pub const Scanner = struct {
         return self.text[start..self.at];
     }
 
-    /// Passes what ended `plain`: a quotation mark or a backslash.
+    /// Reads the byte that ended `plain`: a quotation mark or a backslash.
     fn stop(self: *Scanner) Error!u8 {
-        if (self.at == self.text.len) return self.fail("a string has no end");
+        if (self.at == self.text.len) return self.fail("unterminated string");
         const byte = self.text[self.at];
-        if (byte < 0x20) return self.fail("a string holds a control character");
+        if (byte < 0x20) return self.fail("control character in a string");
         self.at += 1;
         return byte;
     }
 
-    /// Behind a backslash: the UTF-8 of what is meant.
+    /// Reads an escape after its backslash, and writes its UTF-8.
     fn escape(self: *Scanner, out: *[4]u8) Error!usize {
-        if (self.at == self.text.len) return self.fail("a string has no end");
+        if (self.at == self.text.len) return self.fail("unterminated string");
         const byte = self.text[self.at];
         self.at += 1;
         out[0] = switch (byte) {
@@ -119,7 +119,7 @@ pub const Scanner = struct {
             'u' => return self.codePoint(out),
             else => {
                 self.at -= 1;
-                return self.fail("a backslash stands before something else than an escape");
+                return self.fail("invalid escape sequence");
             },
         };
         return 1;
@@ -130,43 +130,43 @@ pub const Scanner = struct {
         switch (found) {
             0xd800...0xdbff => {
                 const is_escaped = std.mem.startsWith(u8, self.text[self.at..], "\\u");
-                if (!is_escaped) return self.fail("half a surrogate pair");
+                if (!is_escaped) return self.fail("unpaired surrogate");
                 self.at += 2;
                 const low: u21 = try self.hexadecimal();
-                if (low < 0xdc00 or low > 0xdfff) return self.fail("half a surrogate pair");
+                if (low < 0xdc00 or low > 0xdfff) return self.fail("unpaired surrogate");
                 found = 0x10000 + ((found - 0xd800) << 10) + (low - 0xdc00);
             },
-            0xdc00...0xdfff => return self.fail("half a surrogate pair"),
+            0xdc00...0xdfff => return self.fail("unpaired surrogate"),
             else => {},
         }
         return std.unicode.utf8Encode(found, out) catch unreachable;
     }
 
     fn hexadecimal(self: *Scanner) Error!u16 {
-        if (self.text.len - self.at < 4) return self.fail("\\u needs four hexadecimal digits");
+        if (self.text.len - self.at < 4) return self.fail("expected four hexadecimal digits");
         var found: u16 = 0;
         for (self.text[self.at..][0..4]) |byte| {
             const value = std.fmt.charToDigit(byte, 16) catch
-                return self.fail("\\u needs four hexadecimal digits");
+                return self.fail("expected four hexadecimal digits");
             found = found << 4 | value;
         }
         self.at += 4;
         return found;
     }
 
-    /// A whole number that is not negative; at most `limit`, which has room for another digit.
+    /// Reads a non-negative integer up to `limit`, which must leave space for another digit.
     pub fn whole(self: *Scanner, limit: u32) Error!u32 {
-        const first = self.peek() orelse return self.fail("a number is missing");
-        if (first < '0' or first > '9') return self.fail("a whole number is needed, 0 or more");
+        const first = self.peek() orelse return self.fail("expected a number");
+        if (first < '0' or first > '9') return self.fail("expected a non-negative integer");
         const start = self.at;
         var found: u64 = 0;
         while (self.digit()) |value| {
             found = found * 10 + value;
-            if (found > limit) return self.fail("the number is too large");
+            if (found > limit) return self.fail("number is too large");
         }
-        if (first == '0' and self.at - start > 1) return self.fail("a number begins with 0");
+        if (first == '0' and self.at - start > 1) return self.fail("number with a leading zero");
         if (self.at < self.text.len) switch (self.text[self.at]) {
-            '.', 'e', 'E' => return self.fail("a whole number is needed, 0 or more"),
+            '.', 'e', 'E' => return self.fail("expected a non-negative integer"),
             else => {},
         };
         return @intCast(found);
@@ -181,7 +181,7 @@ pub const Scanner = struct {
     }
 
     fn skipDigits(self: *Scanner) Error!void {
-        if (self.digit() == null) return self.fail("a digit is missing");
+        if (self.digit() == null) return self.fail("expected a digit");
         while (self.digit()) |_| {}
     }
 
@@ -190,7 +190,7 @@ pub const Scanner = struct {
         const start = self.at;
         try self.skipDigits();
         if (self.text[start] == '0' and self.at - start > 1) {
-            return self.fail("a number begins with 0");
+            return self.fail("number with a leading zero");
         }
         if (self.at < self.text.len and self.text[self.at] == '.') {
             self.at += 1;
@@ -206,9 +206,9 @@ pub const Scanner = struct {
         }
     }
 
-    /// Passes any value that stands inside of `depth` others.
+    /// Skips any value at nesting depth `depth`.
     pub fn skip(self: *Scanner, depth: u32) Error!void {
-        switch (self.peek() orelse return self.fail("a value is missing")) {
+        switch (self.peek() orelse return self.fail("expected a value")) {
             '{', '[' => |open| {
                 if (depth == depth_max) return self.fail("values are nested too deep");
                 self.at += 1;
@@ -232,7 +232,7 @@ pub const Scanner = struct {
                         return;
                     }
                 }
-                return self.fail("this is no value of JSON");
+                return self.fail("not a JSON value");
             },
         }
     }
@@ -244,7 +244,7 @@ fn skipped(text: []const u8) Error!void {
     try scanner.end();
 }
 
-test "json: what RFC 8259 allows is passed, and all else is refused" {
+test "json: RFC 8259 is accepted, and all other input is rejected" {
     const good = [_][]const u8{
         "null",       " true ",                         "[]",                           "{}",
         "[ ]",        "0",                              "-0",                           "10",
@@ -264,7 +264,7 @@ test "json: what RFC 8259 allows is passed, and all else is refused" {
     for (bad) |text| try std.testing.expectError(error.InvalidJson, skipped(text));
 }
 
-test "json: values are nested up to a limit" {
+test "json: values can be nested up to a limit" {
     var text: [2 * depth_max + 2]u8 = undefined;
     @memset(text[0 .. depth_max + 1], '[');
     @memset(text[depth_max + 1 ..], ']');
@@ -272,7 +272,7 @@ test "json: values are nested up to a limit" {
     try std.testing.expectError(error.InvalidJson, skipped(&text));
 }
 
-test "json: a string has its escapes replaced" {
+test "json: escapes in a string are decoded" {
     const gpa = std.testing.allocator;
     var out: std.ArrayList(u8) = .empty;
     defer out.deinit(gpa);
@@ -282,7 +282,7 @@ test "json: a string has its escapes replaced" {
     try std.testing.expectEqualStrings("a\"\\/\x08\x0c\n\r\té😀é", out.items);
 }
 
-test "json: a whole number is one" {
+test "json: only non-negative integers are accepted as whole numbers" {
     const cases = .{ .{ "0", 0 }, .{ "17 ", 17 }, .{ " 99,", 99 } };
     inline for (cases) |case| {
         var scanner: Scanner = .{ .text = case[0] };

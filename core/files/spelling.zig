@@ -1,7 +1,7 @@
-//! Names of tokens → their bytes, where each byte is shown as a character of its own.
+//! Token texts → their bytes, for vocabularies that display each byte as a character.
 //!
-//! GPT-2's table: a byte that is visible in Latin-1 is that character, the 68 others are U+0100 and
-//! on, in their order. A name with any other character stands for no bytes that a text could hold.
+//! GPT-2's table: a byte that is visible in Latin-1 is that character, and the 68 others are U+0100
+//! and following, in order. A text with any other character does not represent bytes of a document.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -9,7 +9,7 @@ const Allocator = std.mem.Allocator;
 pub const Kind = enum(u8) { token = 0, decoded = 2 };
 
 const characters_end = 0x144;
-/// The byte that a character stands for.
+/// The byte that a character represents.
 const bytes_of: [characters_end]?u8 = made: {
     var table: [characters_end]?u8 = @splat(null);
     var hidden = 0x100;
@@ -28,13 +28,14 @@ const bytes_of: [characters_end]?u8 = made: {
 pub const Spelled = struct {
     bytes: []u8,
     lengths: []u32,
-    /// `decoded`: the name itself is all there is, and so are its bytes.
+    /// `decoded`: the token text is not an encoding of bytes, and is used literally.
     kinds: []u8,
 };
 
-/// The bytes of names that are UTF-8, end to end; `lengths` add up to all of `names`.
+/// Returns the bytes of token texts, which must be UTF-8 and are concatenated. `lengths` must add
+/// up to `names.len`.
 pub fn read(gpa: Allocator, names: []const u8, lengths: []const u32) Allocator.Error!Spelled {
-    // No byte has a character that is shorter than it.
+    // Every character has at least one byte.
     const bytes = try gpa.alloc(u8, names.len);
     errdefer gpa.free(bytes);
     const new_lengths = try gpa.alloc(u32, lengths.len);
@@ -96,7 +97,7 @@ test "spelling: every byte has a character" {
     for (found.bytes, 0..) |byte, index| try std.testing.expectEqual(index, byte);
 }
 
-test "spelling: names with other characters stay as they are" {
+test "spelling: token texts with other characters stay unchanged" {
     const gpa = std.testing.allocator;
     const names = "Ġa" ++ "<｜x▁｜>" ++ "" ++ "a b" ++ "ł" ++ "ń";
     const found = try read(gpa, names, &.{ 3, 12, 0, 3, 2, 2 });

@@ -1,7 +1,7 @@
-//! Texts → ids of all of them, end to end, on several threads.
+//! Texts → the ids of all texts in one array, on several threads.
 //!
-//! The texts are cut into jobs (jobs.zig), which are picked in order and whose ids are joined in
-//! order (joined.zig), so the result never depends on the threads.
+//! jobs.zig splits the texts into jobs. Threads take the jobs in order, and joined.zig concatenates
+//! their ids in order, so the result never depends on the number of threads.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -19,13 +19,13 @@ pub const reserve = @import("output.zig").reserve;
 
 pub const Ragged = struct {
     ids: []u32,
-    /// Text i is `ids[offsets[i]..offsets[i + 1]]`.
+    /// The ids of text i are `ids[offsets[i]..offsets[i + 1]]`.
     offsets: []i64,
 };
 
 pub const Documents = struct {
     ids: union(enum) { wide: []u32, narrow: []u16 },
-    /// Document i ends before `ids[ends[i]]`, and the next begins there.
+    /// Document i ends before `ids[ends[i]]`, where document i + 1 begins.
     ends: []i64,
 };
 
@@ -35,16 +35,16 @@ pub const Batch = struct {
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: usize,
-    /// Asked on the caller's thread; the others look at `stopped`.
+    /// Called on the caller's thread. The other threads check `stopped`.
     poll: ?ids.Poll = null,
     stopped: std.atomic.Value(bool) = .init(false),
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
 
-    /// Whether ids are those of the file, and not ranks.
+    /// Whether the result has the public ids of the file. Otherwise it has ranks.
     is_public: bool = true,
 
-    /// Ids and offsets, owned by the caller.
+    /// Returns ids and offsets, owned by the caller.
     pub fn encode(self: *Batch) ids.Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
         errdefer self.gpa.free(offsets);
@@ -56,8 +56,8 @@ pub const Batch = struct {
         return .{ .ids = try output.numbers.wide.toOwnedSlice(self.gpa), .offsets = offsets };
     }
 
-    /// The same as documents: each has ids of the file before and after its own. If `narrow`, no
-    /// id has more than 16 bits.
+    /// Encodes each text as a document, with the public ids `before` and `after` around it. If
+    /// `narrow`, every id must fit in 16 bits.
     pub fn encodeDocuments(
         self: *Batch,
         before: []const u32,
@@ -91,7 +91,7 @@ pub const Batch = struct {
         };
     }
 
-    /// The number of ids of each text.
+    /// Returns the number of ids of each text, owned by the caller.
     pub fn count(self: *Batch) ids.Error![]i64 {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
@@ -112,7 +112,7 @@ pub const Batch = struct {
         if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
         if (items.len == 1 and items[0].work == .texts_end and is_plain) {
-            // Nothing to join: the ids go where they belong.
+            // With a single job the ids are written directly to the result.
             errdefer self.missing_byte = encoder.missing_byte;
             if (goal == .count) {
                 return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
@@ -144,7 +144,8 @@ pub const Batch = struct {
         if (joined.placed.raw < items.len) return error.Interrupted;
     }
 
-    /// Does jobs until there are none, with one encoder: what it has learnt stays near.
+    /// Runs jobs until none are left. One encoder serves all of them, so its cached data stays in
+    /// the CPU's caches.
     const Worker = struct {
         batch: *Batch,
         joined: *Joined,

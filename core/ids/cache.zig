@@ -1,15 +1,18 @@
-//! Pretoken → ids, remembered: a bounded table that all threads of a tokenizer share.
+//! Pretoken → ids: a bounded hash table that caches results and is shared by all threads of a
+//! tokenizer.
 //!
-//! A line of the table is one cache line of two slots (slots.zig). A pretoken of at most 16 bytes
-//! is its own key, filled up with 0xFF, which no pretoken here contains. A value is up to three
-//! ids, stored as they go out, and their number; pretokens of more ids or more bytes are records
-//! beside the table (records.zig).
+//! A bucket is one CPU cache line with two slots (slots.zig). The key of a pretoken of at most 16
+//! bytes is the pretoken itself, padded with 0xFF, a byte that no cached pretoken contains. The
+//! value is up to three ids, in output order, and their number. Longer pretokens and longer results
+//! are stored in an overflow ring buffer (records.zig).
 //!
-//! A key has two lines. It goes to its other one when the first is full, and where both are, an
-//! entry moves to its own other line: so nearly all slots can be used. An entry on its way is
-//! nowhere, and two threads may learn the same word: then it is there twice.
+//! Each key has two buckets (cuckoo hashing). If the first is full, the entry goes to the second.
+//! If both are full, another entry moves to its own second bucket, so nearly all slots can be used.
+//! While an entry moves, lookups miss it. If two threads insert the same pretoken at once, the
+//! table may contain it twice.
 //!
-//! **Invariant** what is found is what encoding would give: no result depends on the state.
+//! **Invariant** a lookup returns the ids that encoding would produce, so results do not depend on
+//! the state of the cache.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -26,29 +29,29 @@ pub const Line = slots.Line;
 pub const key_len_max = 16;
 pub const packed_max = 13;
 pub const inline_max = slots.inline_max;
-/// Ids that may be written beyond those that are found.
+/// Number of ids that may be written after the ids that are found.
 pub const room_extra = 4;
 
-/// What the threads share.
+/// The state that all threads share.
 pub const Table = struct {
-    /// What it takes at most; the pages of it that are never touched take nothing.
+    /// Upper bound on the size of all parts. Untouched pages use no memory.
     bytes: usize,
     lines: []align(pages.page_size) Line,
-    /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
-    /// key of an empty line: it would have to start with 0xFF.
+    /// XORed with every key. It is secret, so no input can be chosen to collide. It also guarantees
+    /// that no pretoken has the key of an empty slot, since that pretoken would start with 0xFF.
     secret: Key,
-    /// Tags of keys that were asked for once: when the records are full, only what comes again is
-    /// worth one.
+    /// Tags of keys that were requested once. When the ring buffer is full, only keys that are
+    /// requested again are admitted.
     seen: []align(pages.page_size) u8,
     records: Records,
-    /// Slots of the lines that are taken, and entries that were lost because there was none; what
-    /// the threads counted so far.
+    /// Number of slots in use, and of entries lost because no slot was free. Threads add their own
+    /// counts from time to time.
     taken: std.atomic.Value(usize) = .init(0),
     lost: std.atomic.Value(usize) = .init(0),
 
     pub const bytes_min = 1 << 18;
 
-    /// `bytes` is a power of two and bounds all of it.
+    /// `bytes` is a power of two and bounds all allocations together.
     pub fn create(bytes: usize, seed: u64) Allocator.Error!*Table {
         std.debug.assert(std.math.isPowerOfTwo(bytes) and bytes >= bytes_min);
         const lines_bytes = bytes / 2;
@@ -80,36 +83,37 @@ pub const Table = struct {
         pages.unmap(@as([*]Table, @ptrCast(self))[0..1]);
     }
 
-    /// Whether more memory would have been of use.
+    /// Whether a larger table would have lost fewer entries.
     pub fn isTight(self: *const Table) bool {
         return self.lost.load(.monotonic) > self.lines.len / 8 or self.records.lapsLost() > 0;
     }
 };
 
-/// A table in the hands of one thread.
+/// One thread's handle to the table.
 pub const Cache = struct {
     table: *Table,
-    // Copies, which no other thread writes beside.
+    // Copies of the table's fields, on a cache line that no other thread writes.
     lines: []align(pages.page_size) Line,
     seen: []align(pages.page_size) u8,
     secret: Key,
     shift: u6,
     records: *Records,
-    /// How many records were found since it was last asked.
+    /// Number of ring buffer entries found since the counter was last reset.
     records_found: u32 = 0,
-    /// How many keys came again for a record. Not all of them get one, or in a text that is too
-    /// long for them each would be gone before it comes.
+    /// Number of requests by keys that were seen before. Only one in `admitted_share` of them is
+    /// inserted. In a text with too many pretokens for the ring buffer, inserting all would evict
+    /// each entry before its next use.
     seen_again: u32 = 0,
-    /// What the table has not been told of yet.
+    /// Counts that are not yet added to those of the table.
     taken: usize = 0,
     lost: usize = 0,
 
     const admitted_share = 4;
-    /// So many slots are counted alone: where all threads learn, one number for all would be the
-    /// one thing that each of them waits for.
+    /// Number of slots that a thread counts locally before it updates the shared counter. Updating
+    /// the shared counter at each insertion would be a point of contention between threads.
     const told_after = 64;
-    /// Entries that are moved to make room for one, in a table with room and in one that is nearly
-    /// full, where each move is a look at cold memory and mostly in vain.
+    /// Maximum number of entries moved for one insertion: in general, and in a nearly full table.
+    /// There each move is a cache miss and rarely finds a free slot.
     const moves_max = 12;
     const moves_max_full = 2;
 
@@ -125,7 +129,7 @@ pub const Cache = struct {
         };
     }
 
-    /// Tells the table what was counted.
+    /// Adds the local counts to those of the table.
     pub fn tell(self: *Cache) void {
         if (self.taken > 0) _ = self.table.taken.fetchAdd(self.taken, .monotonic);
         if (self.lost > 0) _ = self.table.lost.fetchAdd(self.lost, .monotonic);
@@ -133,17 +137,19 @@ pub const Cache = struct {
         self.lost = 0;
     }
 
-    /// What is laid over 16 bytes of text by the length of the pretoken.
+    /// Bytes that are ORed with 16 bytes of text, selected by the length of the pretoken.
     const padding: [32]u8 = @as([16]u8, @splat(0)) ++ @as([16]u8, @splat(0xFF));
 
-    /// The key of the `len` bytes at `bytes`, of which 16 can be read; `len` is at most 16.
+    /// Returns the key of the `len` bytes at `bytes`. `len` is at most 16, and 16 bytes must be
+    /// readable.
     pub inline fn keyOf(self: *const Cache, bytes: [*]const u8, len: usize) Key {
         const read: Key = bytes[0..16].*;
         const filled: Key = padding[16 - len ..][0..16].*;
         return (read | filled) ^ self.secret;
     }
 
-    /// A key that no short pretoken and no empty line has: without the secret it starts with 0xFF.
+    /// Returns a key that differs from those of short pretokens and of empty slots: without the
+    /// secret it starts with 0xFF.
     pub inline fn keyOfLong(self: *const Cache, piece: []const u8) Key {
         const halves: [2]u64 = @bitCast(self.secret);
         const hash = hashBytes(halves[1], piece);
@@ -151,9 +157,10 @@ pub const Cache = struct {
         return @bitCast([2]u64{ hash << 8, more });
     }
 
-    /// A key for up to `packed_max` characters of the same 256, by their low bytes: what the key
-    /// holds needs no bytes in a record. No other kind has it: without the secret it starts with
-    /// 0xFF, as one of a long pretoken does, whose byte 9 is zero.
+    /// Returns a key for up to `packed_max` characters with the same high byte, made of their low
+    /// bytes. The key contains the whole text, so the ring buffer entry needs no copy of it. No
+    /// other kind of pretoken has this key. Without the secret it starts with 0xFF, like the key of
+    /// a long pretoken, but the latter has zero as byte 9.
     pub inline fn keyOfPacked(self: *const Cache, high: u8, low: [16]u8, len: usize) Key {
         const filled: Key = padding[16 - len ..][0..16].*;
         const others = @Vector(2, u8){ high, 0 };
@@ -174,19 +181,19 @@ pub const Cache = struct {
         return &self.lines[@intCast(hashOf(key) >> self.shift)];
     }
 
-    /// The other line of a key, whichever of the two is given.
+    /// Returns the second bucket of a key, given either of the two.
     inline fn otherLine(self: *const Cache, line: *Line, key: Key) *Line {
         const index = (@intFromPtr(line) - @intFromPtr(self.lines.ptr)) / @sizeOf(Line);
         const away: usize = @intCast((hashOf(key) & (self.lines.len - 1)) | 1);
         return &self.lines[index ^ away];
     }
 
-    /// Fetches what `find` looks at beyond the key's own line, which is at hand.
+    /// Prefetches the second bucket if `find` may need it. The first one is already in the cache.
     pub inline fn prepareOther(self: *const Cache, line: *Line, key: Key) void {
         if (!line.back.isNew()) @prefetch(self.otherLine(line, key), .{});
     }
 
-    /// Fetches the record of a key that is in its own line.
+    /// Prefetches the ring buffer entry of a key that is in its first bucket.
     pub inline fn prepareRecord(self: *const Cache, line: *const Line, key: Key) void {
         const value = line.valueOf(key) orelse return;
         if (value.count == 0) self.records.prepare(placeIn(value.words));
@@ -196,15 +203,15 @@ pub const Cache = struct {
         return @bitCast(words[0..3].*);
     }
 
-    /// Finds the ids of a pretoken, wherever they are, and writes them to `out`, or only counts
-    /// them where that is void; `key` is that of `piece`. Returns how many they are. `out` has room
-    /// for `room_extra` ids more, and has anything in it if nothing is found.
+    /// Finds the ids of a pretoken, writes them to `out` (or only counts them if `out` is void),
+    /// and returns their number. `key` is the key of `piece`. `out` has capacity for `room_extra`
+    /// more ids; its contents are undefined if the lookup fails.
     pub fn find(self: *Cache, key: Key, piece: []const u8, out: anytype) ?usize {
         const line = self.lineOf(key);
         if (line.valueOf(key)) |value| {
             if (self.idsIn(value, piece, out)) |count| return count;
         }
-        // Only from a line whose back is taken something went to another one.
+        // Entries are placed in a second bucket only if the back slot of the first one is in use.
         if (line.back.isNew()) return null;
         const value = self.otherLine(line, key).valueOf(key) orelse return null;
         return self.idsIn(value, piece, out);
@@ -220,12 +227,12 @@ pub const Cache = struct {
         return count;
     }
 
-    /// Whether a pretoken is remembered.
+    /// Whether the ids of a pretoken are cached.
     pub fn knows(self: *Cache, key: Key, piece: []const u8) bool {
         return self.find(key, piece, {}) != null;
     }
 
-    /// Remembers the ids of a pretoken; `key` is that of `piece`.
+    /// Inserts the ids of a pretoken. `key` is the key of `piece`.
     pub fn insert(self: *Cache, key: Key, piece: []const u8, ids: []const u32) void {
         const is_short = piece.len <= key_len_max;
         if (is_short and ids.len <= inline_max) return self.place(key, .ofIds(ids));
@@ -233,13 +240,13 @@ pub const Cache = struct {
         const record = self.records.write(if (is_short) "" else piece, ids) orelse return;
         const words: [3]u32 = @bitCast(record);
         const value: Value = .{ .words = words ++ .{0}, .count = 0 };
-        // An older record of it, or one with the same key, gives way.
+        // Replaces an older entry of this pretoken, or one with the same key.
         const line = self.lineOf(key);
         if (replace(self.otherLine(line, key), key, value)) return;
         self.place(key, value);
     }
 
-    /// Whether a record for this key is worth what it takes the place of.
+    /// Whether an entry for this key is worth more than the entries that it overwrites.
     fn admits(self: *Cache, key: Key) bool {
         if (!self.records.isFull()) return true;
         if (!self.wasSeen(hashOf(key))) return false;
@@ -247,13 +254,13 @@ pub const Cache = struct {
         return self.seen_again % admitted_share == 0;
     }
 
-    /// Whether so much text was asked for before, as far as is remembered.
+    /// Whether this text was probably requested before.
     pub fn comesAgain(self: *Cache, text: []const u8) bool {
         const halves: [2]u64 = @bitCast(self.secret);
         return self.wasSeen(hashBytes(halves[0], text));
     }
 
-    /// Whether a hash was seen before; from now on it was.
+    /// Returns whether a hash was probably seen before, and records it.
     inline fn wasSeen(self: *Cache, hash: u64) bool {
         const tag = &self.seen[@intCast(hash & (self.seen.len - 1))];
         const new_tag: u8 = @truncate(hash >> 24 | 1);
@@ -262,8 +269,9 @@ pub const Cache = struct {
         return false;
     }
 
-    /// Puts an entry into one of its two lines. What came first comes more often, so it is the
-    /// back of a line that moves on; where there is no end to that, the last one moved is lost.
+    /// Puts an entry into one of its two buckets. Frequent pretokens tend to appear early, so only
+    /// the back slot of a bucket is moved. After the maximum number of moves the last entry is
+    /// lost.
     fn place(self: *Cache, new_key: Key, new_value: Value) void {
         var key = new_key;
         var value = new_value;
@@ -282,7 +290,7 @@ pub const Cache = struct {
         self.lost += 1;
     }
 
-    /// Writes over an entry of the same key.
+    /// Overwrites an entry with the same key. Returns false if the bucket has none.
     inline fn replace(line: *Line, key: Key, value: Value) bool {
         for ([_]*slots.Slot{ &line.front, &line.back }) |slot| {
             if (!slot.has(key)) continue;
@@ -294,7 +302,7 @@ pub const Cache = struct {
         return false;
     }
 
-    /// Puts an entry into a free slot of a line; false if it has none.
+    /// Puts an entry into a free slot of a bucket. Returns false if both are in use.
     inline fn putIn(self: *Cache, line: *Line, key: Key, value: Value) bool {
         return self.putInto(&line.front, key, value) or self.putInto(&line.back, key, value);
     }
@@ -303,7 +311,7 @@ pub const Cache = struct {
         if (!self.isFree(slot)) return false;
         const taken = slot.take() orelse return false;
         const before = taken.value();
-        // Somebody was there first.
+        // Another thread has filled the slot since `isFree`.
         if (before) |some| if (some.count > 0 or self.records.holds(placeIn(some.words))) {
             taken.restore();
             return false;
@@ -314,7 +322,7 @@ pub const Cache = struct {
         return true;
     }
 
-    /// Whether a slot has nothing, or a record that is gone.
+    /// Whether a slot is empty or refers to an overwritten ring buffer entry.
     inline fn isFree(self: *const Cache, slot: *const slots.Slot) bool {
         if (slot.isNew()) return true;
         const words = slot.record() orelse return false;
@@ -322,13 +330,13 @@ pub const Cache = struct {
     }
 };
 
-test "cache: what is found is what was inserted, and little is lost" {
+test "cache: lookups return the inserted ids, and few entries are lost" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const table = try Table.create(1 << 23, random.int(u64));
     defer table.destroy();
     var cache: Cache = .of(table);
-    // Somewhat more than half of the slots.
+    // Slightly more than half of the slots.
     var words: [70_000]Word = undefined;
     for (&words, 0..) |*word, number| {
         word.* = .of(random, @intCast(number));
@@ -343,7 +351,7 @@ test "cache: what is found is what was inserted, and little is lost" {
     try std.testing.expect(lost < words.len / 100);
 }
 
-test "cache: far too many words are found or forgotten, never mixed up" {
+test "cache: an overfull table loses entries but never mixes them up" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const table = try Table.create(Table.bytes_min, random.int(u64));
@@ -361,7 +369,7 @@ test "cache: far too many words are found or forgotten, never mixed up" {
     try std.testing.expect(cache.records.isFull());
 }
 
-test "cache: threads that share a table too small for them find what they inserted" {
+test "cache: threads that share a small table find the ids that they inserted" {
     const Context = struct {
         words: [6000]Word = undefined,
         table: *Table,
@@ -374,7 +382,7 @@ test "cache: threads that share a table too small for them find what they insert
             var cache: Cache = .of(self.table);
             defer cache.tell();
             for (0..200_000) |_| {
-                // Some come more often, and each comes with records that push others out.
+                // Some words are more frequent, and each comes with long entries that evict others.
                 const bound = if (random.boolean()) self.words.len else self.words.len / 8;
                 const word = &self.words[random.uintLessThan(usize, bound)];
                 const key = word.keyIn(&cache);
@@ -403,7 +411,7 @@ test "cache: threads that share a table too small for them find what they insert
     try std.testing.expect(context.table.isTight());
 }
 
-/// A pretoken and ids for the tests: short or long, few ids or many.
+/// A pretoken with ids for the tests: short or long, with few or many ids.
 const Word = struct {
     bytes: [48]u8,
     len: usize,

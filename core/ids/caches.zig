@@ -1,26 +1,28 @@
-//! Caches of all tokenizers of the process, within one bound.
+//! The caches of all tokenizers in the process, within one memory limit.
 //!
-//! A tokenizer has one table, which all threads that encode with it use at once: each finds what
-//! the others learnt. It stays when nobody uses it; when another tokenizer needs the memory, it
-//! gets it from there. Without memory there is no table, and the ids are the same.
+//! A tokenizer has one table. All threads that encode with it share the table and find each other's
+//! entries. The table is kept while it is idle. It is freed when another tokenizer needs the
+//! memory. Without memory for a table, encoding works uncached and gives the same ids.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const builtin = @import("builtin");
 const Cache = @import("cache.zig").Cache;
 const Table = @import("cache.zig").Table;
 const pool = @import("../pool.zig");
 
-/// A table is at most this large: more would not be near any processor.
+/// Maximum size of a table. A larger one would not fit any CPU's caches.
 const table_bytes_max = 1 << 30;
 
 var limit: std.atomic.Value(usize) = .init(64 << 20);
-/// Bytes of all tables that exist.
+/// Total size of all tables in bytes.
 var used: std.atomic.Value(usize) = .init(0);
-/// The tokenizers, linked to each other.
+/// Head of the linked list of all tokenizers.
 var first: ?*Caches = null;
 var registry: Lock = .{};
 
-/// Bounds the caches of the process. Those in use shrink no more, those that are idle are freed.
+/// Sets the memory limit of all caches in the process. Tables in use keep their size; idle tables
+/// are freed.
 pub fn setLimit(bytes: usize) void {
     limit.store(bytes, .seq_cst);
     reclaim();
@@ -30,10 +32,10 @@ pub fn getLimit() usize {
     return limit.load(.seq_cst);
 }
 
-/// A lock that a fork cannot block for ever: in the child its owner does not exist, and it is
-/// taken from there. Who has it does little, but may lose its processor meanwhile.
+/// A lock that survives a fork. If its owner exists only in the parent process, the child takes it
+/// over. Critical sections are short, but the owner may be preempted inside one.
 const Lock = struct {
-    /// The process that has it; 0: nobody.
+    /// Process id of the owner; 0 if the lock is free.
     owner: std.atomic.Value(u32) = .init(0),
 
     fn take(self: *Lock) void {
@@ -50,17 +52,17 @@ const Lock = struct {
     }
 };
 
-/// A number that a child does not share.
+/// Returns a number that differs between a process and its forked children.
 fn process() u32 {
     return switch (builtin.os.tag) {
         .linux => @intCast(std.os.linux.getpid()),
-        // No forks there.
+        // Windows has no fork.
         .windows => 1,
         else => @intCast(std.c.getpid()),
     };
 }
 
-/// Waits a little, and longer after a while.
+/// Backoff for spin loops: a pause, and every 1,024th time a yield.
 const Wait = struct {
     times: u32 = 0,
 
@@ -70,18 +72,19 @@ const Wait = struct {
     }
 };
 
-/// The table of one tokenizer and who uses it. It stays where it is while it is registered.
+/// The table of one tokenizer and the number of its users. Must not move while it is registered.
 pub const Caches = struct {
     seed: u64 = 0,
     state: std.atomic.Value(u64) = .init(@bitCast(State{})),
-    /// Written only by who has closed it; never something that is freed already.
+    /// Written only by the thread that has closed it. Never points to freed memory.
     table: ?*Table = null,
     next: ?*Caches = null,
 
     const State = packed struct(u64) {
         users: u31 = 0,
         has_table: bool = false,
-        /// The process in which a thread makes or frees the table; then nobody uses it. 0: none.
+        /// Id of the process in which a thread creates or frees the table; 0 if there is none.
+        /// While it is set, the table has no users.
         closed_by: u32 = 0,
     };
 
@@ -92,7 +95,7 @@ pub const Caches = struct {
         first = self;
     }
 
-    /// Nobody uses it any more; in a forked process those that did do not exist.
+    /// Must be called when the table has no users. After a fork, users in the parent do not count.
     pub fn deinit(self: *Caches) void {
         registry.take();
         defer registry.give();
@@ -105,13 +108,13 @@ pub const Caches = struct {
         if (self.table) |table| destroy(table);
     }
 
-    /// The table for a thread that encodes, or null when there is no memory for one.
+    /// Returns the table for an encoding thread, or null if memory is insufficient.
     pub fn take(self: *Caches) ?Cache {
         var wait: Wait = .{};
         while (true) : (wait.once()) {
             var state: State = @bitCast(self.state.load(.monotonic));
             if (state.has_table and state.closed_by == 0) {
-                // Since the bound was set lower: it is freed when the last one has left.
+                // The limit was lowered. The table is freed when its last user leaves.
                 if (used.load(.seq_cst) > getLimit()) {
                     self.freeIdle();
                     if (self.state.load(.monotonic) == @as(u64, @bitCast(state))) return null;
@@ -126,7 +129,7 @@ pub const Caches = struct {
                 destroy(table);
                 return self.open();
             }
-            // In a child the one that closed it does not exist.
+            // A thread that closed it before a fork does not exist in the child.
             if (state.closed_by == process()) continue;
             if (self.close(state)) return self.open();
         }
@@ -143,13 +146,14 @@ pub const Caches = struct {
         return self.state.cmpxchgStrong(bits, @bitCast(after), .seq_cst, .monotonic) == null;
     }
 
-    /// Keeps all others away. The caller is the only user, if there is one.
+    /// Locks out all other threads. There must be no users, except possibly the caller.
     fn close(self: *Caches, before: State) bool {
         std.debug.assert(before.users <= 1);
         return self.change(before, .{ .closed_by = process() });
     }
 
-    /// Ends what `close` began, with one user if there is memory for a table.
+    /// Ends the state that `close` began. Returns null if memory is insufficient for a table;
+    /// otherwise the caller is its only user.
     fn open(self: *Caches) ?Cache {
         if (self.table == null) self.table = self.make();
         if (self.table == null and getLimit() >= Table.bytes_min) {
@@ -163,24 +167,24 @@ pub const Caches = struct {
         return .of(table orelse return null);
     }
 
-    /// Frees the table if nobody uses it.
+    /// Frees the table if it has no users.
     fn freeIdle(self: *Caches) void {
         const state: State = @bitCast(self.state.load(.seq_cst));
         if (!state.has_table or state.users > 0 or !self.close(state)) return;
         const table = self.table;
         self.table = null;
-        // Others need not wait until it is gone.
+        // The state is reset first, so other threads need not wait for the deallocation.
         self.state.store(@bitCast(State{}), .seq_cst);
         if (table) |some| destroy(some);
     }
 
-    /// A new table within the limit.
+    /// Returns a new table within the limit.
     fn make(self: *Caches) ?*Table {
         var before = used.load(.seq_cst);
         const bytes = while (true) {
             const bytes = room(before);
             if (bytes < Table.bytes_min) return null;
-            // Two threads may see the same room.
+            // Two threads may compute the same free size, so it is claimed atomically.
             const after = before + bytes;
             before = used.cmpxchgWeak(before, after, .seq_cst, .seq_cst) orelse break bytes;
         };
@@ -191,20 +195,20 @@ pub const Caches = struct {
     }
 };
 
-/// How large a table can be beside others that take so many bytes.
+/// Returns the largest table size that fits next to `others` bytes of other tables.
 fn room(others: usize) usize {
     const free = @min(getLimit() -| others, table_bytes_max);
     return if (free == 0) 0 else std.math.floorPowerOfTwo(usize, free);
 }
 
-/// Whether a table lost so much, and so much memory has become free, that a new one is better. What
-/// it knew is learnt again: that happens now and then at most.
+/// Whether the table has lost many entries and enough memory is now free for a larger one. The
+/// larger table starts empty, which is acceptable because this happens rarely.
 fn couldGrow(table: *const Table) bool {
     if (!table.isTight()) return false;
     return room(used.load(.monotonic) -| table.bytes) > table.bytes;
 }
 
-/// Frees the tables of all tokenizers that nobody uses.
+/// Frees all idle tables.
 fn reclaim() void {
     registry.take();
     defer registry.give();
@@ -212,8 +216,8 @@ fn reclaim() void {
     while (caches) |some| : (caches = some.next) some.freeIdle();
 }
 
-/// In a child, whose only thread has come out of a fork: whoever else used a table, wrote to it or
-/// made or freed one does not exist here.
+/// Must be called in a forked child by its only thread. Resets the traces of threads that existed
+/// only in the parent: users, writers, and threads that were creating or freeing a table.
 pub fn afterFork() void {
     registry.take();
     defer registry.give();
@@ -235,7 +239,7 @@ fn destroy(table: *Table) void {
     _ = used.fetchSub(bytes, .seq_cst);
 }
 
-test "caches: the bound holds, and all threads use one table" {
+test "caches: all threads share one table, within the limit" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(3 << 20);
@@ -250,7 +254,7 @@ test "caches: the bound holds, and all threads use one table" {
     try std.testing.expectEqual(a.table, b.table);
     try std.testing.expectEqual(2 << 20, a.table.bytes);
     one.put(&a);
-    // Another tokenizer gets what is left, and all of it when the first one does not use it.
+    // Another tokenizer gets the remaining memory, or all of it when the first one is idle.
     var c = other.take().?;
     try std.testing.expectEqual(1 << 20, c.table.bytes);
     try std.testing.expectEqual(3 << 20, used.load(.monotonic));
@@ -258,7 +262,7 @@ test "caches: the bound holds, and all threads use one table" {
     one.put(&b);
     var d = one.take().?;
     try std.testing.expectEqual(b.table, d.table);
-    // What is in use goes when the last one leaves, and until then nobody joins.
+    // A table in use above the limit accepts no new users and is freed when the last one leaves.
     setLimit(1 << 20);
     try std.testing.expectEqual(2 << 20, used.load(.monotonic));
     try std.testing.expectEqual(null, one.take());
@@ -266,7 +270,7 @@ test "caches: the bound holds, and all threads use one table" {
     try std.testing.expectEqual(0, used.load(.monotonic));
     var e = one.take().?;
     try std.testing.expectEqual(null, other.take());
-    // What is too small grows when nobody else uses it.
+    // A table that is too small grows when it has no other users.
     e.lost = e.lines.len;
     setLimit(4 << 20);
     e.tell();
@@ -277,7 +281,7 @@ test "caches: the bound holds, and all threads use one table" {
     var g = one.take().?;
     try std.testing.expectEqual(4 << 20, g.table.bytes);
     one.put(&g);
-    // An idle one gives way.
+    // An idle table is freed for another tokenizer.
     var h = other.take().?;
     try std.testing.expectEqual(4 << 20, h.table.bytes);
     try std.testing.expectEqual(null, one.table);
@@ -287,7 +291,7 @@ test "caches: the bound holds, and all threads use one table" {
     try std.testing.expectEqual(null, one.take());
 }
 
-test "caches: a child does not wait for who closed a table in its parent" {
+test "caches: a child process ignores a table that was closed in its parent" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(1 << 20);
@@ -296,7 +300,7 @@ test "caches: a child does not wait for who closed a table in its parent" {
     defer caches.deinit();
     const others: u64 = @bitCast(Caches.State{ .closed_by = process() +% 1 });
     for (0..2) |_| {
-        // Before it was made, and before it was freed.
+        // Once before the table was created, and once before it was freed.
         caches.state.store(others, .monotonic);
         var cache = caches.take().?;
         try std.testing.expectEqual(1 << 20, used.load(.monotonic));
@@ -304,7 +308,7 @@ test "caches: a child does not wait for who closed a table in its parent" {
     }
 }
 
-test "caches: a child forgets the threads of its parent" {
+test "caches: a child process resets the users and writers of its parent" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(1 << 20);
@@ -314,21 +318,21 @@ test "caches: a child forgets the threads of its parent" {
     var other: Caches = .{};
     other.register();
     defer other.deinit();
-    // One is in use, by a thread that writes; the other is about to be made.
+    // One table is in use by a writing thread. The other is being created.
     const cache = one.take().?;
     _ = cache.table.records.begin(10);
     other.state.store(@bitCast(Caches.State{ .closed_by = process() +% 1 }), .monotonic);
     _ = used.fetchAdd(1 << 20, .monotonic);
     afterFork();
     try std.testing.expectEqual(1 << 20, used.load(.monotonic));
-    // A lap begins only when nobody writes.
+    // A lap begins only without writers.
     const records = &cache.table.records;
     for (0..3) |_| {
         _ = records.begin(records.len / 2).?;
         records.forgetWriters();
     }
     try std.testing.expect(records.isFull());
-    // Nobody keeps the other from the memory.
+    // The other tokenizer can allocate the memory.
     var next = other.take().?;
     try std.testing.expectEqual(null, one.table);
     other.put(&next);
@@ -336,7 +340,7 @@ test "caches: a child forgets the threads of its parent" {
     try std.testing.expectEqual(0, used.load(.monotonic));
 }
 
-test "caches: threads come and go while the bound changes" {
+test "caches: threads take and return tables while the limit changes" {
     const Context = struct {
         caches: [2]Caches = .{ .{}, .{} },
         over: std.atomic.Value(usize) = .init(0),
@@ -344,7 +348,7 @@ test "caches: threads come and go while the bound changes" {
         fn work(self: *@This(), job: usize) void {
             var prng: std.Random.DefaultPrng = .init(std.testing.random_seed +% job);
             const random = prng.random();
-            for (0..3000) |_| {
+            for (0..examples(3000)) |_| {
                 if (job == 0 and random.uintLessThan(u8, 8) == 0) {
                     setLimit(@as(usize, 1) << random.intRangeAtMost(u6, 16, 22));
                 }
@@ -372,7 +376,7 @@ test "caches: threads come and go while the bound changes" {
     }
 }
 
-test "caches: who leaves waits for who is in the registry" {
+test "caches: deinit waits for the thread that has the registry lock" {
     const Context = struct {
         caches: Caches = .{},
         is_in: std.atomic.Value(bool) = .init(false),
@@ -383,7 +387,7 @@ test "caches: who leaves waits for who is in the registry" {
             if (job == 0) {
                 registry.take();
                 self.is_in.store(true, .release);
-                // As long as a thread may be without a processor.
+                // As long as a thread may be preempted.
                 for (0..20_000) |_| std.Thread.yield() catch {};
                 for (0..4_000_000) |_| std.atomic.spinLoopHint();
                 self.is_out.store(true, .release);

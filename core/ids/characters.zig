@@ -1,6 +1,6 @@
-//! Characters → their ids and where they can be cut from each other: what units.zig works with.
+//! Character → its ids and the constraints on splits next to it, as units.zig needs them.
 //!
-//! Made when a text with such characters is first met, and shared by all threads from then on.
+//! The table is built when the first text with such characters is encoded. All threads share it.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -10,26 +10,27 @@ const unicode = @import("../unicode.zig");
 const seams_ = @import("../vocabulary/seams.zig");
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
-/// What is known about a character: zero while it is nothing.
+/// The facts about a character. All zero means that they are not computed yet.
 pub const About = packed struct(u8) {
-    /// How many ids it has.
+    /// Number of its ids.
     count: u2 = 0,
     limits: seams_.Limits = .{},
-    /// The seams know nothing about two ASCII characters.
+    /// The table of safe split points has no entries for pairs of ASCII characters.
     is_ascii: bool = false,
-    /// Never to be cut from its neighbours.
+    /// Must not be split from its neighbours.
     is_bound: bool = false,
 
     pub const count_mask: u8 = 3;
-    /// What makes a cut behind it or before it a matter of doubt, and what does if the character
-    /// before has the one and the character behind the other.
+    /// Masks. A split after a character with `doubt_behind`, or before one with `doubt_before`,
+    /// needs a closer look. So does a split between one with `doubt_last` and one with
+    /// `doubt_first`.
     pub const doubt_behind: About = .{ .limits = .{ .behind = true } };
     pub const doubt_before: About = .{ .limits = .{ .before = true } };
     pub const doubt_last: About = .{ .limits = .{ .starts_inside = true } };
     pub const doubt_first: About = .{ .limits = .{ .ends_inside = true } };
 };
 
-/// Up to three ids, stored as they go out.
+/// Up to three ids, in output order.
 const Ids = [4]u32;
 
 pub const Entry = packed struct(u32) { about: About = .{}, first_id: u24 = 0 };
@@ -42,12 +43,14 @@ pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
 
 pub const Characters = struct {
     seams: seams_.Seams,
-    /// By code point. Whoever writes an entry writes the same, and those in `entries` come last.
+    /// Indexed by code point. All threads write the same values, and `entries` is written last.
     ids: *align(pages.page_size) [len]Ids,
-    /// What decides, and the first id, for most characters the only one: a quarter of `ids`.
+    /// The facts and the first id, which is the only one for most characters. A quarter the size of
+    /// `ids`.
     entries: *align(pages.page_size) [len]Entry,
 
-    /// Characters up to here have an entry; others are never cut from their neighbours.
+    /// Characters below this code point have an entry. Others are never split from their
+    /// neighbours.
     const len = 0x10000;
 
     pub fn create(gpa: Allocator, tokenizer: *const ids.Tokenizer) Allocator.Error!*Characters {
@@ -71,11 +74,12 @@ pub const Characters = struct {
         gpa.destroy(self);
     }
 
-    /// The character at the beginning of `text`.
+    /// Returns the character at the start of `text`.
     pub fn charAt(self: *const Characters, encoder: *ids.Encoder, text: []const u8) ids.Error!Char {
         const char = unicode.decode(text, 0);
         const bytes = text[0..char.len];
-        // Bytes that are not UTF-8 read as the replacement character, which has three itself.
+        // Invalid UTF-8 decodes as the replacement character, but only a genuine one has three
+        // bytes.
         const has_entry = char.code_point < len and
             (char.code_point != unicode.replacement or char.len == 3);
         const about = if (has_entry)
@@ -85,7 +89,7 @@ pub const Characters = struct {
         return .{ .code_point = char.code_point, .bytes = bytes, .about = about };
     }
 
-    /// What is known about a character, which is found out if it is nothing.
+    /// Returns the facts about a character, and computes them on first use.
     pub fn aboutOf(
         self: *const Characters,
         encoder: *ids.Encoder,
@@ -94,13 +98,13 @@ pub const Characters = struct {
     ) ids.Error!About {
         const known = @atomicLoad(Entry, &self.entries[code_point], .acquire).about;
         if (known.count != 0) return known;
-        // A character has at most three bytes here and so at most three ids.
+        // A character has at most three bytes here, and so at most three ids.
         const found = try encoder.mergedIds(bytes);
         const about: About = .{
             .count = @intCast(found.len),
             .limits = self.seams.limitsOf(@intCast(code_point), bytes),
             .is_ascii = code_point < 0x80,
-            // Seams take this character for bytes that are not UTF-8.
+            // The table of safe split points treats this character as invalid UTF-8.
             .is_bound = code_point == unicode.replacement,
         };
         for (self.ids[code_point][0..found.len], found) |*place, id| {
@@ -111,7 +115,7 @@ pub const Characters = struct {
         return about;
     }
 
-    /// Whether no token covers the seam between two characters whose pair no token holds whole.
+    /// Whether no token can cover the boundary between two characters, if no token contains both.
     pub noinline fn mayCut(self: *const Characters, left: Char, right: Char) bool {
         if (left.about.is_ascii and right.about.is_ascii) return false;
         if (left.about.is_bound or right.about.is_bound) return false;

@@ -1,7 +1,7 @@
-//! Up to 64 characters of three bytes → where units end among them.
+//! Up to 64 characters of three bytes → the ends of the fragments among them.
 //!
-//! What is known about each character and each pair is gathered first, in bits, and the seams are
-//! decided without a branch where that is possible.
+//! The facts about each character and each pair of neighbours are first gathered as bit masks. Most
+//! split points are then decided without branches.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -14,34 +14,34 @@ const Entry = characters.Entry;
 const Characters = characters.Characters;
 const anything = seams_.Seams.anything;
 
-/// How many characters there are at most: one for each bit of a word.
+/// Maximum number of characters: one per bit of a 64-bit word.
 pub const len_max = 64;
 
-/// A bit for each character behind which something is so.
+/// Each bit refers to the position after one character.
 pub const Decided = struct {
-    /// A unit ends there.
+    /// A fragment ends here.
     cuts: u64,
-    /// Some token may cover the seam and hold a part of a character beside it.
+    /// A token may cover this boundary and contain part of a neighbouring character.
     doubts: u64,
     /// The character has several ids.
     many: u64,
 };
 
-/// Up to 64 characters, and what is read behind them.
+/// Up to 64 characters and the data looked up for them.
 pub const Chunk = struct {
     text: []const u8,
     count: usize,
-    /// Bytes of the first character: the others have three.
+    /// Number of bytes of the first character. All others have three.
     first_len: usize,
     code_points: [len_max + 16]u32,
-    /// Of what is known about the characters, and of each of them with the next.
+    /// The entry of each character, and the table index of each pair of neighbours.
     entries: [len_max]u32,
     places: [len_max]u32,
-    /// The first id of each, for most of them the only one.
+    /// The first id of each character, for most of them the only one.
     first_ids: [len_max + 4]u32,
     about: [len_max]u8,
     joins: [len_max]u8,
-    /// Of units that are looked up, at the place of their first character.
+    /// Keys and buckets of the fragments that are looked up, at the index of their first character.
     keys: [len_max]caches.Key,
     lines: [len_max]*caches.Line,
 
@@ -64,11 +64,12 @@ pub const Chunk = struct {
         return self.about[at] & About.count_mask;
     }
 
-    /// Decodes characters at the beginning of `text` up to one that has not three bytes.
+    /// Decodes characters from the start of `text` up to the first one that does not have three
+    /// bytes.
     pub inline fn read(self: *Chunk, text: []const u8, is_first: bool) void {
         const spread = [16]i32{ 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1 };
         const zero: @Vector(1, u8) = @splat(0);
-        // One of a single byte is put before the others.
+        // A leading character of one byte is stored before the others.
         const before: usize = @intFromBool(is_first and text[0] < 0x80);
         self.text = text;
         self.first_len = 3 - 2 * before;
@@ -82,8 +83,8 @@ pub const Chunk = struct {
             const code_points = ((words & splat(0xF)) << splat(12)) |
                 (words >> splat(2) & splat(0xFC0)) | (words >> splat(16) & splat(0x3F));
             self.code_points[before + at ..][0..4].* = code_points;
-            // Not of three bytes, or too many bytes for the character, or a surrogate, or what
-            // stands for bytes that are not UTF-8.
+            // Rejects characters not of three bytes, overlong encodings, surrogates, and the
+            // replacement character, which is also the result of decoding invalid UTF-8.
             const shape = (words & splat(0xC0C0F0)) != splat(0x8080E0);
             const block = code_points & splat(0xF800);
             const bad = shape | (block == splat(0)) | (block == splat(0xD800)) |
@@ -93,7 +94,7 @@ pub const Chunk = struct {
         self.count = @min(@as(usize, @ctz(wrong)), wide_max) + before;
     }
 
-    /// A bit for the last character of each pretoken in the chunk, which begins at `base`.
+    /// Returns a bit for the last character of each pretoken in the chunk, which begins at `base`.
     pub inline fn endCuts(self: *const Chunk, ends: []const u32, base: usize) u64 {
         const chunk_end = base + self.start(self.count);
         var bits: u64 = 0;
@@ -105,20 +106,20 @@ pub const Chunk = struct {
         return bits;
     }
 
-    /// What is known about the characters and about each of them with the next one.
+    /// Looks up the facts about the characters and about each pair of neighbours.
     pub inline fn lookUp(
         self: *Chunk,
         encoder: *ids.Encoder,
         chars: *const Characters,
     ) ids.Error!Flags {
-        // Copies, which the compiler knows nobody else writes to.
+        // Local copies: the compiler can assume that they do not change.
         const entries = chars.entries;
         const pairs = chars.seams.pairs;
         const factors = chars.seams.factors;
         var at: usize = 0;
         while (at < self.count) : (at += 4) {
             const left: Four = self.code_points[at..][0..4].*;
-            // Behind the last character there is whatever there is.
+            // The last character has no right neighbour. Its lane has an arbitrary value.
             const right: Four = self.code_points[at + 1 ..][0..4].*;
             const hashes = left *% splat(factors[0]) +% right *% splat(factors[1]);
             self.places[at..][0..4].* = hashes >> @splat(pairs.shift);
@@ -138,7 +139,7 @@ pub const Chunk = struct {
         return self.split();
     }
 
-    /// A bit for each character, whatever it is behind the last.
+    /// One bit per character. Bits after the last character are undefined.
     const Flags = struct {
         known: u64 = 0,
         many: u64 = 0,
@@ -150,7 +151,7 @@ pub const Chunk = struct {
         doubt_first: u64 = 0,
     };
 
-    /// Takes the entries apart, 16 of them at a time: many chunks have no more.
+    /// Splits the entries into bit masks, 16 at a time, because many chunks have no more.
     inline fn split(self: *Chunk) Flags {
         var flags: Flags = .{};
         var at: usize = 0;
@@ -173,7 +174,7 @@ pub const Chunk = struct {
         return flags;
     }
 
-    /// Writes the ids of characters that are units alone, and returns their number.
+    /// Writes the ids of fragments of one character each, and returns their number.
     pub inline fn putSingles(
         self: *const Chunk,
         chars: *const Characters,
@@ -200,7 +201,7 @@ pub const Chunk = struct {
         return written;
     }
 
-    /// Cuts up to the last end of a pretoken, or all where none ends.
+    /// Decides the split points up to the last end of a pretoken, or all if no pretoken ends here.
     pub inline fn decide(
         self: *const Chunk,
         chars: *const Characters,
@@ -210,10 +211,11 @@ pub const Chunk = struct {
         const last = bitAt(self.count - 1);
         const inner = (last - 1) & ~end_cuts;
         const joins = flags.joins & inner;
-        // Of two neighbours the left one, the right one or both in doubt.
+        // The left neighbour, the right one, or both together are in doubt.
         const doubtful = flags.doubt_behind | flags.doubt_before >> 1 |
             (flags.doubt_last & flags.doubt_first >> 1);
-        // A chunk begins at a cut, so what is before it does not matter; what is behind may.
+        // A chunk begins at a split point, so the text before it is irrelevant. The text after it
+        // may matter.
         const known = if (end_cuts & last != 0) joins else joins & ~(last >> 1);
         const free = (~joins & inner) | self.freeAround(chars, known & ~flags.alone);
         const doubts = self.forbidden(chars, doubtful & inner);
@@ -225,7 +227,7 @@ pub const Chunk = struct {
         };
     }
 
-    /// Those of the pairs in `joins` that no token holds together with the characters around them.
+    /// Returns the pairs in `joins` that no token contains together with their context.
     inline fn freeAround(self: *const Chunk, chars: *const Characters, joins: u64) u64 {
         var free: u64 = 0;
         var rest = joins;
@@ -240,7 +242,8 @@ pub const Chunk = struct {
         return free;
     }
 
-    /// Those of the seams in `doubts` where tokens with parts of characters do not allow a cut.
+    /// Returns the boundaries in `doubts` that must not be split, because a token with part of a
+    /// character may cover them.
     inline fn forbidden(self: *const Chunk, chars: *const Characters, doubts: u64) u64 {
         var bits: u64 = 0;
         var rest = doubts;
@@ -252,7 +255,7 @@ pub const Chunk = struct {
         return bits;
     }
 
-    /// A bit for each byte that has one of those in `mask`.
+    /// Returns a bit for each byte that has a bit of `mask` set.
     inline fn bitsOf(bytes: Bytes, mask: u8) u64 {
         const masks: Bytes = @splat(mask);
         return @as(u16, @bitCast(bytes & masks != @as(Bytes, @splat(0))));
@@ -267,7 +270,7 @@ pub inline fn bitAt(index: usize) u64 {
     return @as(u64, 1) << @intCast(index);
 }
 
-/// The bits up to this one.
+/// Returns a mask of the bits up to `index`, inclusive.
 pub inline fn lowTo(index: u6) u64 {
     return @as(u64, std.math.maxInt(u64)) >> @intCast(63 - index);
 }

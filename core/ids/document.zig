@@ -1,4 +1,4 @@
-//! A document and where its bytes come from in the text.
+//! A document and the alignment of its bytes with the original text.
 
 const std = @import("std");
 const normal = @import("../normal.zig");
@@ -6,18 +6,19 @@ const unicode = @import("../unicode.zig");
 
 pub const Document = struct {
     bytes: []const u8,
-    /// Where in the text places count from.
+    /// Offset in the text that the alignment counts from.
     origin: usize = 0,
-    /// Where bytes come from but the blank in front; none when byte i is byte i of the text.
+    /// The alignment, without the prepended space. Empty if byte i is byte i of the text.
     places: []const normal.Run = &.{},
-    /// Which byte of the text that has these places is the first one but that blank.
+    /// Index, in the bytes that the alignment describes, of the first byte after the prepended
+    /// space.
     places_from: usize = 0,
-    /// Where the first character ends, if there is a blank before it that is not in the text.
+    /// Offset of the end of the first character, if a space that is not in the text is prepended.
     first_end: ?u32 = null,
 
     pub const Span = struct { start: usize, end: usize };
 
-    /// `text[start..end]`, where `text` begins at `offset` in the whole one.
+    /// Returns `text[start..end]`, where `text` begins at `offset` of the whole text.
     pub fn of(text: []const u8, start: usize, end: usize, offset: usize) Document {
         return .{ .bytes = text[start..@max(start, end)], .origin = offset + start };
     }
@@ -27,7 +28,7 @@ pub const Document = struct {
         return self.places.len == 0 and self.first_end == null;
     }
 
-    /// The bytes from `start` to `end`, of which there is at least one.
+    /// Returns the bytes from `start` to `end`, at least one.
     pub fn part(self: Document, start: usize, end: usize) Document {
         var made = self;
         made.bytes = self.bytes[start..end];
@@ -40,19 +41,19 @@ pub const Document = struct {
         return made;
     }
 
-    /// What finds the places of its bytes.
+    /// Returns a cursor into the alignment.
     pub fn cursor(self: *const Document) normal.Places {
         return .{ .runs = if (self.places.len > 0) self.places else normal.unchanged };
     }
 
-    /// Where in the text the bytes from `start` to `end` come from, of which there is one at least.
-    /// The blank in front counts for the first character.
+    /// Returns the span of the text that the bytes from `start` to `end` come from. There must be
+    /// at least one. A prepended space has the span of the first character.
     pub fn spanOf(self: *const Document, start: usize, end: usize) Span {
         var places = self.cursor();
         return self.spanFrom(&places, start, end);
     }
 
-    /// The same with a cursor, for spans in a row.
+    /// The same with a cursor, for consecutive spans.
     pub fn spanFrom(self: *const Document, places: *normal.Places, start: usize, end: usize) Span {
         const blanks = @intFromBool(self.first_end != null);
         const from = self.places_from;
@@ -64,8 +65,8 @@ pub const Document = struct {
         return .{ .start = self.origin + place.start, .end = self.origin + place.end };
     }
 
-    /// Where in the text the bytes from `start` on come from, if those up to `end` follow each
-    /// other there. The blank in front counts as the byte before them.
+    /// Returns the offset in the text of the bytes from `start` to `end`, if they are contiguous
+    /// there. A prepended space counts as the byte before them.
     pub fn straight(self: *const Document, places: *normal.Places, start: usize, end: usize) ?u32 {
         const blanks = @intFromBool(self.first_end != null);
         const first = self.places_from + (start -| blanks);
@@ -75,10 +76,11 @@ pub const Document = struct {
         return @truncate(self.origin + run.start + (first - run.at) -% skipped);
     }
 
-    /// Up to `end`, byte i is byte `i + shift` of the text, where that wraps.
+    /// Up to `end`, byte i is byte `i +% shift` of the text.
     pub const Stretch = struct { shift: u32, end: usize };
 
-    /// The bytes from `start` on that follow each other in the text too; none if that is a new one.
+    /// Returns the longest run of bytes from `start` that is contiguous in the text, or null if the
+    /// byte at `start` is not in the text.
     pub fn stretch(self: *const Document, places: *normal.Places, start: usize) ?Stretch {
         const blanks = @intFromBool(self.first_end != null);
         if (start < blanks) return null;
@@ -91,7 +93,7 @@ pub const Document = struct {
         };
     }
 
-    /// Where the first character of a document ends that has no blank in front yet.
+    /// Returns the end offset of the first character, for a document without a prepended space.
     pub fn firstEnd(self: *const Document) u32 {
         var places = self.cursor();
         const len = unicode.decode(self.bytes, 0).len;
@@ -99,7 +101,7 @@ pub const Document = struct {
     }
 };
 
-test "document: a stretch has the places that its bytes have one by one" {
+test "document: a contiguous run has the same offsets as its single bytes" {
     const runs = [_]normal.Run{
         .{ .is_kept = true, .at = 0, .start = 0 },
         .{ .is_kept = false, .at = 4, .start = 4, .end = 7 },
@@ -126,7 +128,7 @@ test "document: a stretch has the places that its bytes have one by one" {
     };
 }
 
-test "document: the blank in front has the place of the first character" {
+test "document: a prepended space has the span of the first character" {
     const plain: Document = .{ .bytes = " \u{e9}a", .origin = 5, .first_end = 2 };
     try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 7 }, plain.spanOf(0, 1));
     try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 8 }, plain.spanOf(0, 4));

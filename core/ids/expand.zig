@@ -1,14 +1,15 @@
-//! Parts of characters → the tokens of their bytes.
+//! Prefixes of characters → the tokens of their bytes.
 //!
-//! Where merging starts with characters, those of several bytes are merged from their bytes before
-//! all else (vocabulary/ordered.zig). What is left of one that is no token, but begins as one, is
-//! taken apart again: before anything is remembered or counted, so nobody else sees it.
+//! If merging starts with characters, it first builds each multi-byte character from its bytes
+//! (vocabulary/ordered.zig). A character that is not a token may leave a prefix of another
+//! character's bytes as a symbol. Such a prefix is replaced by its bytes' tokens before ids are
+//! cached or counted, so no caller sees it.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// How many ids these are when they are taken apart.
+/// Returns the number of ids after the replacement.
 pub fn lenOf(vocabulary: *const Vocabulary, ids: []const u32) usize {
     var len = ids.len;
     if (vocabulary.prefixes_end == 0) return len;
@@ -18,13 +19,13 @@ pub fn lenOf(vocabulary: *const Vocabulary, ids: []const u32) usize {
     return len;
 }
 
-/// Takes the first `count` ids of `out` apart, in place, and returns how many they are then: there
-/// is room for so many, one for each byte.
+/// Replaces prefixes among the first `count` ids of `out`, in place, and returns the new number of
+/// ids. `out` must have capacity for one id per byte.
 pub fn inPlace(vocabulary: *const Vocabulary, out: [*]u32, count: usize) usize {
     const len = lenOf(vocabulary, out[0..count]);
     var write = len;
     var read = count;
-    // From the last to the first: what is written was read before.
+    // From last to first, so ids are read before they are overwritten.
     while (read < write) {
         read -= 1;
         const id = out[read];
@@ -42,7 +43,7 @@ pub fn inPlace(vocabulary: *const Vocabulary, out: [*]u32, count: usize) usize {
     return len;
 }
 
-/// The same for the ids of a list from `start` on.
+/// The same for the ids of a list from `start`.
 pub fn inList(
     gpa: Allocator,
     vocabulary: *const Vocabulary,

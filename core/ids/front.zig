@@ -1,12 +1,11 @@
-//! Text → documents: added tokens are cut out, and what lies between them is made ready.
+//! Text → documents: added tokens are split off, and the text between them is preprocessed.
 //!
-//! Names that are looked for in the text as it is cut it into segments. A segment is normalised,
-//! gets its blank in front, and "▁" becomes a blank where the two are the same; names that are
-//! looked for in normal text cut it once more. What is left are the documents, which become
-//! pretokens. Nothing is copied where nothing changes, and a tokenizer that has no more than names
-//! in its front goes straight from segments to pretokens.
+//! Added tokens that match the raw text split it into segments. A segment is normalized, gets its
+//! prepended space, and "▁" becomes a space if the tokenizer treats the two as equal. Added tokens
+//! that match normalized text split it again. The remaining stretches are the documents, which
+//! become pretokens. Unchanged text is not copied.
 //!
-//! **Invariant** segments depend on nothing around them but on whether the text begins there.
+//! **Invariant** the result depends only on the segment and on whether the text begins there.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,33 +16,33 @@ const unicode = @import("../unicode.zig");
 const Document = @import("document.zig").Document;
 const Maker = @import("front_names.zig").Maker;
 
-/// What is put in front of a segment.
+/// Whether a space is prepended to a segment.
 pub const Prefix = enum {
     never,
-    /// A blank, while normalising: so it is in front of names in normal text too.
+    /// A space is prepended before normalization, so added tokens in normalized text follow it.
     always,
-    /// A blank in front of each document, unless it begins with one.
+    /// A space is prepended to each document that does not begin with one.
     missing,
-    /// The same at the start of the text only.
+    /// The same, but only at the start of the text.
     missing_first,
 };
 
-/// What SentencePiece writes for a blank.
+/// SentencePiece's character for a space.
 pub const mark = "\u{2581}";
 
-/// What a tokenizer does before it cuts text into pretokens, as it is given.
+/// The preprocessing settings of a tokenizer, as the caller passes them.
 pub const Given = struct {
-    /// Sorted, distinct and not empty; end to end, with their lengths.
+    /// The texts of the added tokens: sorted, distinct, not empty, concatenated, with lengths.
     names: []const u8 = "",
     lengths: []const u32 = &.{},
     ids: []const u32 = &.{},
     flags: []const added.Flags = &.{},
     prefix: Prefix = .never,
-    /// Whether `mark` is a blank.
+    /// Whether `mark` is treated as a space.
     blank: bool = false,
 
-    /// See `Front`. A name that takes the blanks beside it takes no marks, which become blanks in
-    /// pretokens: where a normaliser makes marks of blanks there is no such name.
+    /// See `Front.is_late`. An added token with lstrip or rstrip does not strip marks, which become
+    /// spaces later. Tokenizers whose normalizer replaces spaces by marks have no such token.
     fn isLate(self: *const Given) bool {
         if (self.prefix != .never) return self.prefix != .always;
         if (!self.blank) return false;
@@ -55,32 +54,32 @@ pub const Given = struct {
 
 pub const Error = error{
     OutOfMemory,
-    /// A name of which normalising leaves nothing; `culprit` says which.
+    /// Normalization leaves an empty token text. `culprit` is the index of the token.
     EmptyName,
 };
 
 pub const Front = struct {
-    /// The names as they were given, which is the order of a choice.
+    /// The token texts in the order of `Given`, which is also the order of a choice.
     names: added.Names,
     ids: []const u32,
-    /// Those that are looked for in the text, and those in normal text.
+    /// The added tokens that match raw text, and those that match normalized text.
     raw: added.Added,
     normal: added.Added,
     steps: normal.Steps,
     prefix: Prefix,
     blank: bool,
-    /// The choice where none is made: names that are no specials. Null when all are.
+    /// The default choice: added tokens that are not special. Null if all are special.
     default: ?[]const u8,
-    /// Whether a segment is a document as it is; or one is that has no mark, and does not get a
-    /// blank at the start of the text.
+    /// `is_plain`: every segment is a document. `is_light`: a segment is a document if it has no
+    /// mark and gets no space at the start of the text.
     is_plain: bool,
     is_light: bool,
-    /// Whether a name is what it is whatever stands beside it.
+    /// Whether added tokens match independently of the text next to them.
     is_local: bool,
-    /// Whether prefix and marks are looked at when names in normal text are cut out already.
+    /// Whether spaces and marks are handled after added tokens in normalized text are split off.
     is_late: bool,
 
-    /// Takes over `steps`, which are freed when the call fails.
+    /// Takes ownership of `steps`, which are freed if the call fails.
     pub fn init(gpa: Allocator, given: Given, steps: normal.Steps, culprit: *usize) Error!Front {
         var parts = steps;
         errdefer parts.deinit(gpa);
@@ -147,43 +146,43 @@ pub const Front = struct {
         self.* = undefined;
     }
 
-    /// The name of an id, if it has one.
+    /// Returns the text of the added token with this id, if there is one.
     pub fn nameOf(self: *const Front, id: u32) ?[]const u8 {
         const index = std.mem.indexOfScalar(u32, self.ids, id) orelse return null;
         return self.names.name(index);
     }
 
-    /// One byte for each name, or null: none is looked for.
+    /// Returns one byte per added token, or null if no added token is searched for.
     pub fn choiceOf(self: *const Front, allowed: ?[]const u8) ?[]const u8 {
         return allowed orelse self.default;
     }
 
-    /// At most so many ids come from a text of a length, or null: nobody knows.
+    /// Upper bound on the number of ids of `text_len` bytes, or null if a normalizer is used.
     pub fn idsMax(self: *const Front, text_len: usize) ?usize {
         if (!self.steps.isEmpty()) return null;
-        // A segment and a name have a byte at least, and a segment gets one more.
+        // A segment and an added token have at least one byte, and a segment gains at most one.
         return if (self.prefix == .never) text_len else 2 * text_len;
     }
 
-    /// Whether documents of a long text can be told without encoding it.
+    /// Whether the documents of a long text can be found without encoding it.
     pub fn isSimple(self: *const Front) bool {
         return self.is_local and self.steps.isEmpty() and self.normal.ids.len == 0;
     }
 
-    /// Whether documents are what lies between the names that a choice finds, as it is in the text.
+    /// Whether documents are exactly the text between the added tokens that a choice finds.
     pub fn isDirect(self: *const Front, choice: ?[]const u8) bool {
         if (!self.steps.isEmpty() or self.prefix != .never or self.blank) return false;
         return self.findsLocally(choice) and !self.findsInNormal(choice);
     }
 
-    /// Whether a text can be made ready part by part, with the names that a choice finds.
+    /// Whether a text can be preprocessed in chunks, with the added tokens that a choice finds.
     pub fn hasParts(self: *const Front, choice: ?[]const u8) bool {
         if (!self.steps.haveParts() or !self.findsLocally(choice)) return false;
-        // A name in normal text begins a document, which gets a blank as it is.
+        // After an added token in normalized text a new document begins, which gets its own space.
         return !self.is_late or !self.findsInNormal(choice);
     }
 
-    /// Whether each name that a choice looks for is found whatever stands beside it.
+    /// Whether each added token in the choice matches independently of the text next to it.
     fn findsLocally(self: *const Front, choice: ?[]const u8) bool {
         const which = choice orelse return true;
         for ([_]*const added.Added{ &self.raw, &self.normal }) |names| {
@@ -198,14 +197,14 @@ pub const Front = struct {
         return true;
     }
 
-    /// Whether a choice looks for names in normal text.
+    /// Whether the choice contains added tokens that match normalized text.
     pub fn findsInNormal(self: *const Front, choice: ?[]const u8) bool {
         const which = choice orelse return false;
         for (self.normal.names.places) |place| if (which[place] != 0) return true;
         return false;
     }
 
-    /// Adds a part of a segment to `out`, made ready. `is_open`: other parts of it lie before.
+    /// Appends a preprocessed chunk to `out`. `is_open`: its segment began in an earlier chunk.
     pub fn addPart(
         self: *const Front,
         scratch: *Scratch,
@@ -224,7 +223,8 @@ pub const Front = struct {
         try out.appendSlice(scratch.gpa, made.bytes);
     }
 
-    /// The document of a segment without names in it and without steps.
+    /// Returns the document of a segment that has no normalization steps and no added tokens
+    /// inside.
     pub fn documentOf(
         self: *const Front,
         scratch: *Scratch,
@@ -239,7 +239,7 @@ pub const Front = struct {
         return scratch.ready(segment, wanted, self.blank, false);
     }
 
-    /// Whether a document gets its blank late.
+    /// Whether a space is to be prepended to a document.
     fn lacksBlank(self: *const Front, document: Document) bool {
         const bytes = document.bytes;
         if (self.prefix == .never or bytes.len == 0 or bytes[0] == ' ') return false;
@@ -247,7 +247,7 @@ pub const Front = struct {
         return self.prefix == .missing or document.spanOf(0, 1).start == 0;
     }
 
-    /// Encodes a text, which begins at `offset` in the whole one.
+    /// Encodes a text that begins at `offset` of the whole text.
     pub inline fn encode(
         self: *const Front,
         encoder: *ids.Encoder,
@@ -282,7 +282,7 @@ pub const Front = struct {
         try segments.encode(encoder, start, text.len, sink);
     }
 
-    /// Encodes a part of a text in which no name is found as it is.
+    /// Encodes a range of a text in which no added token matches the raw text.
     pub fn encodeSegment(
         self: *const Front,
         encoder: *ids.Encoder,
@@ -305,23 +305,23 @@ pub const Front = struct {
     }
 };
 
-/// What is the same for all segments of a text.
+/// The state shared by all segments of a text.
 const Segments = struct {
     front: *const Front,
     text: []const u8,
-    /// Where the text begins in the whole one.
+    /// Offset of the text in the whole text.
     offset: usize,
     choice: ?[]const u8,
-    /// What the names in normal text cost.
+    /// Search cost of added tokens in normalized text.
     effort: added.Effort,
-    /// A mark, or the end of the text: there is none from the last segment up to here.
+    /// Offset of the first mark after the last segment, or the end of the text.
     mark_at: usize = 0,
 
     fn findMark(self: *Segments, from: usize) void {
         self.mark_at = Scratch.nextMark(self.text, from) orelse self.text.len;
     }
 
-    /// Whether a segment is a document as it is.
+    /// Whether a segment is a document without changes.
     inline fn isDocument(self: *Segments, start: usize, end: usize) bool {
         const front = self.front;
         if (front.is_plain) return true;
@@ -345,7 +345,7 @@ const Segments = struct {
         return self.encodeAnew(encoder, segment, sink);
     }
 
-    /// Encodes a segment that may have to change.
+    /// Encodes a segment that preprocessing may change.
     noinline fn encodeAnew(
         self: *Segments,
         encoder: *ids.Encoder,
@@ -354,7 +354,7 @@ const Segments = struct {
     ) ids.Error!void {
         const front = self.front;
         const keeps_places = @TypeOf(sink) == *ids.Spans;
-        // Whether the text begins here is a question of places too.
+        // The alignment is also needed to detect the start of the text.
         const may_begin = front.prefix == .missing_first and segment.origin == 0;
         var whole = segment;
         var changed =
@@ -392,7 +392,7 @@ const Segments = struct {
     }
 };
 
-/// Memory for a document that is not as it is in the text.
+/// Memory for a document that differs from the text.
 pub const Scratch = struct {
     gpa: Allocator,
     bytes: std.ArrayList(u8) = .empty,
@@ -403,7 +403,7 @@ pub const Scratch = struct {
         self.places.deinit(self.gpa);
     }
 
-    /// A document with a blank in front, and blanks for marks; valid until the next call.
+    /// Prepends a space if `is_prefixed`, and replaces marks if `folds`. Valid until the next call.
     pub fn ready(
         self: *Scratch,
         document: Document,
@@ -465,7 +465,7 @@ pub const Scratch = struct {
 
 const testing = std.testing;
 
-/// A tokenizer of single bytes with a few names, where "▁" is a blank.
+/// A tokenizer of single bytes with a few added tokens, where "▁" is treated as a space.
 pub fn testTokenizer(prefix: Prefix) !ids.Tokenizer {
     var bytes: [256]u8 = undefined;
     var numbers: [256]u32 = undefined;
@@ -498,8 +498,8 @@ pub fn testTokenizer(prefix: Prefix) !ids.Tokenizer {
     return .init(testing.allocator, vocabulary, .r50k, front, 1);
 }
 
-test "front: blanks and marks are what Hugging Face makes of them" {
-    // What Metaspace and the normalisers Prepend and Replace gave; a blank is in place of "▁".
+test "front: spaces and marks are handled as in Hugging Face's tokenizers" {
+    // Outputs of Metaspace and of the normalizers Prepend and Replace, with a space instead of "▁".
     const Id = struct { u32, u32, u32 };
     const cases = [_]struct { Prefix, []const u8, []const Id }{
         .{ .missing, "bb", &.{.{ 302, 0, 2 }} },

@@ -1,4 +1,5 @@
-//! Names of added tokens → names as they are found: normalised where their flags say so, each once.
+//! Texts of added tokens → the strings to search for: normalized if their flags require it, without
+//! duplicates.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -7,7 +8,7 @@ const front = @import("front.zig");
 const normal = @import("../normal.zig");
 const Document = @import("document.zig").Document;
 
-/// Gathers the names of one kind.
+/// Collects the added tokens of one kind.
 pub const Maker = struct {
     entries: std.ArrayList(Entry) = .empty,
     owned: std.ArrayList([]const u8) = .empty,
@@ -20,14 +21,14 @@ pub const Maker = struct {
         self.entries.deinit(gpa);
     }
 
-    /// What a name is in normal text.
+    /// Returns the token text in its normalized form.
     pub fn normalise(
         self: *Maker,
         gpa: Allocator,
         name: []const u8,
         flags: added.Flags,
         steps: *const normal.Steps,
-        /// Null: what is done with blanks is done later.
+        /// Null if spaces and marks are handled later.
         prefix: ?front.Prefix,
         blank: bool,
     ) Allocator.Error![]const u8 {
@@ -46,10 +47,10 @@ pub const Maker = struct {
         return copy;
     }
 
-    /// The names, each once. Of those that normalising makes equal the one of the lowest id is
-    /// found; Hugging Face's library finds another one in each run.
+    /// Builds the search set, without duplicates. If normalization makes several token texts equal,
+    /// the lowest id wins; in Hugging Face's library the winner varies between runs.
     pub fn make(self: *Maker, gpa: Allocator) Allocator.Error!added.Added {
-        std.mem.sort(Entry, self.entries.items, {}, isLess);
+        std.sort.heap(Entry, self.entries.items, {}, isLess);
         var bytes: std.ArrayList(u8) = .empty;
         defer bytes.deinit(gpa);
         var lists: [3]std.ArrayList(u32) = @splat(.empty);
@@ -74,7 +75,7 @@ pub const Maker = struct {
         return switch (std.mem.order(u8, a.name, b.name)) {
             .lt => true,
             .gt => false,
-            .eq => a.id < b.id,
+            .eq => if (a.id != b.id) a.id < b.id else a.place < b.place,
         };
     }
 };

@@ -1,7 +1,7 @@
-//! Texts → jobs, each of which one thread does alone.
+//! Texts → jobs, each of which one thread runs alone.
 //!
-//! Neighbouring texts form jobs of about equal bytes; a long text is several jobs, cut at added
-//! tokens where it has them and else into parts (parts.zig).
+//! Adjacent short texts form jobs of about equal size. A long text becomes several jobs. It is
+//! split at added tokens, and the documents between them are split into chunks (parts.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -10,42 +10,43 @@ const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
 const Document = @import("document.zig").Document;
 
-/// A job is at least this many bytes: starting a thread costs as much as encoding a few hundred.
+/// Minimum size of a job: starting a thread costs as much as encoding a few hundred bytes.
 const job_bytes_min = 64 * 1024;
-/// More jobs than threads, so that one slow job does not keep the others waiting at the end.
+/// More jobs than threads, so that one slow job does not delay the end of the run.
 const jobs_per_thread = 8;
-/// Where parts meet, a few pretokens may be encoded twice.
+/// Minimum size of a chunk: a few pretokens may be encoded twice where two chunks meet.
 const part_bytes_min = 256 * 1024;
-/// About so many bytes are a job at most: its ids then go out from a near cache.
+/// Approximate maximum size of a job, so that its ids are still in the CPU's cache when they are
+/// copied.
 pub var job_bytes_max: std.atomic.Value(usize) = .init(512 * 1024);
 
 pub const Work = union(enum) {
-    /// All texts up to this one.
+    /// All texts up to this index.
     texts_end: usize,
-    /// A piece of a text, from one added token to another, and where in the text it begins.
+    /// A range of a text between two added tokens, and its offset in the text.
     piece: struct { bytes: []const u8, offset: usize },
     part: parts.Part,
 };
 
 pub const Job = struct {
-    /// The first text, or the only one.
+    /// Index of the first or only text.
     text: usize,
     work: Work,
     list: ids.List,
     count: ids.Count = .{},
-    /// Of a part: ids that go before the list, and how many of the list do not count.
+    /// For a chunk: ids to insert before the list, and the number of ids of the list to skip.
     bridge: ids.List,
     skipped: usize = 0,
-    /// Whether it was joined to the part before it.
+    /// Whether it was joined to the previous chunk.
     is_joined: bool = false,
-    /// Where its ids go.
+    /// Output offset of its ids.
     start: usize = 0,
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
-    /// The thread that works on it has ended with it.
+    /// Set when its thread has finished it.
     is_done: std.atomic.Value(bool) = .init(false),
 
-    /// How much text it has.
+    /// Returns the number of bytes of text in this job.
     pub fn textBytes(self: *const Job, texts: []const []const u8) usize {
         return switch (self.work) {
             .texts_end => |end| bytesOf(texts[self.text..end]),
@@ -54,7 +55,7 @@ pub const Job = struct {
         };
     }
 
-    /// How many ids it adds to the result; `total` is what it has itself.
+    /// Returns the number of ids that it adds to the result, given the `total` of its own ids.
     pub fn added(self: *const Job, total: usize) usize {
         return self.bridge.total() + total - self.skipped;
     }
@@ -69,7 +70,7 @@ pub fn bytesOf(texts: []const []const u8) usize {
 pub const Jobs = struct {
     gpa: Allocator,
     list: std.ArrayList(Job) = .empty,
-    /// Documents that are not as they are in their text.
+    /// Documents whose bytes differ from the text, owned.
     made: std.ArrayList([]const u8) = .empty,
 
     pub fn deinit(self: *Jobs) void {
@@ -82,8 +83,8 @@ pub const Jobs = struct {
         self.list.deinit(self.gpa);
     }
 
-    /// Plans the jobs for texts; `encoder` is only asked where a text can be cut. Each text has a
-    /// job; if they `may_be_one`, one thread has one job.
+    /// Plans the jobs for the texts. `encoder` is used only to find split points. Each text belongs
+    /// to at least one job. If `may_be_one`, a single thread gets a single job.
     pub fn plan(
         self: *Jobs,
         encoder: *ids.Encoder,
@@ -95,7 +96,7 @@ pub const Jobs = struct {
         if (threads == 1 and texts.len > 0 and may_be_one) {
             return self.add(0, .{ .texts_end = texts.len });
         }
-        // Parts are joined by encoding what they share once more, which has to give the same.
+        // Joining chunks encodes their overlap again, which must produce the same ids.
         const may_cut = encoder.tokenizer.front.isSimple() and !encoder.tokenizer.isRandom();
         const share = bytesOf(texts) / (threads * jobs_per_thread);
         const most = @max(1, job_bytes_max.load(.monotonic));
@@ -109,7 +110,7 @@ pub const Jobs = struct {
                 const planned = self.list.items.len;
                 try self.planLong(index, encoder, text, allowed, part_bytes);
                 if (self.list.items.len == planned) {
-                    // Nothing is left of it, but what comes before and after it is.
+                    // The text has no documents, but its `before` and `after` ids are still needed.
                     try self.add(index, .{ .texts_end = index + 1 });
                 }
             } else {
@@ -126,13 +127,14 @@ pub const Jobs = struct {
         try self.list.append(self.gpa, .{
             .text = text,
             .work = work,
-            // Lists of jobs go back to the system when the last of them is copied.
+            // The pages of job lists are returned to the OS after the last copy.
             .list = .{ .gpa = std.heap.page_allocator },
             .bridge = .{ .gpa = self.gpa },
         });
     }
 
-    /// The jobs of one long text: documents between added tokens, of which the long ones are cut.
+    /// Plans the jobs of one long text: the documents between added tokens, with long documents
+    /// split.
     fn planLong(
         self: *Jobs,
         index: usize,
@@ -151,7 +153,7 @@ pub const Jobs = struct {
         while (true) {
             const found = if (choice == null) null else matches.next();
             const end = if (found) |some| some.start else text.len;
-            // Where stages may begin anew is not known before all is cut.
+            // A pre-tokenizer of several stages has no known restart points before it has run.
             if (end - start >= 2 * part_bytes and encoder.tokenizer.scheme != .stages) {
                 if (planned < start) try self.addPiece(index, text, planned, start);
                 const document = try self.documentOf(encoder, .of(text, start, end, 0));
@@ -176,7 +178,7 @@ pub const Jobs = struct {
         try self.add(index, .{ .piece = .{ .bytes = bytes, .offset = start } });
     }
 
-    /// The document of a segment, which lives as long as the jobs.
+    /// Returns the document of a segment, valid as long as the jobs.
     fn documentOf(
         self: *Jobs,
         encoder: *ids.Encoder,
@@ -184,7 +186,7 @@ pub const Jobs = struct {
     ) Allocator.Error![]const u8 {
         const document = try encoder.tokenizer.front.documentOf(&encoder.scratch, segment);
         if (document.bytes.ptr == segment.bytes.ptr) return document.bytes;
-        // The scratch memory would be used for the next one.
+        // Takes the buffer over, since the next document would overwrite it.
         try self.made.ensureUnusedCapacity(self.gpa, 1);
         self.made.appendAssumeCapacity(try encoder.scratch.bytes.toOwnedSlice(self.gpa));
         return self.made.getLast();

@@ -1,12 +1,11 @@
-//! The ids of jobs, in whatever order they are done → one list, in the order of the jobs.
+//! The ids of jobs, finished in any order → one list, in the order of the jobs.
 //!
-//! A thread that has done a job asks for places. If nobody is giving any it gives them itself: to
-//! all jobs in a row that are done, in order. If somebody is, it goes on with its next job, and
-//! who gives them looks again before leaving. So nobody waits and no job is forgotten. Then the
-//! ids are copied to their places, by whoever is there, and the list they came from is used for a
-//! later job: its pages are there, and near.
+//! One thread at a time assigns output offsets, in job order, to all finished jobs. Other threads
+//! continue with their next job without blocking. The assigning thread checks again before it gives
+//! up the role, so every finished job gets an offset. After that, any thread copies the ids. A
+//! copied job's list is reused by a later job, since its pages are mapped and in the CPU's cache.
 //!
-//! **Invariant** the memory of the result moves only when all that has a place is copied.
+//! **Invariant** the result is reallocated only when all ids with an assigned offset are copied.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -19,33 +18,33 @@ const roomFor = @import("output.zig").roomFor;
 pub const Goal = enum { encode, count };
 const Atomic = std.atomic.Value;
 
-/// Lists that wait for a job, at most, and how large they may be: a run without an end is one job.
+/// Maximum number of spare lists and their maximum size. One very long run can be a single job.
 const spare_max = 64;
 const spare_bytes_max = 8 << 20;
 
 pub const Joined = struct {
     jobs: []Job,
     goal: Goal,
-    /// Of each text, its number of ids: for texts that are several jobs it is added up here.
+    /// Number of ids of each text. For a text of several jobs it is summed up here.
     counts: []i64,
     output: *Output,
-    /// Set when a job fails: what the others do is of no use any more.
+    /// Set when a job fails, because the results of the other jobs are then discarded.
     stopped: *Atomic(bool),
     failure: ?ids.Error = null,
     missing_byte: u8 = 0,
 
-    /// How often places were asked for since somebody began to give them; 0: nobody does.
+    /// Number of requests to assign offsets since a thread took the role; 0 if no thread has it.
     asked: Atomic(usize) = .init(0),
-    /// How many jobs have a place, how many of them somebody copies, and how many are copied.
+    /// Number of jobs with an offset, of jobs whose copy has begun, and of jobs that are copied.
     placed: Atomic(usize) = .init(0),
     copying: Atomic(usize) = .init(0),
     copied: Atomic(usize) = .init(0),
-    /// Where the ids of the document end that the last part belongs to.
+    /// End, in its document, of the text whose ids are complete; set by the last chunk.
     document_end: usize = 0,
-    /// Jobs that are copied, and whose lists can be had.
+    /// Copied jobs whose lists can be reused.
     spare: [spare_max]Atomic(?*Job) = @splat(.init(null)),
 
-    /// Gives a job an empty list with room for what most texts need.
+    /// Gives a job an empty list with enough capacity for most texts.
     pub fn prepare(self: *Joined, job: *Job, text_bytes: usize) void {
         for (&self.spare) |*place| {
             if (place.load(.monotonic) == null) continue;
@@ -56,8 +55,8 @@ pub const Joined = struct {
         job.list.ids.ensureTotalCapacity(job.list.gpa, roomFor(text_bytes)) catch {};
     }
 
-    /// Takes over what a job has, or has failed with. Only the thread of the `caller` may do what
-    /// takes long, because it sees signals; it comes once more when all jobs are done.
+    /// Takes over the ids or the failure of a job. Slow work is left to the caller's thread, which
+    /// handles signals. That thread calls this once more when all jobs are done.
     pub fn advance(self: *Joined, encoder: *ids.Encoder, is_caller: bool) void {
         while (true) {
             self.givePlaces(encoder, is_caller);
@@ -81,7 +80,7 @@ pub const Joined = struct {
         }
     }
 
-    /// Gives a place to the next job; false if it is not yet time for that.
+    /// Assigns an offset to the next job. Returns false if that is not possible yet.
     fn givePlace(self: *Joined, encoder: *ids.Encoder, is_caller: bool) ids.Error!bool {
         const index = self.placed.raw;
         if (index == self.jobs.len) return false;
@@ -108,7 +107,7 @@ pub const Joined = struct {
         return true;
     }
 
-    /// Joins a part to the one before it, and adds up what long texts have.
+    /// Joins a chunk to the previous one, and sums up the counts of long texts.
     fn joinJob(self: *Joined, job: *Job, encoder: *ids.Encoder, is_caller: bool) ids.Error!bool {
         const total = if (self.goal == .encode) job.list.total() else job.count.total();
         var bridged: ids.Count = .{};
@@ -132,16 +131,17 @@ pub const Joined = struct {
         return true;
     }
 
-    /// Room for `len` more ids behind those of the jobs below `index`; false while there is none.
+    /// Makes space for `len` more ids after those of the jobs below `index`. Returns false while
+    /// that must wait.
     fn makeRoom(self: *Joined, index: usize, len: usize) Allocator.Error!bool {
         if (self.output.hasRoom(len)) return true;
-        // Who copies the last of them asks for places again.
+        // The thread that copies the last of them requests offsets again.
         if (self.copied.load(.acquire) != index) return false;
         try self.output.makeRoom(len);
         return true;
     }
 
-    /// How many ids come before and after the texts of a job.
+    /// Returns the number of `before` and `after` ids that belong to a job.
     fn edgesOf(self: *const Joined, index: usize) usize {
         const before, const after = .{ self.output.before.len, self.output.after.len };
         const job = &self.jobs[index];
@@ -152,7 +152,7 @@ pub const Joined = struct {
         };
     }
 
-    /// Whether a job of a long text is the first one of it.
+    /// Whether a job is the first one of its long text.
     fn isFirst(self: *const Joined, index: usize) bool {
         return index == 0 or self.jobs[index - 1].text != self.jobs[index].text;
     }
@@ -161,7 +161,7 @@ pub const Joined = struct {
         return index + 1 == self.jobs.len or self.isFirst(index + 1);
     }
 
-    /// Copies the ids of a job to their place; false if there is none to be copied.
+    /// Copies the ids of the next job to their offset. Returns false if no job is ready.
     fn copyNext(self: *Joined) bool {
         var index = self.copying.load(.monotonic);
         while (true) {
@@ -202,7 +202,7 @@ pub const Joined = struct {
         }
     }
 
-    /// Leaves the list of a job to a later one.
+    /// Makes the list of a job available to a later job.
     fn giveList(self: *Joined, job: *Job) void {
         job.list.reset();
         const is_small = job.list.ids.capacity * @sizeOf(u32) <= spare_bytes_max;

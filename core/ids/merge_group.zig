@@ -1,9 +1,10 @@
 //! Several pretokens of at most 16 bytes → ids: merge_short.zig for many words at once.
 //!
-//! The table of pairs is larger than the near caches, and a word's next look-up depends on its
-//! last one, so a word alone mostly waits. Here the words take turns: a turn fetches the buckets
-//! that the next turn of the same word looks at, and they arrive while the others have theirs.
-//! The steps are those of merge_short.zig, and so are the ids.
+//! The pair table exceeds the CPU's nearest caches, and each lookup of a word depends on its
+//! previous one. A word merged alone therefore mostly waits for memory. Here the words take turns.
+//! Each turn prefetches the buckets that the next turn of the same word needs, and they arrive
+//! while the other words are processed. The merges are those of merge_short.zig, so the ids are the
+//! same.
 
 const std = @import("std");
 const vocabularies = @import("../vocabulary.zig");
@@ -11,7 +12,7 @@ const Vocabulary = vocabularies.Vocabulary;
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
 pub const len_max = 16;
-/// More words than this at once were no faster.
+/// More words at once were not faster.
 pub const words_max = 16;
 
 const none = vocabularies.no_pair;
@@ -22,13 +23,13 @@ pub const Group = struct {
     words: [words_max]Word = undefined,
     count: usize = 0,
 
-    /// Takes a word of 1 to 16 bytes; there is room for one.
+    /// Adds a word of 1 to 16 bytes. The group must not be full.
     pub fn add(self: *Group, piece: []const u8) void {
         self.words[self.count].piece = piece;
         self.count += 1;
     }
 
-    /// Merges all words, whose ids can be taken from then on.
+    /// Merges all words. Then `Word.take` returns their ids.
     pub fn merge(self: *Group, vocabulary: *const Vocabulary) void {
         var turns: [words_max]u8 = undefined;
         var left: usize = 0;
@@ -48,24 +49,25 @@ pub const Group = struct {
     }
 };
 
-/// A word while it is merged. Bytes have the places from 1 on, between two strangers.
+/// A word during merging. Positions of bytes start at 1, between two sentinels.
 pub const Word = struct {
     piece: []const u8,
-    /// What the part at each place and the next become, with the place in the low bits. The last
-    /// byte's place, 16 at most, has no next: what is written there is not read.
+    /// The merge of the symbol at each position with its right neighbour, with the position in the
+    /// low bits. The last byte, at position 16 at most, has no right neighbour; its value is never
+    /// read.
     merges: [len_max + 4]u32 align(16),
-    /// The id of each part, at the place of its first byte.
+    /// The id of each symbol, at the position of its first byte.
     ids: [len_max + 2]u32,
-    /// A bit for each place where a part begins, those of the strangers included.
+    /// A bit for each position where a symbol begins, including the sentinels.
     starts: u32,
-    /// The two look-ups that the last merge made necessary.
+    /// The two lookups that the last merge requires.
     behind: Pending,
     before: Pending,
 
     const Pending = struct { place: u32, bucket: u32, left: u32, right: u32 };
     const Vector = @Vector(4, u32);
 
-    /// Makes the first merge; false when there is none.
+    /// Applies the first merge. Returns false if there is none.
     inline fn begin(self: *Word, vocabulary: *const Vocabulary) bool {
         const piece = self.piece;
         std.debug.assert(piece.len <= len_max and piece.len > 0);
@@ -85,7 +87,7 @@ pub const Word = struct {
         return self.apply(vocabulary, lowest);
     }
 
-    /// Makes the next merge; false when there is none.
+    /// Applies the next merge. Returns false if there is none.
     inline fn step(self: *Word, vocabulary: *const Vocabulary) bool {
         const vectors: [4]Vector = @bitCast(self.merges[0..16].*);
         const half = .{ @min(vectors[0], vectors[1]), @min(vectors[2], vectors[3]) };
@@ -102,7 +104,8 @@ pub const Word = struct {
         return number;
     }
 
-    /// Makes a merge and begins to look for what becomes possible; false if it is none.
+    /// Applies a merge and starts the lookups of the new neighbours. Returns false if `lowest` is
+    /// not a merge.
     inline fn apply(self: *Word, vocabulary: *const Vocabulary, lowest: u32) bool {
         if (lowest >= none_min) return false;
         const id = lowest >> place_bits;

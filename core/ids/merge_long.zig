@@ -1,12 +1,14 @@
-//! Pretoken of any length → ids: window by window.
+//! Pretoken of any length → ids, window by window.
 //!
-//! A sequence of tokens is the encoding of its bytes if and only if each two neighbours are the
-//! encoding of theirs: the first merge across a boundary needs only the tokens on its two sides
-//! (github/rust-gems, crate bpe). So two windows that overlap and have *one token in common* are
-//! joined at it, and that is exact: every two neighbours of the result are neighbours in one of
-//! the windows. The next window begins with a token near the end of the one before, where the two
-//! nearly always agree; if they do not, a longer one begins farther back. Windows are small, where
-//! merging is fastest, and grow where tokens are long. Memory is that of one window.
+//! A token sequence is the encoding of its bytes if and only if each two neighbours are the
+//! encoding of their bytes. The reason is that the first merge across a boundary involves only the
+//! tokens on its two sides (github/rust-gems, crate bpe). Two overlapping windows with *one token
+//! in common* can therefore be joined at that token. The result is exact, because every two
+//! neighbours of it are neighbours in one of the windows.
+//!
+//! The next window begins with a token near the end of the previous one, and the two nearly always
+//! agree. If they do not, a longer window begins farther back. Windows are short, where merging is
+//! fastest, and grow for long tokens. Memory is bounded by one window.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -16,15 +18,16 @@ const Window = @import("window.zig").Window;
 const expand = @import("expand.zig");
 const merge_short = @import("merge_short.zig");
 
-/// A window overlaps the one before by this part of its length, or by a token more. With 1/5,
-/// random letters are 5 % slower, and with 1/8 more windows of blanks and tabs fail than it saves.
+/// Windows overlap by this fraction of their length, or by one more token. With 1/5, random letters
+/// are 5 % slower. With 1/8, failing windows of spaces and tabs cost more than the smaller overlap
+/// saves.
 const overlap_part = 7;
-/// A window that is longer than the shortest has room for so many of its longest token: the next
-/// one begins with a token that is not the last of its kind.
+/// A window longer than the shortest one has space for this many of its longest token. Then the
+/// next window does not begin with the only token of that length.
 const tokens_min = 8;
 
-/// Appends the ids of `piece` to `out`. Bytes without a token come out as their stand-ins.
-/// Stops early once `ids_max` of them are there: those are the encoding of the bytes they cover.
+/// Appends the ids of `piece` to `out`. Bytes without a token produce their placeholder ids. Stops
+/// early when `ids_max` ids are appended; these are the encoding of the bytes that they cover.
 pub fn merge(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -36,10 +39,10 @@ pub fn merge(
     std.debug.assert(whole);
 }
 
-/// Ids that were counted and are gone.
+/// Number of ids that were counted and discarded.
 pub const Counted = struct {
     ids: usize = 0,
-    /// One of them that stands for a byte without a token.
+    /// A placeholder id of a byte without a token, if there was one.
     stand_in: ?u32 = null,
 
     fn take(self: *Counted, vocabulary: *const Vocabulary, ids: []const u32) void {
@@ -48,12 +51,13 @@ pub const Counted = struct {
     }
 };
 
-/// 256 KB of ids: they stay in the cache, while the memory of all ids of a long pretoken would
-/// come from the system page by page.
+/// 256 KB of ids, which stay in the CPU's cache. For all ids of a long pretoken the OS would have
+/// to map new pages.
 pub const kept_max = 1 << 16;
 
-/// Counts the ids of `piece` and keeps no more than twice `kept` of them at a time, in `scratch`.
-/// Only if a window has to begin before those, which no real vocabulary has shown, all are kept.
+/// Counts the ids of `piece`. At most twice `kept` ids are stored at a time, in `scratch`. If a
+/// window has to begin before these, the piece is merged again with all ids stored. No real
+/// vocabulary has needed that.
 pub fn count(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -75,7 +79,7 @@ pub fn count(
 
 const Dropping = struct { kept: usize, counted: *Counted };
 
-/// False when a window had to begin with an id that was dropped.
+/// Returns false if a window had to begin with a discarded id.
 fn run(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -100,8 +104,8 @@ fn run(
             out.shrinkRetainingCapacity(first);
             try out.appendSlice(gpa, ids);
         } else if (!try join(gpa, vocabulary, out, index, ids)) {
-            // Half a window farther back and then twice as long each time, so that a row of
-            // failures is linear.
+            // Starts half a window farther back, and from the second failure on with twice the
+            // length, so that repeated failures take linear time.
             const back = start -| len / 2;
             while (start > back) {
                 if (index == first) return false;
@@ -136,8 +140,9 @@ fn run(
     }
 }
 
-/// Replaces what follows the first token that `ids` and the end of `out` have in common by what
-/// follows it in `ids`; false when there is none. Both begin with the same byte, `out` at `index`.
+/// Finds the first token that `ids` and the end of `out` have in common, and replaces the tokens
+/// after it by those of `ids`. Returns false if there is none. `ids` and `out[index..]` begin at
+/// the same byte.
 fn join(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -151,11 +156,11 @@ fn join(
     return true;
 }
 
-/// Where a token lies in two sequences.
+/// Indices of the same token in two sequences.
 pub const Common = struct { known: usize, fresh: usize };
 
-/// The first token that two sequences have in common, which begin with the same byte; of those
-/// whose parts of characters are taken apart, one that joins them all the same.
+/// Returns the first token that two sequences have in common, at the same offset. Both begin at the
+/// same byte. In expanded sequences only tokens at which joining stays exact count.
 pub fn firstCommon(
     vocabulary: *const Vocabulary,
     known: []const u32,
@@ -163,7 +168,7 @@ pub fn firstCommon(
     comptime made: enum { merged, expanded },
 ) ?Common {
     var at: Common = .{ .known = 0, .fresh = 0 };
-    // How far `known` begins behind `fresh`.
+    // Offset of `known` minus offset of `fresh`.
     var ahead: isize = 0;
     while (at.known < known.len and at.fresh < fresh.len) {
         if (ahead == 0 and known[at.known] == fresh[at.fresh]) {
@@ -186,21 +191,21 @@ fn longest(vocabulary: *const Vocabulary, ids: []const u32) usize {
     return len;
 }
 
-/// The ids of windows. Some that were seen are remembered: in runs and other repetitions nearly
-/// all are alike.
+/// The ids of windows, with a small cache. In runs and other repetitions nearly all windows are
+/// equal.
 const Windows = struct {
     vocabulary: *const Vocabulary,
     piece: []const u8,
     large: Window = .empty,
-    /// By the hash of its bytes, a window of at most so many ids as the shortest has bytes.
+    /// Windows with few enough ids for `seen_ids`, indexed by the hash of their bytes.
     seen: [1 << seen_bits]struct { start: usize, len: usize, count: usize } =
         @splat(.{ .start = 0, .len = 0, .count = 0 }),
     seen_ids: [1 << seen_bits][merge_short.len_max]u32 = undefined,
 
-    /// A text that repeats itself has about as many different windows as tokens in its period.
+    /// A periodic text has about as many different windows as tokens in its period.
     const seen_bits = 5;
 
-    /// Valid until the next call.
+    /// Returns the ids of a window, valid until the next call.
     fn get(self: *Windows, gpa: Allocator, start: usize, end: usize) Allocator.Error![]const u32 {
         const bytes = self.piece[start..end];
         const slot: usize = @intCast(hashBytes(0, bytes) >> (64 - seen_bits));

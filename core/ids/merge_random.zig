@@ -1,10 +1,12 @@
-//! Pretoken → ids, where merges are dropped at random (BPE dropout).
+//! Pretoken → ids with BPE dropout, which skips merges at random.
 //!
-//! A queue has all merges that are possible, the lowest first, then the leftmost. The one that
-//! comes up is skipped with the probability of the model. What is skipped goes back when the next
-//! one is not, be it out of date or not, as in `Word::merge_all` of Hugging Face's library.
-//! Merging ends when all that is left was skipped in a row. How likely that is depends on all of a
-//! pretoken, so none is cut, and as its ids are others each time, none is remembered.
+//! A queue contains all possible merges, ordered by rank and then by position. The first one is
+//! skipped with the model's dropout probability. Skipped merges return to the queue as soon as a
+//! later one is not skipped. That holds even if the later one is stale, as in `Word::merge_all` of
+//! Hugging Face's library. Merging ends when all remaining merges were skipped in a row.
+//!
+//! The probability of that depends on the whole pretoken, so pretokens are not split. Ids vary
+//! between calls, so they are not cached.
 //!
 //! Source: Provilkov et al., BPE-Dropout, 2020.
 
@@ -27,18 +29,18 @@ pub const Merger = struct {
 
     const Queue = std.PriorityQueue(Entry, void, Entry.compare);
 
-    /// Numbers that no other process has, also none that was forked off.
+    /// Seeds the generator differently in each process, including forked ones.
     pub fn init() Merger {
         var seed: [32]u8 = undefined;
         if (fromSystem(&seed)) return .{ .prng = .{ .s = @bitCast(seed) } };
-        // The time, the process and an address: few bits, so they are spread.
+        // The time, the process id and an address have little entropy, so they are hashed.
         std.Io.Threaded.fallbackSeed(&seed, &seed);
         return .{ .prng = .init(std.hash.Wyhash.hash(0, &seed)) };
     }
 
     fn fromSystem(seed: *[32]u8) bool {
         if (builtin.os.tag == .linux) {
-            // Zig's own way fails with a glibc before 2.25, for which wheels are built.
+            // Zig's own function fails with glibc before 2.25, which the wheels support.
             return std.os.linux.getrandom(seed, seed.len, 0) == seed.len;
         }
         const io = std.Io.Threaded.global_single_threaded.io();
@@ -52,8 +54,8 @@ pub const Merger = struct {
         self.skipped.deinit(gpa);
     }
 
-    /// Sets `out` to the parts of `piece` that are left. Those of characters that are no tokens are
-    /// among them, unless they are left out: then they are no neighbours of others.
+    /// Sets `out` to the remaining symbols of `piece`. They include characters that are not tokens,
+    /// unless the model drops those; then their neighbours are adjacent.
     pub fn merge(
         self: *Merger,
         encoder: *ids.Encoder,
@@ -103,7 +105,7 @@ pub const Merger = struct {
         }
     }
 
-    /// What a part and the next become.
+    /// Returns the merge of a symbol with its right neighbour.
     fn mergeAt(self: *const Merger, every: *const Every, at: u32) ?Every.Merge {
         const part = self.parts.items[at];
         if (part.id == none or part.next == none) return null;
@@ -116,7 +118,7 @@ pub const Merger = struct {
     }
 };
 
-/// `none` for the id of one that is merged into another.
+/// A symbol. The id of one that was merged into another is `none`.
 const Part = struct { id: u32, previous: u32, next: u32 };
 
 const Entry = struct {
@@ -130,7 +132,7 @@ const Entry = struct {
     }
 };
 
-/// The parts that merging starts with: bytes or characters, and bytes of those that are none.
+/// Appends the initial symbols: bytes or characters, and the bytes of unknown characters.
 fn begin(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -144,7 +146,7 @@ fn begin(
         const len = if (vocabulary.characters) unicode.decode(piece, start).len else 1;
         const bytes = piece[start..][0..len];
         start += len;
-        // Characters are merged of their bytes before all else, and that is never dropped.
+        // Characters are built from their bytes first, and those merges are never skipped.
         var id = vocabulary.byte_ids[bytes[0]];
         for (bytes[1..]) |byte| {
             if (id != none) id = vocabulary.pairs.find(id, vocabulary.byte_ids[byte]);

@@ -1,27 +1,27 @@
-//! Pretoken of at most 62 bytes → ids: the lowest pair first, the leftmost on a tie.
+//! Pretoken of at most 62 bytes → ids: the lowest-ranked pair first, the leftmost on a tie.
 //!
-//! What two neighbours become and the place where they stand are one number, so the smallest
-//! number is the next merge. Parts keep the place of their first byte, so nothing moves, and a
-//! mask of these places, one register, says who is beside whom. A merge waits for the one before
-//! it, so what counts is the way from one smallest number to the next: short, and without a branch
-//! that text decides. (Linked neighbours, and groups that keep their minimum, were slower.)
+//! The merged id of two neighbours and their position form one number, so the minimum is the next
+//! merge. A symbol keeps the position of its first byte, so no data moves. A 64-bit mask of these
+//! positions gives the neighbours. Each merge depends on the previous one, so the latency from one
+//! minimum to the next matters. It is kept short, without branches that depend on the text. (Linked
+//! lists of neighbours, and groups with their own minimum, were slower.)
 
 const std = @import("std");
 const vocabularies = @import("../vocabulary.zig");
 const Vocabulary = vocabularies.Vocabulary;
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
-/// Bytes have the places from 1 on. At place 0 and behind the last byte are strangers, which
-/// merge with nothing: with them a mask of 64 bits is full.
+/// Positions of bytes start at 1. Position 0 and the one after the last byte are sentinels, which
+/// never merge. Together they fill a mask of 64 bits.
 pub const len_max = 62;
 
 pub const none = vocabularies.no_pair;
 const place_bits = 6;
-/// Larger than what any pair becomes, wherever it stands.
+/// Larger than the number of any merge, at any position.
 const none_min = none << place_bits;
 
-/// Writes the ids of `piece` into `out` and returns their number. Bytes without a token come out
-/// as their stand-ins.
+/// Writes the ids of `piece` into `out` and returns their number. Bytes without a token produce
+/// their placeholder ids.
 pub fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u32) usize {
     std.debug.assert(piece.len <= len_max and piece.len > 0);
     const source: Bytes = .{ .parts = piece };
@@ -30,8 +30,8 @@ pub fn merge(vocabulary: *const Vocabulary, piece: []const u8, out: *[len_max]u3
     return Parts(16, 4).merge(vocabulary, source, out);
 }
 
-/// The same for a piece of which some parts are merged already: `first` are the ids to begin with,
-/// 62 at most. `out` has room for as many.
+/// The same for a sequence of at most 62 ids, some of which are merged already. `out` has capacity
+/// for as many ids.
 pub fn mergeFrom(vocabulary: *const Vocabulary, first: []const u32, out: [*]u32) usize {
     std.debug.assert(first.len <= len_max and first.len > 0);
     const source: Ids = .{ .parts = first };
@@ -39,7 +39,7 @@ pub fn mergeFrom(vocabulary: *const Vocabulary, first: []const u32, out: [*]u32)
     return Parts(16, 4).merge(vocabulary, source, out);
 }
 
-/// What is to be merged: the id of each part, and what it and the next become.
+/// The input: the id of each symbol, and the merge of each symbol with the next one.
 const Bytes = struct {
     parts: []const u8,
 
@@ -61,12 +61,12 @@ const Ids = struct {
     }
 };
 
-/// A piece while it is merged.
+/// The state of a merge.
 fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
     return struct {
-        /// The id of each part, at the place of its first byte.
+        /// The id of each symbol, at the position of its first byte.
         ids: [vectors_count * lanes + 2]u32,
-        /// A bit for each place where a part begins, those of the strangers included.
+        /// A bit for each position where a symbol begins, including the sentinels.
         starts: u64,
         merges: Merges(vectors_count, lanes),
 
@@ -101,7 +101,7 @@ fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
             self.starts = @as(u64, std.math.maxInt(u64)) >> @intCast(len_max - len);
         }
 
-        /// Makes the next merge; false when there is none.
+        /// Applies the next merge. Returns false if there is none.
         inline fn step(self: *Self, vocabulary: *const Vocabulary) bool {
             const lowest = self.merges.lowest();
             if (lowest >= none_min) return false;
@@ -124,11 +124,12 @@ fn Parts(comptime vectors_count: u32, comptime lanes: u32) type {
     };
 }
 
-/// What the part at each place from 1 on and the next become, with the place in the low bits.
+/// The merge of the symbol at each position from 1 with its right neighbour, with the position in
+/// the low bits.
 ///
-/// One vector of all of them stays in the registers of every machine: most words do. Of several,
-/// only those that change are written, and as vectors: one that is read soon after a number inside
-/// it was written would wait for the cache.
+/// A single vector stays in registers on every target, which suffices for most words. Of several
+/// vectors only the changed ones are written, and as whole vectors: loading a vector soon after a
+/// store to one of its lanes would stall.
 fn Merges(comptime vectors_count: u32, comptime lanes: u32) type {
     return struct {
         vectors: [vectors_count]Vector,
@@ -146,7 +147,7 @@ fn Merges(comptime vectors_count: u32, comptime lanes: u32) type {
             return @reduce(.Min, @min(halves[0], halves[1]));
         }
 
-        /// A stranger's place has no lane, or one that stays `none`.
+        /// The position of a sentinel has no lane, or one that stays `none`.
         inline fn put(self: *Self, place: u6, id: u32) void {
             const number: Vector = @splat(id << place_bits | place);
             const index: u32 = place -% 1;

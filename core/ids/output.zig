@@ -1,4 +1,4 @@
-//! Ids of texts → one array of them, of 32 or of 16 bits, with others before and after each text.
+//! Ids of texts → one array of 32-bit or 16-bit ids, with optional ids before and after each text.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -9,13 +9,13 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 pub const Output = struct {
     gpa: Allocator,
     numbers: Numbers,
-    /// Whose ids the result has; null: it has ranks.
+    /// The vocabulary that maps ranks to public ids; null if the result contains ranks.
     published: ?*const Vocabulary,
-    /// Ids of the file, which each text has in front and behind.
+    /// Public ids to insert before and after each text.
     before: []const u32 = &.{},
     after: []const u32 = &.{},
 
-    /// With 16 bits, no id is larger.
+    /// `narrow` requires that every id fits in 16 bits.
     pub const Numbers = union(enum) { wide: std.ArrayList(u32), narrow: std.ArrayList(u16) };
 
     pub fn deinit(self: *Output) void {
@@ -24,7 +24,7 @@ pub const Output = struct {
         }
     }
 
-    /// Whether a list of what an encoder makes is the result.
+    /// Whether a list written by an encoder is already the result.
     pub fn isPlain(self: *const Output) bool {
         return self.numbers == .wide and !self.hasEdges();
     }
@@ -39,7 +39,8 @@ pub const Output = struct {
         };
     }
 
-    /// Room for the ids of most texts, or of any long ones; without it more is asked for later.
+    /// Reserves capacity for the ids of most short texts, or of any long text. If that fails, the
+    /// list grows later.
     pub fn reserve(self: *Output, text_bytes: usize, texts: usize) void {
         const edges = texts * (self.before.len + self.after.len);
         switch (self.numbers) {
@@ -62,7 +63,7 @@ pub const Output = struct {
         }
     }
 
-    /// A place for `len` ids, for which there is room.
+    /// Claims `len` ids, for which there is capacity, and returns their offset.
     pub fn take(self: *Output, len: usize) usize {
         switch (self.numbers) {
             inline else => |*list| {
@@ -72,7 +73,7 @@ pub const Output = struct {
         }
     }
 
-    /// Puts what an encoder has made to its place. Returns the place behind it.
+    /// Copies ranks that an encoder produced to their offset. Returns the offset after them.
     pub fn copy(self: *Output, place: usize, ranks: []const u32) usize {
         const end = place + ranks.len;
         switch (self.numbers) {
@@ -95,7 +96,7 @@ pub const Output = struct {
         return end;
     }
 
-    /// Puts ids of the file to their place. Returns the place behind it.
+    /// Writes public ids to their offset. Returns the offset after them.
     pub fn put(self: *Output, place: usize, numbers: []const u32) usize {
         switch (self.numbers) {
             inline else => |list| {
@@ -108,16 +109,18 @@ pub const Output = struct {
     }
 };
 
-/// About the ids of most texts; memory that is not touched costs nothing, moving it does.
+/// Estimated number of ids of most texts. Untouched memory costs little, but moving a list does
+/// not.
 pub fn roomFor(text_bytes: usize) usize {
     return text_bytes / 3 + 16;
 }
 
-/// Texts from here on get room for an id a byte: where a script has many ids, moving a long list
-/// takes longer than encoding some of it, and what is added to it would be of small pages.
+/// Texts of at least this size get capacity for one id per byte. In scripts with many ids per byte,
+/// moving a long list takes longer than encoding part of the text, and the added memory would have
+/// small pages.
 const long_text_bytes = 1 << 20;
 
-/// A list with room for the ids of most texts, or of any long one.
+/// Reserves capacity for the ids of most short texts, or of any long text.
 pub fn reserve(list: *ids.List, text_bytes: usize) void {
     makeList(list.gpa, &list.ids, text_bytes, 0);
 }

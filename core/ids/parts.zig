@@ -1,38 +1,39 @@
-//! A long document → parts for several threads, and their ids joined to those of the whole.
+//! A long document → chunks for several threads, whose ids are joined to those of the whole
+//! document.
 //!
-//! A part starts at a place that is probably the start of a pretoken, but nobody knows before all
-//! text to its left is scanned. So each part is encoded from its start on, and goes on behind its
-//! limit to the end of its last pretoken. If that is where the next part starts, everything from
-//! there on is the same, since what follows a start depends only on the text from there on. If not,
-//! the gap is encoded until the two have a start in common.
+//! A chunk starts at an offset that is probably the start of a pretoken. That is certain only after
+//! all text to its left is scanned. Each chunk is therefore encoded from its start to the end of
+//! the last pretoken that begins before its limit. If that end is the start of the next chunk, the
+//! chunks fit together, since pretokens after a start depend only on the text after it. Otherwise
+//! the gap is encoded until both scans have a start in common.
 //!
-//! A run without an end in sight is left at the limit itself where no token covers the seam there.
+//! A very long run is split at the limit itself if no token can cover the boundary there.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 
-/// Starts that are compared: two scans of the same text meet after a few.
+/// Number of starts that are compared. Two scans of the same text agree after a few.
 const trace_len = 64;
 
 pub const Part = struct {
     document: []const u8,
     from: usize,
-    /// Pretokens that start here or later belong to the next part.
+    /// Pretokens that start here or later belong to the next chunk.
     limit: usize,
-    /// Where the last pretoken ends.
+    /// End offset of the last pretoken.
     end: usize = 0,
-    /// How much of the document was looked at.
+    /// Length of the document prefix that was visible to the scan.
     text_len: usize = 0,
-    /// It met a byte that no token covers. That may be so only because it starts inside of a
-    /// pretoken, so it has no ids, and who joins it finds out.
+    /// The chunk contains a byte that no token covers. The cause may be that it starts inside a
+    /// pretoken, so it has no ids, and `join` encodes it again.
     has_failed: bool = false,
 
-    /// Encodes the part; `sink` is a `List` or a `Count` and empty.
+    /// Encodes the chunk. `sink` is an empty `List` or `Count`.
     pub fn encode(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!void {
-        // Not all of the text behind the limit: a run without an end would be scanned by every
-        // part before it.
+        // Limits the text after the chunk's end. Otherwise every chunk before a very long run would
+        // scan the whole run.
         const is_program = encoder.tokenizer.scheme == .program;
         const far = if (is_program) self.document.len else self.limit + margin;
         for ([_]usize{ @min(far, self.document.len), self.document.len }) |text_len| {
@@ -50,8 +51,8 @@ pub const Part = struct {
         }
     }
 
-    /// The same with as much of the document as `text_len` says; false when what lies behind that
-    /// would make a difference.
+    /// The same with the first `text_len` bytes of the document. Returns false if the text after
+    /// them would make a difference.
     fn encodeIn(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!bool {
         const text = self.document[0..self.text_len];
         self.end = self.from;
@@ -61,8 +62,8 @@ pub const Part = struct {
         return pretokens.reachOf(&encoder.tokenizer.scheme, text, self.end, null) <= text.len;
     }
 
-    /// Whether it is in a run that it neither begins nor ends, and that cannot be left at its
-    /// limit: that belongs to the part that begins it.
+    /// Whether the chunk is inside a run that starts before it, ends after it, and cannot be split
+    /// at its limit. Such a run belongs to the chunk in which it starts.
     fn isInsideRun(self: *const Part, encoder: *ids.Encoder) ids.Error!bool {
         const text = self.document[0..self.text_len];
         var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
@@ -73,13 +74,13 @@ pub const Part = struct {
     }
 };
 
-/// The first starts of a part, and how many ids come before each.
+/// The first pretoken starts of a chunk, and the number of ids before each.
 const Trace = struct {
     starts: [trace_len]usize,
     before: [trace_len]usize,
     len: usize,
 
-    /// Found once more, as few parts need it.
+    /// Computed again on demand, since few chunks need it.
     fn init(self: *Trace, encoder: *ids.Encoder, part: *const Part) ids.Error!void {
         self.len = 0;
         if (part.has_failed) return;
@@ -99,18 +100,18 @@ const Trace = struct {
         }
     }
 
-    /// How many ids come before a start, if it is one of them.
+    /// Returns the number of ids before `start`, if it is one of the starts.
     fn idsBefore(self: *const Trace, start: usize) ?usize {
         const index = std.mem.indexOfScalar(usize, self.starts[0..self.len], start);
         return if (index) |found| self.before[found] else null;
     }
 };
 
-/// How much text behind its limit a part looks at.
+/// Number of bytes after its limit that a chunk looks at.
 const margin = 1 << 16;
 
-/// Encodes one pretoken, or as much of it as comes before `limit` if it can be left there.
-/// Returns where what was encoded ends.
+/// Encodes one pretoken, or its bytes before `limit` if it can be split there. Returns the end of
+/// the encoded text.
 fn encodeSpan(
     encoder: *ids.Encoder,
     document: []const u8,
@@ -124,7 +125,7 @@ fn encodeSpan(
     return end;
 }
 
-/// Encodes the pretokens that start from `from` to before `limit`, and returns where they end.
+/// Encodes the pretokens that start in `from..limit`, and returns the end of the last one.
 fn encodeFrom(
     encoder: *ids.Encoder,
     document: []const u8,
@@ -152,7 +153,7 @@ fn encodeFrom(
     return document.len;
 }
 
-/// The pretokens of a batch that start before `limit`.
+/// Returns the pretokens of a batch that start before `limit`.
 fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
     var taken = batch;
     for (batch.ends, 1..) |end, count| {
@@ -164,9 +165,9 @@ fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
     return taken;
 }
 
-/// Whether a long pretoken can be left at `limit`: it is a run of letters that are all the same to
-/// every scheme, so what is left of it ends where it would end itself, and no token covers the
-/// seam.
+/// Whether a long pretoken can be split at `limit`. It must be a run of letters that every
+/// pre-tokenizer treats alike, so that the rest ends where the whole run ends. No token may cover
+/// the boundary.
 fn canLeaveAt(
     encoder: *ids.Encoder,
     document: []const u8,
@@ -176,12 +177,12 @@ fn canLeaveAt(
     if (limit >= span.end or limit - span.start <= pretokens.piece_len_max) return false;
     const tokenizer = encoder.tokenizer;
     if (tokenizer.scheme == .program) return false;
-    // Neither of the two may be a token, which it would only be as a whole.
+    // Neither half may be a token, because tokens match whole pretokens.
     const vocabulary = &tokenizer.vocabulary;
     const len_min = if (vocabulary.is_closed) 0 else vocabulary.token_len_max;
     if (@min(limit - span.start, span.end - limit) <= len_min) return false;
     if (!try encoder.isFreeSeam(document, limit)) return false;
-    // The first character may be one that stands before a word.
+    // The first character may be of another kind, such as the space before a word.
     var index = span.start + unicode.decode(document, span.start).len;
     while (index <= limit) {
         const char = unicode.decode(document, index);
@@ -192,8 +193,8 @@ fn canLeaveAt(
     return true;
 }
 
-/// A place at or behind `nominal` where a part can start: before a blank that follows a word, or
-/// at a seam in a run of wide characters, or else at any character.
+/// Returns an offset from `nominal` on where a chunk can start: before a space that follows a word,
+/// at a safe split point in a run of three-byte characters, or else at any character.
 pub fn startNear(encoder: *ids.Encoder, document: []const u8, nominal: usize) ids.Error!usize {
     const last = @min(nominal + 1024, document.len);
     for (nominal..last) |index| {
@@ -207,12 +208,12 @@ pub fn startNear(encoder: *ids.Encoder, document: []const u8, nominal: usize) id
     return last;
 }
 
-/// What joins a part to those before it: ids that were missing, and how many are not wanted.
+/// The end of the joined text, and the number of ids of the chunk to skip.
 pub const Joint = struct { end: usize, skipped: usize };
 
-/// Joins a part to the encoding that ends at `end`; ids that are missing between them go to
-/// `bridge`, a sink like that of the part, which has `total` ids. Null when that takes long, and it
-/// may not.
+/// Joins a chunk to the encoding that ends at `end`. Missing ids between them go to `bridge`, a
+/// sink of the same type as the chunk's, which has `total` ids. Returns null if that takes long and
+/// `may_take_long` is false.
 pub fn join(
     encoder: *ids.Encoder,
     part: *const Part,
@@ -222,10 +223,10 @@ pub fn join(
     may_take_long: bool,
 ) ids.Error!?Joint {
     var joint = try meet(encoder, part, end, total, bridge, may_take_long) orelse return null;
-    // Found once more they are as many, unless a vocabulary lies about what merging gives.
+    // The repeated count is the same, unless a vocabulary violates the merge rules.
     joint.skipped = @min(joint.skipped, total);
     const document = part.document;
-    // The last part may have left a run to the one that begins it.
+    // The last chunk may have left a run to the chunk in which it starts.
     if (part.limit == document.len and joint.end < document.len) {
         if (!may_take_long) return null;
         joint.end = try encodeFrom(encoder, document, joint.end, document.len, bridge);
@@ -249,7 +250,7 @@ fn meet(
         .init(encoder.gpa, &encoder.tokenizer.scheme, part.document);
     defer pieces.deinit();
     pieces.index = end;
-    // At most once for each start that is compared, or twice where scans differ.
+    // One round per compared start, or two where the scans differ.
     if (!part.has_failed) for (0..2 * trace_len) |_| {
         const at = pieces.index;
         if (trace.idsBefore(at)) |skipped| return .{ .end = part.end, .skipped = skipped };
@@ -260,7 +261,7 @@ fn meet(
         if (trace.idsBefore(start)) |skipped| return .{ .end = part.end, .skipped = skipped };
         try encoder.encodePretoken(part.document[span.start..span.end], bridge);
     };
-    // They do not meet: the part is encoded again, from where it really starts.
+    // The scans have no start in common, so the chunk is encoded again from its true start.
     if (!may_take_long) return null;
     const again = try encodeFrom(encoder, part.document, pieces.index, part.end, bridge);
     return .{ .end = again, .skipped = total };

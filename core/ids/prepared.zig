@@ -1,19 +1,21 @@
-//! A text that is changed at its end → its documents, made ready, and their ids.
+//! An editable text → its preprocessed documents and their ids, for changes at the end of the text.
 //!
-//! Documents are kept end to end, with a byte for each added token between them, in a session of
-//! their own (session.zig). A change of the text is first one of the documents: they are made anew
-//! from a stop on, and what differs from before is what the session replaces. So encoding is for
-//! what has changed, however the text was normalised.
+//! The documents are stored end to end, with one byte for each added token between them, in a
+//! session of their own (session.zig). A change of the text is first applied to the documents. They
+//! are rebuilt from a normalization boundary, and the session replaces only the bytes that differ.
+//! The encoding work is therefore proportional to the change, for any normalizer.
 //!
-//! A stop is a place where a text can be cut: before a character that no form of Unicode joins to
-//! what lies before, and inside no name. Where a tokenizer has none (it replaces by a pattern,
-//! strips white space, or has names that look at what stands beside them), all documents are made
-//! anew each time, which takes as long as normalising the text does; ids only near the change.
+//! A normalization boundary is an offset where the text can be split: before a character that no
+//! Unicode normalization form combines with the text before it, and outside of added tokens. Some
+//! tokenizers have none, because they replace by a regex, strip whitespace, or have added tokens
+//! that depend on their context. For these, each change normalizes the whole text again, but ids
+//! are still computed only near the change.
 //!
-//! **Invariant** the ids are those of the whole text, as `Encoder.encode` gives them. A change that
-//! fails leaves text and ids as they were.
+//! **Invariant** the ids are those of the whole text, as `Encoder.encode` returns them. A change
+//! that fails leaves text and ids unmodified.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const session_ = @import("session.zig");
@@ -24,20 +26,20 @@ const Effort = @import("../added.zig").Effort;
 const Mark = session_.Mark;
 const Swap = session_.Swap;
 
-/// There is a stop behind each multiple of so many bytes, if there can be one: two texts that go on
-/// in the same way have the same stops there.
+/// There is a normalization boundary after each multiple of this many bytes, if possible. Texts
+/// with the same suffix at the same offset have the same boundaries there.
 const spacing = 64;
 
-/// What stands for an added token among the documents.
+/// Represents an added token among the documents.
 const mark_byte = 0xFF;
 
 pub const Stop = struct {
-    /// In the text, and among the documents.
+    /// Offset in the text, and offset in the documents.
     start: usize = 0,
     at: usize = 0,
-    /// Whether a segment goes on here, or one begins.
+    /// Whether a segment continues here. Otherwise a new one begins.
     is_open: bool = false,
-    /// One past the last byte of the text on which documents before it depend.
+    /// One past the last byte of the text on which the documents before it depend.
     reach: usize = 0,
 };
 
@@ -46,13 +48,13 @@ pub const Prepared = struct {
     session: session_.Session,
     text: std.ArrayList(u8) = .empty,
     stops: std.ArrayList(Stop) = .empty,
-    /// A byte for each name that says whether it is found here.
+    /// One byte per added token: whether it is searched for.
     choice: ?[]const u8 = null,
     has_stops: bool,
-    /// Where the text lies in a longer one, from which bytes are counted for stops.
+    /// Offset of the text in a longer one, from which the spacing of boundaries is counted.
     origin: usize = 0,
 
-    /// An empty text. `choice` is copied.
+    /// Returns a session with an empty text. Copies `choice`.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const ids.Tokenizer,
@@ -88,8 +90,8 @@ pub const Prepared = struct {
         return copy;
     }
 
-    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
-    /// does not lie in the session.
+    /// Replaces all bytes from `cut` on, and returns the number of leading ids that stay unchanged.
+    /// `new` must not be memory of the session.
     pub fn replace(
         self: *Prepared,
         encoder: *ids.Encoder,
@@ -117,7 +119,8 @@ pub const Prepared = struct {
         return kept;
     }
 
-    /// From which length on the text has more than so many ids, whatever follows; null: who knows.
+    /// Returns a length from which on the text has more than `ids_max` ids, whatever text follows;
+    /// null if that is not known.
     pub fn lengthBeyond(self: *const Prepared, ids_max: usize) ?usize {
         const points = self.session.points.items;
         const index = self.session.pointBeyond(ids_max);
@@ -129,7 +132,7 @@ pub const Prepared = struct {
         return @max(stop.start, stop.reach) + self.slack();
     }
 
-    /// A place in the text before which there are no more than so many ids: the last stop.
+    /// Returns the last normalization boundary before which there are at most `ids_max` ids.
     pub fn startUpTo(self: *const Prepared, ids_max: usize) usize {
         const at = self.session.points.items[self.session.pointBeyond(ids_max) - 1].start;
         const behind = std.sort.partitionPoint(Stop, self.stops.items, at + 1, isBefore);
@@ -144,13 +147,15 @@ pub const Prepared = struct {
         return self.text.items.len - self.stops.items[self.settled(cut)].start;
     }
 
-    /// The index of the last stop that a change of the text from `cut` on leaves as it is.
+    /// Returns the index of the last boundary that a change of the text from `cut` on does not
+    /// affect.
     fn settled(self: *const Prepared, cut: usize) usize {
         const safe = cut -| self.slack();
         return std.sort.partitionPoint(Stop, self.stops.items, safe, isSettled) -| 1;
     }
 
-    /// A name may begin before a change and end behind it.
+    /// Returns the maximum length of an added token, which may begin before a change and end after
+    /// it.
     pub fn slack(self: *const Prepared) usize {
         return if (self.choice == null) 0 else self.session.tokenizer.front.names.len_max;
     }
@@ -160,22 +165,23 @@ pub const Prepared = struct {
     }
 };
 
-/// Documents from a stop on; also a sink, for documents of a segment that has no stops inside.
+/// Builds documents from a boundary on. It is also a sink, for the documents of a segment without
+/// inner boundaries.
 pub const Making = struct {
     prepared: *const Prepared,
     encoder: *ids.Encoder,
     first: Stop,
     bytes: std.ArrayList(u8) = .empty,
-    /// Places count from the first document of all.
+    /// Offsets count from the first document.
     marks: std.ArrayList(Mark) = .empty,
     stops: std.ArrayList(Stop) = .empty,
-    /// Whether the last thing that was pushed is a document.
+    /// Whether a document was pushed last.
     in_document: bool = false,
-    /// Where a segment may be cut, while it is made.
+    /// Possible split points of the current segment.
     cuts: std.ArrayList(Cut) = .empty,
     segment: std.ArrayList(u8) = .empty,
 
-    /// A place in the text, and in the segment as it is made ready.
+    /// Offset in the text, and offset in the preprocessed segment.
     const Cut = struct { start: usize, at: usize };
 
     fn deinit(self: *Making) void {
@@ -233,7 +239,8 @@ pub const Making = struct {
         return self.addMark(id);
     }
 
-    /// Makes the text from `start` to `finish` ready, where no name is found in it as it is.
+    /// Preprocesses the text from `start` to `finish`, in which no added token matches the raw
+    /// text.
     fn addSegment(self: *Making, start: usize, finish: usize, is_open: bool) ids.Error!void {
         if (start >= finish) return;
         const prepared = self.prepared;
@@ -253,24 +260,24 @@ pub const Making = struct {
             from = to;
             try self.cuts.append(prepared.gpa, .{ .start = to, .at = self.segment.items.len });
         }
-        // Where the segment ends it cannot be cut.
+        // The end of the segment is not a split point.
         self.cuts.items.len -= 1;
         return self.addNormal(front);
     }
 
-    /// The next place after `from` where the text may be cut, or `finish`.
+    /// Returns the next offset after `from` where the text may be split, or `finish`.
     fn cutBehind(self: *const Making, from: usize, finish: usize) usize {
         const steps = &self.prepared.session.tokenizer.front.steps;
         const text = self.prepared.text.items;
         var index = from + spacing - (self.prepared.origin + from) % spacing;
         while (index < finish) : (index += 1) {
-            // The first byte of a character, as a sequence that is not UTF-8 is no place to cut.
+            // Only the first byte of a character: an invalid sequence must not be split.
             if (text[index] & 0xC0 != 0x80 and steps.beginsPart(text, index)) return index;
         }
         return finish;
     }
 
-    /// Cuts the segment at names that are found in it.
+    /// Splits the segment at added tokens in normalized text.
     fn addNormal(self: *Making, front: *const ids.front.Front) Allocator.Error!void {
         const bytes = self.segment.items;
         var next: usize = 0;
@@ -283,13 +290,14 @@ pub const Making = struct {
             next = try self.addPiece(front, next, from, found.start);
             try self.addMark(found.id);
             from = found.end;
-            // What lies inside a name is no stop.
+            // Split points inside an added token are not boundaries.
             while (next < self.cuts.items.len and self.cuts.items[next].at < from) next += 1;
         }
         _ = try self.addPiece(front, next, from, bytes.len);
     }
 
-    /// Adds a part of the segment and the stops in it, from cut `index` on; returns the cut behind.
+    /// Adds a range of the segment and its boundaries, from split point `index`. Returns the index
+    /// of the next split point.
     fn addPiece(
         self: *Making,
         front: *const ids.front.Front,
@@ -303,7 +311,7 @@ pub const Making = struct {
         var next = index;
         var beyond = index;
         while (next < cuts.len and cuts[next].at <= to) : (next += 1) {
-            // A name in normal text that begins before the stop has to be known.
+            // The text must extend far enough to find added tokens that begin before the boundary.
             while (beyond < cuts.len and cuts[beyond].at < cuts[next].at + slack) beyond += 1;
             if (beyond == cuts.len) continue;
             const char = unicode.decode(self.prepared.text.items, cuts[beyond].start);
@@ -318,7 +326,7 @@ pub const Making = struct {
         return next;
     }
 
-    /// How many bytes of the documents are as before.
+    /// Returns the number of leading bytes of the documents that are unchanged.
     fn sameLen(self: *const Making) usize {
         const session = &self.prepared.session;
         const old = session.marks.items[session.marksBefore(self.first.at)..];
@@ -345,10 +353,10 @@ const nfc = [_]u8{0} ** 12;
 const lower = [_]u8{1} ++ [_]u8{0} ** 11;
 /// Replaces "b" by "aa".
 const literal = "\x03\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00baa";
-/// Strips white space on both sides.
+/// Strips whitespace on both sides.
 const strip = "\x05\x03" ++ [_]u8{0} ** 10;
 
-/// A tokenizer of bytes and "aa", with the names "<a>" and "<n>".
+/// A tokenizer of bytes and "aa", with the added tokens "<a>" and "<n>".
 fn testTokenizer(
     prefix: ids.front.Prefix,
     packed_steps: []const u8,
@@ -399,7 +407,8 @@ test "prepared: after any change the ids are those of the whole text" {
         .{ .{}, .{} },                 .{ .{}, .{ .normalized = true } },
         .{ .{ .lstrip = true }, .{} }, .{ .{}, .{ .normalized = true, .rstrip = true } },
     };
-    for (0..60) |round| {
+    // The rounds cover all prefixes, steps and choices.
+    for (0..@max(20, examples(60))) |round| {
         const prefix = std.enums.values(ids.front.Prefix)[round % 4];
         const flags = all_flags[random.uintLessThan(usize, all_flags.len)];
         var tokenizer = try testTokenizer(prefix, all_steps[round % all_steps.len], flags);
@@ -425,7 +434,7 @@ test "prepared: after any change the ids are those of the whole text" {
     }
 }
 
-test "prepared: a text with stops is made ready only at its end" {
+test "prepared: a text with normalization boundaries is rebuilt only at its end" {
     const gpa = std.testing.allocator;
     for ([_][]const u8{ "", &nfc, &nfc ++ &lower ++ literal }) |steps| {
         var tokenizer = try testTokenizer(.always, steps, .{ .{}, .{ .normalized = true } });
@@ -444,7 +453,7 @@ test "prepared: a text with stops is made ready only at its end" {
     }
 }
 
-test "prepared: runs out of memory without a leak, and stays as it was" {
+test "prepared: running out of memory leaks no memory and leaves the session unchanged" {
     const gpa = std.testing.allocator;
     var tokenizer = try testTokenizer(.always, &nfc, .{ .{}, .{ .normalized = true } });
     defer tokenizer.deinit(gpa);

@@ -1,11 +1,14 @@
-//! What is too much for a line of the cache: ids, and before them the bytes they stand for.
+//! Cached results that are too large for a slot of the cache: ids, preceded by the bytes of their
+//! pretoken.
 //!
-//! A ring that threads share: what is new is written over what is oldest. One word says how far it
-//! is written, in laps and within one, so whether a record is still there is one comparison, and
-//! nobody has to be told when it is not. Room is taken before it is written to, and who reads looks
-//! at the word again at the end: then what was read is the record.
+//! The ring buffer is shared by all threads, and new entries overwrite the oldest. One atomic word
+//! contains the write position: the lap and the index. Whether an entry is still valid is therefore
+//! one comparison, and invalidation needs no bookkeeping. A writer reserves its space before it
+//! writes. A reader checks the word again after it has read; if the entry is still valid, the data
+//! is consistent.
 //!
-//! **Invariant** no two threads write to the same place: a new lap begins when nobody writes.
+//! **Invariant** no two threads write to the same space, because a new lap begins only if there are
+//! zero writers.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,7 +16,7 @@ const pages = @import("../pages.zig");
 const pool = @import("../pool.zig");
 const slots = @import("slots.zig");
 
-/// Where a record is, and how long its two parts are.
+/// The location of an entry, and the lengths of its two fields.
 pub const Place = packed struct(u96) {
     /// The lap and the index.
     start: u64,
@@ -23,7 +26,7 @@ pub const Place = packed struct(u96) {
 
 const index_bits = 28;
 
-/// How far the ring is written, and how many write.
+/// The write position and the number of active writers.
 const Position = packed struct(u64) {
     writers: u10 = 0,
     index: std.meta.Int(.unsigned, index_bits) = 0,
@@ -36,11 +39,11 @@ const Position = packed struct(u64) {
 
 pub const Records = struct {
     words: []align(pages.page_size) u32,
-    /// Words for records: ids are read four at a time, also the last ones.
+    /// Number of usable words. Ids are read four at a time, so the last ones need padding.
     len: usize,
     position: std.atomic.Value(u64) align(std.atomic.cache_line) = .init(0),
 
-    /// Ids that a reader may write beyond the last one.
+    /// Number of ids that a reader may write after the last one.
     pub const overrun = 3;
 
     pub fn init(bytes: usize) Allocator.Error!Records {
@@ -57,12 +60,12 @@ pub const Records = struct {
         return @bitCast(@atomicLoad(u64, @as(*const volatile u64, &self.position.raw), .acquire));
     }
 
-    /// Whether new records are written over old ones.
+    /// Whether new entries overwrite old ones.
     pub fn isFull(self: *const Records) bool {
         return self.now().lap != 0;
     }
 
-    /// How often all of them were written over.
+    /// Returns how often all entries were overwritten.
     pub fn lapsLost(self: *const Records) usize {
         return self.now().lap -| 1;
     }
@@ -71,7 +74,7 @@ pub const Records = struct {
         return self.now().start() -% place.start <= 1 << index_bits;
     }
 
-    /// Fetches a record that may be asked for.
+    /// Prefetches an entry that may be read.
     pub inline fn prepare(self: *const Records, place: Place) void {
         if (!self.holds(place)) return;
         const words = self.wordsAt(place.start);
@@ -83,14 +86,14 @@ pub const Records = struct {
         return self.words.ptr + @as(usize, @intCast(start & ((1 << index_bits) - 1)));
     }
 
-    /// Writes the ids of a record to `out`, which has room for `overrun` more, unless that is
-    /// void. Returns how many there are; null if the record is gone or has other bytes.
+    /// Writes the ids of an entry to `out`, which needs space for `overrun` more, unless it is
+    /// void. Returns their number, or null if the entry was overwritten or has other bytes.
     pub inline fn read(self: *const Records, place: Place, bytes: []const u8, out: anytype) ?usize {
         if (!self.holds(place)) return null;
         const words = self.wordsAt(place.start);
         if (place.bytes_len != 0) {
             const own: [*]const u8 = @ptrCast(words);
-            // These loads come before the second look, since it depends on them.
+            // These loads precede the second check, since it depends on them.
             if (!std.mem.eql(u8, own[0..place.bytes_len], bytes)) return null;
         }
         if (@TypeOf(out) != void) {
@@ -102,12 +105,12 @@ pub const Records = struct {
             }
         }
         slots.fenceLoads();
-        // It may have been written over meanwhile.
+        // Another thread may have overwritten the entry in the meantime.
         return if (self.holds(place)) place.ids_len else null;
     }
 
-    /// Writes a record; null if it is too large to be worth it, or if the others have to be ready
-    /// before there is room.
+    /// Writes an entry. Returns null if it is too large, or if a new lap has to wait for other
+    /// writers.
     pub fn write(self: *Records, bytes: []const u8, ids: []const u32) ?Place {
         const size = wordsFor(bytes.len) + ids.len;
         if (size > @min(self.len / 4, std.math.maxInt(u16))) return null;
@@ -119,14 +122,14 @@ pub const Records = struct {
         return .{ .start = start, .bytes_len = @intCast(bytes.len), .ids_len = @intCast(ids.len) };
     }
 
-    /// Takes room that nobody else writes to until `end`, and returns where it is.
+    /// Reserves exclusive space until `end`, and returns its start.
     pub fn begin(self: *Records, size: usize) ?u64 {
         var before = self.position.load(.monotonic);
         while (true) {
             var position: Position = @bitCast(before);
             if (position.writers == std.math.maxInt(u10)) return null;
             if (position.index + size > self.len) {
-                // So many laps are terabytes of records: then the last ones stay.
+                // The lap counter never wraps. After terabytes of entries the last lap stays.
                 if (position.writers > 0 or position.lap == std.math.maxInt(u26)) return null;
                 position = .{ .lap = position.lap + 1 };
             }
@@ -145,7 +148,8 @@ pub const Records = struct {
         _ = self.position.fetchSub(@bitCast(Position{ .writers = 1 }), .release);
     }
 
-    /// In a forked child: whoever else wrote does not exist there, and nobody knows what of.
+    /// Must be called in a forked child, where the other writers do not exist. Their reserved space
+    /// has undefined contents and is referenced by no slot.
     pub fn forgetWriters(self: *Records) void {
         var position = self.now();
         position.writers = 0;
@@ -157,7 +161,7 @@ pub const Records = struct {
     }
 };
 
-test "records: what is held is what was written, lap after lap" {
+test "records: a valid entry has the written contents, over several laps" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     var records: Records = try .init(4096);
@@ -193,7 +197,7 @@ test "records: what is held is what was written, lap after lap" {
     try std.testing.expectEqual(null, records.write("", &many));
 }
 
-test "records: no lap begins while somebody writes" {
+test "records: no lap begins while there is a writer" {
     var records: Records = try .init(4096);
     defer records.deinit();
     const ids: [100]u32 = @splat(1);
@@ -206,7 +210,7 @@ test "records: no lap begins while somebody writes" {
     try std.testing.expectEqual(100, records.read(place, "", {}).?);
 }
 
-test "records: threads that write over each other's read what was written" {
+test "records: threads that overwrite each other's entries read consistent data" {
     const Context = struct {
         records: Records,
         places: [8]std.atomic.Value(?*const Place) = @splat(.init(null)),

@@ -1,10 +1,10 @@
-//! Pretoken → ids, the slow twin: no pair table, no windows, only the definition.
+//! Pretoken → ids, the reference implementation: no pair table and no windows, only the definition.
 
 const std = @import("std");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// Appends the ids of `piece`: again and again the two neighbours whose joined bytes are the
-/// token with the lowest id, the leftmost on a tie, become that token.
+/// Appends the ids of `piece`. Repeatedly merges the two neighbours whose concatenation is the
+/// token with the lowest id, the leftmost on a tie.
 pub fn merge(
     gpa: std.mem.Allocator,
     vocabulary: *const Vocabulary,

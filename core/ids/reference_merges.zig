@@ -1,6 +1,8 @@
-//! Pretoken → ids of the file, the slow twin for any model: no ranks, no pairs, only its list.
+//! Pretoken → public ids, the reference implementation for any model: no ranks and no pair table,
+//! only the list of merges.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const unicode = @import("../unicode.zig");
@@ -10,10 +12,10 @@ const Steps = @import("../normal.zig").Steps;
 
 const Part = struct { start: usize, end: usize, place: ?usize };
 
-/// A model whose tokens are looked through one by one.
+/// A model with linear token search.
 const Plain = struct {
     model: *const Model,
-    /// Where merges are dropped.
+    /// For BPE dropout.
     prng: ?*std.Random.DefaultPrng = null,
 
     fn bytes(self: Plain, place: usize) []const u8 {
@@ -30,7 +32,7 @@ const Plain = struct {
         return null;
     }
 
-    /// When two parts of `piece` become one, and which.
+    /// Returns the rank of the merge of two symbols of `piece`, and the resulting token.
     fn merge(self: Plain, piece: []const u8, left: Part, right: Part) ?struct { u32, usize } {
         const joined = piece[left.start..right.end];
         const place = self.find(joined, 0) orelse return null;
@@ -38,7 +40,7 @@ const Plain = struct {
             const order = self.model.order orelse self.model.ids;
             return .{ order[place], place };
         };
-        // Of a pair that stands there twice the last one counts.
+        // If a pair is listed twice, the last one counts.
         var index = merges.len / 2;
         while (index > 0) {
             index -= 1;
@@ -108,8 +110,8 @@ const Plain = struct {
     }
 };
 
-/// Parts of which only some are merged: Hugging Face's `Word::merge_all`, with lists. A part that
-/// is merged into another is empty.
+/// Merging with BPE dropout: Hugging Face's `Word::merge_all` on plain lists. A symbol that was
+/// merged into another is empty.
 const Some = struct {
     plain: Plain,
     text: []const u8,
@@ -184,7 +186,7 @@ const letters = [_][]const u8{ "a", "b", " ", "é", "ê", "漢", "漣", "字", "
 
 const Names = std.StringArrayHashMapUnmanaged(void);
 
-/// Merges of what is there, and the tokens that they make.
+/// Returns random merges of existing tokens, and adds the resulting tokens.
 fn randomMerges(arena: Allocator, random: std.Random, tokens: *Names) ![]const u32 {
     var merges: std.ArrayList(u32) = .empty;
     for (0..random.uintLessThan(usize, 25)) |_| {
@@ -197,7 +199,7 @@ fn randomMerges(arena: Allocator, random: std.Random, tokens: *Names) ![]const u
         try tokens.put(arena, try std.mem.concat(arena, u8, &parts), {});
         try merges.appendSlice(arena, &pair);
     }
-    // Lists that no training gives, and pairs that come twice.
+    // Also lists that training cannot produce, and duplicate pairs.
     const pairs: [][2]u32 = @ptrCast(merges.items);
     if (random.boolean()) random.shuffle([2]u32, pairs);
     if (pairs.len > 0) {
@@ -207,7 +209,8 @@ fn randomMerges(arena: Allocator, random: std.Random, tokens: *Names) ![]const u
     return merges.items;
 }
 
-/// A random model over a few letters, with merges in any order, or any two that spell a token.
+/// A random model over a few letters, with merges in any order, or with all pairs that form a
+/// token.
 fn randomModel(arena: Allocator, random: std.Random) !Model {
     const characters = random.boolean();
     var tokens: Names = .empty;
@@ -238,7 +241,7 @@ fn randomModel(arena: Allocator, random: std.Random) !Model {
     try bytes.appendSlice(arena, "<unk>");
     try lengths.append(arena, 5);
     try kinds.append(arena, 2);
-    // Letters that are parts of tokens and none themselves.
+    // Letters that occur in tokens but are not tokens themselves.
     const may_lack = !has_list and (missing == .unk or missing == .bytes);
     if (may_lack) for (tokens.keys(), kinds.items[0..tokens.count()]) |token, *kind| {
         const len = if (characters) unicode.decode(token, 0).len else 1;
@@ -299,7 +302,7 @@ fn tokenizerOf(model: *const Model) !ids.Tokenizer {
 
 fn randomPiece(arena: Allocator, random: std.Random) ![]const u8 {
     var piece: std.ArrayList(u8) = .empty;
-    // Some are longer than what is merged at once.
+    // Some exceed the length that is merged at once.
     const len = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 60);
     const kinds = 1 + random.uintLessThan(usize, letters.len);
     for (0..len) |_| {
@@ -308,11 +311,11 @@ fn randomPiece(arena: Allocator, random: std.Random) ![]const u8 {
     return piece.items;
 }
 
-test "ids: any model gives what its list says" {
+test "ids: every model produces the ids that its merge list defines" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..600) |_| {
+    for (0..examples(600)) |_| {
         var arena: std.heap.ArenaAllocator = .init(gpa);
         defer arena.deinit();
         const model = try randomModel(arena.allocator(), random);
@@ -327,17 +330,17 @@ test "ids: any model gives what its list says" {
     }
 }
 
-test "ids: merges that are dropped at random are those that a plain list drops" {
+test "ids: BPE dropout produces the same ids as the reference implementation" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..600) |round| {
+    for (0..examples(600)) |round| {
         var arena: std.heap.ArenaAllocator = .init(gpa);
         defer arena.deinit();
         var model = try randomModel(arena.allocator(), random);
         model.dropout = if (round % 8 == 0) 1 else random.float(f64);
         if (model.order != null) {
-            // Of two that are possible at one place, one of them no more, neither comes first.
+            // The order of two possible merges at one position, one of them stale, is undefined.
             const order = try arena.allocator().dupe(u32, model.ids);
             random.shuffle(u32, order);
             model.order = order;
@@ -367,7 +370,7 @@ test "ids: merges that are dropped at random are those that a plain list drops" 
     }
 }
 
-test "vocabulary: a model runs out of memory without a leak" {
+test "vocabulary: running out of memory while building a model leaks no memory" {
     const gpa = std.testing.allocator;
     var arena: std.heap.ArenaAllocator = .init(gpa);
     defer arena.deinit();

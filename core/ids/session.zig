@@ -1,13 +1,14 @@
-//! A text that is changed at its end → its ids; only those near the change are made anew.
+//! An editable text → its ids, for changes at the end of the text; only ids near the change are
+//! recomputed.
 //!
-//! Along the text lie points, from which encoding can go on: how many ids there are before one,
-//! and how far into the text all before it has looked. A change behind that leaves the point as it
-//! is, so encoding begins again at the last such point. A long pretoken that is still open (a
-//! megabyte of one letter) has no point inside; there the tokens that were known are joined to new
-//! ones by the rule of merge_long.zig.
+//! A session records checkpoints from which encoding can resume. A checkpoint contains the number
+//! of ids before it, and how far into the text their computation has looked. A change after that
+//! offset leaves the checkpoint valid, so encoding resumes at the last valid one. A long pretoken
+//! that is still growing (a megabyte of one letter) has no inner checkpoint. There, known tokens
+//! are joined with new ones by the rule of merge_long.zig.
 //!
-//! **Invariant** the ids are those of the whole text, as `Encoder.encode` gives them. A change that
-//! fails leaves text and ids as they were.
+//! **Invariant** the ids are those of the whole text, as `Encoder.encode` returns them. A change
+//! that fails leaves text and ids unmodified.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,50 +18,52 @@ const merge_long = @import("merge_long.zig");
 const pretokens = @import("../pretokens.zig");
 const Effort = @import("../added.zig").Effort;
 
-/// Points are at least this many bytes apart: with fewer they would take more memory than the text.
+/// Minimum distance of checkpoints in bytes. Smaller distances would use more memory than the text.
 const spacing = 64;
 
-/// A pretoken longer than this, and than any token, goes on from the tokens that are known. Shorter
+/// A pretoken longer than this, and than any token, is continued from its known tokens. Shorter
 /// ones are encoded again in a few microseconds.
 const long_min = 512;
 
-/// So many bytes of known tokens are merged again with what follows them, four times as many if
-/// the two do not meet.
+/// Bytes of known tokens that are merged again with the text after them. The number is multiplied
+/// by four until old and new tokens have one in common.
 const overlap = 256;
 
 const Point = struct {
-    /// Where the search for the next pretoken begins, in the document that begins at `document`.
+    /// Offset where the search for the next pretoken begins, and start of its document.
     start: usize = 0,
     document: usize = 0,
-    /// Ids before it.
+    /// Number of ids before it.
     ids_before: usize = 0,
-    /// One past the last byte on which anything before it depends.
+    /// One past the last byte on which any result before it depends.
     reach: usize = 0,
-    /// Where the long pretoken begins that lies between this point and the next.
+    /// Start of the long pretoken between this checkpoint and the next, if there is one.
     long_start: ?usize = null,
 };
 
-/// An added token, or only a border between two documents: it takes one byte of the text, which
+/// An added token, or a boundary between two documents. It occupies one byte of the text that
 /// belongs to no document.
 pub const Mark = struct { at: usize, id: ?u32 };
 
 pub const Session = struct {
     gpa: Allocator,
     tokenizer: *const ids.Tokenizer,
-    /// A byte for each name that says whether it is found here.
+    /// One byte per added token: whether it is searched for.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
-    /// In order. Only a text that was made ready has any (prepared.zig); no name is found in it.
+    /// In order. Only preprocessed text has marks (prepared.zig). Added tokens are not searched for
+    /// in such text.
     marks: std.ArrayList(Mark) = .empty,
     ids: std.ArrayList(u32) = .empty,
     points: std.ArrayList(Point) = .empty,
-    /// Runs of the document that begins at `known_document`.
+    /// Known runs of the document that begins at `known_document`.
     known: pretokens.Known = .{},
     known_document: usize = 0,
-    /// Bytes that were given to merging so far, for tests of how little that is.
+    /// Number of bytes merged so far. Tests use it to check that little work is done.
     bytes_encoded: u64 = 0,
 
-    /// `choice` is copied, or null: no name is found. With it the tokenizer's front is direct.
+    /// Copies `choice`. Null means that no added tokens are searched for. With this choice
+    /// `Front.isDirect` must hold.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const ids.Tokenizer,
@@ -93,8 +96,8 @@ pub const Session = struct {
         return copy;
     }
 
-    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
-    /// does not lie in the session.
+    /// Replaces all bytes from `cut` on, and returns the number of leading ids that stay unchanged.
+    /// `new` must not be memory of the session.
     pub fn replace(
         self: *Session,
         encoder: *ids.Encoder,
@@ -104,7 +107,7 @@ pub const Session = struct {
         return self.replaceMarked(encoder, cut, new, &.{});
     }
 
-    /// The same with the marks that lie in `new`, which say where they are in the text.
+    /// The same with the marks in `new`, whose offsets count from the start of the text.
     pub fn replaceMarked(
         self: *Session,
         encoder: *ids.Encoder,
@@ -126,12 +129,13 @@ pub const Session = struct {
         return change.commit();
     }
 
-    /// How many bytes lie behind the point from which a change at `cut` goes on.
+    /// Returns the number of bytes after the checkpoint from which a change at `cut` resumes.
     pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
         return self.text.items.len - self.points.items[self.settled(cut)].start;
     }
 
-    /// The first point with more than so many ids before it, or the number of points.
+    /// Returns the index of the first checkpoint with more than `ids_max` ids before it, or the
+    /// number of checkpoints.
     pub fn pointBeyond(self: *const Session, ids_max: usize) usize {
         return std.sort.partitionPoint(Point, self.points.items, ids_max, hasUpTo);
     }
@@ -140,7 +144,7 @@ pub const Session = struct {
         return point.ids_before <= ids_max;
     }
 
-    /// How many marks lie before a place in the text.
+    /// Returns the number of marks before an offset of the text.
     pub fn marksBefore(self: *const Session, at: usize) usize {
         return std.sort.partitionPoint(Mark, self.marks.items, at, isBefore);
     }
@@ -149,9 +153,11 @@ pub const Session = struct {
         return mark.at < at;
     }
 
-    /// The index of the last point that a change of the text from `cut` on leaves as it is.
+    /// Returns the index of the last checkpoint that a change of the text from `cut` on does not
+    /// affect.
     fn settled(self: *const Session, cut: usize) usize {
-        // A special may begin before the cut and end behind it: what is before is then a document.
+        // An added token may begin before the cut and end after it. It would end a document
+        // earlier.
         const specials_len = if (self.allowed == null) 0 else self.tokenizer.front.names.len_max;
         const safe = cut -| specials_len;
         return std.sort.partitionPoint(Point, self.points.items, safe, isSettled) -| 1;
@@ -162,7 +168,7 @@ pub const Session = struct {
     }
 };
 
-/// The end of a list with others in its place, until that is undone.
+/// Replaces the end of a list, and can undo that.
 pub fn Swap(comptime Item: type) type {
     return struct {
         list: *std.ArrayList(Item),
@@ -171,7 +177,7 @@ pub fn Swap(comptime Item: type) type {
 
         const Self = @This();
 
-        /// `new` does not lie in the list. Nothing has changed if it fails.
+        /// `new` must not be memory of the list. If it fails, the list is unchanged.
         pub fn init(
             gpa: Allocator,
             list: *std.ArrayList(Item),
@@ -196,13 +202,13 @@ pub fn Swap(comptime Item: type) type {
     };
 }
 
-/// One change, until it is committed: the session has its new text, and still its old ids.
+/// One change before it is committed: the session has the new text but still the old ids.
 const Change = struct {
     session: *Session,
     encoder: *ids.Encoder,
     cut: usize,
     first_point: usize,
-    /// The ids before this stay; those in `fresh` follow.
+    /// The first `ids_kept` ids stay. Those in `fresh` follow.
     ids_kept: usize,
     fresh: ids.List,
     points: std.ArrayList(Point) = .empty,
@@ -233,7 +239,7 @@ const Change = struct {
         self.tail.deinit(self.session.gpa);
     }
 
-    /// A point at `start`; there is one already if the last is there.
+    /// Adds a checkpoint at `start`, unless the last one is there.
     fn addPoint(self: *Change, start: usize) Allocator.Error!void {
         if (self.points.getLastOrNull()) |last| {
             if (last.start == start and last.document == self.document) return;
@@ -301,11 +307,11 @@ const Change = struct {
             if (is_far and sweep.canRestart()) try self.addPoint(at);
         }
         if (sweep.matcher) |*matcher| self.session.known.learn(matcher);
-        // A search that found nothing has seen the end.
+        // A search without a result has looked as far as the end.
         self.reach = @max(self.reach, self.document + sweep.reach);
     }
 
-    /// Notes how far the pretokens before `index` have looked, or a bit more.
+    /// Records an upper bound on how far the pretokens before `index` have looked.
     fn see(self: *Change, sweep: *const pretokens.Sweep, index: usize) void {
         const reach = switch (sweep.scheme.*) {
             .program, .stages => sweep.reach,
@@ -314,15 +320,15 @@ const Change = struct {
         self.reach = @max(self.reach, self.document + reach);
     }
 
-    /// Encodes a batch, whose search began at `from`. The last long pretoken, the one that may
-    /// still be open, is taken out of it.
+    /// Encodes a batch whose search began at `from`. Its last long pretoken may still be growing,
+    /// so it is encoded separately.
     fn encodeBatch(
         self: *Change,
         sweep: *const pretokens.Sweep,
         batch: pretokens.Batch,
         from: usize,
     ) ids.Error!void {
-        // Stages go on at few places, of which those beside a long pretoken need not be one.
+        // A pre-tokenizer of several stages can restart at few offsets, not at every pretoken.
         if (sweep.scheme.* == .stages) return self.encodeShort(batch);
         const long_len = @max(long_min, self.session.tokenizer.vocabulary.token_len_max);
         if (batch.ends.len == 0) {
@@ -351,7 +357,7 @@ const Change = struct {
         try self.encoder.encodeBatch(batch, &self.fresh);
     }
 
-    /// Encodes one long pretoken, between two points, from the tokens of it that are known.
+    /// Encodes one long pretoken between two checkpoints, starting from its known tokens.
     fn encodeLong(
         self: *Change,
         sweep: *const pretokens.Sweep,
@@ -397,14 +403,14 @@ const Change = struct {
         }
     }
 
-    /// Ids that are the encoding of the first `len` bytes of a pretoken.
+    /// Ids that encode the first `len` bytes of a pretoken.
     const Known = struct { ids_start: usize = 0, ids_end: usize = 0, len: usize = 0 };
 
-    /// What the session knows of a pretoken that begins at `start` and has `len_max` bytes.
+    /// Returns the known ids of a pretoken that begins at `start` and has `len_max` bytes.
     fn knownOf(self: *const Change, start: usize, len_max: usize) Known {
         const points = self.session.points.items;
         const behind = std.sort.partitionPoint(Point, points, start, isUpTo);
-        // The search for it began at a point, and behind it there is the next.
+        // The search for it began at a checkpoint, and the next checkpoint is after it.
         if (behind == 0 or behind == points.len) return .{};
         const point = points[behind - 1];
         if (point.long_start == null or point.long_start.? != start) return .{};
@@ -426,7 +432,8 @@ const Change = struct {
         return point.start <= start;
     }
 
-    /// Takes ids of the session as the next ones; where they are already, nothing is moved.
+    /// Appends ids of the old list to the result. If they are already at the right index, they are
+    /// not moved.
     fn keep(self: *Change, start: usize, end: usize) Allocator.Error!void {
         const old = self.session.ids.items;
         const fresh = self.fresh.ids.items;
@@ -437,7 +444,7 @@ const Change = struct {
         self.fresh.ids.clearRetainingCapacity();
     }
 
-    /// Gives the session its new ids and points, or nothing if there is no memory for them.
+    /// Stores the new ids and checkpoints. Leaves the session unmodified if memory runs out.
     fn commit(self: *Change) Allocator.Error!usize {
         const session = self.session;
         const fresh = self.fresh.ids.items;
@@ -457,7 +464,7 @@ const Change = struct {
 const testing = @import("testing.zig");
 const Steps = @import("../normal.zig").Steps;
 
-/// A tokenizer of three letters, with the specials "<a>" and "<a>bc".
+/// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
 fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {
     const gpa = std.testing.allocator;
     var vocabulary = try testing.randomVocabulary(random, .by_length);
@@ -502,7 +509,7 @@ test "session: after any change the ids are those of the whole text" {
         defer before.deinit(gpa);
         for (0..60) |_| {
             var new: [900]u8 = undefined;
-            // Mostly a little text, now and then enough for a long pretoken.
+            // Mostly short texts, and occasionally one with a long pretoken.
             const len = random.uintLessThan(usize, if (random.uintLessThan(u8, 8) == 0) 900 else 9);
             for (new[0..len]) |*byte| byte.* = "aaaaaabc"[random.uintLessThan(usize, 8)];
             const is_special = session.allowed != null and random.boolean();
@@ -513,7 +520,7 @@ test "session: after any change the ids are those of the whole text" {
             before.clearRetainingCapacity();
             try before.appendSlice(gpa, session.ids.items);
             const kept = session.replace(&encoder, size - back, text) catch |failure| {
-                // Half a special is text, and "<" has no token: nothing has changed.
+                // An incomplete special token is text, and "<" has no token, so the change fails.
                 try std.testing.expectEqual(error.MissingByte, failure);
                 try std.testing.expectEqual(size, session.text.items.len);
                 try std.testing.expectEqualSlices(u32, before.items, session.ids.items);
@@ -526,7 +533,7 @@ test "session: after any change the ids are those of the whole text" {
     }
 }
 
-test "session: a long open pretoken goes on from what is known" {
+test "session: a long growing pretoken resumes from its known tokens" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var tokenizer = try randomTokenizer(prng.random(), .cl100k);
@@ -542,7 +549,7 @@ test "session: a long open pretoken goes on from what is known" {
     try std.testing.expect(session.bytes_encoded < 100 * 20_000 / 10);
 }
 
-test "session: runs out of memory without a leak, and stays as it was" {
+test "session: running out of memory leaks no memory and leaves the session unchanged" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var tokenizer = try randomTokenizer(prng.random(), .r50k);

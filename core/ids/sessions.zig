@@ -1,7 +1,7 @@
-//! A text that is changed at its end → its ids, whatever the tokenizer does with a text first.
+//! An editable text → its ids, for any tokenizer and for changes at the end of the text.
 //!
-//! Where documents are what lies between names, the text itself is encoded (session.zig). Otherwise
-//! it is made ready first (prepared.zig).
+//! If documents are exactly the text between added tokens, the text itself is encoded
+//! (session.zig). Otherwise it is preprocessed first (prepared.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -11,10 +11,12 @@ const Prepared = @import("prepared.zig").Prepared;
 
 pub const Session = struct {
     way: union(enum) { direct: Direct, prepared: Prepared },
-    /// Bytes that are no continuation bytes: the characters of a text that is UTF-8.
+    /// Number of bytes that are not continuation bytes. In valid UTF-8 this is the number of
+    /// characters.
     characters: usize = 0,
 
-    /// An empty text. `allowed` is copied; null: names that are no specials.
+    /// Returns a session with an empty text. Copies `allowed`. Null means all added tokens that are
+    /// not special.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const ids.Tokenizer,
@@ -46,7 +48,7 @@ pub const Session = struct {
         };
     }
 
-    /// The session of what is encoded, which has the ids.
+    /// Returns the session that has the ids.
     pub fn inner(self: *const Session) *const Direct {
         return switch (self.way) {
             .direct => |*way| way,
@@ -54,8 +56,8 @@ pub const Session = struct {
         };
     }
 
-    /// Replaces all bytes from `cut` on, and returns how many of the ids stay as they were. `new`
-    /// does not lie in the session. A change that fails changes nothing.
+    /// Replaces all bytes from `cut` on, and returns the number of leading ids that stay unchanged.
+    /// `new` must not be memory of the session. A change that fails has no effect.
     pub fn replace(
         self: *Session,
         encoder: *ids.Encoder,
@@ -70,20 +72,20 @@ pub const Session = struct {
         return kept;
     }
 
-    /// Replaces the whole text, and returns how many ids stay as they were.
+    /// Replaces the whole text, and returns the number of leading ids that stay unchanged.
     pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
         const cut = commonLen(self.text(), new);
         return self.replace(encoder, cut, new[cut..]);
     }
 
-    /// How many bytes lie behind the place from which a change at `cut` goes on.
+    /// Returns the number of bytes after the offset from which a change at `cut` resumes.
     pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
         return switch (self.way) {
             inline else => |*way| way.bytesBehindPoint(cut),
         };
     }
 
-    /// Where the last `count` characters begin, of which there are so many.
+    /// Returns the offset of the last `count` characters. The text must have at least that many.
     pub fn startOfLast(self: *const Session, count: usize) usize {
         const all = self.text();
         var index = all.len;
@@ -96,10 +98,10 @@ pub const Session = struct {
     }
 };
 
-/// How many bytes two texts begin with in common.
+/// Returns the length of the common prefix of two texts.
 pub fn commonLen(a: []const u8, b: []const u8) usize {
     const len = @min(a.len, b.len);
-    // Many bytes at a time are compared ten times as fast as one by one.
+    // Comparing blocks is ten times as fast as comparing single bytes.
     const step = 256;
     var start: usize = 0;
     while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {

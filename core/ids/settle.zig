@@ -1,8 +1,8 @@
-//! What merging has left of a pretoken → its ids, where some of its characters are no tokens.
+//! The symbols that merging leaves of a pretoken → its ids, if some characters are not tokens.
 //!
-//! Such a character becomes the token for what is missing, one each or one for a row of them. Or it
-//! is dropped: then its neighbours meet, so the pretoken is merged again without it. Merging never
-//! crosses one: no pair has it as a part.
+//! Such a character becomes the unknown token, one per character or one per run. Or it is dropped,
+//! which makes its neighbours adjacent, so the pretoken is merged again without it. No pair
+//! contains such a character, so merging never crosses one.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -10,8 +10,8 @@ const expand = @import("expand.zig");
 const unicode = @import("../unicode.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// The ids of `piece`, of which merging has made `found`, in memory of the encoder; valid until
-/// the next call.
+/// Returns the ids of `piece`, given the merged symbols `found`, which are in the encoder's memory.
+/// Valid until the next call.
 pub fn settle(encoder: *ids.Encoder, piece: []const u8, found: []u32) ids.Error![]const u32 {
     const vocabulary = &encoder.tokenizer.vocabulary;
     if (vocabulary.leftover == .expand) {
@@ -76,8 +76,8 @@ fn putUnk(encoder: *ids.Encoder, piece: []const u8, found: []const u32) ids.Erro
     return out[0..count];
 }
 
-/// Moves what is not missing to the front, and returns how many ids that is. Only a vocabulary
-/// whose characters are not made before all else has some left, and none of those may go out.
+/// Removes missing symbols and returns the number of remaining ids. Only a vocabulary that does not
+/// build characters before other merges can have such symbols here, and they must not be returned.
 fn forget(vocabulary: *const Vocabulary, merged: []u32) usize {
     var count: usize = 0;
     for (merged) |id| {
@@ -87,7 +87,7 @@ fn forget(vocabulary: *const Vocabulary, merged: []u32) usize {
     return count;
 }
 
-/// Copies all but what is missing to `out`, and returns how many bytes that is.
+/// Copies the bytes of all symbols that are not missing to `out`, and returns their number.
 fn keep(vocabulary: *const Vocabulary, piece: []const u8, found: []const u32, out: []u8) usize {
     var count: usize = 0;
     var start: usize = 0;

@@ -1,30 +1,32 @@
-//! Key → value in half a cache line, read and written by any number of threads at once.
+//! Key → value in half a CPU cache line, read and written by any number of threads at once.
 //!
-//! The last word of a slot says what it holds and how often it was written. Who writes marks it
-//! first, and who finds it marked writes elsewhere or nothing. Who reads looks at the word before
-//! and after the rest: if it is the same, nothing was written in between. Otherwise the key is not
-//! found. So nobody waits, and what a processor does not read or write at once does no harm.
+//! A slot is a sequence lock. Its last word contains the kind of value and a version counter. A
+//! writer marks the word first; other writers skip a marked slot. A reader compares the word before
+//! and after it reads the rest. If the two differ, the lookup is a miss. Readers and writers never
+//! block, and the result does not depend on which accesses the CPU performs atomically.
 //!
-//! The road not taken is that of chess programs, a key that is stored as `key ^ value` and checked
-//! against the value that was read. It needs no order, but a processor promises only 8 bytes at
-//! once, and two halves of keys are a key: of "absolute|ly" and "keyboard|s" comes "absolutes".
-//! Nor do 16 bytes help: ids differ in the bits that letters differ in, and the difference of two
-//! ids turns one word into another. To be safe it has to hash the value with a secret, which takes
-//! some nine instructions where a second look takes two.
+//! An alternative from chess programs stores `key ^ value` and checks it against the value that was
+//! read. It needs no memory ordering, but CPUs guarantee only atomic accesses of 8 bytes. Two
+//! halves of different keys can form a third key: "absolute|ly" and "keyboard|s" yield "absolutes".
+//! Atomic accesses of 16 bytes would not help. Ids differ in the same bits as letters, so the
+//! difference of two ids can turn one word into another. A safe variant has to hash the value with
+//! a secret, which takes about nine instructions. The second load takes two.
 //!
-//! **Invariant** what is read was written together, unless a slot is written 2^28 times meanwhile.
+//! **Invariant** a successful lookup returns a key and a value that were written together, unless
+//! the slot is written 2^28 times during the lookup.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const builtin = @import("builtin");
 const pool = @import("../pool.zig");
 
 pub const Key = @Vector(16, u8);
 pub const inline_max = 3;
 
-/// Three words, and what they are.
+/// Three words and their meaning.
 pub const Value = struct {
     words: @Vector(4, u32),
-    /// How many of the words are ids; 0: they are the place of a record.
+    /// Number of words that are ids; 0 if the words locate an overflow ring buffer entry.
     count: u32,
 
     pub inline fn ofIds(ids: []const u32) Value {
@@ -35,7 +37,7 @@ pub const Value = struct {
     }
 };
 
-/// The last word of a slot. It is 0 until the slot is written for the first time.
+/// The last word of a slot. It is 0 until the first write.
 const State = packed struct(u32) {
     count: u2 = 0,
     is_record: bool = false,
@@ -53,7 +55,7 @@ pub const Slot = extern struct {
     inline fn stateNow(self: *const Slot) State {
         return @bitCast(self.now());
     }
-    // Read once and in this order, whatever the compiler would prefer.
+    // Volatile, so that the compiler keeps the order and loads each value once.
     inline fn keyNow(self: *const Slot) Key {
         return @as(*const volatile Key, &self.key).*;
     }
@@ -61,7 +63,7 @@ pub const Slot = extern struct {
         return @as(*const volatile @Vector(4, u32), @ptrCast(&self.words)).*;
     }
 
-    /// What is here for a key, as it was written together.
+    /// Returns a consistent copy of the words for a key, if the slot has that key.
     inline fn look(self: *const Slot, key: Key) ?struct { words: @Vector(4, u32), state: u32 } {
         const before = self.now();
         if (!equal(self.keyNow(), key)) return null;
@@ -70,14 +72,14 @@ pub const Slot = extern struct {
         return if (self.now() == before) .{ .words = words, .state = before } else null;
     }
 
-    /// The ids of a key that is here with its ids.
+    /// Returns the ids of a key, if the slot contains them directly.
     pub inline fn idsOf(self: *const Slot, key: Key) ?Value {
         const seen = self.look(key) orelse return null;
         const count = seen.state & 3;
         return if (count == 0) null else .{ .words = seen.words, .count = count };
     }
 
-    /// What is here for a key, ids or a record.
+    /// Returns the value of a key: ids, or the location of a ring buffer entry.
     pub inline fn valueOf(self: *const Slot, key: Key) ?Value {
         const seen = self.look(key) orelse return null;
         const state: State = @bitCast(seen.state);
@@ -85,17 +87,17 @@ pub const Slot = extern struct {
         return .{ .words = seen.words, .count = state.count };
     }
 
-    /// Whether the key is here, as far as one look tells.
+    /// Whether the slot has the key. The answer may be outdated.
     pub inline fn has(self: *const Slot, key: Key) bool {
         return equal(self.keyNow(), key);
     }
 
-    /// Whether it was never written.
+    /// Whether the slot was never written.
     pub inline fn isNew(self: *const Slot) bool {
         return self.now() == 0;
     }
 
-    /// The place of the record that it holds.
+    /// Returns the location of the ring buffer entry, if the slot refers to one.
     pub inline fn record(self: *const Slot) ?@Vector(4, u32) {
         const before = self.now();
         if (!@as(State, @bitCast(before)).is_record) return null;
@@ -104,7 +106,8 @@ pub const Slot = extern struct {
         return if (self.now() == before) words else null;
     }
 
-    /// Marks it: it is the caller's until `write` or `restore`. Null if somebody else has it.
+    /// Marks the slot for the caller, until `write` or `restore`. Returns null if another thread
+    /// has marked it.
     pub inline fn take(self: *Slot) ?Taken {
         const before = self.now();
         var state: State = @bitCast(before);
@@ -124,7 +127,7 @@ pub const Slot = extern struct {
         pub inline fn key(self: Taken) Key {
             return self.slot.key;
         }
-        /// What it held; nothing in a slot that is new.
+        /// Returns the value before the slot was marked; null if the slot was never written.
         pub inline fn value(self: Taken) ?Value {
             const state = self.before;
             if (state.count == 0 and !state.is_record) return null;
@@ -145,7 +148,7 @@ pub const Slot = extern struct {
             });
         }
 
-        /// Leaves what was there.
+        /// Removes the mark and keeps the old value.
         pub inline fn restore(self: Taken) void {
             self.giveBack(self.before);
         }
@@ -156,7 +159,7 @@ pub const Slot = extern struct {
     };
 };
 
-/// One cache line.
+/// A bucket of two slots: one CPU cache line.
 pub const Line = extern struct {
     front: Slot align(64),
     back: Slot,
@@ -165,7 +168,7 @@ pub const Line = extern struct {
         return self.front.valueOf(key) orelse self.back.valueOf(key);
     }
 
-    /// Brings the back to the front, which is looked at first.
+    /// Swaps the slots. Lookups check the front slot first.
     pub noinline fn promote(self: *Line) void {
         const front = self.front.take() orelse return;
         const back = self.back.take() orelse return front.restore();
@@ -184,26 +187,26 @@ pub inline fn equal(a: Key, b: Key) bool {
     return @as(u16, @bitCast(a == b)) == 0xFFFF;
 }
 
-/// What was read before is read before what comes. On x86-64 loads keep their order, and so do
-/// those that the compiler must not move.
+/// Orders earlier loads before later ones. On x86-64 the CPU keeps the order of loads, and the
+/// compiler keeps the order of volatile ones.
 pub inline fn fenceLoads() void {
     switch (builtin.cpu.arch) {
         .x86_64 => {},
         .aarch64 => asm volatile ("dmb ishld" ::: .{ .memory = true }),
-        else => @compileError("which instruction keeps loads in order there?"),
+        else => @compileError("fenceLoads: expected x86_64 or aarch64"),
     }
 }
 
-/// What was written before is seen before what comes.
+/// Orders earlier stores before later ones.
 pub inline fn fenceStores() void {
     switch (builtin.cpu.arch) {
         .x86_64 => {},
         .aarch64 => asm volatile ("dmb ishst" ::: .{ .memory = true }),
-        else => @compileError("which instruction keeps stores in order there?"),
+        else => @compileError("fenceStores: expected x86_64 or aarch64"),
     }
 }
 
-test "slots: what is half written is nowhere to be found" {
+test "slots: a partly written slot is not found" {
     const keys = [_]Key{ @splat('a'), @splat('b') };
     const mixed: Key = @as([16]u8, keys[1])[0..8].* ++ @as([16]u8, keys[0])[8..16].*;
     var line: Line = std.mem.zeroes(Line);
@@ -231,13 +234,13 @@ test "slots: what is half written is nowhere to be found" {
         line.promote();
     }
     taken.write(keys[1], .ofIds(&.{ 7, 7 }));
-    // Who looked at it before sees that it is another one, though it has as many ids.
+    // A reader that loaded the state before detects the change, even with the same number of ids.
     try std.testing.expect(slot.now() != before);
     try std.testing.expectEqual(null, slot.valueOf(keys[0]));
     try std.testing.expectEqual(.{ 7, 7, 0 }, @as([4]u32, slot.valueOf(keys[1]).?.words)[0..3].*);
 }
 
-test "slots: threads that write to one line never see a mixture" {
+test "slots: threads that write to one bucket never read a mixture" {
     const Context = struct {
         line: Line = std.mem.zeroes(Line),
         hits: std.atomic.Value(usize) = .init(0),
@@ -260,7 +263,7 @@ test "slots: threads that write to one line never see a mixture" {
         fn work(self: *@This(), job: usize) void {
             var prng: std.Random.DefaultPrng = .init(std.testing.random_seed +% job);
             const random = prng.random();
-            for (0..300_000) |_| {
+            for (0..examples(300_000)) |_| {
                 const number = random.uintLessThan(u32, 16);
                 const slot = if (random.boolean()) &self.line.front else &self.line.back;
                 switch (random.uintLessThan(u8, 8)) {

@@ -1,10 +1,11 @@
-//! Documents → ids, and the bytes of the text that each one covers.
+//! Documents → ids, and the span of the text that each id covers.
 //!
-//! The ids of a batch come from the cache as ever. Its pretokens follow each other, and the tokens
-//! of each cover all of it, so where they lie follows from their lengths. Only where a vocabulary
-//! leaves characters out, or has a token for them, the pretokens are encoded one by one.
+//! The ids of a batch are encoded as usual. Pretokens are contiguous, and the tokens of a pretoken
+//! cover it completely, so the spans follow from the token lengths. If a vocabulary drops
+//! characters or has an unknown token, pretokens are encoded one by one instead.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const normal = @import("../normal.zig");
@@ -14,17 +15,17 @@ const Document = @import("document.zig").Document;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 pub const Walk = @import("walk.zig").Walk;
 
-/// Keeps the ids and where each one starts and ends, in a text of less than 4 GB.
+/// A sink that collects ids and their spans, for texts of less than 4 GB.
 pub const Spans = struct {
     gpa: Allocator,
     list: ids.List,
     spans: std.ArrayList(normal.Place) = .empty,
-    /// Of each id the number of its pretoken, or of its added token: they are counted together.
+    /// For each id, the number of its pretoken or added token; both are counted together.
     words: ?std.ArrayList(u32) = null,
     word: u32 = 0,
-    /// Makes spans count characters as they are found, while text and spans are near.
+    /// Converts spans to character offsets while text and spans are in the CPU's cache.
     walk: ?Walk = null,
-    /// Pretoken by pretoken, for tests of the fast way.
+    /// Encodes pretoken by pretoken, for tests of the fast path.
     is_slow: bool = false,
 
     pub fn init(gpa: Allocator) Spans {
@@ -38,7 +39,8 @@ pub const Spans = struct {
         if (self.walk) |*walk| walk.deinit();
     }
 
-    /// Makes room for what most texts need, or any long one; it is no error if there is none.
+    /// Reserves capacity for most short texts, or for any long text. Failure is ignored, since the
+    /// lists can grow later.
     pub fn reserve(self: *Spans, text_bytes: usize) void {
         ids.batch.reserve(&self.list, text_bytes);
         self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
@@ -59,8 +61,8 @@ pub const Spans = struct {
         return self.encodeBatches(encoder, document);
     }
 
-    /// Counts a word if one ends where a pretoken does. Some pretokens are cut only to be
-    /// remembered: then a word ends with its document, or before a blank.
+    /// Increments the word number if a word ends where a pretoken ends. Some pre-tokenizers split
+    /// text only for caching. There a word ends with its document, or before a space.
     fn endWord(self: *Spans, scheme: *const pretokens.Scheme, bytes: []const u8, end: usize) void {
         self.word += @intFromBool(end == bytes.len or switch (scheme.*) {
             .safe => false,
@@ -91,7 +93,7 @@ pub const Spans = struct {
                 var from = start;
                 var done: usize = 0;
                 if (batch.start == 0 and document.first_end != null) {
-                    // The blank in front is not in the text.
+                    // The prepended space is not in the text.
                     const len = vocabulary.tokenLen(fresh[0]);
                     spans[0] = placeOf(document.spanOf(0, len));
                     if (self.walk) |*walk| try walk.count(spans[0..1]);
@@ -105,7 +107,7 @@ pub const Spans = struct {
         }
     }
 
-    /// The spans in the text of tokens that follow each other from `first` in the document on.
+    /// Computes the spans in the text of contiguous tokens that begin at `first` in the document.
     fn moveAll(
         document: *const Document,
         places: *normal.Places,
@@ -131,7 +133,7 @@ pub const Spans = struct {
         }
     }
 
-    /// Numbers the ids of a batch, whose spans count from any place, by their pretokens.
+    /// Assigns pretoken numbers to the ids of a batch. The origin of `spans` is arbitrary.
     fn tellWords(
         self: *Spans,
         words: *std.ArrayList(u32),
@@ -152,10 +154,10 @@ pub const Spans = struct {
         }
     }
 
-    /// The slow twin, and the way for vocabularies whose tokens do not cover all of a text.
+    /// The reference implementation, also used if tokens do not cover the whole text.
     fn encodeSlowly(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
-        // What is left out moves all behind it, in a text whose blanks are "▁".
+        // Dropped characters shift all later offsets if spaces count as "▁".
         const is_wide = encoder.tokenizer.front.blank and vocabulary.missing == .drop;
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
@@ -191,7 +193,7 @@ pub const Spans = struct {
     }
 };
 
-/// The spans of tokens that follow each other from byte `start` of the text on.
+/// Computes the spans of contiguous tokens that begin at byte `start` of the text.
 pub fn follow(
     vocabulary: *const Vocabulary,
     fresh: []const u32,
@@ -218,11 +220,11 @@ fn measure(
     }
 }
 
-/// Where tokens lie in a pretoken if each blank of it were a "▁", of three bytes, and what is left
-/// out took no room: so Hugging Face's library counts.
+/// Computes spans in a pretoken as Hugging Face's library does if characters are dropped: each
+/// space counts as "▁" with three bytes, and dropped characters count as empty.
 const Wide = struct {
     piece: []const u8,
-    /// How long the tokens so far are, and a byte with the place that it has.
+    /// Total length of the tokens so far; a byte index, and its offset with spaces counted as "▁".
     total: usize = 0,
     at: usize = 0,
     at_wide: usize = 0,
@@ -231,7 +233,7 @@ const Wide = struct {
         return if (byte == ' ') 3 else 1;
     }
 
-    /// The bytes that the next token covers, of which there is one at least.
+    /// Returns the bytes that the next token covers, at least one.
     fn next(self: *Wide, token: []const u8) Document.Span {
         const start = self.find(self.total);
         for (token) |byte| self.total += widthOf(byte);
@@ -248,19 +250,19 @@ const Wide = struct {
     }
 };
 
-/// Whether the tokens of a pretoken are as long together as it is.
+/// Whether the tokens of a pretoken always cover it completely.
 pub fn coversAll(vocabulary: *const Vocabulary) bool {
     return vocabulary.leftover != .settle;
 }
 
-/// How much of `rest`, which begins with it, a token covers. Those that are left out take no room,
-/// as in Hugging Face's library.
+/// Returns the number of bytes that a token covers at the start of `rest`. Dropped characters count
+/// as empty, as in Hugging Face's library.
 fn lenOf(vocabulary: *const Vocabulary, id: u32, rest: []const u8) usize {
     const missing = if (id == vocabulary.unk) missingLen(vocabulary, rest) else 0;
     return if (missing > 0) missing else vocabulary.partLen(id);
 }
 
-/// How much the token for what is missing covers.
+/// Returns the number of bytes that the unknown token covers.
 fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
     var len: usize = 0;
     while (len < rest.len) {
@@ -291,7 +293,7 @@ fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
     try testing.expectEqual(both[1].word, both[0].word);
 }
 
-test "spans: batches give what pretokens give one by one" {
+test "spans: batches produce the same spans as single pretokens" {
     var prng: std.Random.DefaultPrng = .init(testing.random_seed);
     const random = prng.random();
     const parts = [_][]const u8{
@@ -301,7 +303,7 @@ test "spans: batches give what pretokens give one by one" {
     for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
         var tokenizer = try @import("front.zig").testTokenizer(prefix);
         defer tokenizer.deinit(testing.allocator);
-        for (0..300) |round| {
+        for (0..examples(300)) |round| {
             var text: [9000]u8 = undefined;
             const limit = if (round % 30 == 0) text.len - 8 else random.uintLessThan(usize, 60);
             const run = parts[random.uintLessThan(usize, parts.len)];
@@ -317,7 +319,7 @@ test "spans: batches give what pretokens give one by one" {
     }
 }
 
-test "spans: characters are told while walking as they are counted afterwards" {
+test "spans: character offsets are the same when computed during encoding or afterwards" {
     const gpa = testing.allocator;
     var prng: std.Random.DefaultPrng = .init(testing.random_seed);
     const random = prng.random();
@@ -327,7 +329,7 @@ test "spans: characters are told while walking as they are counted afterwards" {
     for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
         var tokenizer = try @import("front.zig").testTokenizer(prefix);
         defer tokenizer.deinit(gpa);
-        for (0..300) |_| {
+        for (0..examples(300)) |_| {
             var text: std.ArrayList(u8) = .empty;
             defer text.deinit(gpa);
             for (0..1 + random.uintLessThan(usize, 90)) |_| {

@@ -1,6 +1,7 @@
-//! Random vocabularies and texts → the fast ways to merge agree with the slow twin.
+//! Tests with random vocabularies and texts: all merge implementations agree with the reference.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const ids = @import("../ids.zig");
 const merge_group = @import("merge_group.zig");
 const merge_long = @import("merge_long.zig");
@@ -11,9 +12,9 @@ const Window = @import("window.zig").Window;
 
 const gpa = std.testing.allocator;
 
-/// Random tokens over three letters, which overlap and cannot always be reached; some vocabularies
-/// have towers, tokens that are longer than a window. Where the order is by length, every part of
-/// a token has a lower id than it, as in a trained vocabulary.
+/// Returns a vocabulary of random tokens over three letters, which overlap and may be unmergeable.
+/// Some have repetitive tokens that are longer than a window. If the order is by length, every
+/// substring of a token has a lower id than the token, as in a trained vocabulary.
 pub fn randomVocabulary(random: std.Random, order: enum { random, by_length }) !Vocabulary {
     var arena_state: std.heap.ArenaAllocator = .init(gpa);
     defer arena_state.deinit();
@@ -56,12 +57,12 @@ fn isShorter(_: void, a: []const u8, b: []const u8) bool {
 test "ids: short and long merging equal the reference on random vocabularies" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..120) |round| {
+    for (0..examples(120)) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
         defer vocabulary.deinit(gpa);
         for (0..40) |turn| {
             var text: [merge_short.len_max]u8 = undefined;
-            // Every length, so that those at which the way to merge changes are among them.
+            // All lengths, including those at which the algorithm changes.
             const len = 1 + (round * 40 + turn) % text.len;
             for (text[0..len]) |*byte| byte.* = "aaabcd"[random.uintLessThan(usize, 6)];
             var expected: std.ArrayList(u32) = .empty;
@@ -78,10 +79,10 @@ test "ids: short and long merging equal the reference on random vocabularies" {
     }
 }
 
-test "ids: words merged together equal words merged alone" {
+test "ids: words merged in a group equal words merged alone" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..120) |round| {
+    for (0..examples(120)) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
         defer vocabulary.deinit(gpa);
         for (0..merge_group.words_max + 1) |count| {
@@ -107,7 +108,7 @@ test "ids: windows of a long pretoken equal the reference" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     var text: [1500]u8 = undefined;
-    for (0..40) |round| {
+    for (0..@max(8, examples(40))) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 4 < 2) .random else .by_length);
         defer vocabulary.deinit(gpa);
         const period = 1 + random.uintLessThan(usize, if (random.boolean()) 9 else 200);
@@ -116,7 +117,7 @@ test "ids: windows of a long pretoken equal the reference" {
             const fresh = "aab"[random.uintLessThan(usize, 3)];
             byte.* = if (repeats) text[index - period] else fresh;
         }
-        // Some repetitions have a fault.
+        // Some repetitions have an error.
         if (round % 8 == 0) text[random.uintLessThan(usize, text.len)] = 'c';
         var expected: std.ArrayList(u32) = .empty;
         defer expected.deinit(gpa);
@@ -125,7 +126,7 @@ test "ids: windows of a long pretoken equal the reference" {
         defer windows.deinit(gpa);
         try merge_long.merge(gpa, &vocabulary, &text, text.len, &windows);
         try std.testing.expectEqualSlices(u32, expected.items, windows.items);
-        // So few are kept that many windows have to begin before them.
+        // With few ids kept, many windows have to begin before them.
         const kept = 1 + random.uintLessThan(usize, 30);
         const counted = try merge_long.count(gpa, &vocabulary, &text, kept, &windows);
         try std.testing.expectEqual(expected.items.len, counted.ids);
@@ -136,7 +137,7 @@ test "ids: windows of a long pretoken equal the reference" {
     }
 }
 
-test "ids: a long pretoken cut short is the encoding of the bytes it covers" {
+test "ids: a truncated long pretoken is the encoding of the bytes that it covers" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     var text: [400]u8 = undefined;
@@ -146,7 +147,7 @@ test "ids: a long pretoken cut short is the encoding of the bytes it covers" {
         for (&text) |*byte| byte.* = "aaab"[random.uintLessThan(usize, 4)];
         var some: std.ArrayList(u32) = .empty;
         defer some.deinit(gpa);
-        // What is in the list already stays.
+        // Ids already in the list stay.
         try some.append(gpa, 77);
         const ids_max = 1 + random.uintLessThan(usize, 100);
         try merge_long.merge(gpa, &vocabulary, &text, ids_max, &some);
@@ -161,10 +162,10 @@ test "ids: a long pretoken cut short is the encoding of the bytes it covers" {
     }
 }
 
-test "vocabulary: the tokens that merging does not reach are those that no pair becomes" {
+test "vocabulary: unmergeable tokens are those that no pair produces" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..200) |round| {
+    for (0..examples(200)) |round| {
         var vocabulary = try randomVocabulary(random, if (round % 2 == 0) .random else .by_length);
         defer vocabulary.deinit(gpa);
         const unreached = if (vocabulary.unreached) |*some| some else continue;

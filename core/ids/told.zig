@@ -1,9 +1,9 @@
-//! Ids of a text that nothing has changed → the bytes or characters that each one covers.
+//! Ids of unmodified text → the byte or character span of each id, on several threads.
 //!
-//! Where tokens and names follow each other in the text as it is, their lengths tell where they
-//! lie. So the ids come from all threads as ever, and then each thread measures some of them. It
-//! has to know where its first one begins, and how many characters lie before: first the bytes of
-//! all parts are added up, then their characters.
+//! If added tokens and tokens are contiguous in the text, the offsets are the prefix sums of their
+//! lengths. The ids are encoded in parallel first. Then each thread measures a chunk of them. It
+//! needs the byte offset and the character offset of its chunk, so byte lengths of all chunks are
+//! summed up first, and character counts second.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,7 +13,7 @@ const pool = @import("../pool.zig");
 const spans_ = @import("spans.zig");
 const Walk = @import("walk.zig").Walk;
 
-/// Whether ids alone tell where in a text they lie: nothing of it is changed or left out.
+/// Whether spans follow from the ids alone, because no text is changed or dropped.
 pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
     const front = &tokenizer.front;
@@ -25,8 +25,8 @@ pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
     return true;
 }
 
-/// The spans of all ids of a text where they are told, owned by the caller. They are of characters
-/// where there is a `text`, which is not empty.
+/// Returns the spans of all ids, owned by the caller. `areTold` must hold. If `text` is passed,
+/// which must not be empty, the spans are in characters.
 pub fn tell(
     gpa: Allocator,
     tokenizer: *const ids.Tokenizer,
@@ -50,15 +50,15 @@ pub fn tell(
     return spans;
 }
 
-/// What one thread measures at a time.
+/// A chunk of the ids for one thread.
 const Part = struct {
     ids: []const u32,
     spans: []normal.Place,
     has_names: bool = false,
-    /// How much text it covers, and where that begins.
+    /// Number of bytes of text that it covers, and their offset.
     bytes: u32 = 0,
     start: u32 = 0,
-    /// How many characters begin in it, and how many before it.
+    /// Number of characters that begin in it, and before it.
     characters: u32 = 0,
     before: u32 = 0,
 };
@@ -68,7 +68,7 @@ const Work = struct {
     tokenizer: *const ids.Tokenizer,
     text: ?[]const u8,
     parts: []Part,
-    /// Which part is the next to be added up, counted and measured.
+    /// Index of the next chunk to sum up, to count and to measure.
     next: [3]std.atomic.Value(usize) = @splat(.init(0)),
     failed: std.atomic.Value(bool) = .init(false),
 
@@ -141,7 +141,7 @@ const Work = struct {
     }
 };
 
-/// The length of a token or of a name.
+/// Returns the length of a token or of an added token's text.
 fn lenOf(tokenizer: *const ids.Tokenizer, id: u32) u32 {
     const vocabulary = &tokenizer.vocabulary;
     if (id < vocabulary.ids_end) {

@@ -1,17 +1,19 @@
-//! Pretokens of characters of three bytes → ids, unit by unit.
+//! Pretokens of three-byte characters → ids, fragment by fragment.
 //!
-//! Chinese, Japanese or Thai text is little else, punctuation included, so many pretokens are
-//! taken together: a chunk is up to 64 characters, whose seams are decided before the first unit
-//! is taken and without a branch, since which of them are cuts is hard to predict. Pretokens end
-//! at cuts too. The next chunk begins at the last cut of the one before.
+//! Chinese, Japanese or Thai text, including punctuation, consists mostly of such characters, so
+//! many pretokens are processed together. A chunk has up to 64 characters. All its safe split
+//! points are computed before the first fragment is encoded, and without branches, since they are
+//! hard to predict. Pretokens end at split points too. The next chunk begins at the last split
+//! point.
 //!
-//! A unit of several characters is merged from their ids, not from their bytes. Where no token
-//! reaches into a character from outside, nothing can happen to it before it is whole; and where
-//! every merge comes after those of its parts (`PairTable.rising`), making it whole at once
-//! changes nothing. The others begin as bytes.
+//! A fragment of several characters is merged from the characters' ids, not from their bytes. If no
+//! token can cover part of a character and text outside it, the character is complete before any
+//! other merge involves it. If every merge ranks after those of its symbols (`PairTable.rising`),
+//! it can therefore be built first. Other characters start as bytes.
 //!
-//! A token that merging does not reach is only a whole pretoken, which no cut is inside of: so
-//! such a pretoken is one unit, and only units that are whole pretokens are looked for among them.
+//! An unmergeable token matches only a whole pretoken, and no split point is inside such a
+//! pretoken. It is thus one fragment, and only fragments that are whole pretokens are checked for
+//! such tokens.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -28,11 +30,11 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
-/// Encodes the pretokens from `start` on that end at `ends`, none of them inside a character, as
-/// long as they hold nothing but such characters; the first of all may be a single byte. Returns
-/// how many were done and how many ids they have, which are written to `out` unless that is void.
-/// There is room for an id a byte and four more, and 16 bytes can be read behind the last end. If
-/// they are not `are_whole` they are slices of pretokens.
+/// Encodes the pretokens from `start` that end at `ends`, as long as they contain only three-byte
+/// characters; the very first character may be a single byte. No end may be inside a character.
+/// Returns the numbers of pretokens and ids. The ids are written to `out` unless it is void. `out`
+/// needs space for one id per byte and four more, and 16 bytes after the last end must be readable.
+/// If `are_whole` is false, the input consists of slices of pretokens.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -54,7 +56,7 @@ pub fn encode(
         const pretoken_ends = ends[done.pretokens..];
         chunk.read(text[base..ends[ends.len - 1]], base == start);
         const end_cuts = chunk.endCuts(pretoken_ends, base);
-        // Characters of others, or a unit that is too long.
+        // Other characters, or a fragment that is too long.
         if (end_cuts == 0 and chunk.count < chunks.len_max) break;
         const flags = try chunk.lookUp(encoder, chars);
         const seams = chunk.decide(chars, flags, end_cuts);
@@ -99,7 +101,7 @@ pub fn fits(vocabulary: *const Vocabulary) bool {
     return unreached.tells(vocabulary) and vocabulary.pairs.rising and is_ranked;
 }
 
-/// Those of the characters in `alone`, each a pretoken, that are tokens as such only.
+/// Returns those characters in `alone`, each a pretoken, that are unmergeable tokens.
 noinline fn unmergedSingles(chunk: *const Chunk, vocabulary: *const Vocabulary, alone: u64) u64 {
     var found: u64 = 0;
     var rest = alone;
@@ -110,7 +112,7 @@ noinline fn unmergedSingles(chunk: *const Chunk, vocabulary: *const Vocabulary, 
     return found;
 }
 
-/// Fetches what the units that begin at `several` are looked up in.
+/// Prefetches the lookups of the fragments that begin at `several`.
 inline fn prepareUnits(
     chunk: *Chunk,
     vocabulary: *const Vocabulary,
@@ -135,25 +137,25 @@ inline fn prepareUnits(
     }
 }
 
-/// Several characters that are merged together.
+/// A fragment: several characters that are merged together.
 const Unit = struct {
     chunk: *const Chunk,
-    /// Of its inner seams.
+    /// Its inner boundaries that are in doubt.
     doubts: u64,
-    /// Of its characters, those that have several ids.
+    /// Its characters with several ids.
     many: u64,
     first: usize,
     end: usize,
 
-    /// Longer ones are looked up first, and those that begin as more parts than they may have
-    /// characters.
+    /// Longer fragments are looked up in the cache first, as are those that start with more symbols
+    /// than this.
     const direct_max = 3;
-    /// So many are not too many to be merged at once, even as bytes.
+    /// Maximum number of characters that can be merged at once, even from bytes.
     const merge_max = merge_short.len_max / 3;
-    /// Longer ones are not worth remembering.
+    /// Longer fragments are not cached.
     const remembered_max = 32;
 
-    /// The unit that begins at a character and ends at the next cut.
+    /// Returns the fragment from a character to the next split point.
     inline fn of(chunk: *const Chunk, seams: chunks.Decided, first: usize) Unit {
         const behind = ~@as(u64, 0) << @intCast(first);
         const end: u6 = @intCast(@ctz(seams.cuts & behind));
@@ -167,8 +169,8 @@ const Unit = struct {
         };
     }
 
-    /// The token that it is as a whole pretoken only; `starts` and `ends` have the first and the
-    /// last character of each pretoken.
+    /// Returns the unmergeable token that the fragment is, if it is a whole pretoken. `starts` and
+    /// `ends` mark the first and the last character of each pretoken.
     inline fn findWhole(
         self: Unit,
         vocabulary: *const Vocabulary,
@@ -180,7 +182,7 @@ const Unit = struct {
         return unreached.find(vocabulary, self.bytes());
     }
 
-    /// Whether merging takes no longer than looking for it.
+    /// Whether merging is as fast as a lookup.
     inline fn isDirect(self: Unit) bool {
         return self.end - self.first <= direct_max and self.doubts | self.many == 0;
     }
@@ -211,8 +213,8 @@ const Unit = struct {
         return self.chunk.text[self.chunk.start(self.first)..self.chunk.start(self.end)];
     }
 
-    /// Whether the key holds all of it although it has too many bytes for that: characters of the
-    /// same 256.
+    /// Whether a key can contain all characters, although the fragment has too many bytes: all have
+    /// the same high byte.
     inline fn isPacked(self: Unit) bool {
         const len = self.end - self.first;
         if (len <= caches.key_len_max / 3 or len > caches.packed_max) return false;
@@ -241,7 +243,7 @@ const Unit = struct {
     ) ids.Error!usize {
         const key = self.chunk.keys[self.first];
         const text = if (self.isPacked()) "" else self.bytes();
-        // What is remembered of one that is a token may be what it is as a whole.
+        // For an unmergeable token, the cache has the ids of the whole pretoken.
         const is_shared = unreached.find(&encoder.tokenizer.vocabulary, self.bytes()) == null;
         if (is_shared) if (cache.find(key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
@@ -257,7 +259,7 @@ const Unit = struct {
         return count;
     }
 
-    /// Two or three characters that have an id each.
+    /// Merges two or three characters with one id each.
     inline fn mergeDirect(self: Unit, encoder: *ids.Encoder, out: [*]u32) usize {
         const vocabulary = &encoder.tokenizer.vocabulary;
         const parts = self.chunk.first_ids[self.first..][0..3].*;
@@ -265,7 +267,7 @@ const Unit = struct {
         return mergeThree(vocabulary, parts, out);
     }
 
-    /// Merges what the characters are to begin with.
+    /// Merges the initial symbols of the characters.
     fn merge(
         self: Unit,
         encoder: *ids.Encoder,
@@ -277,7 +279,7 @@ const Unit = struct {
         var count: usize = 0;
         var has_bytes = false;
         for (self.first..self.end) |at| {
-            // The seams before and behind it.
+            // The boundaries before and after it.
             const around = chunks.bitAt(at) | chunks.bitAt(at) >> 1;
             if (self.doubts & around == 0) {
                 parts[count..][0..4].* = chars.ids[self.chunk.code_points[at]];
@@ -303,7 +305,7 @@ inline fn mergeTwo(vocabulary: *const Vocabulary, parts: [2]u32, out: [*]u32) us
     return if (is_one) 1 else 2;
 }
 
-/// The lower merge comes first, the left one on a tie.
+/// The lower-ranked merge comes first, the left one on a tie.
 inline fn mergeThree(vocabulary: *const Vocabulary, parts: [3]u32, out: [*]u32) usize {
     const left = vocabulary.pairs.find(parts[0], parts[1]);
     const right = vocabulary.pairs.find(parts[1], parts[2]);

@@ -1,12 +1,13 @@
-//! Text, a number of tokens → where to cut: the longest prefix or suffix that takes no more.
+//! Text and a number of tokens → the longest prefix or suffix with at most that many tokens.
 //!
-//! Longer is not always more tokens ("hell" may take two and "hello" one), and a cut changes how
-//! the text beside it splits. So candidates are encoded, but only around the place where the
-//! tokens run out: the rest of what is kept is counted once, and what is cut off is not encoded.
+//! A longer text does not always have more tokens ("hell" may have two and "hello" one), and a cut
+//! changes how the text next to it splits. Candidates are therefore encoded, but only near the
+//! offset where the limit is reached. The rest of the kept text is counted once, and the removed
+//! text is not encoded.
 //!
-//! **Invariant** the result is on a character boundary and takes at most `tokens_max` tokens. It is
-//! the longest such part unless the search would take too long (`work_max`): for a pattern that
-//! looks ahead without bound, or a run of tens of kilobytes whose tokens all shift.
+//! **Invariant** the result is on a character boundary and has at most `tokens_max` tokens. It is
+//! the longest such text unless the search would take too long (`work_max`): for a pattern with
+//! unbounded look-ahead, or a run of tens of kilobytes whose tokens all shift.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,17 +18,18 @@ const unicode = @import("../unicode.zig");
 const edge = @import("truncate_edge.zig");
 const prepared = @import("truncate_prepared.zig");
 
-/// Pretokens that are remembered. A run of white space is at most three and a word in mixed case a
-/// few, so the cut never reaches further back in a hand-written scheme.
+/// Number of recorded pretokens. A run of whitespace has at most three and a word in mixed case a
+/// few, so with a hand-written scanner the effect of a cut never reaches farther back.
 const history_len = 16;
 
 /// Bytes that candidates may be encoded from before the search takes larger steps.
 const work_max = 16 << 20;
 
-/// A suffix is looked for this many bytes before the pretoken in which the tokens run out.
+/// The search for a suffix starts this many bytes before the pretoken in which the limit is
+/// reached.
 const suffix_reach = 256;
 
-/// A pretoken, the tokens before it, and how far any pretoken before it looked ahead.
+/// A pretoken, the tokens before it, and how far any pretoken before it has looked ahead.
 const Point = struct {
     start: usize,
     tokens: usize,
@@ -45,7 +47,7 @@ const History = struct {
         self.count += 1;
     }
 
-    /// The last pretoken before which nothing changes when the text is cut at `cut`.
+    /// Returns the last pretoken before which a cut at `cut` has no effect.
     fn settled(self: *const History, cut: usize) Point {
         for (0..@min(self.count, history_len)) |back| {
             const point = self.points[(self.count - 1 - back) % history_len];
@@ -55,14 +57,15 @@ const History = struct {
     }
 };
 
-/// How far into the text a pretoken depends on: a cut at or behind it leaves the pretoken as it is.
+/// Returns the offset up to which a pretoken depends on the text. A cut at or after it does not
+/// change the pretoken.
 fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
     if (pieces.matcher) |*matcher| return matcher.reach;
     if (pieces.cutter) |*cutter| return cutter.reach();
     return pretokens.reachOf(pieces.scheme, pieces.text, span.end, null);
 }
 
-/// Whether a text is a document as it is, without names in it.
+/// Whether a text is a single unmodified document without added tokens.
 fn isDocument(encoder: *const ids.Encoder, text: []const u8) bool {
     const front = &encoder.tokenizer.front;
     const choice = front.choiceOf(null) orelse return front.isDirect(null);
@@ -73,7 +76,7 @@ fn isDocument(encoder: *const ids.Encoder, text: []const u8) bool {
     return search.next() == null;
 }
 
-/// Length of the longest prefix that takes at most `tokens_max` tokens.
+/// Returns the length of the longest prefix with at most `tokens_max` tokens.
 pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     if (!isDocument(encoder, text)) return prepared.prefixEnd(encoder, text, tokens_max);
     if (text.len <= tokens_max) return text.len;
@@ -83,8 +86,8 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
     var tokens: usize = 0;
     var reach: usize = 0;
     while (true) {
-        // A point begins where the search began: text that is left out before a pretoken is left
-        // out because of what follows.
+        // A point starts where the search started. Text that is dropped before a pretoken depends
+        // on the text after it.
         const from = pieces.index;
         const span = try pieces.next() orelse break;
         cuts.history.add(.{ .start = from, .tokens = tokens, .reach = reach });
@@ -104,18 +107,18 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
         tokens += sink.count;
         if (tokens > tokens_max) return cuts.last(high);
     }
-    // Text that the pattern leaves out takes no tokens, so the whole fits.
+    // Text that the pattern drops has no tokens, so the whole text fits.
     return text.len;
 }
 
-/// The places where a text may be cut.
+/// The candidates for a cut.
 const Cuts = struct {
     encoder: *ids.Encoder,
     text: []const u8,
     tokens_max: usize,
     history: History = .{},
 
-    /// The last cut at or before `high` that fits.
+    /// Returns the last cut at or before `high` that fits.
     fn last(self: *const Cuts, high: usize) ids.Error!usize {
         const scheme = &self.encoder.tokenizer.scheme;
         const looks_behind = scheme.looksBehind();
@@ -135,13 +138,13 @@ const Cuts = struct {
     }
 };
 
-/// Start of the longest suffix that takes at most `tokens_max` tokens.
+/// Returns the start of the longest suffix with at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     if (!isDocument(encoder, text)) return prepared.suffixStart(encoder, text, tokens_max);
     if (text.len <= tokens_max) return 0;
     var tail: Tail = .{ .encoder = encoder, .text = text, .tokens_max = tokens_max };
     defer tail.deinit();
-    // Four bytes a token is usual; where tokens are longer the tail doubles until it is enough.
+    // Four bytes per token are usual. For longer tokens the tail doubles until it is long enough.
     var len = tokens_max *| 4 +| 64;
     var margin: usize = 8 * @as(usize, encoder.tokenizer.vocabulary.token_len_max);
     while (true) {
@@ -152,19 +155,19 @@ pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) i
         if (total <= tokens_max) {
             len *|= 2;
         } else if (start > 0 and margin > 0 and tail.newest().items[1].tokens <= tokens_max) {
-            // The tokens run out in the pretoken that the tail begins with, somewhere inside: it
-            // may fit from further on the left.
+            // The limit is reached inside the first pretoken of the tail, which may start farther
+            // left.
             len += margin;
             margin = 0;
         } else return tail.firstFit();
     }
 }
 
-/// A pretoken of the tail, and the tokens from it to the end of the text.
+/// A pretoken of the tail, and the number of tokens from it to the end of the text.
 const TailPoint = struct { start: usize, end: usize, tokens: usize };
 
-/// Walks over the pretokens at the end of the text. Walks from different places soon meet; where
-/// they do not (digits in threes), each one is remembered.
+/// Scans of the pretokens at the end of the text. Scans from different offsets soon agree. If they
+/// do not (digits in groups of three), each scan is recorded.
 const Tail = struct {
     encoder: *ids.Encoder,
     text: []const u8,
@@ -173,7 +176,7 @@ const Tail = struct {
     walk_count: usize = 0,
 
     const walks_max = 4;
-    /// After so many pretokens without meeting another walk, a walk goes on to the end.
+    /// After this many pretokens without agreement, a scan continues to the end.
     const patience = 64;
 
     fn deinit(self: *Tail) void {
@@ -184,7 +187,7 @@ const Tail = struct {
         return &self.walks[(self.walk_count - 1) % walks_max];
     }
 
-    /// Walks from `start` to the end of the text; returns the tokens.
+    /// Scans from `start` to the end of the text and returns the number of tokens.
     fn walk(self: *Tail, start: usize) ids.Error!usize {
         const gpa = self.encoder.gpa;
         self.walk_count += 1;
@@ -211,7 +214,7 @@ const Tail = struct {
         return points.items[0].tokens;
     }
 
-    /// The first start that fits, around the pretoken where the tokens run out.
+    /// Returns the first start that fits, near the pretoken where the limit is reached.
     fn firstFit(self: *Tail) ids.Error!usize {
         const points = self.newest().items;
         var index: usize = 0;
@@ -248,7 +251,7 @@ const Tail = struct {
         while (try pieces.next()) |span| : (walked += 1) {
             try self.encoder.encodePretoken(text[span.start..span.end], &sink);
             if (sink.count > self.tokens_max) return false;
-            // Where another walk has a pretoken, the rest is known.
+            // If another scan has a pretoken here, the remaining count is known.
             if (looks_behind) continue;
             const known = self.tokensFrom(start + span.end);
             if (known) |rest| return sink.count + rest <= self.tokens_max;
@@ -271,10 +274,10 @@ const Tail = struct {
     }
 };
 
-/// Whether a character starts (or the text ends) at `index`, as forward decoding sees it.
+/// Whether a character starts, or the text ends, at `index` when decoded forwards.
 pub fn isBoundary(text: []const u8, index: usize) bool {
     if (index == 0 or index >= text.len or text[index] & 0xC0 != 0x80) return true;
-    // At most three bytes back a character must start that covers this byte, if any does.
+    // A character that covers this byte starts at most three bytes before it.
     var start = index;
     while (start > 0 and index - start < 3) {
         start -= 1;

@@ -1,10 +1,10 @@
-//! One long pretoken, a number of tokens → where to cut it, without encoding all of it.
+//! One long pretoken and a number of tokens → the cut, without encoding the whole pretoken.
 //!
-//! The tokens of a part are those of the whole up to a seam where two neighbours fit (see
-//! merge_long.zig). So only the end of each candidate at the cut is encoded, and the token there
-//! is checked against its neighbour in what is known. The search ends after as many failures in a
-//! row as a token can have bytes: a part that fits, less its token at the cut, fits as well, so a
-//! longer one cannot follow a wider gap.
+//! The tokens of a part equal those of the whole up to a boundary where two neighbours are the
+//! encoding of their bytes (merge_long.zig). So only the end of each candidate at the cut is
+//! encoded. Its token farthest from the cut is checked against the known token next to it. The
+//! search ends after as many failures in a row as a token can have bytes. The reason: a part that
+//! fits still fits without its token at the cut, so a gap between two fitting parts is never wider.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,33 +14,34 @@ const merge_long = @import("merge_long.zig");
 const Window = @import("window.zig").Window;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// From this length on a pretoken is cut here.
+/// Pretokens of at least this length are cut here.
 pub const len_min = 1024;
 
 /// A candidate is joined to the known tokens this many tokens away from the cut, or a few more.
 const tokens_away = 48;
 const seams_max = 16;
 
-/// Candidates that fit no seam (a run of one letter whose tokens all shift) are encoded as a
-/// whole, until they add up to this: about a third of a second.
+/// Candidates that match at no boundary (a run of one letter whose tokens all shift) are encoded
+/// completely, up to this total: about a third of a second.
 const whole_bytes_max = 8 << 20;
 
-/// Whether a pretoken of `len` bytes, that goes on as `extended`, is cut here: a long one whose
-/// parts are encoded as they are in the whole.
+/// Whether a pretoken of `len` bytes, continued as `extended`, is cut here: it must be long, and
+/// its parts must be encoded like the whole.
 pub fn fits(encoder: *const ids.Encoder, extended: []const u8, len: usize) bool {
     const vocabulary = &encoder.tokenizer.vocabulary;
     return len > len_min and vocabulary.leftover != .settle and !vocabulary.isTied(extended);
 }
 
 pub const Prefix = struct {
-    /// The tokens of the whole pretoken, where they are no more than were asked for.
+    /// Number of tokens of the whole pretoken, if it does not exceed the limit.
     tokens: usize,
-    /// Else: the longest part that takes no more, as a length.
+    /// Otherwise the length of the longest prefix within the limit.
     cut: ?usize,
 };
 
-/// How long a prefix of `pretoken` takes at most `tokens_max` tokens. `extended` goes on as far as
-/// the pretoken could if the text were cut behind it, as white space does.
+/// Finds the longest prefix of `pretoken` with at most `tokens_max` tokens. `extended` is as long
+/// as the pretoken could become if the text were cut after it; a run of whitespace can grow that
+/// way.
 pub fn prefixEnd(
     encoder: *ids.Encoder,
     pretoken: []const u8,
@@ -62,7 +63,7 @@ pub fn prefixEnd(
         const tokens = try search.countPrefix(end, known_end) orelse break;
         if (tokens <= tokens_max) cut = end;
     }
-    // A pretoken that is a token as a whole is one token, even if no merges lead to it.
+    // A pretoken that is a token as a whole is one token, even if merging cannot produce it.
     var whole: usize = @min(extended.len, search.vocabulary.token_len_max);
     while (tokens_max > 0 and whole > cut) : (whole -= 1) {
         if (search.vocabulary.find(extended[0..whole]) != null) cut = whole;
@@ -70,7 +71,7 @@ pub fn prefixEnd(
     return .{ .tokens = 0, .cut = cut };
 }
 
-/// Where the longest suffix of `piece` starts that takes at most `tokens_max` tokens.
+/// Returns the start of the longest suffix of `piece` with at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, piece: []const u8, tokens_max: usize) ids.Error!usize {
     var search: Search = .init(encoder, piece);
     defer search.deinit();
@@ -131,12 +132,13 @@ const Search = struct {
         return len;
     }
 
-    /// How many ids they are in the end.
+    /// Returns the final number of ids.
     fn countOf(self: *const Search, tokens: []const u32) usize {
         return expand.lenOf(self.vocabulary, tokens);
     }
 
-    /// Tokens of `piece[0..end]`; null when that would take too long. `known` ends at `known_end`.
+    /// Returns the number of tokens of `piece[0..end]`, or null if that would take too long.
+    /// `known` ends at `known_end`.
     fn countPrefix(self: *Search, end: usize, known_end: usize) Allocator.Error!?usize {
         const known = self.known.items;
         var kept = known.len -| tokens_away;
@@ -152,8 +154,8 @@ const Search = struct {
         return self.countWhole(self.piece[0..end]);
     }
 
-    /// Tokens of `piece[start..]`; null when that would take too long. `known` starts at
-    /// `known_start` and ends with the piece.
+    /// Returns the number of tokens of `piece[start..]`, or null if that would take too long.
+    /// `known` starts at `known_start` and ends with the piece.
     fn countSuffix(self: *Search, start: usize, known_start: usize) Allocator.Error!?usize {
         const known = self.known.items;
         var dropped: usize = @min(known.len, tokens_away);
@@ -170,7 +172,7 @@ const Search = struct {
         return self.countWhole(self.piece[start..]);
     }
 
-    /// Whether two tokens that meet at `base` are what their bytes encode to.
+    /// Whether two tokens that meet at `base` are the encoding of their bytes.
     fn fits(self: *Search, base: usize, left: u32, right: u32) Allocator.Error!bool {
         const start = base - self.vocabulary.partLen(left);
         const pair = self.piece[start .. base + self.vocabulary.partLen(right)];

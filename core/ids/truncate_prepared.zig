@@ -1,13 +1,13 @@
-//! Text that a tokenizer changes first, a number of tokens → where to cut it.
+//! Text that the tokenizer preprocesses, and a number of tokens → the cut.
 //!
-//! As in truncate.zig candidates are encoded, here by a session, which makes each of them in a few
-//! microseconds from the one before. A prefix is looked for from the place on behind which every
-//! text has too many tokens, whatever follows; a stop of the session proves that, so what is cut
-//! off is not encoded. Where a tokenizer has no stops (prepared.zig says when), and for a suffix,
-//! the search begins a little beyond the place where the tokens of the text run out.
+//! As in truncate.zig candidates are encoded, here with a session that derives each from the
+//! previous one in a few microseconds. The search for a prefix starts at a length from which on
+//! every text has too many tokens. A normalization boundary of the session proves that, so the
+//! removed text is not encoded. For tokenizers without such boundaries (see prepared.zig), and for
+//! suffixes, the search starts slightly beyond the offset where the limit is reached.
 //!
-//! **Invariant** as in truncate.zig, but for what a step takes off the end of a text, however long
-//! (Strip): a longer part may be as short as one that was tried.
+//! **Invariant** as in truncate.zig, except for steps that remove text of any length at the end
+//! (Strip). With these, a longer part may normalize to one that was tried.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -20,25 +20,25 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 /// Bytes that candidates may be made from before the search takes larger steps.
 const work_max = 32 << 20;
 
-/// The text that is looked at grows by so much where the tokens run out: the session gets points
-/// that are as close.
+/// The text grows by this many bytes near the limit, so the checkpoints of the session are as
+/// dense.
 const step_bytes = 64;
 
-/// Without stops the search begins so many tokens behind the last that fits, or a few if they are
-/// long; and for a suffix so many bytes before the first.
+/// Without boundaries the search starts this many tokens after the last one that fits, or
+/// `tokens_far` if they are long. A suffix search starts `suffix_reach` bytes before the first one.
 const tokens_beyond = 64;
 const tokens_far = 4;
 const bytes_beyond = 512;
 const suffix_reach = 256;
 
-/// Length of the longest prefix that takes at most `tokens_max` tokens.
+/// Returns the length of the longest prefix with at most `tokens_max` tokens.
 pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     const tokenizer = encoder.tokenizer;
     var session: Prepared = try .init(encoder.gpa, tokenizer, tokenizer.front.choiceOf(null));
     defer session.deinit();
     var end = text.len;
     if (session.has_stops) end = try provenEnd(encoder, &session, text, tokens_max);
-    // A long run has no place from which more is certain.
+    // A long run has no offset that proves the limit.
     if (session.session.ids.items.len > tokens_max +| tokens_beyond or !session.has_stops) {
         end = try likelyEnd(encoder, text[0..end], tokens_max);
     }
@@ -64,14 +64,14 @@ fn setLen(encoder: *ids.Encoder, session: *Prepared, text: []const u8, len: usiz
     _ = try session.replace(encoder, known, text[known..len]);
 }
 
-/// A length from which on all prefixes have too many tokens, or the whole text's.
+/// Returns a length from which on all prefixes have too many tokens, or the length of the text.
 fn provenEnd(
     encoder: *ids.Encoder,
     session: *Prepared,
     text: []const u8,
     tokens_max: usize,
 ) ids.Error!usize {
-    // Four bytes a token is usual.
+    // Four bytes per token are usual.
     var len = @min(text.len, tokens_max *| 4 +| 1024);
     while (true) : (len = @min(text.len, len *| 2)) {
         try setLen(encoder, session, text, len);
@@ -81,7 +81,7 @@ fn provenEnd(
     try setLen(encoder, session, text, session.startUpTo(tokens_max));
     var steps: usize = 0;
     while (session.text.items.len < text.len) : (steps += 1) {
-        // In a long run small steps would be many, and each one looks at all of it.
+        // In a long run small steps would be numerous, and each one scans the whole run.
         const step = @as(usize, step_bytes) << @as(u5, @intCast(@min(steps / 16, 20)));
         try setLen(encoder, session, text, @min(text.len, session.text.items.len + step));
         if (session.lengthBeyond(tokens_max)) |found| return @min(text.len, found);
@@ -89,8 +89,8 @@ fn provenEnd(
     return text.len;
 }
 
-/// A length at which a prefix has too many tokens, in all likelihood as every longer one; or that
-/// of the text, if it has not.
+/// Returns a length at which a prefix has too many tokens, most likely like all longer ones.
+/// Returns the length of the text if that fits.
 fn likelyEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     var spans: ids.Spans = .init(encoder.gpa);
     defer spans.deinit();
@@ -106,13 +106,13 @@ fn likelyEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Err
     return text.len;
 }
 
-/// How far to look around a likely edge. A pretoken that is a token as a whole is one token, and
-/// with a character more perhaps hundreds.
+/// Returns the distance to search around a likely cut. A pretoken that is a token as a whole is one
+/// token, but with one more character it may be hundreds.
 fn reachOf(vocabulary: *const Vocabulary, usual: u32) u32 {
     return if (vocabulary.is_closed) usual else @max(usual, vocabulary.token_len_max);
 }
 
-/// Start of the longest suffix that takes at most `tokens_max` tokens.
+/// Returns the start of the longest suffix with at most `tokens_max` tokens.
 pub fn suffixStart(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids.Error!usize {
     const reach = reachOf(&encoder.tokenizer.vocabulary, suffix_reach);
     var len = tokens_max *| 4 +| @max(1024, 2 * @as(usize, reach));

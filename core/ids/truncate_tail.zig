@@ -1,9 +1,9 @@
-//! The end of a text, made ready once → the tokens of each suffix that begins in it.
+//! The end of a text, preprocessed once → the number of tokens of each suffix that begins in it.
 //!
-//! A suffix differs from a longer one only near its start. So a little of it is made ready on its
-//! own, up to a stop that both have (prepared.zig); from there on documents are those of the tail.
-//! Their pretokens are walked over until one ends where one of the tail does, behind which all
-//! tokens are known.
+//! A suffix differs from a longer one only near its start. Only its head is preprocessed
+//! separately, up to a normalization boundary that both have (prepared.zig). From there on the
+//! documents are those of the tail. Their pretokens are scanned until one ends where a pretoken of
+//! the tail ends. After that offset all token counts are known.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,25 +14,25 @@ const Mark = @import("session.zig").Mark;
 const Prepared = prepared.Prepared;
 const Stop = prepared.Stop;
 
-/// So much of a suffix is made ready on its own; with it, names that begin there.
+/// Bytes of a suffix that are preprocessed separately, plus the added tokens that begin there.
 const head_bytes = 256;
 
 pub const Tail = struct {
     encoder: *ids.Encoder,
     text: []const u8,
-    /// What lies behind `whole.origin`; it is empty where there are no stops.
+    /// The text after `whole.origin`. Empty if there are no normalization boundaries.
     whole: Prepared,
     head: Prepared,
     points: std.ArrayList(Point) = .empty,
-    /// The first document that is not all in the head.
+    /// The first document that is not completely in the head.
     document: std.ArrayList(u8) = .empty,
-    /// Bytes that were encoded so far.
+    /// Number of bytes encoded so far.
     work: usize = 0,
 
-    /// A pretoken or a mark of the tail, and the tokens from it on.
+    /// A pretoken or a mark of the tail, and the number of tokens from it on.
     const Point = struct { at: usize, tokens: usize };
 
-    /// Of the text from `from` on.
+    /// Prepares the text from `from` on.
     pub fn init(encoder: *ids.Encoder, text: []const u8, from: usize) ids.Error!Tail {
         const tokenizer = encoder.tokenizer;
         const choice = tokenizer.front.choiceOf(null);
@@ -89,7 +89,7 @@ pub const Tail = struct {
         }
     }
 
-    /// How many tokens the text from `start` on has, which is not before the tail.
+    /// Returns the number of tokens of the text from `start`, which must be in the tail.
     pub fn tokensFrom(self: *Tail, start: usize) ids.Error!usize {
         if (self.whole.has_stops) {
             const len = @min(self.text.len - start, head_bytes + self.head.slack());
@@ -112,7 +112,7 @@ pub const Tail = struct {
         try self.encoder.pollAfter(bytes);
     }
 
-    /// The stop of the tail that is a stop of the head.
+    /// Returns the boundary of the tail that equals a boundary of the head.
     fn same(self: *const Tail, stop: Stop) ?Stop {
         const start = self.head.origin + stop.start - self.whole.origin;
         const stops = self.whole.stops.items;
@@ -125,7 +125,8 @@ pub const Tail = struct {
         return std.math.order(start, stop.start);
     }
 
-    /// The tokens of the head's documents up to `end` and the tail's from `start` on.
+    /// Returns the number of tokens of the head's documents up to `end` and the tail's from
+    /// `start`.
     fn tokensAcross(self: *Tail, end: usize, start: usize) ids.Error!usize {
         const gpa = self.encoder.gpa;
         const head = &self.head.session;
@@ -151,7 +152,7 @@ pub const Tail = struct {
             try self.encoder.encodePretoken(bytes[span.start..span.end], &sink);
             try self.addWork(span.end - span.start);
             if (span.end < end - from) continue;
-            // Where the tail has a pretoken, the rest is known.
+            // If the tail has a pretoken here, the remaining count is known.
             const at = start + span.end - (end - from);
             if (self.pointAt(at)) |point| return sink.count + point.tokens;
         }

@@ -1,7 +1,8 @@
-//! A pretoken with characters of large scripts → ids, unit by unit.
+//! A pretoken in a large script → ids, fragment by fragment.
 //!
-//! It is cut at every seam that no token covers (vocabulary/seams.zig). Most units are then one
-//! character, whose ids lie in a table by code point; the others are looked up like words.
+//! The pretoken is split at every safe split point (vocabulary/seams.zig). Most fragments are then
+//! a single character, whose ids are in a table indexed by code point. Others are looked up like
+//! words.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -11,11 +12,11 @@ const unreached = @import("../vocabulary/unreached.zig");
 const Cache = caches.Cache;
 const Characters = @import("characters.zig").Characters;
 
-/// Longer units are not worth remembering.
+/// Longer fragments are not cached.
 const unit_len_max = 64;
 
 /// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, or only counts them. `out`
-/// has room for all its bytes and four ids more, and 16 bytes can be read behind the piece.
+/// needs space for one id per byte and four more, and 16 bytes after the piece must be readable.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -33,13 +34,13 @@ pub fn encode(
     return encodeAny(encoder, cache, chars, piece, is_whole, out);
 }
 
-/// Slices of a long pretoken, and how far a seam is looked for at the end of one.
+/// Length of the slices of a long pretoken, and distance searched for a split point at their end.
 const slice_len = 1 << 15;
 const seam_reach = 256;
 
-/// Encodes a long pretoken of any length slice by slice, from seam to seam, and returns how many
-/// of its bytes are done: the last ones are left over, as is all that has no seams. `sink` is a
-/// `List` or a `Count`.
+/// Encodes a long pretoken slice by slice, between safe split points, and returns the number of
+/// bytes encoded. The last bytes remain, as do stretches without split points. `sink` is a `List`
+/// or a `Count`.
 pub fn encodeLong(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -49,7 +50,7 @@ pub fn encodeLong(
 ) ids.Error!usize {
     var start: usize = 0;
     while (piece.len - start > 2 * seam_reach) {
-        // Behind a slice there is text to read.
+        // Leaves readable text after the slice.
         const wanted = @min(start + slice_len, piece.len - seam_reach / 2);
         var end = wanted;
         while (!try encoder.isFreeSeam(piece, end)) : (end -= 1) {
@@ -67,7 +68,7 @@ pub fn encodeLong(
     return start;
 }
 
-/// `encode` for any characters.
+/// `encode` for arbitrary characters.
 fn encodeAny(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -88,7 +89,7 @@ fn encodeAny(
         {
             const unit = piece[unit_start..end];
             if (unit.len == left.bytes.len) {
-                // What can be cut off has an entry.
+                // Only characters with an entry can be split off.
                 if (writes) out[written..][0..4].* = chars.ids[left.code_point];
                 written += left.about.count;
             } else {
@@ -106,7 +107,7 @@ fn encodeAny(
     return written + try encodeUnit(encoder, cache, unit, is_all, rest);
 }
 
-/// Writes ids that were found, or only counts them.
+/// Writes ids, or only counts them.
 pub inline fn put(found: []const u32, out: anytype) usize {
     if (@TypeOf(out) != void) for (found, out[0..found.len]) |id, *place| {
         place.* = id;
@@ -114,7 +115,7 @@ pub inline fn put(found: []const u32, out: anytype) usize {
     return found.len;
 }
 
-/// Writes the ids of a unit, or only counts them.
+/// Writes the ids of a fragment, or only counts them.
 fn encodeUnit(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -122,9 +123,9 @@ fn encodeUnit(
     is_whole: bool,
     out: anytype,
 ) ids.Error!usize {
-    // All of the pretoken: it may be a token that merging does not reach.
+    // A whole pretoken may be an unmergeable token.
     if (is_whole) return put(try encoder.idsOf(unit), out);
-    // What is remembered is remembered for whole pretokens too, and keys are filled up with 0xFF.
+    // Whole pretokens use the same cache entries, and keys are padded with 0xFF.
     const vocabulary = &encoder.tokenizer.vocabulary;
     if (!unreached.tells(vocabulary) or unreached.find(vocabulary, unit) != null or
         unit.len > unit_len_max or std.mem.indexOfScalar(u8, unit, 0xFF) != null)

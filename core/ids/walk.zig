@@ -1,15 +1,16 @@
-//! Spans of bytes in a text → spans of its characters.
+//! Byte spans in a text → character spans.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const normal = @import("../normal.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// Turns byte offsets into a text, which is not empty, into character offsets. A token that begins
-/// or ends inside a character covers all of that character.
+/// Converts byte offsets in a text, which must not be empty, to character offsets. A token that
+/// begins or ends inside a character covers the whole character.
 ///
-/// It goes along the text and knows how many characters begin before where it is. Spans mostly
-/// follow each other, so few are counted for each; the index is made for one that lies elsewhere.
+/// It keeps a position and the number of characters before it. Spans are mostly contiguous, so
+/// little text is counted for each. An index is built for the first span that is elsewhere.
 pub const Walk = struct {
     gpa: Allocator,
     text: []const u8,
@@ -21,8 +22,8 @@ pub const Walk = struct {
         if (self.index) |*index| index.deinit(self.gpa);
     }
 
-    /// The characters of tokens that follow each other from byte `first` on: `measure` and
-    /// `count` in one, which takes half of the time of both.
+    /// Computes the character spans of contiguous tokens from byte `first`. It combines `measure`
+    /// and `count` in half their time.
     pub fn follow(
         self: *Walk,
         vocabulary: *const Vocabulary,
@@ -48,7 +49,7 @@ pub const Walk = struct {
             at += len;
             spans[index] = .{ .start = start, .end = before };
             if (firsts != masks[near]) continue;
-            // Where text is ASCII for a while, characters differ from bytes by a number that stays.
+            // In a run of ASCII, character and byte offsets differ by a constant.
             const more = at - before;
             const ascii_end = asciiEnd(text, at);
             for (fresh[index + 1 ..], spans[index + 1 ..]) |id, *span| {
@@ -63,7 +64,7 @@ pub const Walk = struct {
         self.at, self.before = .{ at, before };
     }
 
-    /// Where the ASCII that begins at `start` ends, or a place in it.
+    /// Returns an offset up to which the text from `start` is ASCII.
     fn asciiEnd(text: []const u8, start: u32) u32 {
         const far_end = @min(text.len, @as(usize, start) + 4096);
         var end: usize = start;
@@ -75,10 +76,10 @@ pub const Walk = struct {
         return @intCast(end);
     }
 
-    /// Changes spans, in any order, from bytes to characters.
+    /// Converts spans, in any order, from bytes to characters.
     pub fn count(self: *Walk, spans: []normal.Place) Allocator.Error!void {
         const text = self.text;
-        // In registers: through memory each span would wait for the one before.
+        // In registers. Through memory each span would depend on a store of the previous one.
         var at, var before = .{ self.at, self.before };
         for (spans) |*span| {
             const len = span.end -% span.start;
@@ -98,24 +99,24 @@ pub const Walk = struct {
         self.at, self.before = .{ at, before };
     }
 
-    /// So many bytes are looked at in one step.
+    /// Number of bytes examined per step.
     const near = 16;
     const Firsts = @Int(.unsigned, near);
-    /// The lowest bits, by their number.
+    /// Masks of the lowest bits, indexed by their number.
     const masks = blk: {
         var made: [near + 1]u32 = undefined;
         for (&made, 0..) |*mask, len| mask.* = (1 << len) - 1;
         break :blk made;
     };
 
-    /// A bit for each of the first bytes of `text` that begins a character.
+    /// Returns a bit for each of the first bytes of `text` that begins a character.
     inline fn firstsAt(text: []const u8) u32 {
         const bytes: @Vector(near, i8) = @bitCast(text[0..near].*);
         const firsts: Firsts = @bitCast(bytes >= @as(@Vector(near, i8), @splat(-64)));
         return firsts;
     }
 
-    /// How many characters begin from `start` to `end`.
+    /// Returns the number of characters that begin in `start..end`.
     pub fn between(text: []const u8, start: usize, end: usize) u32 {
         var sum: u32 = 0;
         var at = start;
@@ -124,13 +125,13 @@ pub const Walk = struct {
         return sum;
     }
 
-    /// The characters of any span; the walk goes on where it ends.
+    /// Converts any span, and moves the position to its end.
     noinline fn far(self: *Walk, span: normal.Place) Allocator.Error!normal.Place {
         const text = self.text;
-        // One that lies behind the last character covers it.
+        // A span after the last character covers that character.
         const start: u32 = @min(span.start, @as(u32, @intCast(text.len)) - 1);
         const is_next = start == self.at and span.end >= start and self.index == null;
-        // A few steps back for each span cannot add up to more than a few times the text.
+        // Short steps back add up to at most a small multiple of the text.
         const is_near = start -% self.at +% 64 <= 128 and span.end -% start <= 64;
         var before = self.before;
         if (is_next or is_near) {
@@ -148,9 +149,10 @@ pub const Walk = struct {
     }
 };
 
-/// How many characters of a text begin before any of its bytes.
+/// Number of characters before any byte of a text.
 const Index = struct {
-    /// A bit for each byte that begins one, and how many there are before each 64.
+    /// A bit for each byte that begins a character, and the number of characters before each 64
+    /// bytes.
     firsts: []u64,
     counts: []u32,
 
@@ -174,7 +176,7 @@ const Index = struct {
     }
 
     fn firstsOf(text: []const u8) u64 {
-        // What continues a character is all that is below 0xC0 and not below 0x80.
+        // Continuation bytes are those from 0x80 to 0xBF.
         var bytes: [64]u8 = @splat(0x80);
         if (text.len >= 64) bytes = text[0..64].* else @memcpy(bytes[0..text.len], text);
         const signed: @Vector(64, i8) = @bitCast(bytes);
@@ -189,12 +191,12 @@ const Index = struct {
 
 const testing = std.testing;
 
-test "spans: characters of any spans are those that begin there" {
+test "spans: a character span has the characters that begin in the byte span" {
     const gpa = testing.allocator;
     var prng: std.Random.DefaultPrng = .init(testing.random_seed);
     const random = prng.random();
     const parts = [_][]const u8{ "a", "\u{e9}", "\u{4f60}", "\u{1f642}", "word and word", "  " };
-    for (0..2000) |round| {
+    for (0..examples(2000)) |round| {
         var text: std.ArrayList(u8) = .empty;
         defer text.deinit(gpa);
         for (0..1 + random.uintLessThan(usize, 90)) |_| {

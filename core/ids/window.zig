@@ -1,9 +1,9 @@
-//! Bytes → ids, all in memory: short ones by scanning, longer ones by rounds and then a heap.
+//! Bytes → ids, in memory: short input by scanning, longer input in rounds and then with a heap.
 //!
-//! A round merges every occurrence of the lowest pair in one pass. Runs and repetitions need only
-//! a few rounds; once a round finds little, a heap over a linked list does the rest in n·log n.
-//! Rounds keep the order "lowest first, then leftmost" only if no merge makes a lower one
-//! possible: `PairTable.rising` says so, and without it the heap does all.
+//! A round merges every occurrence of the lowest-ranked pair in one pass. Runs and repetitions need
+//! only a few rounds. When a round finds few pairs, a heap over a linked list does the rest in O(n
+//! log n). Rounds keep the order "lowest first, then leftmost" only if no merge enables a
+//! lower-ranked one. `PairTable.rising` guarantees that; without it only the heap is used.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,20 +12,20 @@ const merge_short = @import("merge_short.zig");
 
 const none = merge_short.none;
 
-/// A round costs about as much as this many parts' share of one merge through the heap.
+/// A round costs about as much per this many symbols as one merge through the heap.
 const parts_per_merge = 48;
-/// Rooms behind the parts for the last vector of `lowestOf`.
+/// Padding for the last vector of `lowestOf`.
 const padding = 8;
 
 pub const Window = struct {
     ids: std.ArrayList(u32),
-    /// What each part and the next become, or `none`.
+    /// The merge of each symbol with the next, or `none`.
     merged: std.ArrayList(u32),
     previous: std.ArrayList(u32),
     next: std.ArrayList(u32),
-    /// merged id << 32 | index of the left part: the lowest id first, then the leftmost.
+    /// merged id << 32 | index of the left symbol: the lowest id first, then the leftmost.
     heap: std.ArrayList(u64),
-    /// What goes in place of an id there, where several are merged at the same time.
+    /// Replaces ids in the heap keys if several tokens have the same rank.
     classes: ?[]const u32 = null,
 
     pub const empty: Window = .{
@@ -44,7 +44,7 @@ pub const Window = struct {
         self.heap.deinit(gpa);
     }
 
-    /// Whether `pair` is encoded as two tokens of which `left` is the first.
+    /// Whether `pair` is encoded as two tokens with `left` first.
     pub fn isPair(
         self: *Window,
         gpa: Allocator,
@@ -56,7 +56,7 @@ pub const Window = struct {
         return ids.len == 2 and ids[0] == left;
     }
 
-    /// The ids of `piece`, which has at least one byte; valid until the next call.
+    /// Returns the ids of `piece`, which has at least one byte. Valid until the next call.
     pub fn merge(
         self: *Window,
         gpa: Allocator,
@@ -74,7 +74,7 @@ pub const Window = struct {
         return self.mergeHeap(gpa, vocabulary, count);
     }
 
-    /// The same by class and place, for a vocabulary with ties.
+    /// The same in order of rank class and position, for a vocabulary with ties.
     pub fn mergeTied(
         self: *Window,
         gpa: Allocator,
@@ -97,7 +97,7 @@ pub const Window = struct {
         @memset(self.merged.items[piece.len - 1 ..][0..padding], none);
     }
 
-    /// Rounds while they pay. Returns how many parts are left.
+    /// Runs rounds while they pay off. Returns the number of remaining symbols.
     fn mergeRounds(self: *Window, vocabulary: *const Vocabulary) usize {
         var count = self.ids.items.len;
         while (true) {
@@ -110,7 +110,7 @@ pub const Window = struct {
         }
     }
 
-    /// Joins all parts that become `lowest`, from left to right.
+    /// Merges all pairs that become `lowest`, from left to right.
     fn mergeRound(self: *Window, vocabulary: *const Vocabulary, lowest: u32, count: usize) usize {
         const ids = self.ids.items;
         const merged = self.merged.items;
@@ -119,7 +119,7 @@ pub const Window = struct {
         while (read < count) : (write += 1) {
             const joins = merged[read] == lowest;
             const id = if (joins) lowest else ids[read];
-            // A pair keeps its merge unless one of its parts is new.
+            // A pair keeps its merge unless one of its symbols is new.
             if (write > 0 and (joins or ids[write - 1] == lowest)) {
                 merged[write - 1] = vocabulary.pairs.find(ids[write - 1], id);
             }
@@ -145,7 +145,7 @@ pub const Window = struct {
         while (self.heap.items.len > 0) {
             const entry = self.pop();
             const left: u32 = @truncate(entry);
-            // An entry is stale when one of its parts has merged with another neighbour.
+            // An entry is stale if one of its symbols has merged with another neighbour.
             if (merged[left] == none or self.keyOf(merged[left]) != entry >> 32) continue;
             const right = next[left];
             const after = next[right];
@@ -184,7 +184,8 @@ pub const Window = struct {
         }
     }
 
-    /// Puts what two neighbours become onto the heap and returns it; `none` if they cannot merge.
+    /// Pushes the merge of two neighbours onto the heap and returns it; `none` if they do not
+    /// merge.
     inline fn offer(
         self: *Window,
         gpa: Allocator,
@@ -231,7 +232,7 @@ pub const Window = struct {
     }
 };
 
-/// The smallest of the first `count` numbers; the vector they end in is filled up with `none`.
+/// Returns the minimum of the first `count` numbers. Their last vector is padded with `none`.
 inline fn lowestOf(numbers: []const u32, count: usize) u32 {
     var lowest: @Vector(padding, u32) = @splat(none);
     var index: usize = 0;

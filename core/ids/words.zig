@@ -1,4 +1,4 @@
-//! A batch of pretokens → ids, most of them remembered.
+//! A batch of pretokens → ids, most of them from the cache.
 
 const std = @import("std");
 const ids = @import("../ids.zig");
@@ -10,28 +10,29 @@ const merge_group = @import("merge_group.zig");
 const caches = @import("cache.zig");
 const Cache = caches.Cache;
 
-/// Lines that are on their way from memory before the first of them is needed.
+/// Number of buckets that are prefetched before the first one is used.
 const ahead = 128;
 
-/// So many pretokens of a batch that were cut into units are worth taking those of the next one
-/// together.
+/// Minimum number of pretokens of a batch split into fragments for which those of the next batch
+/// are processed together.
 const together_min = 32;
 
-/// So many records found in a chunk are worth fetching those of the next one ahead.
+/// Minimum number of ring buffer entries found in a chunk for which those of the next are
+/// prefetched.
 const records_found_min = 4;
 
-/// Of the words that are found in the back of a line, one in so many goes to the front: the other
-/// threads have to fetch the line again.
+/// One in this many words found in a back slot is moved to the front slot. Moving is limited
+/// because other threads must then reload the bucket.
 const promoted_share = 64;
 
-/// Room that a batch needs beyond one id for each byte: a value is written as a whole.
+/// Number of ids that a batch needs in addition to one per byte, since whole values are written.
 pub const room_extra = caches.room_extra;
 
 pub fn roomFor(batch: pretokens.Batch) usize {
     return batch.len + room_extra;
 }
 
-/// Writes the ids of a batch to `out`, or only counts them where that is void. Returns how many.
+/// Writes the ids of a batch to `out`, or only counts them if it is void. Returns their number.
 pub fn encode(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -41,9 +42,9 @@ pub fn encode(
     const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
-    // Where a text comes again, whole pretokens are worth remembering, as long as they fit.
-    // Those that end inside of characters are taken one by one: what is left of a character is
-    // never cut from its neighbours.
+    // In repeated text, whole pretokens are worth caching while they fit. Pretokens that end inside
+    // a character are processed one by one, since part of a character is never split from its
+    // neighbours.
     const is_new = encoder.wide_pretokens >= together_min and
         !encoder.tokenizer.scheme.cutsCharacters() and
         triples.fits(&encoder.tokenizer.vocabulary) and
@@ -77,7 +78,8 @@ pub fn encode(
     return written;
 }
 
-/// How many pretokens come before one that is better cut than looked for; the first does not count.
+/// Returns the number of pretokens before one that is better split than looked up. The first one
+/// does not count.
 fn untilWide(bytes: [*]const u8, ends: []const u32) usize {
     for (ends[0 .. ends.len - 1], ends[1..], 1..) |start, end, count| {
         if (isForUnits(bytes, start, end)) return count;
@@ -85,8 +87,8 @@ fn untilWide(bytes: [*]const u8, ends: []const u32) usize {
     return ends.len;
 }
 
-/// Whether a pretoken of a text that is new starts with a character of a large script. Behind a
-/// blank or the like it has to be longer than a key: short ones come again and again.
+/// Whether a pretoken of new text starts with a character of a large script. After a leading space
+/// or similar, it must be longer than a key, because short pretokens recur.
 inline fn isForUnits(bytes: [*]const u8, start: u32, end: u32) bool {
     return bytes[start] >= 0xE0 or
         (end - start > caches.key_len_max and bytes[start] < 0x80 and bytes[start + 1] >= 0xE0);
@@ -109,7 +111,7 @@ inline fn encodeChunk(
         } else if (line.back.idsOf(key)) |value| {
             if (writes) out[written..][0..4].* = value.words;
             written += value.count;
-            // Now and then, so that of two words the one that comes more often is in front.
+            // Occasionally, so that the more frequent of two words is in the front slot.
             if (written % promoted_share == 0) line.promote();
         } else {
             const rest = if (writes) out + written else {};
@@ -119,14 +121,14 @@ inline fn encodeChunk(
     return written;
 }
 
-/// Pretokens whose lines are on their way.
+/// Pretokens whose buckets are being prefetched.
 const Chunk = struct {
     keys: [ahead]caches.Key,
     lines: [ahead]*caches.Line,
     bytes: [*]const u8,
     start: u32,
     ends: []const u32,
-    /// Those before it were looked at together.
+    /// Index of the first pretoken that `learn` has not processed.
     learnt_end: usize,
 
     inline fn begin(self: *Chunk, start: u32, ends: []const u32) void {
@@ -135,9 +137,9 @@ const Chunk = struct {
         self.learnt_end = 0;
     }
 
-    /// Fetches the lines of all pretokens.
+    /// Prefetches the buckets of all pretokens.
     inline fn prepare(self: *Chunk, cache: *Cache) void {
-        // Copies, which the compiler knows nobody else writes to.
+        // A local copy: the compiler can assume that it does not change.
         const near = cache.*;
         const bytes = self.bytes;
         const ends = self.ends;
@@ -154,7 +156,8 @@ const Chunk = struct {
             line.* = near.lineOf(key.*);
             @prefetch(line.*, .{});
         }
-        // A text that needs records needs more of them: by now the first lines are there.
+        // A text that has used ring buffer entries needs more of them. The first buckets have
+        // arrived by now.
         if (cache.records_found < records_found_min) return;
         cache.records_found = 0;
         for (lines, keys) |line, key| cache.prepareRecord(line, key);
@@ -165,7 +168,7 @@ const Chunk = struct {
     }
 };
 
-/// A pretoken that is not in its line with its ids.
+/// Encodes a pretoken whose ids are not directly in its first bucket.
 noinline fn slowly(
     encoder: *ids.Encoder,
     cache: *Cache,
@@ -190,16 +193,16 @@ noinline fn slowly(
         const room = if (writes) out else try encoder.roomFor(piece.len + room_extra);
         break :blk room[0..try units.encode(encoder, cache, some, piece, true, room)];
     } else try encoder.idsOf(piece);
-    // Of a word without ids nothing is remembered.
+    // Words without ids are not cached.
     if (found.len > 0) cache.insert(key, piece, found);
-    // Units are written where they belong.
+    // Fragments were written to `out` directly.
     return if (writes and found.ptr == out) found.len else units.put(found, out);
 }
 
-/// Words that are looked for in their other lines together: some are there.
+/// Number of words that are looked up in their second buckets together; some are found there.
 const candidates_max = 2 * merge_group.words_max;
 
-/// Puts the words from `first` on that are not remembered into the cache, many at once.
+/// Inserts the uncached words from `first` on into the cache, merging many at once.
 noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
     chunk.learnt_end = chunk.ends.len;
@@ -243,7 +246,8 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         const merged = word.take(&out);
         const found = out[0..expand.inPlace(vocabulary, &out, merged)];
         const key = chunk.keys[at];
-        // The same word twice, or a byte without a token, which is settled in its turn.
+        // A repeated word is cached by now. Unknown characters are handled when the word's turn
+        // comes.
         if (cache.knows(key, word.piece)) continue;
         if (vocabulary.leftover == .settle and found.len > merged) continue;
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
@@ -251,8 +255,8 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
     }
 }
 
-/// Whether there is a character of three or four bytes at the beginning: then it is encoded unit
-/// by unit, which gives the same ids. 16 bytes can be read.
+/// Whether the piece contains a character of three or four bytes near its start. Then it is encoded
+/// fragment by fragment, with the same ids. 16 bytes must be readable.
 inline fn isWide(piece: []const u8) bool {
     const first: @Vector(16, u8) = piece.ptr[0..16].*;
     const flags: u16 = @bitCast(first >= @as(@Vector(16, u8), @splat(0xE0)));

@@ -1,8 +1,8 @@
-//! Places of merges in words → what changes: which pairs lose and gain, and which words hold them.
+//! Merge positions in words → changes: the pairs that lose and gain counts, and their words.
 //!
-//! Beside each place a pair with an old token goes and one with the new token comes, as often. So
-//! what changes is added up by the neighbour, in an array, and a pair is looked up once for a
-//! merge and not once for each place. Who a pair belongs to reads what was written for it alone.
+//! At each position a pair with an old token disappears and one with the new token appears, equally
+//! often. Changes are therefore summed up per neighbour in an array, and a pair is looked up once
+//! per merge, not once per position. Each owner reads only the changes that were recorded for it.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,29 +12,29 @@ const queue = @import("queue.zig");
 const Merge = @import("search.zig").Merge;
 const Word = @import("words.zig").Word;
 
-/// A pair with a new token, as one merge has made it here.
+/// A pair with a new token, produced by one merge in this partition.
 pub const Gain = struct {
     pair: u64,
-    /// Where it is seen first, if the ties need it.
+    /// First occurrence, if the tie-breaking rule needs it.
     seen: u64,
     side: Side,
     /// Never merged.
     is_barred: bool,
-    /// Words that hold it from now on, and the last of them that has several places.
+    /// Number of words that contain it, and the last of them with several positions.
     words: u32 = 0,
     last_word: Word = std.math.maxInt(Word),
-    /// The answer of its owner: where it is kept, and where its next word goes.
+    /// The owner's answer: the slot of the pair, and the position of its next word.
     slot: pairs_.Slot = pairs_.no_slot,
     cursor: [*]Word = undefined,
 };
 
-/// Where the neighbour stands; `both` are two new tokens, of two places side by side.
+/// Side of the neighbour. `both` are two new tokens from adjacent positions.
 pub const Side = enum(u8) { left, right, both };
 
-/// A word that holds a pair from now on.
+/// A word that now contains a pair.
 const Gathered = struct { gain: u32, word: Word };
 
-/// What a merge did beside one neighbour.
+/// The effect of a merge next to one neighbour.
 const Around = struct {
     amount: u64 = 0,
     gain: u32 = none,
@@ -42,12 +42,12 @@ const Around = struct {
 };
 
 const none = std.math.maxInt(u32);
-/// In the number of a gain: nobody asks for its words.
+/// Flag in the index of a gain: its words are not needed.
 const barred_flag = 1 << 31;
 
 pub const Changes = struct {
     gpa: Allocator,
-    /// By owner.
+    /// Indexed by owner.
     gained: []std.ArrayList(pairs_.Gain),
     lost: []std.ArrayList(pairs_.Loss),
     gains: std.ArrayList(Gain) = .empty,
@@ -55,7 +55,7 @@ pub const Changes = struct {
     lefts: []Around,
     rights: []Around,
     both: Around = .{},
-    /// What was between places side by side.
+    /// Count of the pairs between adjacent positions.
     between: u64 = 0,
 
     pub fn init(gpa: Allocator, owners: usize, ids_end: usize) Allocator.Error!Changes {
@@ -86,7 +86,7 @@ pub const Changes = struct {
         self.gpa.free(self.lefts.ptr[0 .. 2 * self.lefts.len]);
     }
 
-    /// All was read by those it is for.
+    /// Must be called after all owners have read the changes.
     pub fn clear(self: *Changes) void {
         for (self.gained) |*some| some.clearRetainingCapacity();
         for (self.lost) |*some| some.clearRetainingCapacity();
@@ -109,8 +109,8 @@ pub const Changes = struct {
         };
     }
 
-    /// Adds one place of a word; whoever knows that the word has the pair nowhere else gathers it.
-    /// There is room for that.
+    /// Adds one position of a word. The caller sets `gathers` for the first occurrence of the pair
+    /// in the word. The list must have capacity for the word.
     pub inline fn add(self: *Changes, to: *Around, word: Word, count: u64, gathers: bool) void {
         to.amount += count;
         if (to.gain >= barred_flag or !gathers) return;
@@ -122,7 +122,7 @@ pub const Changes = struct {
         return to.gain == none;
     }
 
-    /// The first place beside a neighbour.
+    /// Starts the changes next to a neighbour.
     pub fn begin(self: *Changes, to: *Around, gain: Gain) Allocator.Error!void {
         try self.gains.append(self.gpa, gain);
         to.gain = @intCast(self.gains.items.len - 1);
@@ -130,14 +130,15 @@ pub const Changes = struct {
         if (gain.is_barred) to.gain |= barred_flag;
     }
 
-    /// Whether a word of several places is to be gathered for a pair: the first time.
+    /// Whether a word with several positions is to be listed for a pair, which happens once.
     pub fn isFirstIn(self: *Changes, to: *const Around, word: Word) bool {
         const gain = &self.gains.items[to.gain & ~@as(u32, barred_flag)];
         defer gain.last_word = word;
         return gain.last_word != word;
     }
 
-    /// Ends a merge that began with gain `begun`: tells the owners, and forgets the neighbours.
+    /// Ends a merge that began with gain `begun`: records the changes for the owners, and resets
+    /// the neighbours.
     pub fn end(self: *Changes, begun: usize, one: Merge) Allocator.Error!void {
         for (self.gains.items[begun..], begun..) |*gain, number| {
             const left, const right = .{ queue.leftOf(gain.pair), queue.rightOf(gain.pair) };
@@ -172,10 +173,11 @@ pub const Changes = struct {
     }
 };
 
-/// Losses whose pairs are on their way from memory.
+/// Number of losses whose pairs are prefetched.
 const ahead = 8;
 
-/// Applies what all shards say to the pairs of owner `at`, and answers which gains are kept.
+/// Applies the changes of all partitions to the pairs of owner `at`, and records which gains are
+/// kept.
 pub fn apply(shards: anytype, owner: *Pairs, at: usize, floor: u64) Allocator.Error!void {
     const gpa = shards[0].gpa;
     var gains: usize = 0;

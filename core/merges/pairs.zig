@@ -1,8 +1,8 @@
-//! Changes of counts → pairs: those worth remembering, with their counts, and the best of them.
+//! Changes of counts → the tracked pairs with their counts, and the best of them.
 //!
-//! Pairs are dealt out by their hash: each thread has its own `Pairs`, and nobody else writes to
-//! them while changes are applied. A pair has a slot, by which the shards know its words; a slot
-//! that becomes free is used again only when they have all seen that.
+//! Pairs are distributed by hash. Each thread has its own `Pairs`, and no other thread writes to it
+//! while changes are applied. Each pair has a slot, by which the partitions identify its words. A
+//! free slot is reused only after all partitions have released its words.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,34 +12,34 @@ const Order = queue_.Order;
 pub const Slot = u32;
 pub const no_slot: Slot = std.math.maxInt(Slot);
 
-/// What one shard says about a pair that comes.
+/// The gain of a pair in one partition.
 pub const Gain = struct {
     pair: u64,
     amount: u64,
-    /// Where it is seen first, if the ties need it.
+    /// First occurrence, if the tie-breaking rule needs it.
     seen: u64 = 0,
-    /// Its number in the shard, if that has words for it.
+    /// Its index in the partition, if the partition has words for it.
     number: u32 = no_number,
 
     pub const no_number = std.math.maxInt(u32);
 };
 
-/// And about one that goes.
+/// The loss of a pair in one partition.
 pub const Loss = struct { pair: u64, amount: u64 };
 
 pub fn ownerOf(pair: u64, owners: usize) usize {
-    // By other bits than those of the index: or all pairs of an owner would crowd in a part of it.
+    // Uses other bits than the index. Otherwise all pairs of an owner would share a part of it.
     return @intCast(((hash(pair) & std.math.maxInt(u32)) * owners) >> 32);
 }
 
-/// Upper bounds of the counts of all pairs: each adds to one of the sums, which it shares with
+/// Upper bounds on the counts of all pairs. Each pair adds to one of the sums, which it shares with
 /// others.
 pub const Sketch = struct {
     sums: []u64 = &.{},
 
     const len_max = 1 << 22;
 
-    /// For about so many pairs.
+    /// Allocates sums for about this many pairs.
     pub fn init(gpa: Allocator, pairs: usize) Allocator.Error!Sketch {
         const wanted = std.math.clamp(pairs, 2, len_max);
         const sums = try gpa.alloc(u64, std.math.floorPowerOfTwo(usize, wanted));
@@ -56,12 +56,12 @@ pub const Sketch = struct {
         return @intCast(hash(pair) & (self.sums.len - 1));
     }
 
-    /// From any thread.
+    /// Thread-safe.
     pub inline fn add(self: Sketch, pair: u64, count: u64) void {
         _ = @atomicRmw(u64, &self.sums[self.placeOf(pair)], .Add, count, .monotonic);
     }
 
-    /// Whether a pair may have such a count; without sums it may.
+    /// Whether a pair may have at least this count. True without sums.
     pub inline fn mayReach(self: Sketch, pair: u64, count: u64) bool {
         return self.sums.len == 0 or self.sums[self.placeOf(pair)] >= count;
     }
@@ -75,19 +75,19 @@ inline fn hash(pair: u64) u64 {
 pub const Pairs = struct {
     records: std.ArrayList(Record) = .empty,
     births: Births = .{},
-    /// Slots by hash, without gaps between an entry and where its hash would have it.
+    /// Slots by hash, with linear probing and without gaps.
     index: []Slot = &.{},
     shift: u6 = 0,
     taken: usize = 0,
     queue: queue_.Queue = .{},
-    /// New since the last batch.
+    /// New pairs since the last batch.
     born: std.ArrayList(Slot) = .empty,
-    /// Below the floor, at least for a moment of it.
+    /// Pairs whose count fell below the minimum tracked count at some point.
     fallen: std.ArrayList(Slot) = .empty,
-    /// Without a pair since the last batch: the shards still have words for them.
+    /// Slots freed since the last batch. The partitions still have words for them.
     freed: std.ArrayList(Slot) = .empty,
     free: std.ArrayList(Slot) = .empty,
-    /// Whether a token that already exists can be made again, so that counts of pairs may rise.
+    /// Whether an existing token can be produced again, so that counts may rise.
     revives: bool = false,
 
     const Record = struct {
@@ -113,7 +113,7 @@ pub const Pairs = struct {
         self.free.deinit(gpa);
     }
 
-    /// Forgets all pairs, and all that the shards have for them.
+    /// Removes all pairs and everything that the partitions have for them.
     pub fn clear(self: *Pairs) void {
         self.records.clearRetainingCapacity();
         @memset(self.index, no_slot);
@@ -146,7 +146,7 @@ pub const Pairs = struct {
         }
     }
 
-    /// Whether the pair of a slot is still there.
+    /// Whether a slot still has this pair.
     pub fn holds(self: *const Pairs, slot: Slot, pair: u64) bool {
         return self.records.items[slot].pair == pair;
     }
@@ -155,7 +155,7 @@ pub const Pairs = struct {
         return @intCast(hash(pair) >> self.shift);
     }
 
-    /// Begins a batch: by now every shard has given up the words of what was freed.
+    /// Begins a batch. By now every partition has released the words of freed slots.
     pub fn begin(self: *Pairs, gpa: Allocator) Allocator.Error!void {
         try self.free.appendSlice(gpa, self.freed.items);
         self.freed.clearRetainingCapacity();
@@ -163,8 +163,8 @@ pub const Pairs = struct {
         self.fallen.clearRetainingCapacity();
     }
 
-    /// Keeps new pairs that reach the floor, with what all shards say about them; the others are
-    /// gone before they were here. Tells each its slot.
+    /// Adds new pairs that reach the minimum tracked count, with the sum of all partitions, and
+    /// sets their slots. The others are dropped.
     pub fn bear(self: *Pairs, gpa: Allocator, births: *Births, floor: u64) Allocator.Error!void {
         for (births.entries.items) |*birth| {
             const found = if (self.revives) self.find(birth.pair) else null;
@@ -182,7 +182,7 @@ pub const Pairs = struct {
         }
     }
 
-    /// Fetches what `lose` looks at first.
+    /// Prefetches the first access of `lose`.
     pub inline fn prepare(self: *const Pairs, pair: u64) void {
         if (self.index.len > 0) @prefetch(&self.index[self.home(pair)], .{});
     }
@@ -190,12 +190,12 @@ pub const Pairs = struct {
     pub fn lose(self: *Pairs, gpa: Allocator, loss: Loss, floor: u64) Allocator.Error!void {
         const slot = self.find(loss.pair) orelse return;
         const record = &self.records.items[slot];
-        // What is lost was there: counts are exact.
+        // Cannot underflow, because counts are exact.
         record.count -= loss.amount;
         if (record.count < floor) try self.fallen.append(gpa, slot);
     }
 
-    /// Ends a batch: pairs below the floor are forgotten, new ones wait for their turn.
+    /// Ends a batch: drops pairs below the minimum tracked count, and queues new ones.
     pub fn settle(self: *Pairs, gpa: Allocator, order: Order, floor: u64) Allocator.Error!void {
         for (self.born.items) |slot| {
             const record = self.records.items[slot];
@@ -212,7 +212,7 @@ pub const Pairs = struct {
         }
     }
 
-    /// Forgets all pairs below the floor, also those that nothing happened to.
+    /// Drops all pairs below the minimum tracked count, including unchanged ones.
     pub fn sweep(self: *Pairs, gpa: Allocator, floor: u64) Allocator.Error!void {
         for (self.records.items, 0..) |record, slot| {
             if (!record.isGone() and !isKept(record, floor)) try self.remove(gpa, @intCast(slot));
@@ -253,13 +253,13 @@ pub const Pairs = struct {
         gpa.free(old);
     }
 
-    /// Forgets a pair; its slot rests until the next batch has begun.
+    /// Removes a pair. Its slot stays unused until the next batch has begun.
     pub fn remove(self: *Pairs, gpa: Allocator, slot: Slot) Allocator.Error!void {
         try self.freed.append(gpa, slot);
         const mask = self.index.len - 1;
         var gap = self.home(self.records.items[slot].pair);
         while (self.index[gap] != slot) gap = (gap + 1) & mask;
-        // Entries behind it move up, as long as that brings them no nearer than their home.
+        // Later entries move up, unless that would put them before their home.
         var at = gap;
         while (true) {
             at = (at + 1) & mask;
@@ -276,10 +276,10 @@ pub const Pairs = struct {
     }
 };
 
-/// New pairs of a batch, before it is known which of them are kept.
+/// New pairs of a batch, before it is decided which of them are kept.
 pub const Births = struct {
     entries: std.ArrayList(Birth) = .empty,
-    /// By hash: one past the place of an entry.
+    /// By hash: the index of an entry plus one.
     index: []u32 = &.{},
     shift: u6 = 0,
 
@@ -290,10 +290,10 @@ pub const Births = struct {
         gpa.free(self.index);
     }
 
-    /// Begins anew, with room for so many pairs.
+    /// Starts a new batch, with capacity for this many pairs.
     pub fn begin(self: *Births, gpa: Allocator, pairs: usize) Allocator.Error!void {
         const len = std.math.ceilPowerOfTwoAssert(usize, @max(1024, 2 * pairs));
-        // Much more than is needed would have to be cleared each time.
+        // A much larger index would have to be cleared each time.
         if (self.index.len < len or self.index.len > 16 * len) {
             gpa.free(self.index);
             self.index = &.{};
@@ -306,7 +306,7 @@ pub const Births = struct {
         try self.entries.ensureTotalCapacity(gpa, pairs);
     }
 
-    /// Adds a gain and returns the place of its pair.
+    /// Adds a gain and returns the index of its pair.
     pub fn add(self: *Births, gain: Gain) u32 {
         var at: usize = @intCast(hash(gain.pair) >> self.shift);
         while (self.index[at] != 0) : (at = (at + 1) & (self.index.len - 1)) {
@@ -326,7 +326,7 @@ pub const Births = struct {
     }
 };
 
-test "pairs: counts add up, what falls below the floor is gone" {
+test "pairs: counts add up, and pairs below the minimum tracked count are dropped" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -343,13 +343,13 @@ test "pairs: counts add up, what falls below the floor is gone" {
         try pairs.begin(gpa);
         for (0..40) |_| {
             const pair = random.uintLessThan(u64, expected.len);
-            // A pair that was forgotten stays so here; in training it never comes again.
+            // A dropped pair stays dropped here. In training it never reappears.
             if (round > 0 and expected[pair] < floor) continue;
             const gains = round == 0 or random.uintLessThan(u8, 3) == 0;
             const amount = if (gains) random.uintLessThan(u64, 30) else expected[pair] / 2;
             if (gains) {
                 try births.begin(gpa, 2);
-                // Two shards have a part of it each.
+                // Two partitions have a share of it each.
                 _ = births.add(.{ .pair = pair, .amount = amount / 3 });
                 _ = births.add(.{ .pair = pair, .amount = amount - amount / 3 });
                 try std.testing.expectEqual(1, births.entries.items.len);

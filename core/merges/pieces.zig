@@ -1,18 +1,20 @@
-//! Two pieces → whether they may be one: the rules of SentencePiece, whose words are characters.
+//! Two pieces → whether they may be merged: the rules of SentencePiece, whose symbols are
+//! characters.
 //!
-//! A piece has no more characters than allowed, and those that have a script have the same one.
-//! What is not allowed stays so in every longer piece, so a batch can rely on pairs alone.
+//! A piece must not exceed the maximum number of characters, and its characters with a script must
+//! have the same one. A forbidden combination stays forbidden in every longer piece, so a batch can
+//! rely on pairs alone.
 
 const std = @import("std");
 
-/// What the rules must know of a piece.
+/// The properties of a piece that the rules need.
 pub const Kind = struct {
-    /// In characters.
+    /// Number of characters.
     len: u32 = 0,
-    /// Of the characters that have one; 0 if none has.
+    /// The script of the characters that have one; 0 if none has.
     script: u32 = 0,
 
-    /// The kind of a token of the beginning.
+    /// Returns the kind of an initial token.
     pub fn of(text: []const u8, script: u32) Kind {
         var len: u32 = 0;
         for (text) |byte| len += @intFromBool(byte & 0xC0 != 0x80);
@@ -26,14 +28,14 @@ pub const Kind = struct {
         };
     }
 
-    /// Whether both together have `len_end` characters or more, or more than one script.
+    /// Whether both together have at least `len_end` characters, or more than one script.
     pub fn bars(left: Kind, right: Kind, len_end: u32) bool {
         if (@as(u64, left.len) + right.len >= len_end) return true;
         return left.script != 0 and right.script != 0 and left.script != right.script;
     }
 };
 
-test "pieces: characters without a script join all, two scripts join nothing" {
+test "pieces: characters without a script join any other, but two scripts never join" {
     const mark: Kind = .of("\u{301}", 0);
     const latin: Kind = .of("é", 1);
     const greek: Kind = .of("ά", 2);

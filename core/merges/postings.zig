@@ -1,7 +1,7 @@
-//! Words with a pair in them → lists of words, in memory that is used again.
+//! Words that contain a pair → lists of words, in reusable memory.
 //!
-//! A pair's words are all known when it comes into being, so a list has its size from the start.
-//! Lists of about the same size share a chain of free places, since most lists live shortly.
+//! All words of a pair are known when it appears, so a list has its final size from the start. Free
+//! blocks of similar sizes share a free list, since most lists are short-lived.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -11,7 +11,7 @@ const Word = @import("words.zig").Word;
 pub const List = struct {
     words: [*]Word = undefined,
     len: u32 = 0,
-    /// Words at its beginning that need not be looked at again.
+    /// Number of leading words that need not be examined again.
     skipped: u32 = 0,
 
     pub fn items(self: List) []Word {
@@ -24,17 +24,17 @@ pub const Memory = struct {
     /// The rest of the newest block.
     room: []Word = &.{},
     free: [classes]?*align(@alignOf(Word)) Free = @splat(null),
-    /// All that blocks and lists of their own take.
+    /// Total size of blocks and separate lists.
     bytes: usize = 0,
 
     /// Two large pages; the first blocks are smaller.
     const block_len = 1 << 20;
     const block_len_first = 1 << 14;
-    /// Larger lists come from the allocator itself.
+    /// Larger lists come directly from the allocator.
     const len_max = 1 << 22;
-    /// A free place of so many words or more is divided for smaller lists.
+    /// Minimum size of a free block that is divided for smaller lists.
     const divided_min = 1 << 10;
-    /// Sizes up to here have a class each, then four classes share a power of two.
+    /// Each size up to this one has its own class. Above, four classes share a power of two.
     const exact_max = 16;
     const classes = classOf(len_max) + 1;
     const Free = struct { next: ?*align(@alignOf(Word)) Free };
@@ -46,7 +46,7 @@ pub const Memory = struct {
         return exact_max + (@as(usize, log) - 4) * 4 + ((len - 1) >> (log - 2)) - 3;
     }
 
-    /// The largest size of a class.
+    /// Returns the largest size of a class.
     fn lenOf(class: usize) u32 {
         if (class <= exact_max) return @max(@as(u32, @intCast(class)), len_min);
         const step: u32 = @intCast(class - exact_max - 1);
@@ -59,7 +59,7 @@ pub const Memory = struct {
         self.blocks.deinit(gpa);
     }
 
-    /// A list of `len` words, not yet written.
+    /// Returns a list of `len` uninitialized words.
     pub fn alloc(self: *Memory, gpa: Allocator, len: u32) Allocator.Error!List {
         if (len > len_max) {
             const words = try gpa.alloc(Word, len);
@@ -77,7 +77,7 @@ pub const Memory = struct {
         return .{ .words = self.room.ptr, .len = len };
     }
 
-    /// Makes room for lists of so many words in all, so that they lie in one piece.
+    /// Reserves memory for lists of these lengths, so that they are contiguous.
     pub fn reserve(self: *Memory, gpa: Allocator, lens: anytype) Allocator.Error!void {
         var sum: usize = 0;
         for (lens) |line| if (line.words <= len_max) {
@@ -86,7 +86,7 @@ pub const Memory = struct {
         if (sum > self.room.len and sum > block_len) try self.addBlock(gpa, sum);
     }
 
-    /// Room for a list of a class: a large place that is free, or else a new block.
+    /// Makes space for a list of a class: from a large free block, or else from a new block.
     fn makeRoom(self: *Memory, gpa: Allocator, wanted: usize) Allocator.Error!void {
         var class = classes;
         while (class > @max(wanted, classOf(divided_min))) {
@@ -113,7 +113,7 @@ pub const Memory = struct {
         self.room = block;
     }
 
-    /// Makes what is left of the room a free place.
+    /// Adds the rest of the current block to the free lists.
     fn keepRest(self: *Memory) void {
         if (self.room.len < len_min) return;
         var class = classOf(@intCast(@min(self.room.len, len_max)));
@@ -138,7 +138,7 @@ pub const Memory = struct {
     }
 };
 
-test "postings: a class holds its sizes" {
+test "postings: a class covers its sizes" {
     var largest: u32 = 0;
     for (0..Memory.classes) |class| {
         const len = Memory.lenOf(class);
@@ -153,7 +153,7 @@ test "postings: a class holds its sizes" {
     }
 }
 
-test "postings: lists keep what was written, and memory comes back" {
+test "postings: lists keep their contents, and freed memory is reused" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();

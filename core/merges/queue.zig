@@ -1,30 +1,30 @@
-//! Pairs and their counts → the best pair: a heap whose entries may be out of date.
+//! Pairs and their counts → the best pair: a heap whose entries may be outdated.
 //!
-//! Counts only fall, so an entry is never too low; where one may rise (`Pairs.revives`), the pair
-//! gets a second entry. Who takes the best one looks the pair up, and puts it back where its count
-//! has fallen meanwhile. Nobody searches the heap for a pair.
+//! Counts only fall, so an entry's count is never too low. If a count can rise (`Pairs.revives`),
+//! the pair gets a second entry. The caller looks up the best pair and reinserts it if its count
+//! has fallen. The heap is never searched for a pair.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const Kind = @import("pieces.zig").Kind;
 
-/// Which of two pairs with the same count is merged first.
+/// The tie-breaking rule: which of two pairs with the same count is merged first.
 pub const Ties = enum {
     /// The smaller (left id, right id).
     ids,
-    /// The greater (left bytes, right bytes); of tokens with the same bytes, the smaller ids.
+    /// The greater (left bytes, right bytes); for tokens with the same bytes, the smaller ids.
     bytes,
-    /// The one that is seen first: in the order of the words, then of their bytes.
+    /// The one that occurs first, in the order of the words, then of their bytes.
     order,
-    /// The one whose joined string has fewer characters; of those the smaller string.
+    /// The one whose joined string has fewer characters, then the smaller string.
     pieces,
 };
 
 pub const Entry = struct {
     count: u64,
-    /// The ids, the left one above the right one.
+    /// The ids, with the left one in the upper half.
     pair: u64,
-    /// With `Ties.order`, where it is seen first.
+    /// With `Ties.order`, the first occurrence.
     seen: u64 = 0,
 };
 
@@ -57,7 +57,7 @@ pub const Texts = struct {
         @memset(self.kinds, .{});
     }
 
-    /// How many characters a pair has, with `Ties.pieces`.
+    /// Returns the number of characters of a pair, with `Ties.pieces`.
     pub fn charsOf(self: *const Texts, pair: u64) u64 {
         return @as(u64, self.kinds[leftOf(pair)].len) + self.kinds[rightOf(pair)].len;
     }
@@ -69,7 +69,7 @@ pub const Texts = struct {
         self.bytes.appendSliceAssumeCapacity(bytes);
     }
 
-    /// Room for a token of `len` bytes: 4 GB have room for all of them.
+    /// Reserves memory for a token of `len` bytes. All tokens together are limited to 4 GB.
     pub fn reserve(self: *Texts, gpa: Allocator, len: u64) Allocator.Error!void {
         if (self.bytes.items.len + len > std.math.maxInt(u32)) return error.OutOfMemory;
         try self.bytes.ensureUnusedCapacity(gpa, @intCast(len));
@@ -104,8 +104,8 @@ pub const Order = struct {
         };
     }
 
-    /// Whether a joined string is before another; two pairs have the same one only if no word
-    /// holds one of them.
+    /// Whether a joined string precedes another. Two pairs have the same string only if no word
+    /// contains one of them.
     fn isLess(self: Order, a: u64, b: u64) bool {
         const texts = self.texts;
         const chars, const other_chars = .{ texts.charsOf(a), texts.charsOf(b) };
@@ -119,7 +119,7 @@ pub const Order = struct {
         return others.next() != null or a < b;
     }
 
-    /// The bytes of a pair, one after the other.
+    /// Iterates over the bytes of a pair.
     const Joined = struct {
         now: []const u8,
         then: []const u8,
@@ -156,7 +156,7 @@ pub const Order = struct {
 pub const Queue = struct {
     entries: std.ArrayList(Entry) = .empty,
 
-    /// Children of an entry: four of them share few cache lines.
+    /// Children per entry. Four of them share few cache lines.
     const arity = 4;
 
     pub fn deinit(self: *Queue, gpa: Allocator) void {
@@ -180,13 +180,13 @@ pub const Queue = struct {
         return if (self.entries.items.len == 0) null else self.entries.items[0];
     }
 
-    /// Takes the best one away.
+    /// Removes the best entry.
     pub fn drop(self: *Queue, order: Order) void {
         const last = self.entries.pop().?;
         if (self.entries.items.len > 0) self.replace(order, last);
     }
 
-    /// Puts an entry that is not better in the place of the best one.
+    /// Replaces the best entry by one that is not better.
     pub fn replace(self: *Queue, order: Order, entry: Entry) void {
         const entries = self.entries.items;
         var at: usize = 0;
@@ -205,7 +205,7 @@ pub const Queue = struct {
     }
 };
 
-test "queue: entries come in order, whatever the ties" {
+test "queue: entries come in order, for all tie-breaking rules" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -227,7 +227,7 @@ test "queue: entries come in order, whatever the ties" {
             .pair = pairOf(random.uintLessThan(u32, 16), random.uintLessThan(u32, 16)),
             .seen = seen,
         });
-        // Some fall.
+        // Some counts fall.
         for (0..100) |_| {
             var top = queue.best().?;
             top.count -|= 3;
@@ -244,7 +244,7 @@ test "queue: entries come in order, whatever the ties" {
     }
 }
 
-test "queue: of tokens with the same bytes the smaller ids are first" {
+test "queue: for tokens with the same bytes the smaller ids come first" {
     const gpa = std.testing.allocator;
     var texts: Texts = try .init(gpa, 3);
     defer texts.deinit(gpa);
@@ -256,7 +256,7 @@ test "queue: of tokens with the same bytes the smaller ids are first" {
     try std.testing.expect(!order.isBefore(second, first));
 }
 
-test "queue: shorter pieces are first, then smaller ones" {
+test "queue: shorter pieces come first, then smaller ones" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -296,7 +296,7 @@ test "queue: shorter pieces are first, then smaller ones" {
     }
 }
 
-test "queue: tokens of more than 4 GB have no room" {
+test "queue: tokens of more than 4 GB are rejected" {
     const gpa = std.testing.allocator;
     var texts: Texts = try .init(gpa, 1);
     defer texts.deinit(gpa);

@@ -1,8 +1,9 @@
-//! Words → merges as the definition has it: all pairs are counted again for each merge.
+//! Words → merges, by definition: all pairs are counted again for each merge.
 //!
-//! The slow twin that tests compare the learner with.
+//! This is the reference implementation for the tests of the learner.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const merges = @import("../merges.zig");
 const queue = @import("queue.zig");
@@ -137,7 +138,7 @@ const Case = struct {
                 .count_min = random.uintLessThan(u64, 4),
                 .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
                 .floor = random.enumValue(merges.Options.Floor),
-                // Lists from the start, never, or after some merges.
+                // Word lists from the start, never, or after some merges.
                 .memory = if (spills or random.uintLessThan(u8, 4) == 0) 1 else 0,
                 .scans_min = if (random.boolean()) 0 else random.uintLessThan(u64, 6),
             },
@@ -150,7 +151,7 @@ const Case = struct {
             .options = self.options,
             .texts = try .init(arena, self.options.ids_end),
         };
-        // Ids: the special, then the letters, as one library has them.
+        // Ids: first the special token, then the letters, as in one library.
         try slow.specials.put(arena, self.special, 0);
         for (0..self.letters) |letter| {
             try slow.texts.set(arena, @intCast(1 + letter), &.{'a' + @as(u8, @intCast(letter))});
@@ -193,7 +194,7 @@ const Case = struct {
     }
 };
 
-test "merges: without memory nothing is lost or freed twice, wherever that is" {
+test "merges: an allocation failure at any point leaks no memory" {
     var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
     defer arena_state.deinit();
     const arena = arena_state.allocator();
@@ -204,7 +205,7 @@ test "merges: without memory nothing is lost or freed twice, wherever that is" {
         case.options.threads = 1 + round % 2;
         case.options.memory = if (round % 4 < 2) 0 else 30_000;
         if (round >= 6) {
-            // So many words that their list is in no block.
+            // Enough words that their list is larger than a block.
             case.words = try arena.alloc([]const u8, 40_000);
             @memset(case.words, "aa");
             case.counts = try arena.alloc(u64, case.words.len);
@@ -225,7 +226,7 @@ test "merges: without memory nothing is lost or freed twice, wherever that is" {
     }
 }
 
-test "merges: they are those of the twin, whatever threads, batches, ties and floor" {
+test "merges: they equal the reference for any threads, batches, tie-breaking rule and estimate" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
@@ -234,7 +235,7 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
     var rescans: usize = 0;
     var scans: usize = 0;
     var batched: usize = 0;
-    for (0..4000) |round| {
+    for (0..examples(4000)) |round| {
         const case: Case = try .of(arena, random);
         const expected = try case.twin(arena);
         inline for (.{ u16, u32 }) |Token| {
@@ -249,7 +250,7 @@ test "merges: they are those of the twin, whatever threads, batches, ties and fl
         }
         _ = arena_state.reset(.retain_capacity);
     }
-    // All that is common enough in these words to be tried.
+    // Everything frequent enough in these words to be tried.
     try std.testing.expect(rescans > 10);
     try std.testing.expect(scans > 10);
     try std.testing.expect(batched > 10);

@@ -1,6 +1,6 @@
-//! Words → those that hold a pair of a batch, where no lists say so.
+//! Words → those that contain a pair of a batch, without word lists.
 //!
-//! Most tokens are the left one of no pair in the batch, and one look at an array tells.
+//! Most tokens are not the left token of any pair in the batch, which one array access detects.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -17,11 +17,11 @@ pub const Merge = struct {
     slot: pairs_.Slot,
 };
 
-/// The pairs of a batch by their left token, and the words that hold them.
+/// The pairs of a batch by their left token, and the words that contain them.
 pub const Search = struct {
-    /// By token: one past the merge with it on the left that was added last.
+    /// By token: the index plus one of the last merge added with it on the left.
     firsts: []u16,
-    /// By merge: the same for the one before.
+    /// By merge: the same for the previous merge with that left token.
     others: []u16,
     batch: []const Merge,
     lists: []std.ArrayList(Word),

@@ -1,11 +1,11 @@
-//! Pairs → the next batch of merges, and the tokens that they make.
+//! Pairs → the next batch of merges, and their tokens.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pairs_ = @import("pairs.zig");
 const queue = @import("queue.zig");
 
-/// The next merges that one after the other would be done too, in their order.
+/// Selects the next merges that would also be applied one by one, in the same order.
 pub fn select(learner: anytype) Allocator.Error!void {
     learner.batch.clearRetainingCapacity();
     learner.certificate.batches += 1;
@@ -22,8 +22,8 @@ pub fn select(learner: anytype) Allocator.Error!void {
             if (left == right) return;
             if (learner.right_in[left] == number or learner.left_in[right] == number) return;
         }
-        // Of pairs with the same count the order of a new one is not known. But by ids it is behind
-        // all others, and as a piece it is behind the shorter pair that it came out of.
+        // At equal counts, the order of a new pair is unknown. But by ids it comes after all
+        // others, and as a piece after the shorter pair that it came from.
         const is_ordered = switch (learner.options.ties) {
             .ids, .pieces => true,
             .bytes, .order => false,
@@ -46,7 +46,7 @@ pub fn select(learner: anytype) Allocator.Error!void {
     }
 }
 
-/// Makes a token of a pair; false if there was one with its bytes.
+/// Creates the token of a pair. Returns false if a token with its bytes exists.
 fn accept(
     learner: anytype,
     owner: usize,
@@ -91,7 +91,7 @@ pub fn bestCount(learner: anytype) u64 {
     return learner.owners[owner].queue.best().?.count;
 }
 
-/// The owner of the best pair, whose entry is up to date.
+/// Returns the owner of the best pair, whose entry is up to date.
 fn bestOwner(learner: anytype) ?usize {
     const order = learner.orderOf();
     var best: ?usize = null;
@@ -106,7 +106,7 @@ fn bestOwner(learner: anytype) ?usize {
     return best;
 }
 
-/// Makes the best entry of an owner one that holds.
+/// Updates the best entries of an owner until the first one is valid.
 fn refresh(learner: anytype, owner: *pairs_.Pairs, at: usize) void {
     const order = learner.orderOf();
     while (owner.queue.best()) |entry| {

@@ -1,4 +1,4 @@
-//! Merges → rewritten words and changes of counts, for one thread's share of the words.
+//! Merges → rewritten words and changes of counts, for one thread's partition of the words.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -16,20 +16,20 @@ const Spill = spill_.Spill;
 const words_ = @import("words.zig");
 const Word = words_.Word;
 
-/// Words that are on their way from memory before they are visited.
+/// Prefetch distance in words.
 const ahead = 20;
-/// Words for which room is made at once.
+/// Number of words for which memory is reserved at once.
 const block_len = 512;
 
-/// What all shards must know.
+/// The rules that all partitions share.
 pub const Rules = struct {
     texts: *const Texts,
-    /// A pair of so many bytes or more is never merged, if a token of it was made by a merge.
+    /// A pair of at least this many bytes is never merged, if a merge produced one of its tokens.
     len_end: u32,
     is_made: []const bool,
-    /// Whether ties need to know where a pair is seen first.
+    /// Whether the tie-breaking rule needs the first occurrence of a pair.
     keeps_order: bool,
-    /// Whether words may hold the token that a merge gives before it does.
+    /// Whether words may contain the token of a merge before the merge.
     revives: bool,
 
     pub fn bars(self: Rules, left: u32, right: u32) bool {
@@ -50,13 +50,13 @@ pub fn Shard(comptime Token: type) type {
         words: Words,
         spill: ?*Spill = null,
         memory: postings.Memory = .{},
-        /// By owner and slot.
+        /// Indexed by owner and slot.
         lists: []std.ArrayList(postings.List),
         changes: Changes,
         visits: usize = 0,
-        /// What the visits took: a long word is more than one step.
+        /// Work of the visits; a long word counts as several steps.
         steps: usize = 0,
-        /// Tokens of all words that can still change, as of the last scan.
+        /// Number of tokens of all words that can still change, at the last scan.
         tokens_left: usize = 0,
 
         pub fn init(gpa: Allocator, owners: usize, ids_end: usize) Allocator.Error!Self {
@@ -80,7 +80,7 @@ pub fn Shard(comptime Token: type) type {
             self.changes.deinit();
         }
 
-        /// Puts words, of which there are none yet, into an open file, once.
+        /// Stores the words, of which there must be none yet, in an open file. Call at most once.
         pub fn spillTo(self: *Self, file: i32) spill_.Error!void {
             if (!spill_.is_supported) return;
             std.debug.assert(self.spill == null and self.words.count == 0);
@@ -91,7 +91,7 @@ pub fn Shard(comptime Token: type) type {
             self.words = .{ .gpa = spill.allocator(), .is_spilled = true };
         }
 
-        /// Gives up the words of all pairs.
+        /// Releases the word lists of all pairs.
         pub fn forget(self: *Self) void {
             for (self.lists) |*some| {
                 for (some.items) |*list| self.memory.release(self.gpa, list);
@@ -105,7 +105,7 @@ pub fn Shard(comptime Token: type) type {
 
         // ── A batch of merges ────────────────────────────────────────────────────────────────
 
-        /// Does a merge of a batch and leaves behind what changes, beside what others changed.
+        /// Applies a merge of a batch and adds its changes to those of the others.
         pub fn merge(self: *Self, one: Merge, rules: Rules) Allocator.Error!void {
             try self.mergeIn(self.listOf(one.owner, one.slot), one, rules);
         }
@@ -132,7 +132,7 @@ pub fn Shard(comptime Token: type) type {
             return if (slot < lists.len) lists[slot].items() else &.{};
         }
 
-        /// Merges all places in a word: nearly always one.
+        /// Merges all positions in a word: nearly always one.
         inline fn visit(self: *Self, word: Word, one: Merge, rules: Rules) Allocator.Error!void {
             const tokens = self.words.tokensOf(word);
             const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
@@ -140,7 +140,7 @@ pub fn Shard(comptime Token: type) type {
                 return self.visitAny(word, one, rules);
             }
             const places = Words.placesOf(tokens, left, right);
-            // Stale: another merge took a part of it.
+            // Stale: another merge took one of the tokens.
             if (places == 0) return;
             if (places & (places - 1) != 0) return self.visitAny(word, one, rules);
             const at = @ctz(places);
@@ -154,14 +154,14 @@ pub fn Shard(comptime Token: type) type {
             self.words.shorten(word, tokens.len - 1);
         }
 
-        /// `visit` for any number of places.
+        /// `visit` for any number of positions.
         noinline fn visitAny(self: *Self, word: Word, one: Merge, rules: Rules) !void {
             const tokens = self.words.tokensOf(word);
             const changes = &self.changes;
             self.steps += tokens.len / 32;
             const left: Token, const right: Token = .{ @intCast(one.left), @intCast(one.right) };
             var at = Words.find(tokens, 0, left, right) orelse return;
-            // Two beside each place, and those of the other words of the block.
+            // Two for each position, and those of the other words of the block.
             try changes.gathered.ensureUnusedCapacity(self.gpa, tokens.len + 2 * block_len);
             const count = self.words.countOf(word);
             var read: usize = 0;
@@ -170,7 +170,7 @@ pub fn Shard(comptime Token: type) type {
                 for (tokens[read..at], written..) |token, to| tokens[to] = token;
                 written += at - read;
                 if (read > 0 and at == read) {
-                    // Two places side by side: what was between them is lost once.
+                    // Two adjacent positions: the pair between them is lost once.
                     changes.between += count;
                     try self.noteIn(.both, one.new, word, written - 1, one, rules, count);
                 } else if (written > 0) {
@@ -191,7 +191,7 @@ pub fn Shard(comptime Token: type) type {
             self.words.shorten(word, written + (tokens.len - read));
         }
 
-        /// Notes one place of several in a word, which is gathered for a pair only once.
+        /// Records one position of several in a word, which is listed only once per pair.
         fn noteIn(
             self: *Self,
             comptime side: changes_.Side,
@@ -203,7 +203,7 @@ pub fn Shard(comptime Token: type) type {
             count: u64,
         ) Allocator.Error!void {
             if (side != .both and neighbour == one.new) {
-                // A token that was there before: two of them are one pair, wherever they are from.
+                // The token existed before: two of them form one pair, wherever they come from.
                 const lost = if (side == .left)
                     queue.pairOf(neighbour, one.left)
                 else
@@ -214,8 +214,8 @@ pub fn Shard(comptime Token: type) type {
             try self.note(side, neighbour, word, at, one, rules, count, .several);
         }
 
-        /// Notes what a place changes on one side of it: the new pair begins with token `at`, and
-        /// the tokens before that are in place.
+        /// Records the change on one side of a position. The new pair begins with token `at`, and
+        /// the tokens before it are already rewritten.
         inline fn note(
             self: *Self,
             comptime side: changes_.Side,
@@ -243,14 +243,16 @@ pub fn Shard(comptime Token: type) type {
             self.changes.add(around, word, count, gathers);
         }
 
-        /// Where a pair that begins with token `at` of a word is, for the order of ties.
+        /// Returns the position of the pair that begins with token `at` of a word, for
+        /// tie-breaking.
         pub fn place(self: *const Self, word: Word, at: usize, rules: Rules) u64 {
             var offset: u64 = 0;
             for (self.words.tokensOf(word)[0..at]) |token| offset += rules.texts.lens[token];
             return @as(u64, word) << 32 | offset;
         }
 
-        /// Where a pair is seen first now. Words that lost it are not looked at again.
+        /// Returns the current first occurrence of a pair. Words that lost it are skipped from now
+        /// on.
         pub fn seenFirst(
             self: *Self,
             owner: usize,
@@ -269,9 +271,9 @@ pub fn Shard(comptime Token: type) type {
             return null;
         }
 
-        // ── What becomes of the changes ──────────────────────────────────────────────────────
+        // ── Processing of the changes ────────────────────────────────────────────────────────
 
-        /// Keeps the words of the pairs that their owners keep.
+        /// Stores the words of the pairs that their owners keep.
         pub fn keep(self: *Self, owners: []const Pairs) Allocator.Error!void {
             const gains = self.changes.gains.items;
             var revived = false;
@@ -281,7 +283,7 @@ pub fn Shard(comptime Token: type) type {
                     continue;
                 };
                 var new = try self.memory.alloc(self.gpa, list.len + gain.words);
-                // Only a token that was there before has pairs that were.
+                // Only a token that existed before has existing pairs.
                 revived = revived or list.len > 0;
                 @memcpy(new.words[0..list.len], list.words[0..list.len]);
                 gain.cursor = new.words + list.len;
@@ -298,7 +300,7 @@ pub fn Shard(comptime Token: type) type {
             self.changes.clear();
         }
 
-        /// Where words came to others, those that are seen first are in front again.
+        /// Sorts lists that were extended, so that the first occurrence is first again.
         fn sortLists(self: *Self, owners: usize) void {
             for (self.changes.gains.items) |gain| if (gain.slot != pairs_.no_slot) {
                 const list = self.lists[pairs_.ownerOf(gain.pair, owners)].items[gain.slot];
@@ -307,7 +309,7 @@ pub fn Shard(comptime Token: type) type {
             };
         }
 
-        /// The list that a gain belongs to, if its owner keeps the pair.
+        /// Returns the list of a gain, if its owner keeps the pair.
         fn listFor(
             self: *Self,
             owners: []const Pairs,
@@ -323,7 +325,7 @@ pub fn Shard(comptime Token: type) type {
             return &lists.items[gain.slot];
         }
 
-        /// Gives up the words of pairs that are gone.
+        /// Releases the words of removed pairs.
         pub fn free(self: *Self, owners: []const Pairs) void {
             for (owners, self.lists) |*owner, *lists| for (owner.freed.items) |slot| {
                 if (slot < lists.items.len) self.memory.release(self.gpa, &lists.items[slot]);
@@ -332,11 +334,11 @@ pub fn Shard(comptime Token: type) type {
 
         // ── Without lists ────────────────────────────────────────────────────────────────────
 
-        /// Words that are looked through before their merges are done: their lists are short.
+        /// Number of words scanned before their merges are applied, which keeps the lists short.
         pub const segment_words = 1 << 18;
 
-        /// Does the merges of a batch in words that nobody has listed, and leaves behind what
-        /// changes. Words become as short as they are, and those of one token are given up.
+        /// Applies the merges of a batch without word lists, and records the changes. Words are
+        /// compacted, and words of one token are removed.
         pub fn scan(self: *Self, batch: []const Merge, rules: Rules) Allocator.Error!void {
             self.changes.clear();
             var search: Search = try .init(self.gpa, batch, self.changes.lefts.len);
@@ -367,15 +369,15 @@ pub fn Shard(comptime Token: type) type {
             self.words.cut(end, count);
         }
 
-        /// About what the lists of all words would take: their places are somewhat larger than they
-        /// need, and those of one word twice as large.
+        /// Estimates the size of the lists of all words. Their blocks are somewhat larger than
+        /// needed, and those of one word twice as large.
         pub fn listBytes(self: *const Self) usize {
             return (self.tokens_left - @min(self.tokens_left, self.words.count)) * 5;
         }
     };
 }
 
-test "merges: two long tokens are longer than any limit" {
+test "merges: two long tokens together exceed any length limit" {
     var texts: Texts = try .init(std.testing.allocator, 2);
     defer texts.deinit(std.testing.allocator);
     @memset(texts.lens, 3 << 30);

@@ -1,7 +1,7 @@
-//! A file → memory that need not stay in memory: one mapping, which grows and shrinks.
+//! A file → memory that the OS can page out: one mapping, which grows and shrinks.
 //!
-//! Its blocks on the disk are reserved before they are mapped: a full disk is an error here, and
-//! never a signal when the memory is written. Only on Linux; elsewhere nobody asks for it.
+//! Disk blocks are allocated before they are mapped. A full disk is thus an error here, and never a
+//! signal when the memory is written. Only on Linux; other systems do not use it.
 
 const std = @import("std");
 const builtin = @import("builtin");
@@ -16,14 +16,15 @@ pub const Error = error{ OutOfMemory, FileNotOpen };
 pub const Spill = struct {
     file: i32,
 
-    /// Opens a file of the caller's once more, who may close it; nobody else uses it.
+    /// Duplicates the caller's file descriptor, which the caller may close. The file must not be
+    /// used elsewhere.
     pub fn init(file: i32) Error!Spill {
         const rc = linux.fcntl(file, linux.F.DUPFD_CLOEXEC, 0);
         if (linux.errno(rc) != .SUCCESS) return error.FileNotOpen;
         return .{ .file = @intCast(rc) };
     }
 
-    /// When nothing is mapped any more.
+    /// Must be called after all memory is unmapped.
     pub fn deinit(self: *Spill) void {
         _ = linux.close(self.file);
     }
@@ -58,7 +59,7 @@ pub const Spill = struct {
     fn reserve(self: *Spill, len: usize) bool {
         while (true) switch (linux.errno(linux.fallocate(self.file, 0, 0, @intCast(len)))) {
             .SUCCESS => return true,
-            // A signal, which others see: there may be room.
+            // Interrupted by a signal, so the call is repeated.
             .INTR => continue,
             else => return false,
         };
@@ -91,7 +92,7 @@ pub const Spill = struct {
         _ = linux.munmap(memory.ptr, memory.len);
     }
 
-    /// Gives up the pages of a mapping: what was written is in the file, and comes from there.
+    /// Releases the pages of a mapping. The data stays in the file and is read from there again.
     pub fn release(memory: []u32) void {
         if (memory.len == 0) return;
         const bytes = std.mem.sliceAsBytes(memory);
@@ -99,7 +100,7 @@ pub const Spill = struct {
     }
 };
 
-test "spill: what is written stays, through growing, shrinking and release" {
+test "spill: written data survives growing, shrinking and release" {
     if (!is_supported) return;
     const file = try std.posix.memfd_create("spill", 0);
     defer _ = linux.close(file);

@@ -1,7 +1,7 @@
-//! All pairs of all words of a shard → gains, and the lists of the words that hold them.
+//! All pairs of the words of a partition → gains, and the lists of the words that contain them.
 //!
-//! With few tokens there are arrays of all pairs, which is where learning begins; with many, a
-//! table of those that occur.
+//! With few tokens, as at the start of training, an array of all pairs is used. With many tokens, a
+//! hash table of the pairs that occur is used.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -11,7 +11,7 @@ const queue = @import("queue.zig");
 const Rules = @import("shard.zig").Rules;
 const Word = @import("words.zig").Word;
 
-/// Up to so many tokens there is an array of all pairs.
+/// Maximum number of tokens for an array of all pairs.
 pub const dense_width_max = 512;
 
 const no_word = std.math.maxInt(Word);
@@ -27,8 +27,8 @@ pub fn sketch(shard: anytype, sums: pairs_.Sketch) void {
     eachPair(shard, Sum{ .sums = sums }) catch unreachable;
 }
 
-/// Leaves a gain behind for each pair that the words have and that may reach the floor; all tokens
-/// are below `ids_end`.
+/// Records a gain for each pair in the words that may reach the minimum tracked count. All tokens
+/// must be below `ids_end`.
 pub fn count(
     shard: anytype,
     ids_end: u32,
@@ -95,7 +95,7 @@ fn countDense(shard: anytype, ids_end: u32, rules: Rules) Allocator.Error!void {
     };
 }
 
-/// Lists the words of all pairs that have owners, from nothing.
+/// Builds the word lists of all tracked pairs from scratch.
 pub fn enlist(shard: anytype, owners: []const Pairs) Allocator.Error!void {
     const gpa = shard.gpa;
     shard.changes.free();
@@ -120,9 +120,9 @@ pub fn enlist(shard: anytype, owners: []const Pairs) Allocator.Error!void {
     try eachPair(shard, Write{ .numbers = &numbers, .lines = lines });
 }
 
-/// What is known about the list of a pair while it is made.
+/// The state of a pair's list while it is built.
 const Line = struct {
-    /// The word that it had last, and how many there were.
+    /// The last word added, and the number of words.
     last: Word = no_word,
     words: u32 = 0,
     cursor: [*]Word = undefined,
@@ -152,7 +152,7 @@ const Write = struct {
     }
 };
 
-/// Pair → its number among those that have owners: by owner, then by slot.
+/// Pair → its index among the tracked pairs: by owner, then by slot.
 const Numbers = struct {
     owners: []const Pairs,
     starts: []u32,
@@ -194,7 +194,7 @@ const Numbers = struct {
 
     inline fn of(self: *const Numbers, left: u32, right: u32) ?u32 {
         if (self.dense.len > 0) {
-            // Tokens beyond the array have no pairs.
+            // Tokens outside the array have no pairs.
             if (left >= self.width or right >= self.width) return null;
             const number = self.dense[left * self.width + right];
             return if (number == none) null else number;
@@ -206,8 +206,8 @@ const Numbers = struct {
     }
 };
 
-/// Calls `visitor.pair(left, right, in)` for all pairs of all words, where `in` tells about the
-/// word and which of its tokens is the left one.
+/// Calls `visitor.pair(left, right, in)` for all pairs of all words. `in` describes the word and
+/// the position of the left token.
 fn eachPair(shard: anytype, visitor: anytype) Allocator.Error!void {
     const words = &shard.words;
     var next = words.first();

@@ -1,41 +1,42 @@
-//! Entries of an inventory → words: the tokens of each distinct pretoken, and its count.
+//! Pretoken counts → words: the tokens of each unique pretoken, and its count.
 //!
-//! A word is a few cells of 32 bits in one array: how many tokens it has and how many cells, its
-//! count, and its tokens behind that, so that a visit reads one cache line or two. It is known by
-//! its first cell. Merging makes a word shorter in place; its cells stay its own. What is too
-//! large for these few bits has them in cells of their own.
+//! A word is a few 32-bit cells in one array: its numbers of tokens and cells, its count, and its
+//! tokens. A visit thus reads one or two cache lines. A word is identified by its first cell.
+//! Merging shortens a word in place, and its cells stay allocated. Numbers that do not fit the
+//! short header are stored in additional cells.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const pages = @import("../pages.zig");
 const Spill = @import("spill.zig").Spill;
 
-/// A word's first cell.
+/// The index of a word's first cell.
 pub const Word = u32;
 
-/// The first cell has the number of tokens, and of cells above it; the second one has the count.
+/// The first cell has the number of tokens, and the number of cells in its upper half. The second
+/// cell has the count.
 const header_len = 2;
-/// In place of the number of cells: the third cell and those behind it have the number of tokens,
-/// of cells, and the count.
+/// Marks a large header in place of the number of cells. The third and following cells then have
+/// the number of tokens, the number of cells, and the count.
 const is_large = 0xFFFF;
 const header_len_large = 6;
-/// Cells behind the last word, so that tokens can be read many at once.
+/// Cells after the last word, so that whole vectors of tokens can be loaded.
 const overread = 16;
 
 pub fn Words(comptime Token: type) type {
     return struct {
         const Self = @This();
         const per_cell = @sizeOf(u32) / @sizeOf(Token);
-        /// Tokens that are compared at once.
+        /// Number of tokens compared at once.
         const lanes = 32 / @sizeOf(Token);
         const Lanes = @Vector(lanes, Token);
         const Flags = std.meta.Int(.unsigned, lanes);
 
         cells: std.ArrayList(u32) = .empty,
         count: usize = 0,
-        /// How often all of them occur together, up to what fits.
+        /// Sum of all counts, saturating.
         occurrences: u64 = 0,
-        /// Where the cells are.
+        /// The allocator of the cells.
         gpa: Allocator,
         is_spilled: bool = false,
 
@@ -47,8 +48,8 @@ pub fn Words(comptime Token: type) type {
             return self.cells.capacity * @sizeOf(u32);
         }
 
-        /// Makes room for words with so many tokens: on large pages, since words are visited in no
-        /// order that a processor knows.
+        /// Reserves memory for words with this many tokens, on large pages, because words are
+        /// visited in an unpredictable order.
         pub fn reserve(self: *Self, words: usize, tokens: usize) Allocator.Error!void {
             const more = words * (header_len + 1) + tokens / per_cell + overread;
             const before = self.cells.capacity;
@@ -57,12 +58,12 @@ pub fn Words(comptime Token: type) type {
             pages.adviseHuge(self.cells.allocatedSlice()[self.cells.items.len..]);
         }
 
-        /// Gives up the memory of words that lie in a file.
+        /// Releases the memory of words that are stored in a file.
         pub fn release(self: *Self) void {
             if (self.is_spilled) Spill.release(self.cells.allocatedSlice());
         }
 
-        /// Adds a word of `len` tokens and returns where they go.
+        /// Adds a word of `len` tokens and returns the slice to fill.
         pub fn add(self: *Self, len: u32, count: u64) Allocator.Error![]Token {
             const fits = len <= 0xFFFF and header_len + cellsFor(len) < is_large and
                 count <= std.math.maxInt(u32);
@@ -112,8 +113,8 @@ pub fn Words(comptime Token: type) type {
             @prefetch(&self.cells.items.ptr[word + 16], .{});
         }
 
-        /// Moves a word down to cell `to` without the cells that it does not need any more, and
-        /// returns the first cell behind it. Nobody may know it by its old place.
+        /// Moves a word down to cell `to` without its unused cells, and returns the first cell
+        /// after it. No references to its old position may remain.
         pub fn move(self: *Self, word: Word, to: Word) Word {
             const cells = self.cells.items;
             const header: u32 = if (self.isLarge(word)) header_len_large else header_len;
@@ -125,12 +126,12 @@ pub fn Words(comptime Token: type) type {
             return to + size;
         }
 
-        /// Gives up everything from cell `end` on; `count` words are left.
+        /// Removes everything from cell `end` on; `count` words remain.
         pub fn cut(self: *Self, end: Word, count: usize) void {
             self.cells.items.len = end;
             self.count = count;
             if (self.cells.capacity - end < self.cells.capacity / 4) return;
-            // Where the allocator cannot make it smaller in place, it stays as large as it is.
+            // If the allocator cannot shrink it in place, it keeps its size.
             const memory = self.cells.allocatedSlice();
             if (self.gpa.resize(memory, end + overread)) self.cells.capacity = end + overread;
         }
@@ -139,13 +140,13 @@ pub fn Words(comptime Token: type) type {
             return (@as(u64, len) + per_cell - 1) / per_cell;
         }
 
-        /// The cells of a word.
+        /// Returns the number of cells of a word.
         inline fn sizeOf(self: *const Self, word: Word) u32 {
             const cells = self.cells.items.ptr + word;
             return if (self.isLarge(word)) cells[3] else cells[0] >> 16;
         }
 
-        /// The word behind this one; null behind the last.
+        /// Returns the next word, or null after the last one.
         pub inline fn after(self: *const Self, word: Word) ?Word {
             const next = word + self.sizeOf(word);
             return if (next < self.cells.items.len) next else null;
@@ -155,10 +156,11 @@ pub fn Words(comptime Token: type) type {
             return if (self.count == 0) null else 0;
         }
 
-        /// Words with at most so many tokens have a mask of places.
+        /// Maximum number of tokens of words with a mask of positions.
         pub const mask_len_max = 64;
 
-        /// Which tokens of a word, of at most `mask_len_max`, are `left` with `right` behind them.
+        /// Returns the positions where `right` follows `left` in a word of at most `mask_len_max`
+        /// tokens.
         pub inline fn placesOf(tokens: []const Token, left: Token, right: Token) u64 {
             if (tokens.len < 2) return 0;
             var places: u64 = flagsAt(tokens, 0, left, right);
@@ -166,7 +168,7 @@ pub fn Words(comptime Token: type) type {
             while (at + 1 < tokens.len) : (at += lanes) {
                 places |= @as(u64, flagsAt(tokens, at, left, right)) << @intCast(at);
             }
-            // What lies behind the word was read; it does not count.
+            // Masks out the data after the word.
             return places & (@as(u64, std.math.maxInt(u64)) >> @intCast(65 - tokens.len));
         }
 
@@ -177,7 +179,7 @@ pub fn Words(comptime Token: type) type {
                 (rights == @as(Lanes, @splat(right))));
         }
 
-        /// Moves all tokens but the first one down by one.
+        /// Moves all tokens except the first down by one.
         pub inline fn closeGap(tokens: []Token) void {
             const chunk = 16 / @sizeOf(Token);
             var at: usize = 0;
@@ -188,7 +190,7 @@ pub fn Words(comptime Token: type) type {
             while (at + 1 < tokens.len) : (at += 1) tokens[at] = tokens[at + 1];
         }
 
-        /// Where `left` and `right` first stand side by side from `start` on, or null.
+        /// Returns the first position from `start` where `right` follows `left`, or null.
         pub inline fn find(tokens: []const Token, start: usize, left: Token, right: Token) ?usize {
             var at = start;
             while (at + 1 < tokens.len) : (at += lanes) {
@@ -202,11 +204,11 @@ pub fn Words(comptime Token: type) type {
     };
 }
 
-test "words: tokens come back, and pairs are found where they are" {
+test "words: tokens are stored, and pairs are found at their positions" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    // Some are as long, or come as often, as needs a large header.
+    // Some lengths and counts need a large header.
     const count_of = [_]u64{ 1, std.math.maxInt(u32), 1 << 32, 3 << 60 };
     inline for (.{ u16, u32 }) |Token| {
         var words: Words(Token) = .{ .gpa = gpa };
@@ -223,7 +225,7 @@ test "words: tokens come back, and pairs are found where they are" {
             next = words.after(word);
             try std.testing.expectEqual(count_of[index % 4], words.countOf(word));
             try checkPlaces(Token, random, words.tokensOf(word));
-            // Shorter, and moved down.
+            // Shortened, and moved down.
             const len = random.uintAtMost(usize, words.tokensOf(word).len - 1);
             const kept = try gpa.dupe(Token, words.tokensOf(word)[0..len]);
             defer gpa.free(kept);
@@ -257,7 +259,7 @@ fn checkPlaces(comptime Token: type, random: std.Random, tokens: []Token) !void 
     try std.testing.expectEqual(tokens[tokens.len - 1], copy[tokens.len - 1]);
 }
 
-test "words: the longest are refused, not cut" {
+test "words: words that are too long are rejected, not truncated" {
     inline for (.{ u16, u32 }) |Token| {
         const longest = Words(Token).cellsFor(std.math.maxInt(u32));
         try std.testing.expect(longest * @sizeOf(u32) >= std.math.maxInt(u32) * @sizeOf(Token));

@@ -1,16 +1,16 @@
-//! Text, SentencePiece's compiled map → text with every rule applied.
+//! Text and SentencePiece's compiled map → text with every rule applied.
 //!
-//! The map is a double array (darts-clone: 32-bit units) over the bytes of what is to be replaced;
-//! a leaf holds where in the strings behind it the replacement begins, which ends at a NUL. At each
-//! place the longest rule counts, as in SentencePiece; a character that begins none stays. What a
-//! rule deletes belongs to the place of the character before it.
+//! The map is a double-array trie (darts-clone, 32-bit cells) over the bytes to be replaced. A leaf
+//! contains the offset of its replacement in the strings after the trie; a replacement ends at a
+//! NUL. At each offset the longest rule applies, as in SentencePiece. A character without a rule
+//! stays. Deleted characters belong to the span of the character before them.
 //!
-//! Hugging Face has a way of its own: of a grapheme cluster of less than 6 bytes the shortest rule
-//! that it begins with counts, and replaces all of it; in any other cluster that is so for each
-//! character. What is deleted at the start of a text makes its places wrong from there on, and they
-//! are wrong here in the same way.
+//! Hugging Face's library behaves differently. For a grapheme cluster of less than 6 bytes, the
+//! shortest rule that it begins with applies and replaces the whole cluster. In other clusters the
+//! same holds for each character. After a deletion at the start of a text its alignment is wrong,
+//! and it is wrong here in the same way.
 //!
-//! The bytes are untrusted: every index is checked where it is used, and a walk has an end.
+//! The bytes are untrusted: every index is checked before use, and every trie traversal terminates.
 
 const std = @import("std");
 const graphemes = @import("graphemes.zig");
@@ -19,16 +19,16 @@ const Output = @import("output.zig").Output;
 
 const Allocator = std.mem.Allocator;
 
-/// Rules that are longer than this are not found.
+/// Longer rules are not found.
 const rule_len_max = 64;
 const map_bytes_max = 16 << 20;
-/// Grapheme clusters from this length on are taken apart.
+/// Longer grapheme clusters are processed character by character.
 const cluster_len_end = 6;
 
 pub const Charsmap = struct {
     units: []u32,
     strings: []u8,
-    /// Whether a rule may begin with this ASCII character and go on with ASCII, or end there.
+    /// Whether a rule may begin with this ASCII character, and end there or continue with ASCII.
     begins_ascii: [128]bool,
     by_grapheme: bool,
 
@@ -46,7 +46,7 @@ pub const Charsmap = struct {
             return error.InvalidSteps;
         }
         const strings = rest[units_bytes..];
-        // A string always ends inside.
+        // Every string ends inside the array.
         const is_ended = strings.len == 0 or strings[strings.len - 1] == 0;
         if (!is_ended or !std.unicode.utf8ValidateSlice(strings)) return error.InvalidSteps;
         const units = try gpa.alloc(u32, units_bytes / 4);
@@ -81,7 +81,7 @@ pub const Charsmap = struct {
         return false;
     }
 
-    /// The longest rule that `text` begins with.
+    /// Returns the longest rule that `text` begins with.
     fn longest(self: *const Charsmap, text: []const u8) ?Rule {
         var walk: Walk = .init(self);
         var found: ?Rule = null;
@@ -98,12 +98,12 @@ pub const Charsmap = struct {
         return std.mem.sliceTo(self.strings[start..], 0);
     }
 
-    /// The first place from `from` on where a rule changes something, with that rule.
+    /// Returns the first offset from `from` where a rule changes the text, and the rule.
     fn next(self: *const Charsmap, text: []const u8, from: usize) ?struct { usize, Rule } {
         var index = from;
         while (index < text.len) {
             const byte = text[index];
-            // Most text is ASCII, and rules for it are about what follows.
+            // Fast path: most text is ASCII, and most rules concern multi-byte characters.
             const is_last = index + 1 == text.len or text[index + 1] < 0x80;
             if (byte < 0x80 and is_last and !self.begins_ascii[byte]) {
                 index += 1;
@@ -120,7 +120,7 @@ pub const Charsmap = struct {
         return null;
     }
 
-    /// Writes the text with the rules applied, and says whether that changed anything.
+    /// Writes the text with the rules applied, and returns whether it differs.
     pub fn write(self: *const Charsmap, output: *Output) error{OutOfMemory}!bool {
         if (self.by_grapheme) return self.writeByGrapheme(output);
         const text = output.old;
@@ -139,7 +139,7 @@ pub const Charsmap = struct {
         return true;
     }
 
-    /// What the shortest rule that `text` begins with makes of it.
+    /// Returns the replacement of the shortest rule that `text` begins with.
     fn shortest(self: *const Charsmap, text: []const u8) ?[]const u8 {
         var walk: Walk = .init(self);
         for (text) |byte| {
@@ -149,11 +149,12 @@ pub const Charsmap = struct {
         return null;
     }
 
-    /// A part of the text that is replaced or kept as a whole: a short cluster that begins with a
+    /// A stretch of text that is replaced or kept as a whole: a short cluster that begins with a
     /// rule, or a character.
     const Unit = struct { end: usize, content: ?[]const u8 };
 
-    /// The part from `start` on, of a cluster that ends at `end.*`; there the next one begins.
+    /// Returns the stretch at `start` in a cluster that ends at `end.*`. If `start` is there, the
+    /// next cluster begins.
     fn unitAt(self: *const Charsmap, text: []const u8, start: usize, end: *usize) Unit {
         if (start == end.*) {
             end.* = graphemes.end(text, start);
@@ -178,7 +179,7 @@ pub const Charsmap = struct {
             index = unit.end;
             if (unit.content) |content| {
                 if (!changed and start > 0) {
-                    // The last of them may yet be said to stand for more.
+                    // The last character may still absorb deleted ones.
                     const last = start - unicode.decodeBefore(text, start).len;
                     try output.keep(last);
                     try pending.put(text[last..start], 0);
@@ -194,7 +195,7 @@ pub const Charsmap = struct {
     }
 };
 
-/// Characters on their way to the output, of which the last may still be changed.
+/// The output with one character delayed, because its alignment may still change.
 const Pending = struct {
     output: *Output,
     bytes: []const u8 = &.{},
@@ -210,8 +211,8 @@ const Pending = struct {
         self.change = change;
     }
 
-    /// Writes `content` for `old`. Where there are more characters, the last ones are new; where
-    /// there are fewer, the last one stands for those that are gone, or what is before does.
+    /// Writes `content` for `old`. If it has more characters, the last ones are insertions. If it
+    /// has fewer, the last one, or else the character before, absorbs the removed ones.
     fn replace(self: *Pending, old: []const u8, content: []const u8) error{OutOfMemory}!void {
         var old_left = countChars(old);
         var index: usize = 0;
@@ -231,7 +232,7 @@ fn countChars(text: []const u8) i32 {
     return count;
 }
 
-/// A way through the double array.
+/// A traversal of the double-array trie.
 const Walk = struct {
     units: []const u32,
     at: usize,
@@ -241,7 +242,7 @@ const Walk = struct {
         return .{ .units = map.units, .at = offsetOf(map.units[0]), .unit = 0 };
     }
 
-    /// Goes on with a byte; false: there is no such way.
+    /// Advances by a byte. Returns false if the trie has no such edge.
     fn step(self: *Walk, byte: u8) bool {
         const to = self.at ^ byte;
         if (byte == 0 or to >= self.units.len) return false;
@@ -252,7 +253,7 @@ const Walk = struct {
         return true;
     }
 
-    /// The value of the rule that ends here.
+    /// Returns the value of the rule that ends here.
     fn leaf(self: *const Walk) ?usize {
         if (self.unit >> 8 & 1 == 0 or self.at >= self.units.len) return null;
         return self.units[self.at] & (1 << 31) - 1;

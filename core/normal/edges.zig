@@ -1,10 +1,10 @@
-//! Text → text with something in front, or without white space at its ends, or blanks in a row.
+//! Text → text with a prefix, without surrounding whitespace, or without repeated spaces.
 
 const std = @import("std");
 const unicode = @import("../unicode.zig");
 const Output = @import("output.zig").Output;
 
-/// Writes `prefix` and the text, and says whether there is a text. All that is new has the place of
+/// Writes `prefix` and the text, and returns false if either is empty. The prefix has the span of
 /// the first character.
 pub fn prepend(prefix: []const u8, output: *Output) error{OutOfMemory}!bool {
     const text = output.old;
@@ -15,7 +15,7 @@ pub fn prepend(prefix: []const u8, output: *Output) error{OutOfMemory}!bool {
     return true;
 }
 
-/// Writes the text without the white space at its ends, and says whether there was any.
+/// Writes the text without surrounding whitespace, and returns whether there was any.
 pub fn strip(left: bool, right: bool, output: *Output) error{OutOfMemory}!bool {
     const text = output.old;
     var start: usize = 0;
@@ -39,7 +39,7 @@ pub fn strip(left: bool, right: bool, output: *Output) error{OutOfMemory}!bool {
 const lanes = 32;
 const Bytes = @Vector(lanes, u8);
 
-/// The first blank from `from` on that is followed by another; `text.len` if there is none.
+/// Returns the first space from `from` that is followed by another; `text.len` if there is none.
 fn nextDouble(text: []const u8, from: usize) usize {
     var index = from;
     const blanks: Bytes = @splat(' ');
@@ -55,9 +55,9 @@ fn nextDouble(text: []const u8, from: usize) usize {
     return text.len;
 }
 
-/// SentencePiece's remove_extra_whitespaces, and whether it changed anything: no blanks at the
-/// start, and one instead of several, with the place of all of them. At the end it works on the
-/// text whose blanks are "▁", so that a "▁" which was there before goes with them.
+/// SentencePiece's remove_extra_whitespaces. Removes spaces at the start, and replaces several
+/// spaces by one with the span of all. At the end it operates on the text with "▁" for spaces, so
+/// an original "▁" is removed as well. Returns whether the text differs.
 pub fn squeeze(output: *Output) error{OutOfMemory}!bool {
     const text = output.old;
     const start = std.mem.indexOfNone(u8, text, " ") orelse text.len;

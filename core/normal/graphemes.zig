@@ -1,13 +1,13 @@
-//! Text → grapheme clusters, extended ones of Unicode 16.0.0 (annex 29), as the crate
-//! `unicode-segmentation` of Hugging Face's tokenizers has them.
+//! Text → extended grapheme clusters of Unicode 16.0.0 (annex 29), as in the crate
+//! `unicode-segmentation` that Hugging Face's tokenizers use.
 //!
-//! What is not UTF-8 is a cluster of its own.
+//! An invalid sequence is a cluster of its own.
 
 const std = @import("std");
 const tables = @import("../unicode/graphemes.zig");
 const unicode = @import("../unicode.zig");
 
-/// Grapheme_Cluster_Break; unicode/generate_forms.py has the same numbers.
+/// Grapheme_Cluster_Break. unicode/generate_forms.py has the same numbers.
 const Break = enum(u4) {
     other,
     cr,
@@ -47,14 +47,14 @@ fn kindOf(text: []const u8, index: usize, len: *usize) Kind {
     return @bitCast(tables.kinds[block << tables.kinds_shift | low]);
 }
 
-/// What the rules remember of a cluster up to here.
+/// The state of the rules within a cluster.
 const State = struct {
     last: Break,
     /// \p{Extended_Pictographic} Extend*, and whether a ZWJ has followed.
     pictograph: enum { no, yes, joined } = .no,
-    /// A consonant with extends, and whether there was a linker among them.
+    /// A consonant with extends, and whether they include a linker.
     conjunct: enum { no, yes, linked } = .no,
-    /// A single regional indicator, which another one may join.
+    /// A single regional indicator, which can be paired with the next.
     is_half_flag: bool,
 
     fn init(kind: Kind) State {
@@ -66,7 +66,7 @@ const State = struct {
         };
     }
 
-    /// Whether a character belongs to the cluster too.
+    /// Whether a character belongs to the cluster.
     fn joins(self: *const State, kind: Kind) bool {
         const next = kind.@"break";
         switch (self.last) {
@@ -111,9 +111,9 @@ const State = struct {
     }
 };
 
-/// Where the cluster that starts at `start`, which is below `text.len`, ends.
+/// Returns the end of the cluster at `start`, which must be below `text.len`.
 pub fn end(text: []const u8, start: usize) usize {
-    // Of two characters of ASCII, only CR and LF belong together.
+    // Two ASCII characters form a cluster only if they are CR and LF.
     if (text[start] < 0x80 and text[start] != '\r') {
         if (start + 1 == text.len or text[start + 1] < 0x80) return start + 1;
     }

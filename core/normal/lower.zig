@@ -1,5 +1,5 @@
-//! Text → lower case, each character on its own, as Rust's `char::to_lowercase` does it: no final
-//! sigma, and İ becomes two.
+//! Text → lower case, each character independently, like Rust's `char::to_lowercase`: without final
+//! sigma, and İ becomes two characters.
 
 const std = @import("std");
 const tables = @import("../unicode/lower.zig");
@@ -10,14 +10,15 @@ const lanes = 32;
 const Bytes = @Vector(lanes, u8);
 const Mask = @Int(.unsigned, lanes);
 
-/// What to add to a code point.
+/// Returns the number to add to a code point.
 fn deltaOf(code_point: u21) i32 {
     const block: usize = tables.index_blocks[code_point >> tables.index_shift];
     const low = code_point & ((1 << tables.index_shift) - 1);
     return tables.deltas[tables.index[block << tables.index_shift | low]];
 }
 
-/// Which bytes may begin a capital of several: none of E3 to E9 does, where most ideographs are.
+/// Returns the bytes that may begin a multi-byte capital. E3 to E9, which begin most ideographs,
+/// are excluded.
 inline fn leads(bytes: Bytes) Mask {
     const all: Mask = @bitCast(bytes >= @as(Bytes, @splat(0xC3)));
     const others: Mask = @bitCast(bytes -% @as(Bytes, @splat(0xE3)) < @as(Bytes, @splat(7)));
@@ -25,7 +26,7 @@ inline fn leads(bytes: Bytes) Mask {
     return all & ~(others | indic);
 }
 
-/// The first character from `from` on that is not in lower case; `text.len` if there is none.
+/// Returns the first character from `from` that is not in lower case; `text.len` if there is none.
 fn next(text: []const u8, from: usize) usize {
     var index = from;
     while (text.len - index >= lanes) : (index += lanes) {
@@ -45,7 +46,7 @@ fn next(text: []const u8, from: usize) usize {
     return index;
 }
 
-/// Writes `output.old` in lower case, and says whether that changed anything.
+/// Writes `output.old` in lower case, and returns whether it differs.
 pub fn write(output: *Output) error{OutOfMemory}!bool {
     const text = output.old;
     var index = next(text, 0);

@@ -1,13 +1,13 @@
-//! Text, what a step makes of it → new text, with the places of its bytes.
+//! Text and the changes of a step → new text, with the alignment of its bytes.
 //!
-//! The places are those of Hugging Face's `NormalizedString`: a step says of each new character
-//! whether it takes the place of an old one, of several, or of none, and a new one shares the place
-//! of what stood before it. Characters and their bytes are written with or without places; without,
-//! nothing is looked up.
+//! The alignment is that of Hugging Face's `NormalizedString`. For each new character a step
+//! specifies whether it replaces one old character, several, or none. An inserted character has the
+//! span of the character before it. Without a requested alignment, spans are not computed.
 //!
-//! **Invariant**: all bytes of a new character have the same place.
+//! **Invariant**: all bytes of a new character have the same span.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const pages = @import("../pages.zig");
 const places_ = @import("places.zig");
 const unicode = @import("../unicode.zig");
@@ -17,13 +17,13 @@ const Place = places_.Place;
 
 pub const Output = struct {
     gpa: Allocator,
-    /// What the first step has read.
+    /// The original text, before the first step.
     first: []const u8,
-    /// What the step reads, and up to where it is used up.
+    /// The input of this step, and the offset up to which it is processed.
     old: []const u8,
     cursor: usize = 0,
     with_places: bool,
-    /// The places of `old`.
+    /// The alignment of `old`.
     old_places: places_.Cursor = .{ .runs = places_.unchanged },
     bytes: std.ArrayList(u8) = .empty,
     places: places_.Runs = .{},
@@ -33,7 +33,7 @@ pub const Output = struct {
         self.places.deinit(self.gpa);
     }
 
-    /// Takes over what lies before `end` as it is.
+    /// Copies the input up to `end` unchanged.
     pub fn keep(self: *Output, end: usize) !void {
         if (end == self.cursor) return;
         if (try self.asksForPlaces()) {
@@ -44,8 +44,8 @@ pub const Output = struct {
         self.cursor = end;
     }
 
-    /// Writes `bytes` with the place of the old text from `start` to `end`, which is not empty, and
-    /// goes on at `next`.
+    /// Writes `bytes` with the span of the input from `start` to `end`, which must not be empty,
+    /// and continues at `next`.
     pub fn replace(self: *Output, start: usize, end: usize, next: usize, bytes: []const u8) !void {
         if (try self.asksForPlaces()) {
             const first = self.placeAt(start);
@@ -56,15 +56,15 @@ pub const Output = struct {
         self.cursor = next;
     }
 
-    /// Leaves out the old text from `start` to `end`; what stands before it has its place too.
+    /// Removes the input from `start` to `end`. The character before it gets its span too.
     pub fn drop(self: *Output, start: usize, end: usize) !void {
         try self.keep(start);
         self.cursor = end;
         if (try self.asksForPlaces()) try self.extendLast(self.placeAt(end - 1).end);
     }
 
-    /// Writes a blank for the old text from `start` to `end`, up to what follows it: the last of
-    /// them may have shared its place with that.
+    /// Writes a space for the input from `start` to `end`. Its span extends up to the next
+    /// character, because the last space may have shared its span with that one.
     pub fn squeeze(self: *Output, start: usize, end: usize) !void {
         try self.replace(start, start + 1, end, " ");
         if (try self.asksForPlaces()) try self.extendLast(self.placeAt(end).start);
@@ -74,8 +74,8 @@ pub const Output = struct {
         try self.places.extendLast(self.gpa, self.first, self.bytes.items.len, end);
     }
 
-    /// Writes a character. `change` as in `transform` of Hugging Face: 1, it is new; 0, it takes
-    /// the place of the next old one; -n, of the next one, and n more are gone.
+    /// Writes a character. `change` is that of Hugging Face's `transform`: 1 for an insertion, 0 to
+    /// replace the next old character, -n to replace the next one and remove n more.
     pub fn put(self: *Output, bytes: []const u8, change: i32) !void {
         if (try self.asksForPlaces()) {
             if (change == 0 and self.isNext(bytes)) return self.keep(self.cursor + bytes.len);
@@ -95,15 +95,15 @@ pub const Output = struct {
 
     fn write(self: *Output, bytes: []const u8) !void {
         if (self.bytes.capacity == 0) {
-            // Most steps change little, so that it will be about as long.
+            // Most steps change little, so the output has about the same length.
             try self.bytes.ensureTotalCapacity(self.gpa, self.old.len);
             pages.adviseHuge(self.bytes.allocatedSlice());
         }
         try self.bytes.appendSlice(self.gpa, bytes);
     }
 
-    /// Whether a character is the next old one, and that has one place: bytes that were not UTF-8
-    /// may have come together.
+    /// Whether a character equals the next old one and that has a single span. Invalid bytes may
+    /// have combined to a character.
     fn isNext(self: *Output, bytes: []const u8) bool {
         const rest = self.old[self.cursor..];
         if (bytes.len == 0 or !std.mem.startsWith(u8, rest, bytes)) return false;
@@ -114,18 +114,18 @@ pub const Output = struct {
 
     fn asksForPlaces(self: *const Output) !bool {
         if (!self.with_places) return false;
-        // Their numbers go no further.
+        // Offsets are 32-bit numbers.
         if (self.first.len > std.math.maxInt(u32)) return error.OutOfMemory;
         return true;
     }
 
-    /// The place of the character of which a byte of `old` is.
+    /// Returns the span of the character that contains a byte of `old`.
     fn placeAt(self: *Output, index: usize) Place {
         return self.old_places.characterAt(self.first, index);
     }
 };
 
-/// The slow twin: the place of each byte, as it was.
+/// The reference implementation, with a span for each byte.
 const Slow = struct {
     output: *const Output,
     cursor: usize = 0,
@@ -180,7 +180,7 @@ const Slow = struct {
     }
 };
 
-/// What a random step makes of `output.old`, with its slow twin.
+/// Applies a random step to `output.old` and to the reference implementation.
 fn stepAtRandom(random: std.Random, output: *Output, slow: *Slow) !void {
     const old = output.old;
     // Few changes, or many.
@@ -194,7 +194,7 @@ fn stepAtRandom(random: std.Random, output: *Output, slow: *Slow) !void {
             try output.keep(start);
             try slow.keep(start);
         }
-        // `drop` takes over what lies before.
+        // `drop` copies the text before.
         if (start == old.len) break;
         const end = start + unicode.decode(old, start).len;
         const new = some_text[random.uintLessThan(usize, some_text.len)];
@@ -233,11 +233,11 @@ const some_text = [_][]const u8{
     "a", "b", "B", " ", "\u{e9}", "\u{301}", "\u{4f60}", "\u{1f642}", "\xE4", "\xBD", "\xA0", "",
 };
 
-test "output: places are those of the slow twin, whatever changes and after any steps" {
+test "output: the alignment equals the reference for any changes and steps" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
-    for (0..3000) |round| {
+    for (0..examples(3000)) |round| {
         var text: std.ArrayList(u8) = .empty;
         defer text.deinit(gpa);
         for (0..random.uintLessThan(usize, if (round % 16 == 0) 900 else 30)) |_| {

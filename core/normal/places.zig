@@ -1,24 +1,24 @@
-//! New text → where in the first text its bytes come from, as runs.
+//! New text → its alignment: the span of the original text that each byte comes from, as runs.
 //!
-//! Most of a text stays as it is, so what is kept are stretches of it that have moved, and the
-//! characters that are new or others. A place for each byte would take eight times the text, which
-//! cost more than encoding it.
+//! Most of a text stays unchanged. The alignment therefore consists of shifted stretches, and of
+//! characters that are new or replaced. A span per byte would take eight times the size of the
+//! text, and computing it would cost more than encoding.
 //!
-//! **Invariant**: a run has a byte at least, begins where a character does, and the first one is at
-//! 0. Runs of which the second continues the first are one run.
+//! **Invariant**: a run has at least one byte and begins at a character boundary, and the first one
+//! begins at 0. Adjacent runs that continue each other are one run.
 
 const std = @import("std");
 const unicode = @import("../unicode.zig");
 
 const Allocator = std.mem.Allocator;
 
-/// The bytes of the first text that something comes from.
+/// A span of the original text.
 pub const Place = extern struct { start: u32, end: u32 };
 
 /// Bytes of the new text, up to the next run or the end.
 pub const Run = packed struct(u128) {
-    /// Byte `at + i` is byte `start + i` of the first text; otherwise `start` to `end` is the place
-    /// of them all.
+    /// If set, byte `at + i` is byte `start + i` of the original text. Otherwise `start` to `end`
+    /// is the span of all bytes of the run.
     is_kept: bool,
     at: u63,
     start: u32,
@@ -28,7 +28,7 @@ pub const Run = packed struct(u128) {
         return .{ .start = self.start, .end = self.end };
     }
 
-    /// The place of a byte of the run by itself.
+    /// Returns the span of a single byte of the run.
     inline fn placeAt(self: Run, at: usize) Place {
         if (!self.is_kept) return self.place();
         const start: u32 = @intCast(self.start + (at - self.at));
@@ -36,15 +36,15 @@ pub const Run = packed struct(u128) {
     }
 };
 
-/// The one run of a text that nothing has changed.
+/// The single run of an unchanged text.
 pub const unchanged: []const Run = &.{.{ .is_kept = true, .at = 0, .start = 0 }};
 
-/// Looks up places, mostly one after the other. There is a run at least.
+/// Looks up spans, mostly in order. There must be at least one run.
 pub const Cursor = struct {
     runs: []const Run,
     index: usize = 0,
 
-    /// The run of a byte.
+    /// Returns the run of a byte.
     pub inline fn find(self: *Cursor, at: usize) Run {
         const run = self.runs[self.index];
         if (run.at <= at and at < self.end()) return run;
@@ -52,7 +52,7 @@ pub const Cursor = struct {
         return self.runs[self.index];
     }
 
-    /// One past the last byte of the run that was found last.
+    /// Returns one past the last byte of the run that was found last.
     pub inline fn end(self: *const Cursor) usize {
         const next = self.index + 1;
         return if (next < self.runs.len) self.runs[next].at else std.math.maxInt(usize);
@@ -73,32 +73,32 @@ pub const Cursor = struct {
         return run.at <= at;
     }
 
-    /// The place of the bytes from `start` to `finish`, of which there is one at least.
+    /// Returns the span of the bytes from `start` to `finish`, at least one.
     pub inline fn placeOf(self: *Cursor, start: usize, finish: usize) Place {
         const first = self.find(start);
         const last = self.find(finish - 1);
         return .{ .start = first.placeAt(start).start, .end = last.placeAt(finish - 1).end };
     }
 
-    /// The same of one character: all of it, where the byte lies in one of `text`, the first text.
+    /// Returns the span of the character that contains a byte. `text` is the original text.
     pub fn characterAt(self: *Cursor, text: []const u8, at: usize) Place {
         const run = self.find(at);
         return if (run.is_kept) characterAround(text, run.placeAt(at).start) else run.place();
     }
 };
 
-/// The character that a byte of a text belongs to.
+/// Returns the character that contains a byte of a text.
 fn characterAround(text: []const u8, index: usize) Place {
     var start = index;
     const limit = index -| 3;
     while (start > limit and text[start] & 0xC0 == 0x80) start -= 1;
     const end = start + unicode.decode(text, start).len;
-    // A stray continuation byte stands alone.
+    // A stray continuation byte is a character of its own.
     if (end <= index) return .{ .start = @intCast(index), .end = @intCast(index + 1) };
     return .{ .start = @intCast(start), .end = @intCast(end) };
 }
 
-/// Runs while a text is written.
+/// Builds the runs while a text is written.
 pub const Runs = struct {
     list: std.ArrayList(Run) = .empty,
 
@@ -106,10 +106,10 @@ pub const Runs = struct {
         self.list.deinit(gpa);
     }
 
-    /// Says that `len` bytes, which are written at `at`, have a place.
+    /// Records the span of `len` bytes that are written at `at`.
     pub fn put(self: *Runs, gpa: Allocator, at: usize, len: usize, to: Place) !void {
         if (len == 0) return;
-        // A byte for a byte, as a small letter for a capital, is as good as kept.
+        // One byte for one byte, such as a lower-case letter for a capital, counts as unchanged.
         if (len == 1 and to.end -% to.start == 1) return self.keep(gpa, at, to.start);
         if (self.list.getLastOrNull()) |last| {
             if (!last.is_kept and std.meta.eql(last.place(), to)) return;
@@ -122,7 +122,7 @@ pub const Runs = struct {
         });
     }
 
-    /// Says that what is written at `at` is what is at `start` in the first text, as it is.
+    /// Records that the bytes written at `at` equal the original text at `start`.
     fn keep(self: *Runs, gpa: Allocator, at: usize, start: u32) !void {
         if (self.list.getLastOrNull()) |last| {
             if (last.is_kept and last.placeAt(at).start == start) return;
@@ -130,8 +130,8 @@ pub const Runs = struct {
         try self.list.append(gpa, .{ .is_kept = true, .at = @intCast(at), .start = start });
     }
 
-    /// Says that what is written at `at` are the bytes from `start` to `finish` of a text which has
-    /// the places of `cursor`.
+    /// Records that the bytes written at `at` are the bytes from `start` to `finish` of a text with
+    /// the alignment of `cursor`.
     pub fn copy(
         self: *Runs,
         gpa: Allocator,
@@ -154,8 +154,8 @@ pub const Runs = struct {
         }
     }
 
-    /// Lets the last character, and those before that have the same place, end at `end`. `text` is
-    /// the first text, and `len` how much of the new one is written.
+    /// Extends the span of the last character, and of those before it with the same span, to `end`.
+    /// `text` is the original text, and `len` the number of bytes written.
     pub fn extendLast(self: *Runs, gpa: Allocator, text: []const u8, len: usize, end: u32) !void {
         if (len == 0) return;
         var at = len - 1;
@@ -168,8 +168,8 @@ pub const Runs = struct {
         try self.put(gpa, start, len - start, .{ .start = last.start, .end = end });
     }
 
-    /// The place of the last character of what is written up to `len`, and where that begins, or
-    /// where others that have its place do.
+    /// Returns the span of the last character of the first `len` bytes. Sets `start` to its offset,
+    /// or to that of the first adjacent character with the same span.
     fn lastPlace(self: *const Runs, text: []const u8, len: usize, start: *usize) Place {
         var cursor: Cursor = .{ .runs = self.list.items, .index = self.list.items.len - 1 };
         const run = cursor.find(len - 1);
@@ -182,8 +182,8 @@ pub const Runs = struct {
     }
 };
 
-/// The place of each byte of a new text, the same for all bytes of a character; the caller owns
-/// them. `text` is the first text.
+/// Returns the span of each byte of a new text, the same for all bytes of a character; owned by the
+/// caller. `text` is the original text.
 pub fn spread(gpa: Allocator, runs: []const Run, len: usize, text: []const u8) ![]Place {
     const places = try gpa.alloc(Place, len);
     var cursor: Cursor = .{ .runs = runs };

@@ -1,13 +1,13 @@
-//! Text, what to look for → text with every match of it replaced.
+//! Text and a search pattern → text with every match replaced.
 //!
-//! What is new has the place of the last character that it replaces, as Hugging Face has it. No
-//! match is empty.
+//! A replacement has the span of the last character that it replaces, as in Hugging Face's library.
+//! Matches are never empty.
 
 const std = @import("std");
 const pretokens = @import("../pretokens.zig");
 const Output = @import("output.zig").Output;
 
-/// Writes the text with `content` for every `literal`, and says whether there was one.
+/// Writes the text with `content` for every `literal`, and returns whether there was one.
 pub fn literally(
     literal: []const u8,
     content: []const u8,
@@ -25,7 +25,7 @@ pub fn literally(
     return true;
 }
 
-/// Writes the text with `content` for every match of `program`, and says whether there was one.
+/// Writes the text with `content` for every match of `program`, and returns whether there was one.
 pub fn matches(
     program: *const pretokens.Program,
     content: []const u8,

@@ -1,7 +1,7 @@
-//! Listing → serialized program, for the tests of the general engine.
+//! Listing → serialized program, for the tests of the regex engine.
 //!
-//! Every ASCII character is a class of its own, and all others are one class; the first
-//! instruction is the only entry, for any character. The compiler for patterns is in Python.
+//! Every ASCII character is a class of its own, and all others are one class. The first instruction
+//! is the only entry, for any character. The pattern compiler is written in Python.
 
 const std = @import("std");
 const program = @import("program.zig");
@@ -11,13 +11,13 @@ const words = (ascii_count + 1) / 64 + 1;
 
 pub const Set = struct {
     chars: []const u8 = "",
-    /// All that is not ASCII.
+    /// All non-ASCII characters.
     rest: bool = false,
-    /// No character.
+    /// The edge of the text.
     edge: bool = false,
 };
 
-/// The caller owns the bytes.
+/// Returns the program, owned by the caller.
 pub fn assemble(
     gpa: std.mem.Allocator,
     sets: []const Set,
@@ -39,7 +39,7 @@ pub fn assemble(
         mask.setValue(ascii_count + 1, set.edge);
         for (mask.masks) |word| try append(gpa, &bytes, u64, word);
     }
-    // The set of all, which the entry has for a guard.
+    // The set of all classes, which is the guard of the entry.
     for (0..words) |_| try append(gpa, &bytes, u64, std.math.maxInt(u64));
     for (code) |line| {
         try append(gpa, &bytes, u16, @intFromEnum(line.op));

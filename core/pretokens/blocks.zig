@@ -1,40 +1,39 @@
 //! Text → ends of many pretokens at once, 64 bytes at a time.
 //!
-//! A block starts where a pretoken starts, so nothing is carried from one to the next: what a
-//! pretoken is depends only on the text from its first byte on. From the starts in a block those
-//! are taken that no later byte can change, and the next block begins at the last of them. Where
-//! a block has no such start, it may be a long word, whose letters are followed from block to
-//! block; else the scalar scanner, which is also the twin that tests compare with, takes one
-//! pretoken.
+//! A block begins at the start of a pretoken, so no state is carried from one block to the next: a
+//! pretoken depends only on the text from its first byte. Of the starts in a block, those are used
+//! that no later byte can change. The next block begins at the last of them. A block without such a
+//! start may contain a long word, whose letters are followed through several blocks. Otherwise the
+//! scalar scanner, which is also the reference implementation in tests, finds one pretoken.
 
 const unicode = @import("../unicode.zig");
 const masks_ = @import("blocks/masks.zig");
 const Masks = masks_.Masks;
 
-/// Bytes that are read from a block's start: the block, and a contraction behind its last byte.
+/// Bytes that are read from the start of a block: the block, and a contraction after its last byte.
 pub const reach = masks_.len + 4;
 
-/// Longer words are left to the scalar scanner, which knows how to follow one that grows.
+/// Longer words are left to the scalar scanner, which can resume a growing one.
 pub const word_len_max = 1024;
 
-/// How many ends there is room for.
+/// Capacity for ends.
 pub const ends_max = 512;
 
-/// The ends that were found so far.
+/// The ends found so far.
 pub const Filled = extern struct {
     count: u32 = 0,
     /// The last of them, or 0.
     end: u32 = 0,
 
-    /// Whether there is room for the ends in one more block.
+    /// Whether the ends in one more block fit.
     pub inline fn hasRoom(self: Filled) bool {
         return self.count + masks_.len <= ends_max;
     }
 };
 
-/// Writes the ends of the pretokens in `text[0..text_len]` to `ends`, behind those that are there,
-/// as long as it has room and the blocks are clear. All bytes up to `text_len + reach` can be
-/// read; if the text `is_whole`, they are zero, otherwise it goes on there.
+/// Appends the ends of the pretokens in `text[0..text_len]` to `ends`, while it has space and the
+/// blocks are decidable. All bytes up to `text_len + reach` must be readable. If the text
+/// `is_whole`, they are zero; otherwise the text continues there.
 pub fn fill(
     comptime Scheme: type,
     text: [*]const u8,
@@ -60,7 +59,7 @@ pub fn fill(
             start += 63 - @as(u32, @clz(sure));
             continue;
         }
-        // Long words of ASCII are rare, other long runs of it are not.
+        // Long ASCII words are rare, but other long ASCII runs are not.
         if (Masks.nonAscii(block, count_in) == 0) break;
         const word_len = wordLen(Scheme, block, left);
         if (word_len == 0) break;
@@ -71,7 +70,7 @@ pub fn fill(
     return .{ .count = count, .end = start };
 }
 
-/// Not inline: nearly all blocks of English and of code do without.
+/// Not inline: nearly all blocks of English text and code are ASCII.
 noinline fn multibyteStarts(
     comptime Scheme: type,
     block: [*]const u8,
@@ -82,17 +81,17 @@ noinline fn multibyteStarts(
     masks.addMultibyte(block, false, Scheme.letters);
     const sure = sureStarts(false, Scheme, block, &masks, left);
     if (Scheme.letters != .pointed) return sure;
-    // A block starts with a character, also where pretokens are cut inside of one.
+    // A block starts at a character boundary, even if pretokens are split inside characters.
     const whole = sure & masks_.firsts(block);
     return sure & masks_.low(64 - @as(u7, @clz(whole)));
 }
 
-/// Length of the word that starts at `text`, where it is certain, or 0: letters up to something
-/// else, behind a first character that may be anything that the scheme lets stand before a word.
-/// Text without blanks has words that are longer than a block.
+/// Returns the length of the word at `text` if it is certain, or 0. A word is a run of letters
+/// after an optional first character that the pre-tokenizer accepts before a word. In scripts
+/// without spaces words can be longer than a block.
 noinline fn wordLen(comptime Scheme: type, text: [*]const u8, left: u32) u32 {
     const first = unicode.decode(text[0..left], 0);
-    // A byte that no UTF-8 has wants a batch of its own.
+    // A byte that is not UTF-8 needs a batch of its own.
     if (first.code_point == unicode.replacement) return 0;
     const class = unicode.class(first.code_point);
     if (!class.letter and !Scheme.mayPrecedeWord(text[0], class)) return 0;
@@ -102,8 +101,8 @@ noinline fn wordLen(comptime Scheme: type, text: [*]const u8, left: u32) u32 {
         var masks: Masks = .ofAscii(text + at, masks_.len, Scheme.letters);
         masks.addMultibyte(text + at, at != letters_start, Scheme.letters);
         const run: u32 = @ctz(~Scheme.inWord(&masks, text + at, first.code_point));
-        // The masks may end at a cut character, but not at the first: what they end at there, a
-        // number, white space or an invalid byte, ends the word too.
+        // The masks may end at an incomplete character, but not at the first one. A number,
+        // whitespace or an invalid byte ends the masks as well as the word.
         if (run != 0 and run == masks.valid) {
             at += run;
             continue;
@@ -114,8 +113,8 @@ noinline fn wordLen(comptime Scheme: type, text: [*]const u8, left: u32) u32 {
     return 0;
 }
 
-/// The starts in a block that nothing behind it can change, but for the first; `left` bytes of the
-/// text are left from the block on.
+/// Returns the starts in a block that later bytes cannot change, except the first. `left` is the
+/// number of bytes of text from the block on.
 inline fn sureStarts(
     comptime ascii: bool,
     comptime Scheme: type,
@@ -125,20 +124,20 @@ inline fn sureStarts(
 ) u64 {
     const bits = Scheme.starts(ascii, block, masks) & ~@as(u64, 1);
     const unclear: u64 = if (ascii) 0 else Scheme.unclear(masks);
-    // Where the text ends in the block, its last pretoken ends there too.
+    // If the text ends in the block, the last pretoken ends there too.
     if (left == masks.valid and left < masks_.len and unclear == 0 and !endsInSpace(masks)) {
         return bits | @as(u64, 1) << @intCast(left);
     }
     return bits & certain(masks) & masks_.low(@ctz(unclear));
 }
 
-/// The places where a start, or its absence, does not depend on bytes behind the masks.
+/// Returns the positions whose start bits do not depend on bytes after the masks.
 inline fn certain(masks: *const Masks) u64 {
     if (masks.valid == 0) return 0;
-    // A contraction reads two bytes ahead, a symbol all of the character behind it.
+    // A contraction reads two bytes ahead, a symbol the whole character after it.
     const sure = masks_.low(masks.valid -| 4);
     if (!endsInSpace(masks)) return sure;
-    // Where a run of white space starts is certain, but not where it is cut.
+    // The start of a run of whitespace is certain, but not its split points.
     const text_before = ~masks.space & masks_.low(masks.valid - 1);
     return sure & masks_.low(65 - @as(u7, @clz(text_before)));
 }
@@ -147,7 +146,7 @@ inline fn endsInSpace(masks: *const Masks) bool {
     return masks.space >> @intCast(masks.valid - 1) & 1 != 0;
 }
 
-/// Writes where the bits are, eight at a time: the number of them is hard to predict.
+/// Writes the positions of the bits, eight at a time, because their number is hard to predict.
 pub inline fn write(ends: []u32, start: u32, bits: u64) u32 {
     const count: u32 = @popCount(bits);
     var rest = bits;
@@ -162,7 +161,7 @@ pub inline fn write(ends: []u32, start: u32, bits: u64) u32 {
     }
 }
 
-/// Keeps the compiler from gathering eight counts in a vector, which takes longer than they do.
+/// Keeps the compiler from collecting eight counts in a vector, which would be slower.
 inline fn scalar(number: u32) u32 {
     return asm (""
         : [out] "=r" (-> u32),

@@ -1,4 +1,4 @@
-//! Text → pretokens of cl100k_base, Llama 3, Qwen and others; the patterns are in schemes.zig.
+//! Text → pretokens of cl100k_base, Llama 3, Qwen and others. The patterns are in schemes.zig.
 
 const runs = @import("runs.zig");
 const Options = @import("schemes.zig").Cl100k;
@@ -8,7 +8,7 @@ pub fn Scanner(comptime options: Options) type {
         const word: runs.Kind = if (options.has_marks) .marked else .letter;
         const other: runs.Kind = if (options.has_marks) .unmarked else .other;
 
-        /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+        /// Returns the end of the pretoken at `start`, which must be below `text.len`.
         pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
             const contraction = runs.contractionLen(text, start, .insensitive);
             if (contraction != 0) return start + contraction;

@@ -1,18 +1,18 @@
 //! Text → pretokens of DeepSeek V3 and R1, which split a text three times, each time within the
-//! pieces of the time before:
+//! pieces of the previous split:
 //!
 //!     \p{N}{1,3}
 //!     [一-龥぀-ゟ゠-ヿ]+
 //!     [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 //!     | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //!
-//! What none of them matches is a pretoken too. To the third, a number ends the text, and so does
-//! the change between the second's characters, called Han here, and all others.
+//! Text that no pattern matches is a pretoken too. For the third pattern, a number ends the text,
+//! as does the change between characters of the second pattern, called Han here, and all others.
 
 const runs = @import("runs.zig");
 const unicode = @import("../unicode.zig");
 
-/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+/// Returns the end of the pretoken at `start`, which must be below `text.len`.
 pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
     const first = runs.step(text, start);
     if (first.class.number) return runs.numbersEnd(text, start, 3);
@@ -55,8 +55,8 @@ fn Piece(comptime group: enum { plain, han }) type {
             return if (group == .han) end else runs.runEnd(text, end, .newline, known);
         }
 
-        /// Characters that no alternative begins with, but for the one before a word: that begins
-        /// it.
+        /// Returns the end of a run of characters that begin no alternative. If a word follows, the
+        /// last of them belongs to the word.
         fn restEnd(text: []const u8, index: usize, known: ?*runs.Known) usize {
             const end = runs.runEnd(text, index, rest, known);
             if (end == index or end == text.len) return end;
@@ -66,7 +66,7 @@ fn Piece(comptime group: enum { plain, han }) type {
     };
 }
 
-/// Whether the piece with white space before `index` ends there.
+/// Whether the piece with the whitespace before `index` ends there.
 fn isEdge(text: []const u8, index: usize) bool {
     if (index == text.len) return true;
     const behind = runs.step(text, index);

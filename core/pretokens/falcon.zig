@@ -1,27 +1,28 @@
-//! Text → pretokens of Falcon, which cuts a text four times, each time within the pieces of the
-//! time before:
+//! Text → pretokens of Falcon, which splits a text four times, each time within the pieces of the
+//! previous split:
 //!
 //!     runs of Hugging Face's punctuation
 //!      ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//!     runs of bytes that byte-level vocabularies show as digits: those of ASCII, and 0xB2 as ²
+//!     runs of bytes that byte-level vocabularies display as digits: ASCII digits, and 0xB2 as ²
 //!     [0-9][0-9][0-9]
 //!
-//! The second is GPT-2's pattern, whose contractions never match: the apostrophe is a piece of the
-//! first. The third cuts inside of characters. There a pretoken goes on with what its character
-//! is, which is read from the bytes before; nothing else before its start matters.
+//! The second is GPT-2's pattern. Its contractions never match, since the first split separates the
+//! apostrophe. The third splits inside characters. There a pretoken continues with the class of its
+//! character, which is decoded from the bytes before it. A pretoken depends on no other text before
+//! its start.
 
 const std = @import("std");
 const runs = @import("runs.zig");
 const sets = @import("sets.zig");
 const unicode = @import("../unicode.zig");
 
-/// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+/// Returns the end of the pretoken at `start`, which must be below `text.len`.
 pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
     const first = stepOver(text, start);
     if (!first.class.space) return textEnd(text, start, first, known);
     if (text[start] == ' ' and start + 1 < text.len) {
         const second = runs.step(text, start + 1);
-        // The third cut takes a digit off its blank.
+        // The third split separates a digit from its space.
         const is_kept = !sets.spelled_digits[text[start + 1]] and !runs.is(.point, second);
         if (is_kept and !second.class.space) return textEnd(text, start + 1, second, known);
     }
@@ -30,7 +31,7 @@ pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
     return space.endBeforeText(text, start);
 }
 
-/// The character that the byte at `index` belongs to.
+/// Returns the character that contains the byte at `index`.
 inline fn stepOver(text: []const u8, index: usize) runs.Step {
     var start = index;
     const start_min = index -| 3;
@@ -39,7 +40,7 @@ inline fn stepOver(text: []const u8, index: usize) runs.Step {
     return if (char.end > index) char else runs.step(text, index);
 }
 
-/// Where the pretoken ends that goes on from `start`, which lies in `first`.
+/// Returns the end of the pretoken that continues at `start`, which is inside `first`.
 inline fn textEnd(text: []const u8, start: usize, first: runs.Step, known: ?*runs.Known) usize {
     if (first.class.letter) return partEnd(.letter, text, start, first.end, known);
     if (first.class.number) return partEnd(.number, text, start, first.end, known);
@@ -47,8 +48,8 @@ inline fn textEnd(text: []const u8, start: usize, first: runs.Step, known: ?*run
     return partEnd(.unpoint, text, start, first.end, known);
 }
 
-/// How far a run of a kind goes on that is all digits, or none, as the third cut sees them;
-/// `first_end` is the end of the character at `start`.
+/// Returns the end of a run of one kind whose bytes are all digits, or all not, for the third
+/// split. `first_end` is the end of the character at `start`.
 inline fn partEnd(
     comptime kind: runs.Kind,
     text: []const u8,
@@ -80,8 +81,8 @@ inline fn partEnd(
     return cut;
 }
 
-/// The same for digits in a run of numbers: the fourth cut takes three of ASCII, or what is before
-/// them.
+/// The same for digits in a run of numbers. The fourth split takes three ASCII digits, or the bytes
+/// before them.
 fn numbersEnd(text: []const u8, start: usize, first_end: usize) usize {
     var at = start;
     var end = first_end;
@@ -99,7 +100,7 @@ fn numbersEnd(text: []const u8, start: usize, first_end: usize) usize {
     }
 }
 
-test "falcon: punctuation is neither letter nor number nor white space" {
+test "falcon: punctuation is never a letter, a number or whitespace" {
     for (0..0x110000) |code_point| {
         if (!sets.Punctuation.has(@intCast(code_point))) continue;
         try std.testing.expect(runs.isOther(unicode.class(@intCast(code_point))));

@@ -1,8 +1,8 @@
 """Hugging Face's tokenizers → core/pretokens/classes.zig
 
-The classes of the Digits and Punctuation pre-tokenizers are of two other versions of Unicode than
-the patterns: 17.0 from Rust, and an older list of punctuation. The library itself is asked about
-each code point. Run it where tokenizers is installed:
+The Digits and Punctuation pre-tokenizers use other versions of Unicode than the patterns: 17.0 from
+Rust, and an older list of punctuation. The script runs the library on each code point. Run it where
+tokenizers is installed:
 
     python core/pretokens/generate_classes.py
 """
@@ -18,7 +18,7 @@ TARGET = Path(__file__).with_name("classes.zig")
 
 
 def members(cutter: PreTokenizer) -> list[int]:
-    """The code points that are a piece of their own between two letters."""
+    """Return the code points that are a separate piece between two letters."""
     found = []
     for code_point in range(0x110000):
         if 0xD800 <= code_point < 0xE000:
@@ -29,7 +29,7 @@ def members(cutter: PreTokenizer) -> list[int]:
 
 
 def ranges(code_points: list[int]) -> list[tuple[int, int]]:
-    """Runs of code points, ends exclusive."""
+    """Return runs of code points, with exclusive ends."""
     runs: list[tuple[int, int]] = []
     for code_point in code_points:
         if runs and runs[-1][1] == code_point:

@@ -1,12 +1,13 @@
-//! A text that grows → its runs, which are not scanned again from their start.
+//! A growing text → its runs, which are not scanned again from their start.
 //!
-//! The hand-written schemes look for where a run of one class ends, and so do the loops of a
-//! program. Of each class, or loop, the last long run is remembered, but for its last bytes, which
-//! other text may follow next time.
+//! The hand-written scanners search for the end of a run of one class, and so do the loops of a
+//! program. For each class or loop the last long run is cached, without its last bytes, because the
+//! text after them may change.
 //!
-//! **Invariant** a run that is remembered ends `margin` bytes or more before what may change.
+//! **Invariant** a cached run ends at least `margin` bytes before the text that may change.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const runs = @import("runs.zig");
 const LoopCache = @import("memory.zig").LoopCache;
@@ -14,16 +15,16 @@ const Matcher = @import("matcher.zig").Matcher;
 const unbounded = @import("program.zig").unbounded;
 const unicode = @import("../unicode.zig");
 
-/// Of these bytes the last character of a run may be made, and what shows that it has ended.
+/// Enough bytes for the last character of a run, and for the character that ends the run.
 const margin = 8;
 
-/// A shorter run is scanned faster than it is remembered.
+/// A shorter run is scanned faster than cached.
 const len_min = 256;
 
-/// `marked` is a letter or a mark, and `unmarked` an `other` that is no mark; `digit` has the
-/// numbers of Unicode 17, and `undigit` is an `other` that is none; `point` is Hugging
-/// Face's punctuation, and `unpoint` an `other` that is none; `latin` is a letter of ASCII.
-/// Han, and the plain ones that are not, are words (letters and marks), symbols or rest.
+/// `marked` is a letter or a mark, and `unmarked` an `other` that is not a mark. `digit` has the
+/// numbers of Unicode 17, and `undigit` is an `other` that is not one. `point` is Hugging Face's
+/// punctuation, and `unpoint` an `other` that is not. `latin` is an ASCII letter. The `han` kinds
+/// and the `plain` kinds, which are not Han, are words (letters and marks), symbols or the rest.
 pub const Kind = enum {
     letter,
     number,
@@ -47,15 +48,15 @@ pub const Kind = enum {
     han_rest,
 };
 
-/// Where a run ends, and where the last of its characters ends that has the mark of its kind (0
-/// when none has): a newline among white space, [L] among [U].
+/// The end of a run, and the end of its last character with the special property of its kind (0 if
+/// it has none): a newline in whitespace, [L] in [U].
 pub const Found = struct { end: usize, mark_end: usize = 0 };
 
 const Run = struct { start: usize = 0, end: usize = 0, mark_end: usize = 0 };
 
 pub const Known = struct {
     runs: std.EnumArray(Kind, Run) = .initFill(.{}),
-    /// The pretoken that goes on without a place to cut it, as `safe.zig` and the like see it.
+    /// The pretoken without a split point so far, for safe.zig and similar scanners.
     uncut: Run = .{},
     loops: []LoopCache = &.{},
 
@@ -63,7 +64,7 @@ pub const Known = struct {
         gpa.free(self.loops);
     }
 
-    /// The run of a kind from `index` on, which is empty if there is none.
+    /// Returns the run of a kind from `index`, which may be empty.
     pub fn scan(self: *Known, text: []const u8, index: usize, comptime kind: Kind) Found {
         const run = self.runs.getPtr(kind);
         const goes_on = run.start <= index and index < run.end and run.end + margin <= text.len;
@@ -85,22 +86,23 @@ pub const Known = struct {
         return found;
     }
 
-    /// Up to where it is known that the pretoken from `start` on is not cut, or `start`.
+    /// Returns the offset up to which the pretoken at `start` is known to have no split point, or
+    /// `start`.
     pub fn uncutFrom(self: *const Known, text: []const u8, start: usize) usize {
         const run = self.uncut;
         const is_known = run.start == start and run.end > start and run.end + margin <= text.len;
         return if (is_known) run.end else start;
     }
 
-    /// Remembers that it is not cut before `end`, where a character starts. What is nearer to the
-    /// end of the text than it may be is not remembered.
+    /// Caches that the pretoken has no split point before `end`, a character boundary. The last
+    /// `margin` bytes of the text are not cached.
     pub fn keepUncut(self: *Known, text: []const u8, start: usize, end: usize) void {
         const sure = boundaryBefore(text, @min(end, text.len -| margin));
         if (sure < start + len_min) return;
         self.uncut = .{ .start = start, .end = sure };
     }
 
-    /// Tells a new matcher what is known about the runs of its loops.
+    /// Passes the cached runs to the loops of a new matcher.
     pub fn tell(self: *Known, gpa: Allocator, matcher: *Matcher) Allocator.Error!void {
         const program = matcher.program;
         if (self.loops.len != program.loop_count) {
@@ -123,7 +125,7 @@ pub const Known = struct {
         };
     }
 
-    /// Remembers what a matcher knows at last; it has been told before.
+    /// Caches the final runs of a matcher that `tell` was called for.
     pub fn learn(self: *Known, matcher: *const Matcher) void {
         for (self.loops, matcher.loops) |*known, loop| {
             const sure = @min(loop.run_end, matcher.text.len -| margin);
@@ -135,7 +137,7 @@ pub const Known = struct {
         }
     }
 
-    /// Forgets what a change of the text from `cut` on may change.
+    /// Drops the cached runs that a change of the text from `cut` on may affect.
     pub fn forgetFrom(self: *Known, cut: usize) void {
         for (&self.runs.values) |*run| {
             if (run.end + margin > cut) run.* = .{};
@@ -147,10 +149,10 @@ pub const Known = struct {
     }
 };
 
-/// The character boundary at `index`, or the one before it.
+/// Returns the character boundary at or before `index`.
 fn boundaryBefore(text: []const u8, index: usize) usize {
     if (index == text.len) return index;
-    // A byte that continues no character within three bytes before it stands alone.
+    // A continuation byte without a first byte in the three bytes before it is a character itself.
     for (0..@min(index + 1, 4)) |back| {
         if (text[index - back] & 0xC0 != 0x80) return index - back;
     }
@@ -165,7 +167,7 @@ inline fn hasMark(comptime kind: Kind, class: unicode.Class) bool {
     };
 }
 
-test "known: runs of a text that changes at its end are those of a fresh scan" {
+test "known: runs of a text that changes at its end equal those of a new scan" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -174,7 +176,7 @@ test "known: runs of a text that changes at its end are those of a fresh scan" {
         "\u{4f60}", "\u{e9}",  "\u{c9}",   "\xe4\xbd", "\x80", "\x80",
         "\u{a0}",   "\u{301}", "\u{200b}", "\u{30fb}",
     };
-    for (0..200) |_| {
+    for (0..examples(200)) |_| {
         var known: Known = .{};
         var text: std.ArrayList(u8) = .empty;
         defer text.deinit(gpa);
@@ -183,7 +185,7 @@ test "known: runs of a text that changes at its end are those of a fresh scan" {
             const cut = text.items.len - if (random.boolean()) 0 else back;
             text.shrinkRetainingCapacity(cut);
             known.forgetFrom(cut);
-            // A long run of three parts, or a few bytes, which may be half a character.
+            // A long run of three fragments, or a few bytes, possibly an incomplete character.
             var some: [3][]const u8 = undefined;
             for (&some) |*part| part.* = parts[random.uintLessThan(usize, parts.len)];
             const count: usize = if (random.uintLessThan(u8, 4) == 0) 300 else 2;
@@ -204,7 +206,7 @@ test "known: runs of a text that changes at its end are those of a fresh scan" {
     }
 }
 
-test "known: the rest of a character may come later" {
+test "known: the rest of a character may be appended later" {
     var known: Known = .{};
     const text = "-" ** 300 ++ "\xe4\xbd" ++ "\xa0" ++ "-" ** 20;
     const half = text[0..302];

@@ -1,8 +1,8 @@
-//! The processor → the scanners that are compiled for it.
+//! CPU → the block scanners that are compiled for it.
 //!
-//! The core is compiled for the baseline of its architecture; on x86-64 the block scanners exist
-//! for two levels more. All of them give the same ends, which the tests compare with the scalar
-//! twins.
+//! The block scanners are compiled separately from the rest of the core, once per CPU feature
+//! level: the baseline of the architecture, and on x86-64 two levels above it. All levels return
+//! the same ends. The tests compare them with the scalar scanners.
 
 const std = @import("std");
 const builtin = @import("builtin");
@@ -13,13 +13,14 @@ const Safe = @import("safe.zig").Safe;
 
 const Ends = *[blocks.ends_max]u32;
 const Filled = blocks.Filled;
-/// As `blocks.fill`; the last is what the family `safe` knows.
+/// Like `blocks.fill`. The last argument is required for the family `safe`.
 pub const Fill = fn ([*]const u8, u32, bool, Ends, Filled, ?*const Safe) callconv(.c) Filled;
 
-/// The scanners of one level, by the tags of their schemes, of which `program` is the last.
+/// The scanners of one CPU feature level, indexed by their tags, of which `program` is the first
+/// without one.
 pub const Scanners = [@intFromEnum(schemes.Tag.program)]*const Fill;
 
-/// What this compilation makes of them.
+/// The scanners of this compilation. Only level.zig compiles them.
 pub const compiled: Scanners = blk: {
     var scanners_: Scanners = undefined;
     for (&scanners_, 0..) |*scanner, tag| scanner.* = fillOf(Blocks(@enumFromInt(tag)));
@@ -56,30 +57,31 @@ fn fillOf(comptime Scheme: type) *const Fill {
 }
 
 const has_levels = builtin.cpu.arch == .x86_64;
+const baseline = @extern(*const Scanners, .{ .name = "tokenmill_scanners_baseline" });
 const v3 = @extern(*const Scanners, .{ .name = "tokenmill_scanners_v3" });
 const v4 = @extern(*const Scanners, .{ .name = "tokenmill_scanners_v4" });
 
 pub const Level = enum { baseline, v3, v4 };
 
-var chosen: std.atomic.Value(*const Scanners) = .init(&compiled);
+var chosen: std.atomic.Value(*const Scanners) = .init(baseline);
 
-/// The scanners to use.
+/// Returns the scanners to use.
 pub inline fn scanners() *const Scanners {
     return chosen.load(.monotonic);
 }
 
-/// Uses the scanners of a level from now on; false when the processor cannot run them.
+/// Selects the scanners of a CPU feature level. Returns false if the CPU does not support it.
 pub fn use(level: Level) bool {
     if (@intFromEnum(level) > @intFromEnum(best())) return false;
     chosen.store(switch (level) {
-        .baseline => &compiled,
+        .baseline => baseline,
         .v3 => if (has_levels) v3 else unreachable,
         .v4 => if (has_levels) v4 else unreachable,
     }, .monotonic);
     return true;
 }
 
-/// The highest level that this processor and its operating system support.
+/// Returns the highest CPU feature level that the CPU and the operating system support.
 pub fn best() Level {
     if (!has_levels) return .baseline;
     const top = cpuid(0, 0).eax;
@@ -118,7 +120,7 @@ fn cpuid(leaf: u32, subleaf: u32) Leaf {
     return .{ .eax = eax, .ebx = ebx, .ecx = ecx };
 }
 
-/// Which registers the operating system saves.
+/// Returns the set of registers that the operating system saves.
 fn xgetbv() u32 {
     return asm volatile ("xgetbv"
         : [eax] "={eax}" (-> u32),

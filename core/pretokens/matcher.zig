@@ -1,19 +1,18 @@
-//! Document, program → pretokens.
+//! Document and program → pretokens.
 //!
-//! A backtracking matcher that takes time linear in the document, whatever the pattern and the
-//! text. There are no captures, so whether (and where) a match that goes on with an instruction at
-//! an offset ends is a pure function of the two, no matter where it started. An attempt that takes
-//! more than a few steps therefore begins to remember outcomes, and no later one works them out
-//! again; ordinary text never gets there. A loop over a character class is one instruction: a run
-//! of the class is scanned once, not once for each start, and so is each offset at which what
-//! follows fails.
+//! A backtracking matcher that takes linear time in the document for any pattern and text. Without
+//! captures, the result of continuing with an instruction at an offset is a pure function of the
+//! two, independent of the start of the match. An attempt that takes more than a few steps stores
+//! such outcomes, and later attempts reuse them; ordinary text never gets there. A loop over a
+//! character class is one instruction. A run of the class is scanned once, not once per start, and
+//! each offset at which the continuation fails is recorded.
 //!
-//! Look-arounds and atomic groups run on the same stack, above a barrier. When they end, whatever
-//! is above the barrier is dropped: they have one outcome. A look-behind has instructions of its
-//! own, which go backwards. Thompson's simulation, the other way to linear time, was not taken: it
-//! knows neither atomic groups nor look-arounds.
+//! Look-arounds and atomic groups run on the same stack, above a barrier. When they end, all frames
+//! above the barrier are dropped, since they have a single outcome. Look-behinds have their own
+//! instructions, which move backwards. Thompson's simulation, which also takes linear time,
+//! supports neither atomic groups nor look-arounds.
 //!
-//! **Invariant**: all offsets are character boundaries, as `unicode.decode` sees them from 0.
+//! **Invariant**: all offsets are character boundaries, as `unicode.decode` finds them from 0.
 
 const std = @import("std");
 const unicode = @import("../unicode.zig");
@@ -26,7 +25,7 @@ const Program = program_room.Program;
 const no_offset = memory.no_offset;
 const unbounded = program_room.unbounded;
 
-/// Offsets of a match; not empty unless `takes_empty`.
+/// The offsets of a match, not empty unless `takes_empty`.
 pub const Match = struct { start: usize, end: usize };
 
 const Error = error{OutOfMemory};
@@ -34,15 +33,15 @@ const State = struct { pc: u32, offset: usize };
 
 const Frame = struct {
     const Tag = enum(u32) {
-        /// The second way of a split: instruction and offset.
+        /// The second alternative of a split: instruction and offset.
         branch,
-        /// A loop that has gone on at `offset` and can give back down to `extra`.
+        /// A loop that continued at `offset` and can give back down to `extra`.
         greedy,
-        /// A loop that has gone on at `offset` and can take `extra` characters more.
+        /// A loop that continued at `offset` and can take `extra` more characters.
         lazy,
-        /// The start of a look or atomic group; `extra` is the barrier below.
+        /// The start of a look-around or atomic group. `extra` is the barrier below.
         barrier,
-        /// The outcome at this instruction and offset is to be remembered.
+        /// The outcome at this instruction and offset is to be stored.
         trail,
     };
 
@@ -52,26 +51,26 @@ const Frame = struct {
     extra: usize,
 };
 
-/// Scratch of one document; not to be shared between threads.
+/// Scratch memory for one document, not to be shared between threads.
 pub const Matcher = struct {
     gpa: std.mem.Allocator,
     program: *const Program,
     text: []const u8,
-    takes_empty: bool = false, // whether an empty match is one, too
-    /// One past the last byte that the last call of `next` has looked at; `text.len + 1` if it has
-    /// seen the end of the text. Other text from there on would give the same match.
+    takes_empty: bool = false, // whether empty matches are returned
+    /// One past the last byte that `next` examined, or `text.len + 1` after the end of the text.
+    /// Changes of the text from there on do not affect the match.
     reach: usize = 0,
-    /// Steps since `init`: instructions, characters of loops and returns to earlier choices.
+    /// Steps since `init`: instructions, characters of loops, and backtracking.
     steps: u64 = 0,
-    /// Steps that an attempt takes before it begins to remember. Ordinary patterns take about 10
-    /// for a match; tests set it to 0.
+    /// Steps of an attempt before outcomes are stored. Ordinary patterns take about 10 per match.
+    /// Tests set it to 0.
     free_steps_max: u32 = 256,
 
-    /// The value of `steps` from which on outcomes are remembered, now and in this attempt. A
-    /// look-behind is bounded and has free steps of its own: 900 MB for a loop over 1 MB otherwise.
+    /// Value of `steps` from which on outcomes are stored, now and in this attempt. A look-behind
+    /// has its own allowance. Without it, a loop over 1 MB would take 900 MB.
     free_steps_end: u64 = 0,
     attempt_free_steps_end: u64 = 0,
-    /// The farthest `reach` so far; what is remembered may depend on all of it.
+    /// Maximum `reach` so far. Stored outcomes may depend on all of it.
     reach_max: usize = 0,
     stack: std.ArrayList(Frame) = .empty,
     barrier: usize = no_offset,
@@ -89,7 +88,7 @@ pub const Matcher = struct {
         self.* = undefined;
     }
 
-    /// Goes on with another document, and keeps the memory.
+    /// Starts another document and keeps the memory.
     pub fn reset(self: *Matcher, text: []const u8) void {
         self.text = text;
         self.reach_max = 0;
@@ -97,8 +96,8 @@ pub const Matcher = struct {
         self.memo.clear(self.gpa);
     }
 
-    /// The leftmost match that starts at or after `start`, which is a character boundary. An empty
-    /// match is passed over together with the character after it, as tiktoken does.
+    /// Returns the leftmost match at or after `start`, a character boundary. An empty match is
+    /// skipped together with the character after it, as in tiktoken.
     pub fn next(self: *Matcher, start: usize) Error!?Match {
         if (self.loops.len != self.program.loop_count) {
             self.loops = try self.gpa.alloc(LoopCache, self.program.loop_count);
@@ -125,7 +124,7 @@ pub const Matcher = struct {
         return null;
     }
 
-    /// The end of the match that goes on with `start`, or null.
+    /// Returns the end of the match that continues with `start`, or null.
     fn run(self: *Matcher, start: State) Error!?usize {
         const program = self.program;
         self.stack.clearRetainingCapacity();
@@ -188,7 +187,7 @@ pub const Matcher = struct {
         return true;
     }
 
-    /// The bytes of the character at `offset`, if there is one and it is in `set`.
+    /// Returns the length of the character at `offset` if it is in `set`.
     inline fn memberLen(self: *Matcher, set: u16, offset: usize) ?usize {
         if (offset >= self.text.len) {
             self.reach = self.text.len + 1;
@@ -205,7 +204,7 @@ pub const Matcher = struct {
         return if (is_member) char.len else null;
     }
 
-    /// The class of the character at `offset`, or the edge.
+    /// Returns the class of the character at `offset`, or the edge.
     inline fn classAt(self: *Matcher, offset: usize) u32 {
         if (offset >= self.text.len) {
             self.reach = self.text.len + 1;
@@ -226,8 +225,7 @@ pub const Matcher = struct {
         return unicode.decodeBefore(self.text, offset).len;
     }
 
-    /// Extends the reach. A replacement character stands for a sequence that the byte after it, or
-    /// the end of the text, has cut short.
+    /// Extends the reach. An invalid sequence was ended by the byte after it, or by the text's end.
     inline fn see(self: *Matcher, offset: usize, char: unicode.Char) void {
         const cut = @intFromBool(char.code_point == unicode.replacement);
         self.reach = @max(self.reach, offset + char.len + cut);
@@ -272,7 +270,7 @@ pub const Matcher = struct {
 
     const Scan = struct { end: usize, count: usize };
 
-    /// Up to `count_max` characters of `set` from `start`.
+    /// Scans up to `count_max` characters of `set` from `start`.
     inline fn scan(self: *Matcher, set: u16, start: usize, count_max: usize) Scan {
         var found: Scan = .{ .end = start, .count = 0 };
         while (found.count < count_max) : (found.count += 1) {
@@ -282,14 +280,14 @@ pub const Matcher = struct {
         return found;
     }
 
-    /// Where the run of the loop's class that contains or starts at `start` ends.
+    /// Returns the end of the run of the loop's class that contains or begins at `start`.
     inline fn runEnd(self: *Matcher, instruction: *const Instruction, start: usize) usize {
         const cache = &self.loops[instruction.guard_b];
         var end = start;
         if (cache.hasRun(start)) {
             end = cache.run_end;
         } else {
-            // A known run further on is not scanned again.
+            // A cached run farther on is not scanned again.
             const is_before = start < cache.run_start and cache.run_start <= cache.run_end;
             const limit = if (is_before) cache.run_start else self.text.len;
             end = self.scanRun(instruction.set, start, limit);
@@ -298,7 +296,7 @@ pub const Matcher = struct {
             cache.run_start = start;
             cache.run_end = end;
         }
-        // What ends the run has been looked at.
+        // Includes the character that ends the run in the reach.
         _ = self.classAt(end);
         return end;
     }
@@ -320,8 +318,8 @@ pub const Matcher = struct {
         return end;
     }
 
-    /// Goes on after the greedy loop `at.pc` at `at.offset`, or at the next lower offset, down to
-    /// `least`, where what follows can match.
+    /// Continues after the greedy loop `at.pc` at `at.offset`, or at the next lower offset down to
+    /// `least` where the continuation can match.
     fn giveBack(self: *Matcher, at: State, least: usize, state: *State) Error!bool {
         const instruction = &self.program.code[at.pc];
         const cache = &self.loops[instruction.guard_b];
@@ -339,7 +337,8 @@ pub const Matcher = struct {
             offset -= self.lenBefore(offset);
             self.steps += 1;
         }
-        // At the least offset nothing is left to give back; the frame then only notes the failure.
+        // At the lowest offset the loop cannot give back more. The frame then only records the
+        // failure.
         if (offset > least or self.steps > self.free_steps_end) {
             try self.push(.greedy, .{ .pc = at.pc, .offset = offset }, least);
         }
@@ -347,15 +346,15 @@ pub const Matcher = struct {
         return true;
     }
 
-    /// Goes on after the lazy loop `at.pc` at `at.offset`, or at the next higher offset, at most
-    /// `count_max` characters further, where what follows can match.
+    /// Continues after the lazy loop `at.pc` at `at.offset`, or at the next higher offset where the
+    /// continuation can match, at most `count_max` characters farther.
     fn takeMore(self: *Matcher, at: State, count_max: usize, state: *State) Error!bool {
         const instruction = &self.program.code[at.pc];
         const cache = &self.loops[instruction.guard_b];
         var offset = at.offset;
         var more = count_max;
         while (true) {
-            // With a bound, the characters that are skipped would have to be counted.
+            // With a bound, the skipped characters would have to be counted.
             if (more == no_offset and cache.failedAt(offset)) {
                 self.reach = @max(self.reach, self.reach_max);
                 offset = cache.failed_high;
@@ -374,7 +373,7 @@ pub const Matcher = struct {
         return true;
     }
 
-    /// Notes that what follows the lazy loop fails at `offset`.
+    /// Records that the continuation of the lazy loop fails at `offset`.
     fn failAbove(self: *Matcher, instruction: *const Instruction, offset: usize) void {
         const cache = &self.loops[instruction.guard_b];
         const high = cache.failed_high;
@@ -403,7 +402,7 @@ pub const Matcher = struct {
         return true;
     }
 
-    /// The innermost group matches up to `state.offset`: its one outcome.
+    /// Ends the innermost group, which matches up to `state.offset`.
     fn endGroup(self: *Matcher, state: *State) Error!bool {
         const base = self.barrier;
         const frame = self.stack.items[base];
@@ -425,14 +424,14 @@ pub const Matcher = struct {
         return true;
     }
 
-    /// The instruction that opened the group with this barrier.
+    /// Returns the instruction that opened the group with this barrier.
     fn leaveGroup(self: *Matcher, frame: Frame) *const Instruction {
         self.barrier = frame.extra;
         self.free_steps_end = self.attempt_free_steps_end;
         return &self.program.code[frame.pc];
     }
 
-    /// Goes back to the last choice; false if there is none left.
+    /// Returns to the last choice. Returns false if there is none.
     fn backtrack(self: *Matcher, state: *State) Error!bool {
         while (self.stack.pop()) |frame| {
             self.steps += 1;
@@ -484,12 +483,13 @@ pub const Matcher = struct {
         return self.steps > self.free_steps_end or !self.memo.isEmpty();
     }
 
-    /// Null if the outcome at `state` is unknown; otherwise takes it, and says whether to go on.
+    /// Returns null if the outcome at `state` is unknown. Otherwise applies it, and returns whether
+    /// to continue.
     fn recall(self: *Matcher, state: *State) Error!?bool {
         if (self.memo.get(state.pc, state.offset)) |outcome| {
             self.reach = @max(self.reach, self.reach_max);
             if (outcome == .failed) return false;
-            // Success is remembered inside of groups only: elsewhere it is the end.
+            // Success is stored only inside groups. Outside of groups it ends the match.
             state.offset = @intFromEnum(outcome);
             return try self.endGroup(state);
         }
@@ -507,7 +507,7 @@ test "matcher: greedy loops give back, and the leftmost alternative wins" {
     try fixture.expect("", "");
 }
 
-test "matcher: lazy loops take as little as they can" {
+test "matcher: lazy loops take as few characters as possible" {
     // a*?b|a
     var code = star_then_b;
     code[1].op = .loop_lazy;
@@ -521,7 +521,7 @@ test "matcher: lazy loops take as little as they can" {
     try wide.expect("ab|ab|b|a", "ababba");
 }
 
-test "matcher: an empty match is passed over with the character after it" {
+test "matcher: an empty match is skipped with the character after it" {
     // a*
     var fixture = try Fixture.init(&sets_abc, &.{
         .{ .op = .loop_greedy, .set = 0, .b = unbounded, .guard_a = all },
@@ -574,7 +574,7 @@ test "matcher: an invalid sequence is one character" {
     try fixture.expect("\xF0\x9F\x98|\xFF|\xE2\x82\xAC|\xE2\x82", text);
 }
 
-test "matcher: the reach is what was looked at" {
+test "matcher: the reach covers all examined text" {
     var fixture = try Fixture.init(&sets_abc, &star_then_b);
     defer fixture.deinit();
     var matcher: Matcher = .init(std.testing.allocator, &fixture.program, "aabaac");
@@ -604,7 +604,7 @@ test "matcher: steps are linear in the text" {
     try group.expectLinear("aba");
 }
 
-test "matcher: steps inside of look-arounds and atomic groups are linear in the text" {
+test "matcher: steps inside look-arounds and atomic groups are linear in the text" {
     // a(?=a*b)|a
     var ahead = try Fixture.init(&sets_abc, &.{
         .{ .op = .split, .a = 1, .b = 7, .guard_a = all, .guard_b = all },
@@ -619,7 +619,7 @@ test "matcher: steps inside of look-arounds and atomic groups are linear in the 
     });
     defer ahead.deinit();
     try ahead.expectLinear("a");
-    // (?>(?:[ab]|[ab][ab])*c)b|[ab]: the group succeeds from each start, and all for nothing
+    // (?>(?:[ab]|[ab][ab])*c)b|[ab]: the group succeeds from each start, but the match fails
     var atomic = try Fixture.init(&sets_abc, &.{
         .{ .op = .split, .a = 1, .b = 11, .guard_a = all, .guard_b = all },
         .{ .op = .atomic, .a = 9 },
@@ -639,7 +639,7 @@ test "matcher: steps inside of look-arounds and atomic groups are linear in the 
     try atomic.expectLinear("ab");
 }
 
-test "matcher: runs out of memory without a leak" {
+test "matcher: running out of memory leaks no memory" {
     var fixture = try Fixture.init(&sets_abc, &group_then_c);
     defer fixture.deinit();
     const match = struct {
@@ -656,7 +656,7 @@ test "matcher: runs out of memory without a leak" {
 
 const assemble = @import("assemble.zig");
 
-/// A program of its own for one test.
+/// A program for one test.
 const Fixture = struct {
     program: Program,
 
@@ -670,7 +670,7 @@ const Fixture = struct {
         self.program.deinit(std.testing.allocator);
     }
 
-    /// The matches are `wanted`, separated by '|', whether or not outcomes are remembered.
+    /// Checks that the matches are `wanted`, separated by '|', with and without stored outcomes.
     fn expect(self: *Fixture, wanted: []const u8, text: []const u8) !void {
         for ([_]u32{ 256, 0 }) |free_steps_max| {
             var matcher: Matcher = .init(std.testing.allocator, &self.program, text);
@@ -696,7 +696,7 @@ const Fixture = struct {
         return matcher.steps;
     }
 
-    /// Twice the text takes twice the steps.
+    /// Checks that twice the text takes at most about twice the steps.
     fn expectLinear(self: *Fixture, unit: []const u8) !void {
         const gpa = std.testing.allocator;
         const text = try gpa.alloc(u8, 16_000);

@@ -1,21 +1,22 @@
-//! Attempts → what need not be tried again in this document.
+//! Attempts → outcomes that need not be computed again in this document.
 //!
-//! Two memories of the matcher. A `LoopCache` belongs to one loop over a character class: the last
-//! run of the class that it has scanned, and the offsets at which what follows it has failed. The
-//! `Memo` holds the outcome of going on with an instruction at an offset, for long attempts only.
-//! Both are true for the whole document, whichever start an attempt has.
+//! The matcher has two caches. A `LoopCache` belongs to one loop over a character class. It
+//! contains the last run of the class that the loop scanned, and the offsets at which its
+//! continuation failed. The `Memo` stores the outcome of continuing with an instruction at an
+//! offset, for long attempts only. Both are valid for the whole document, independent of the start
+//! of an attempt.
 
 const std = @import("std");
 const unicode = @import("../unicode.zig");
 
 pub const no_offset = std.math.maxInt(usize);
 
-/// What a loop knows about the text near where it ran last; both ranges are empty at first.
+/// The text near the last run of a loop. Both ranges are empty at first.
 pub const LoopCache = struct {
-    /// From each offset in [run_start, run_end] the class goes on up to run_end.
+    /// From each offset in [run_start, run_end] the class continues up to run_end.
     run_start: usize = 1,
     run_end: usize = 0,
-    /// At each offset in [failed_low, failed_high] what follows the loop fails.
+    /// At each offset in [failed_low, failed_high] the continuation of the loop fails.
     failed_low: usize = 1,
     failed_high: usize = 0,
 
@@ -27,7 +28,8 @@ pub const LoopCache = struct {
         return self.failed_low <= offset and offset <= self.failed_high;
     }
 
-    /// Notes that what follows fails at `offset`; the range grows downwards if they touch.
+    /// Records that the continuation fails at `offset`. The range grows downwards if it is
+    /// adjacent.
     pub fn failBelow(self: *LoopCache, text: []const u8, offset: usize) void {
         if (self.failedAt(offset)) return;
         const touches = self.failed_low <= self.failed_high and offset < self.failed_low and
@@ -36,8 +38,8 @@ pub const LoopCache = struct {
         self.failed_low = offset;
     }
 
-    /// Notes that what follows fails at `offset`; the range grows upwards if they touch, that is,
-    /// if the loop can pass from the one to the other.
+    /// Records that the continuation fails at `offset`. The range grows upwards if it `touches`,
+    /// which means that the loop can move from the range to the offset.
     pub fn failAbove(self: *LoopCache, offset: usize, touches: bool) void {
         if (self.failedAt(offset)) return;
         if (!touches) self.failed_low = offset;
@@ -45,11 +47,11 @@ pub const LoopCache = struct {
     }
 };
 
-/// Failed, or the offset where the group to which the instruction belongs ends.
+/// Failure, or the offset where the group of the instruction ends.
 pub const Outcome = enum(usize) { failed = no_offset, _ };
 
 pub const Memo = struct {
-    /// A cleared memo with more slots than this gives its memory back.
+    /// A cleared memo with more slots than this frees its memory.
     const slots_max = 1 << 16;
 
     outcomes: std.AutoHashMapUnmanaged(u64, Outcome) = .empty,
@@ -78,13 +80,13 @@ pub const Memo = struct {
         self.offset_max = @max(self.offset_max, offset);
     }
 
-    /// Forgets everything if all of it lies before `start`.
+    /// Drops all outcomes if they are before `start`.
     pub fn forgetBefore(self: *Memo, gpa: std.mem.Allocator, start: usize) void {
         if (!self.isEmpty() and start > self.offset_max) self.clear(gpa);
     }
 
     pub fn clear(self: *Memo, gpa: std.mem.Allocator) void {
-        // Of an empty one nothing has to be cleared, and the matcher of a stage is asked often.
+        // Fast path: the matcher of a stage is reset often.
         if (self.isEmpty()) return;
         if (self.outcomes.capacity() > slots_max) {
             self.outcomes.clearAndFree(gpa);
@@ -94,7 +96,7 @@ pub const Memo = struct {
         self.offset_max = 0;
     }
 
-    /// A program has at most 2^16 instructions, and no text has 2^48 bytes.
+    /// A program has at most 2^16 instructions, and a text less than 2^48 bytes.
     fn key(pc: u32, offset: usize) u64 {
         return @as(u64, pc) << 48 | offset;
     }

@@ -1,15 +1,15 @@
-//! Text → pretokens of o200k_base, o200k_harmony, Llama 4 and tekken; the patterns are in
+//! Text → pretokens of o200k_base, o200k_harmony, Llama 4 and tekken. The patterns are in
 //! schemes.zig, where [U] = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [L] = [\p{Ll}\p{Lm}\p{Lo}\p{M}].
 //!
-//! Characters in both U and L (other letters, modifiers, marks) are what makes this one hard: the
-//! greedy [U]* gives back one of them when no pure [L] follows.
+//! The difficulty is characters in both sets (other letters, modifiers, marks): the greedy [U]*
+//! gives back one of them if no character only in [L] follows.
 
 const runs = @import("runs.zig");
 const Options = @import("schemes.zig").O200k;
 
 pub fn Scanner(comptime options: Options) type {
     return struct {
-        /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+        /// Returns the end of the pretoken at `start`, which must be below `text.len`.
         pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
             const first = runs.step(text, start);
             if (first.class.number) return runs.numbersEnd(text, start, options.numbers_max);
@@ -28,8 +28,8 @@ pub fn Scanner(comptime options: Options) type {
     };
 }
 
-/// The two word alternatives in their order, each first with and then without a prefix; 0 when
-/// there is no word.
+/// Tries the two word alternatives in order, each first with and then without a prefix. Returns 0
+/// if there is no word.
 inline fn wordEnd(
     text: []const u8,
     start: usize,
@@ -53,12 +53,12 @@ inline fn wordEnd(
         if (end != 0) return end;
         if (upper == 0) upper = run.end;
     }
-    // No [L] anywhere: the second alternative takes the run of pure [U].
+    // Without any [L], the second alternative takes the run of [U].
     return upper;
 }
 
-/// What `[U]*` takes: where it ends, and where the last character ends that is in [L] too (0 when
-/// there is none).
+/// The match of `[U]*`: its end, and the end of its last character that is also in [L] (0 if there
+/// is none).
 const Upper = struct {
     end: usize,
     last_both_end: usize,
@@ -78,8 +78,8 @@ const Upper = struct {
         return upper;
     }
 
-    /// Where `[L]+` ends after `[U]*` took all it can and gave back what it must; 0 when it cannot
-    /// match.
+    /// Returns the end of `[L]+` after `[U]*` took as much as possible and gave back as much as
+    /// necessary; 0 if it cannot match.
     inline fn lowerEnd(upper: Upper, text: []const u8, known: ?*runs.Known) usize {
         const end = runs.runEnd(text, upper.end, .lower, known);
         return if (end != upper.end) end else upper.last_both_end;

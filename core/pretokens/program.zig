@@ -1,20 +1,21 @@
-//! Serialized program → program that can run.
+//! Serialized program → executable program.
 //!
-//! A pattern that no scheme of its own covers is compiled in Python (src/tokenmill/patterns) to
-//! instructions over classes of code points, and `matcher.zig` runs them. This file reads the
-//! serialized form, checks it, and builds the tables for the two questions that the matcher asks
-//! all the time: of which class is this character, and is this class in that set.
+//! Python (src/tokenmill/patterns) compiles patterns without a hand-written scanner to instructions
+//! over classes of code points, and `matcher.zig` runs them. This file reads and checks the
+//! serialized form. It also builds the tables for the matcher's two frequent lookups: the class of
+//! a character, and whether a set contains a class.
 //!
 //! The bytes are untrusted. After `init` every index is in bounds, every cycle of instructions
-//! consumes a character, and each instruction belongs to one group with one direction; so no
-//! program can read out of bounds or run forever, whatever the text. A program that was not written
-//! by our compiler may still match nonsense.
+//! consumes a character, and each instruction belongs to one group with one direction. So no
+//! program can read out of bounds or run forever on any text. A program that our compiler did not
+//! write may still match nonsense.
 //!
-//! **Invariant**: the class `class_count` is the edge: no character, at either end of the text.
+//! **Invariant**: the class `class_count` is the edge, before the first and after the last
+//! character.
 
 const std = @import("std");
 
-/// What an instruction does; src/tokenmill/patterns/program.py has the same numbers.
+/// The operation of an instruction. src/tokenmill/patterns/program.py has the same numbers.
 pub const Op = enum(u16) {
     match,
     char,
@@ -51,18 +52,19 @@ pub const Op = enum(u16) {
 
 pub const Instruction = struct {
     op: Op,
-    /// The set of characters of a char, loop or peek.
+    /// The character set of a char, loop or peek.
     set: u16,
-    /// Target of a split or jump, continuation of a look or atomic group, least count of a loop.
+    /// Target of a split or jump, continuation of a look-around or atomic group, minimum count of a
+    /// loop.
     a: u32,
-    /// Second target of a split, greatest count of a loop.
+    /// Second target of a split, maximum count of a loop.
     b: u32,
-    /// What may follow at `a`, or after a loop.
+    /// The classes that may follow at `a`, or after a loop.
     guard_a: u16,
-    /// What may follow at `b`; for a loop, its number among the loops.
+    /// The classes that may follow at `b`; for a loop, its index among the loops.
     guard_b: u16,
 
-    /// An instruction as tests write it down.
+    /// An instruction with defaults, for tests.
     pub const Listed = struct {
         op: Op,
         set: u16 = 0,
@@ -75,7 +77,7 @@ pub const Instruction = struct {
 
 pub const unbounded = std.math.maxInt(u32);
 
-/// Whether a byte starts a character of a set, as far as the byte alone can say.
+/// Whether a byte starts a character of a set, if the byte alone decides that.
 pub const Membership = enum(u8) { no, yes, decode };
 
 pub const Error = error{ OutOfMemory, InvalidProgram };
@@ -86,7 +88,7 @@ const instruction_bytes = 16;
 const class_count_max = 4096;
 const code_count_max = 1 << 16;
 const entry_count_max = 256;
-const block_shift = 7; // a block holds at least all of ASCII
+const block_shift = 7; // a block contains at least all of ASCII
 const block_len = 1 << block_shift;
 const block_count = 0x110000 >> block_shift;
 
@@ -94,10 +96,10 @@ pub const Program = struct {
     arena: std.heap.ArenaAllocator.State,
     code: []Instruction,
     class_count: u32,
-    /// 64-bit words of a set.
+    /// Number of 64-bit words per set.
     words: u32,
     masks: []u64,
-    /// By set, for the sets of chars and loops.
+    /// Indexed by set, for the sets of chars and loops.
     bytes: [][256]Membership,
     /// Code point >> block_shift → block; block and low bits → class.
     blocks: []u16,
@@ -109,7 +111,7 @@ pub const Program = struct {
     entry_offsets: []u32,
     entries: []u32,
     loop_count: u32,
-    /// A match may depend on text before its start.
+    /// Whether a match may depend on text before its start.
     looks_behind: bool,
 
     /// Reads and checks `bytes`, which need not outlive the call. The caller owns the program.
@@ -152,7 +154,7 @@ pub const Program = struct {
         return word >> @truncate(class) & 1 != 0;
     }
 
-    /// The entries that can start with a character, in order of preference.
+    /// Returns the entries that can start with a character, in order of preference.
     pub inline fn entriesOf(self: *const Program, code_point: u21) []const u32 {
         if (code_point < 0x80) return self.ascii_entries[code_point];
         const class = self.classOf(code_point);
@@ -177,7 +179,7 @@ pub const Program = struct {
             run.* = .{ .start = start, .class = @intCast(class) };
         }
 
-        // A block that lies in one run shares its copy with all others of that class.
+        // A block within one run shares its copy with all others of that class.
         const shared = try allocator.alloc(?u16, self.class_count);
         @memset(shared, null);
         self.blocks = try allocator.alloc(u16, block_count);
@@ -233,7 +235,8 @@ pub const Program = struct {
         }
     }
 
-    /// Every index in bounds, every instruction with a next one; numbers the loops.
+    /// Checks that every index is in bounds and every instruction has a successor. Numbers the
+    /// loops.
     fn checkCode(self: *Program, set_count: u32) Error!void {
         self.loop_count = 0;
         self.looks_behind = false;
@@ -265,8 +268,8 @@ pub const Program = struct {
         }
     };
 
-    /// The instructions that can run after `pc`, whether or not a character lies between; those of
-    /// the body of a group and, where the group is no atomic one, those after it.
+    /// Returns the instructions that can run after `pc`, with or without consuming a character. For
+    /// a group these are its body and the instruction after it.
     fn successors(self: *const Program, pc: usize) Successors {
         const code = self.code[pc];
         return switch (code.op) {
@@ -281,12 +284,12 @@ pub const Program = struct {
         };
     }
 
-    /// Every instruction belongs to one group and moves in the direction of that group, and no
-    /// cycle of instructions stands still.
+    /// Checks that every instruction belongs to one group and moves in its direction, and that
+    /// every cycle of instructions consumes text.
     fn checkGroups(self: *const Program, allocator: std.mem.Allocator) Error!void {
         const none = std.math.maxInt(u32);
         const top = none - 1;
-        // The instruction that opens the group to which each instruction belongs.
+        // The instruction that opens the group of each instruction.
         const owners = try allocator.alloc(u32, self.code.len);
         @memset(owners, none);
         var pending: std.ArrayList(u32) = .empty;
@@ -320,8 +323,8 @@ pub const Program = struct {
         try self.checkProgress(allocator, owners);
     }
 
-    /// Sorts the instructions topologically by the steps that consume nothing; that is possible
-    /// exactly if those steps make no cycle.
+    /// Sorts the instructions topologically by the steps that consume no text. That succeeds
+    /// exactly if those steps form no cycle.
     fn checkProgress(
         self: *const Program,
         allocator: std.mem.Allocator,
@@ -356,7 +359,7 @@ pub const Program = struct {
             else
                 self.successors(pc),
             .atomic => .{ .targets = .{ pc + 1, 0 }, .count = 1 },
-            // The text of an atomic group is consumed; that of a look is not.
+            // An atomic group consumes its text; a look-around does not.
             .sub_end => if (owners[pc] < self.code.len and self.code[owners[pc]].op == .atomic)
                 .{ .targets = .{ self.code[owners[pc]].a, 0 }, .count = 1 }
             else
@@ -398,8 +401,8 @@ const Header = struct {
         return self.class_count / 64 + 1;
     }
 
-    /// Checks the counts against each other and against the length, so that nothing is read, and
-    /// nothing large allocated, for a header that lies.
+    /// Checks the counts against each other and against the length. A forged header causes no
+    /// out-of-bounds read and no large allocation.
     fn read(bytes: []const u8) Error!Header {
         if (bytes.len < header_bytes or !std.mem.startsWith(u8, bytes, magic)) {
             return error.InvalidProgram;
@@ -425,7 +428,7 @@ const Header = struct {
     }
 };
 
-/// Reads little-endian numbers; `Header.read` has made sure that there are enough.
+/// Reads little-endian numbers. `Header.read` has checked that there are enough bytes.
 const Reader = struct {
     bytes: []const u8,
     at: usize,
@@ -455,7 +458,7 @@ fn expectInvalid(bytes: []const u8) !void {
     try std.testing.expectError(error.InvalidProgram, Program.init(std.testing.allocator, bytes));
 }
 
-test "program: a listing can be loaded, and runs out of memory without a leak" {
+test "program: a listing loads, and running out of memory leaks no memory" {
     const gpa = std.testing.allocator;
     const bytes = try assemble(gpa, &.{ .{ .chars = "a" }, .{ .chars = "ab", .rest = true } }, &.{
         .{ .op = .loop_greedy, .set = 0, .a = 0, .b = unbounded, .guard_a = 1 },
@@ -479,7 +482,7 @@ test "program: a listing can be loaded, and runs out of memory without a leak" {
     try std.testing.checkAllAllocationFailures(gpa, load, .{bytes});
 }
 
-test "program: what is cut short, too long or of another kind is refused" {
+test "program: truncated, oversized and foreign input is rejected" {
     const gpa = std.testing.allocator;
     const bytes = try assemble(gpa, &.{.{ .chars = "a" }}, &.{
         .{ .op = .char },
@@ -494,14 +497,14 @@ test "program: what is cut short, too long or of another kind is refused" {
     try expectInvalid(bytes);
 }
 
-test "program: indices out of bounds are refused" {
+test "program: indices out of bounds are rejected" {
     const gpa = std.testing.allocator;
     const listings = [_][]const Instruction.Listed{
         &.{ .{ .op = .char, .set = 2 }, .{ .op = .match } },
         &.{ .{ .op = .jump, .a = 2 }, .{ .op = .match } },
         &.{ .{ .op = .split, .a = 1, .b = 9 }, .{ .op = .match } },
         &.{ .{ .op = .split, .a = 1, .b = 1, .guard_b = 2 }, .{ .op = .match } },
-        &.{.{ .op = .char }}, // nothing follows
+        &.{.{ .op = .char }}, // without a successor
         &.{ .{ .op = .look_ahead, .a = 7 }, .{ .op = .sub_end }, .{ .op = .match } },
         &.{ .{ .op = .loop_lazy, .a = 3, .b = 2 }, .{ .op = .match } },
     };
@@ -512,7 +515,7 @@ test "program: indices out of bounds are refused" {
     }
 }
 
-test "program: cycles that stand still and groups that mix are refused" {
+test "program: cycles without progress and mixed groups are rejected" {
     const gpa = std.testing.allocator;
     const listings = [_][]const Instruction.Listed{
         &.{ .{ .op = .jump, .a = 0 }, .{ .op = .match } },
@@ -521,7 +524,7 @@ test "program: cycles that stand still and groups that mix are refused" {
             .{ .op = .split, .a = 0, .b = 2 },
             .{ .op = .match },
         },
-        // A look consumes nothing, whatever is in it.
+        // A look-around consumes no text.
         &.{
             .{ .op = .look_ahead, .a = 3 },
             .{ .op = .char },
@@ -531,7 +534,7 @@ test "program: cycles that stand still and groups that mix are refused" {
         },
         &.{.{ .op = .sub_end }},
         &.{ .{ .op = .look_ahead, .a = 1 }, .{ .op = .match } },
-        // Forwards in a look-behind, backwards outside of one.
+        // Forwards in a look-behind, and backwards outside of one.
         &.{
             .{ .op = .look_behind, .a = 3 },
             .{ .op = .char },

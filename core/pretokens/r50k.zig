@@ -2,7 +2,7 @@
 //!
 //!     '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
 //!
-//! The latter split off each digit first, and what lies between two is a text of its own.
+//! Command R and StarCoder split off each digit first, and then apply the pattern between digits.
 
 const runs = @import("runs.zig");
 const Options = @import("schemes.zig").R50k;
@@ -11,7 +11,7 @@ pub fn Scanner(comptime options: Options) type {
     return struct {
         const other: runs.Kind = if (options.splits_digits) .undigit else .other;
 
-        /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+        /// Returns the end of the pretoken at `start`, which must be below `text.len`.
         pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
             const contraction = runs.contractionLen(text, start, .sensitive);
             if (contraction != 0) return start + contraction;

@@ -1,4 +1,4 @@
-//! Text → runs: what the hand-written schemes share, from one character to a run of them.
+//! Text → runs of characters: the code that the hand-written scanners share.
 
 const std = @import("std");
 const sets = @import("sets.zig");
@@ -8,7 +8,7 @@ pub const Class = unicode.Class;
 pub const Known = @import("known.zig").Known;
 pub const Kind = @import("known.zig").Kind;
 
-/// The character at an index, and where the next one starts.
+/// The character at an index, and the offset of the next one.
 pub const Step = struct { class: Class, code_point: u21, end: usize };
 
 const ascii_classes = blk: {
@@ -34,7 +34,7 @@ pub inline fn step(text: []const u8, index: usize) Step {
 pub fn isOther(class: Class) bool {
     return !class.space and !class.letter and !class.number;
 }
-/// [^\r\n\p{L}\p{N}]: what may stand before a word.
+/// [^\r\n\p{L}\p{N}]: a character that may precede a word.
 pub fn isPrefix(class: Class) bool {
     return !class.newline and !class.letter and !class.number;
 }
@@ -44,8 +44,8 @@ pub inline fn isHan(code_point: u21) bool {
     return code_point -% 0x4E00 <= 0x9FA5 - 0x4E00 or code_point -% 0x3040 < 0xC0;
 }
 
-/// \p{N} of Unicode 17, which has a few more than the tables of 16: what is one to Rust, in which
-/// Hugging Face's Digits is written.
+/// \p{N} of Unicode 17, which has a few more characters than the tables of Unicode 16. Hugging
+/// Face's Digits uses Rust's definition, which is the former.
 pub inline fn isDigit(char: Step) bool {
     return char.class.number or unicode.isNumberOf17(char.code_point);
 }
@@ -75,8 +75,8 @@ pub inline fn is(comptime kind: Kind, char: Step) bool {
     };
 }
 
-/// Where the run of characters of a kind ends; `index` itself if there is none. In a text that
-/// grows, `known` is what earlier scans know.
+/// Returns the end of the run of characters of a kind, or `index` if it is empty. For a growing
+/// text, `known` contains the runs of earlier scans.
 pub inline fn runEnd(
     text: []const u8,
     index: usize,
@@ -93,7 +93,7 @@ pub inline fn runEnd(
     return end;
 }
 
-/// At most so many numbers: \p{N}{1,3}, or fewer.
+/// Returns the end of at most `count_max` numbers: \p{N}{1,3}, or fewer.
 pub fn numbersEnd(text: []const u8, index: usize, count_max: u2) usize {
     var end = index;
     for (0..count_max) |_| {
@@ -105,8 +105,8 @@ pub fn numbersEnd(text: []const u8, index: usize, count_max: u2) usize {
     return end;
 }
 
-/// A run of white space: where it ends, where its last character starts, and where the last of
-/// its newlines ends (0 when it has none).
+/// A run of whitespace: its end, the start of its last character, and the end of its last newline
+/// (0 if it has none).
 pub const Space = struct {
     end: usize,
     last: usize,
@@ -134,8 +134,8 @@ pub const Space = struct {
         return space;
     }
 
-    /// `\s+(?!\S)|\s`: all of the run at the end of the text, else all but its last character,
-    /// which goes with what follows; a single one stands alone.
+    /// `\s+(?!\S)|\s`: the whole run at the end of the text, otherwise all but its last character,
+    /// which belongs to the next pretoken. A single character is a pretoken.
     pub fn endBeforeText(space: Space, text: []const u8, start: usize) usize {
         return if (space.end == text.len or space.last == start) space.end else space.last;
     }
@@ -143,8 +143,8 @@ pub const Space = struct {
 
 pub const Case = enum { sensitive, insensitive };
 
-/// Length of 's 't 'd 'm 'll 've 're at `index`, or 0. Without case, ſ (U+017F) is an s: the
-/// simple case folding that regex engines use puts the three together.
+/// Returns the length of 's 't 'd 'm 'll 've 're at `index`, or 0. If case is ignored, ſ (U+017F)
+/// is an s: the simple case folding of regex engines treats s, S and ſ as equal.
 pub inline fn contractionLen(text: []const u8, index: usize, comptime case: Case) usize {
     const rest = text[index..];
     if (rest.len < 2 or rest[0] != '\'') return 0;
@@ -161,7 +161,7 @@ inline fn fold(byte: u8, comptime case: Case) u8 {
     return if (case == .insensitive and byte < 0x80) byte | 0x20 else byte;
 }
 
-test "runs: contractions with and without case" {
+test "runs: contractions match with and without case" {
     const expectEqual = std.testing.expectEqual;
     try expectEqual(2, contractionLen("'s", 0, .sensitive));
     try expectEqual(0, contractionLen("'S", 0, .sensitive));
@@ -171,6 +171,6 @@ test "runs: contractions with and without case" {
     try expectEqual(0, contractionLen("'\u{17f}", 0, .sensitive));
     try expectEqual(0, contractionLen("'l", 0, .sensitive));
     try expectEqual(0, contractionLen("'", 0, .sensitive));
-    // 'S' | 0x20 maps letters only: a control character must not turn into one.
+    // `| 0x20` must map only letters: a control character must not become one.
     try expectEqual(0, contractionLen("'\x13", 0, .insensitive));
 }

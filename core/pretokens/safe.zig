@@ -1,24 +1,25 @@
-//! Tokens → kinds of characters between which none of them reaches; text → pretokens between those.
+//! Tokens → pairs of character kinds that no token contains; text → pretokens split between those.
 //!
-//! Some tokenizers cut no text: Llama 2's and Gemma's, and Mistral's first ones. To merge a text as
-//! one pretoken would be slow, and nothing of it would be remembered. But where no token has the
-//! two characters beside each other, no merge crosses: the ids of what lies before and behind are
-//! those of the whole. Characters are put into a few kinds, and the text is cut between two kinds
-//! that stand beside each other in no token. In the vocabularies of SentencePiece that leaves
-//! words, numbers and symbols, with the blanks before them.
+//! Some tokenizers have no pre-tokenizer: those of Llama 2, Gemma and the first Mistral models.
+//! Merging a text as one pretoken would be slow and could not be cached. But if no token contains
+//! two characters next to each other, no merge crosses the boundary between them. The text can be
+//! split there without changing its ids. Characters are grouped into a few kinds, and the text is
+//! split between two kinds that no token has next to each other. For SentencePiece vocabularies
+//! this yields words, numbers and symbols, with the spaces before them.
 //!
-//! Metaspace, whose pattern is ` ?[^ ]+| ` where a blank stands for "▁", starts a pretoken at each
-//! blank. Beyond that it is cut as safely: "word," is a word and a symbol, which come again more
-//! often than both together.
+//! Metaspace, whose pattern is ` ?[^ ]+| ` with a space for "▁", starts a pretoken at each space.
+//! It is also split at safe split points: "word," becomes a word and a symbol, which are more
+//! frequent than the combination.
 //!
-//! **Invariant** whether a place is cut depends on the characters at both sides of it only.
-//! **Invariant** nothing is cut inside of a character.
+//! **Invariant** a split point depends only on the characters on both sides of it.
+//! **Invariant** a character is never split.
 //!
-//! It is exact for tokens that merging reaches. One that is only found as a whole pretoken must not
-//! be looked up in a part of the text: either there is none, or whole pretokens are not looked up.
-//! And each character has to be tokens of its own. If it is left out where it is none, its
-//! neighbours meet over any cut; if it is unknown there, and runs of such are one token, only
-//! `atBlanksOnly` is exact, as long as the blank is a token.
+//! The result is exact for mergeable tokens. An unmergeable token, which matches only a whole
+//! pretoken, must not be looked up in a chunk of the text. So either there are none, or whole
+//! pretokens are not looked up. In addition, each character must have tokens. If characters are
+//! dropped, their neighbours become adjacent across a split point. If they are unknown and runs of
+//! unknown characters become one token, only `atBlanksOnly` is exact, provided that the space is a
+//! token.
 
 const std = @import("std");
 const Known = @import("runs.zig").Known;
@@ -26,15 +27,15 @@ const Known = @import("runs.zig").Known;
 pub const Kind = enum(u3) {
     blank,
     newline,
-    /// Of ASCII, as are the next three.
+    /// ASCII, like the next three.
     digit,
     letter,
     symbol,
-    /// The symbols that some token has beside a letter or a digit, or before a blank.
+    /// Symbols that some token has next to a letter or digit, or before a space.
     loud,
-    /// Characters of several bytes, and bytes that are no character.
+    /// Multi-byte characters, and invalid bytes.
     foreign,
-    /// Those in blocks of mostly punctuation: U+0080–BF, 2000–2FFF, 3000–303F, FF00–3F.
+    /// Characters in blocks of mostly punctuation: U+0080–BF, 2000–2FFF, 3000–303F, FF00–3F.
     punctuation,
 };
 
@@ -43,26 +44,27 @@ pub const kind_count = @typeInfo(Kind).@"enum".fields.len;
 /// A set of kinds.
 const Kinds = std.EnumSet(Kind);
 
-/// The kind of the character at an index, and how many bytes show it.
+/// The kind of the character at an index, and the number of bytes that determine it.
 const Step = struct { kind: Kind, len: u2 };
 
-/// All bits, or none: as the blocks use it.
+/// All bits or none, as the block scanner uses it.
 const Flag = u64;
 const yes = ~@as(Flag, 0);
 
 pub const Safe = struct {
-    /// By the kinds of two characters: whether the second stands right behind the first in a token.
+    /// Indexed by the kinds of two characters: whether a token has the second directly after the
+    /// first.
     joins: [kind_count][kind_count]Flag,
     /// The bytes of the kind `loud`: an entry for each low nibble, with a bit for each high one.
     loud: [16]u8,
 
-    /// Cuts nothing.
+    /// Never splits.
     pub const whole: Safe = .{ .joins = @splat(@splat(yes)), .loud = @splat(0) };
 
-    /// Cuts before each blank, and nowhere else.
+    /// Splits before each space only.
     pub const blanks: Safe = whole.atEachBlank();
 
-    /// Of the tokens that `tokens.next()` gives, until it gives null.
+    /// Builds the table from the tokens that `tokens.next()` returns until null.
     pub fn fromTokens(tokens: anytype) Safe {
         var self: Safe = .{ .joins = @splat(@splat(0)), .loud = @splat(0) };
         var first = tokens;
@@ -72,14 +74,15 @@ pub const Safe = struct {
         return self;
     }
 
-    /// Cuts before each blank too: no token is asked for that has one behind something else.
+    /// Also splits before each space. Tokens with a space after another character are then not
+    /// found.
     pub fn atEachBlank(self: Safe) Safe {
         var more = self;
         for (&more.joins) |*behind| behind[@intFromEnum(Kind.blank)] = 0;
         return more;
     }
 
-    /// Cuts before blanks, but nowhere else.
+    /// Splits before spaces only.
     pub fn atBlanksOnly(self: Safe) Safe {
         var fewer = self;
         for (&fewer.joins) |*behind| {
@@ -108,7 +111,7 @@ pub const Safe = struct {
         while (index < token.len) {
             const step = self.stepAt(token, index);
             var kinds: Kinds = .initOne(step.kind);
-            // A part of a character may belong to any.
+            // Part of a character may belong to either kind.
             if (isPartial(token, index)) kinds = .initMany(&.{ .foreign, .punctuation });
             if (!isContinuation(token[index])) {
                 var each = before.iterator();
@@ -124,7 +127,7 @@ pub const Safe = struct {
         }
     }
 
-    /// Where the pretoken that starts at `start` ends; `start` is below `text.len`.
+    /// Returns the end of the pretoken at `start`, which must be below `text.len`.
     pub fn next(self: *const Safe, text: []const u8, start: usize, known: ?*Known) usize {
         var last = if (known) |some| some.uncutFrom(text, start) else start;
         var left = self.stepAt(text, last);
@@ -161,8 +164,8 @@ pub const Safe = struct {
     }
 };
 
-/// Whether what lies at an index of a token may be a part of a character that begins before it or
-/// ends behind it.
+/// Whether the bytes at an index of a token may be part of a character that begins before them or
+/// ends after them.
 fn isPartial(token: []const u8, index: usize) bool {
     if (token[index] < 0x80) return false;
     for (token[0 .. index + 1]) |byte| {
@@ -180,7 +183,7 @@ inline fn bitOf(byte: u8) u8 {
     return @as(u8, 1) << @intCast(byte >> 4);
 }
 
-/// The kinds of ASCII, with no symbol loud.
+/// The kinds of ASCII characters before any symbol is loud.
 const quiet_kinds = blk: {
     var kinds: [128]Kind = @splat(.symbol);
     kinds[' '] = .blank;
@@ -219,7 +222,7 @@ pub const testing = struct {
     }
 };
 
-test "safe: words are cut where tokens are words with blanks before them" {
+test "safe: text splits into words if tokens are words with leading spaces" {
     const tokens = [_][]const u8{
         " ", "  ", " a", "ab", "\u{e9}b", "b\u{e9}", "\u{e9}\u{e8}", "..", " .", ".\u{201d}",
     };
@@ -234,16 +237,16 @@ test "safe: words are cut where tokens are words with blanks before them" {
     try expectPretokens(.blanks, &.{ "ab..", " ", " \u{e9}\u{3002}\n1", " ", " " });
 }
 
-test "safe: a symbol that some token has beside letters is apart from the others" {
+test "safe: a symbol that a token has next to letters is separate from other symbols" {
     const tokens = [_][]const u8{ "ab", "_a", "--", " -" };
     const safe = testing.fromList(&tokens);
     try expectPretokens(safe, &.{ "ab", "_ab", "--", "a", " -", "_", "_a", "--" });
 }
 
-test "safe: a token that crosses a blank takes the cuts from all text like it" {
+test "safe: a token that crosses a space prevents splits in all similar text" {
     try expectPretokens(testing.fromList(&.{"a b"}), &.{ "a b a", "1", "2", " a", "." });
     try expectPretokens(testing.fromList(&.{}), &.{ "a", "b", " ", " ", "\u{4e00}", "." });
-    // Half of a curly quote may be the end of any character of the same bytes.
+    // Half of a curly quote may be the end of any character with the same bytes.
     const behind = testing.fromList(&.{"\x80\x9d."});
     try expectPretokens(behind, &.{ "\u{201d}.", "\u{4e00}.", "." });
     const before = testing.fromList(&.{".\xe2"});

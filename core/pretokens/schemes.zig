@@ -1,7 +1,8 @@
-//! Tag → hand-written scheme: one of a few families of patterns, and what is its own there.
+//! Tag → hand-written scanner: one of a few families of patterns, with options.
 //!
-//! The patterns of most models are GPT-2's, cl100k's or o200k's but for a detail. Each detail is
-//! an option of its family, known when the core is compiled: no scheme pays for another one's.
+//! The patterns of most models are GPT-2's, cl100k's or o200k's with small differences. Each
+//! difference is a compile-time option of its family, so no scanner pays for the options of
+//! another.
 
 pub const Tag = enum {
     r50k,
@@ -32,7 +33,7 @@ pub const Family = union(enum) {
 
 /// '(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s
 pub const R50k = struct {
-    /// Each number is a pretoken, and the pattern is for what lies between them.
+    /// Each number is a pretoken, and the pattern applies to the text between numbers.
     splits_digits: bool = false,
 };
 
@@ -41,10 +42,10 @@ pub const R50k = struct {
 pub const Cl100k = struct {
     /// n
     numbers_max: u2,
-    /// [W] is [\p{L}\p{M}] and not \p{L}.
+    /// [W] is [\p{L}\p{M}] instead of \p{L}.
     has_marks: bool = false,
-    /// `\s++$|` comes before `\s*[\r\n]`: the white space at the end of a text is one pretoken,
-    /// and not cut behind its last newline.
+    /// `\s++$|` precedes `\s*[\r\n]`: whitespace at the end of a text is one pretoken, and is not
+    /// split after its last newline.
     has_end: bool = false,
 };
 
@@ -53,11 +54,11 @@ pub const Cl100k = struct {
 pub const O200k = struct {
     /// n
     numbers_max: u2,
-    /// C is (?i:'s|'t|'re|'ve|'m|'ll|'d)? and not nothing.
+    /// C is (?i:'s|'t|'re|'ve|'m|'ll|'d)? instead of empty.
     has_contractions: bool,
 };
 
-/// The family of a hand-written scheme. Which patterns each stands for is in schemes.py.
+/// Returns the family of a hand-written scanner. patterns/schemes.py maps patterns to tags.
 pub fn familyOf(tag: Tag) Family {
     return switch (tag) {
         .r50k => .{ .r50k = .{} },

@@ -1,7 +1,7 @@
-//! A code point → whether it is a digit, or punctuation, of Hugging Face's pre-tokenizers.
+//! Code point → whether Hugging Face's pre-tokenizers treat it as a digit or as punctuation.
 //!
-//! Nearly all text lies in the first plane, of which there is a bit for each character: one read.
-//! The others are searched for among the bounds.
+//! Nearly all text is in the first plane, which has a bitmap: one load. Other code points are
+//! searched for among the bounds.
 
 const std = @import("std");
 const classes = @import("classes.zig");
@@ -9,8 +9,8 @@ const classes = @import("classes.zig");
 pub const Digits = Set(&classes.digits);
 pub const Punctuation = Set(&classes.punctuation);
 
-/// Bytes whose characters in byte-level vocabularies are digits: visible bytes are shown as the
-/// characters of their number (0xB2 as ²), the others as letters.
+/// Bytes that byte-level vocabularies display as digits. Visible bytes are displayed as the
+/// character of their number (0xB2 as ²), others as letters.
 pub const spelled_digits: [256]bool = blk: {
     var all: [256]bool = undefined;
     for (&all, 0..) |*is_digit, byte| is_digit.* = Digits.has(byte);
@@ -39,7 +39,7 @@ fn Set(comptime bounds: []const u21) type {
             return isBetween(code_point);
         }
 
-        /// Whether it lies between two bounds of the sorted starts and ends; the slow twin, too.
+        /// Binary search in the sorted starts and ends; also the reference implementation.
         fn isBetween(code_point: u21) bool {
             return std.sort.upperBound(u21, bounds, code_point, order) % 2 == 1;
         }
@@ -50,7 +50,7 @@ fn order(code_point: u21, bound: u21) std.math.Order {
     return std.math.order(code_point, bound);
 }
 
-test "sets: bits are what lies between the bounds" {
+test "sets: the bitmap equals the ranges between the bounds" {
     for (0..0x110000) |code_point| {
         inline for (.{ Digits, Punctuation }) |Each| {
             const cp: u21 = @intCast(code_point);

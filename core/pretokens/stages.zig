@@ -1,15 +1,16 @@
-//! Document, stages → pretokens.
+//! Document and stages → pretokens.
 //!
-//! Hugging Face's pre-tokenizers cut one after the other: each stage cuts every piece of the stage
-//! before as if it were a text of its own, so that look-arounds see its ends. A stage finds spans,
-//! which a pattern matches or a class of characters is, and the text between them; its behaviour
-//! says what becomes of the two. `Split` in `tokenizers` collects all spans of a text and folds
-//! them. Here each of its behaviours looks at most one span ahead, so that pieces come one by one
-//! and nothing is kept.
+//! Hugging Face's pre-tokenizers run in sequence: each stage splits every piece of the previous
+//! stage as a text of its own, so look-arounds see the ends of the piece. A stage finds matches of
+//! a pattern or of a character class, and the text between them; its behaviour decides how the two
+//! are combined. `Split` in `tokenizers` collects all spans of a text and reduces them. Here each
+//! behaviour looks at most one span ahead, so pieces are returned one by one without storing them.
 //!
-//! An empty match is no piece, but cuts: what stands on either side of it stays apart.
+//! An empty match is not a piece but a split point: the text before it stays separate from the text
+//! after it.
 
 const std = @import("std");
+const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const Matcher = @import("matcher.zig").Matcher;
 const Program = @import("program.zig").Program;
@@ -26,8 +27,8 @@ pub const Class = enum {
     punctuation,
     /// White_Space
     space,
-    /// Bytes whose characters in byte-level vocabularies (0xB2 is shown as ²) are digits: what a
-    /// stage behind Hugging Face's ByteLevel sees.
+    /// Bytes that byte-level vocabularies display as digits (0xB2 as ²), as a stage after Hugging
+    /// Face's ByteLevel sees them.
     spelled_digits,
 
     pub fn has(self: Class, code_point: u21) bool {
@@ -40,22 +41,22 @@ pub const Class = enum {
 };
 
 pub const Behaviour = enum {
-    /// Matches and what is between them are pieces.
+    /// Matches and the text between them are pieces.
     isolated,
-    /// Matches are left out.
+    /// Matches are dropped.
     removed,
-    /// A match belongs to what is before it, unless that is a match too.
+    /// A match is joined to the text before it, unless that is a match too.
     merged_with_previous,
-    /// A match belongs to what follows, unless that is a match too.
+    /// A match is joined to the text after it, unless that is a match too.
     merged_with_next,
-    /// Matches that touch are one piece.
+    /// Adjacent matches are one piece.
     contiguous,
 };
 
 pub const Stage = struct {
     match: union(enum) { program: Program, class: Class },
     behaviour: Behaviour,
-    /// What is between the matches is a match, and the matches are not.
+    /// The text between matches counts as a match, and matches do not.
     invert: bool,
 
     pub fn deinit(self: *Stage, gpa: Allocator) void {
@@ -76,28 +77,28 @@ pub const Stages = struct {
     }
 };
 
-/// What a stage finds: a match, or the text up to the next one.
+/// A span: a match, or the text up to the next one.
 const Found = struct { start: usize, end: usize, is_match: bool };
 
-/// The pieces of one stage in one text.
+/// The state of one stage in one text.
 const Level = struct {
     stage: *const Stage,
     /// For a program.
     matcher: ?Matcher,
     text: []const u8,
-    /// Where the text starts in the document.
+    /// Offset of the text in the document.
     base: usize,
-    /// Where the last span ends, and where to look for the next match: an empty match is passed
-    /// over with the character after it.
+    /// End of the last span, and start of the search for the next match. An empty match is skipped
+    /// with the character after it.
     index: usize = 0,
     from: usize = 0,
-    /// A match that is found and not given yet, behind the text up to it.
+    /// A match that was found and is returned after the text before it.
     match: ?Span = null,
-    /// A span that is given next.
+    /// A span that is returned next.
     ahead: ?Found = null,
-    /// One past the last byte of the text that was looked at, more than its length if its end was.
+    /// One past the last byte of the text that was examined; more than its length if its end was.
     reach: usize = 0,
-    /// Where the piece that was given last ends.
+    /// End of the piece that was returned last.
     piece_end: usize = 0,
 
     fn init(gpa: Allocator, stage: *const Stage) Level {
@@ -114,7 +115,7 @@ const Level = struct {
         if (self.matcher) |*matcher| matcher.deinit();
     }
 
-    /// Goes on with another text, from `index` on.
+    /// Starts another text, from `index`.
     fn start(self: *Level, text: []const u8, base: usize, index: usize) void {
         if (self.matcher) |*matcher| matcher.reset(text);
         self.text = text;
@@ -127,16 +128,16 @@ const Level = struct {
         self.piece_end = index;
     }
 
-    /// The next piece, never empty.
+    /// Returns the next piece, never empty.
     fn next(self: *Level) Error!?Span {
         const first = try self.takeKept() orelse return null;
         self.piece_end = first.end;
-        // Whether it may be joined to what follows.
+        // Whether it may be joined to the next span.
         const takes = switch (self.stage.behaviour) {
             .isolated, .removed => false,
             .merged_with_previous => !self.isMatch(first),
             .merged_with_next => self.isMatch(first),
-            // Two texts between matches touch only where an empty match keeps them apart.
+            // Two spans between matches are adjacent only if an empty match separates them.
             .contiguous => first.is_match,
         };
         while (takes) {
@@ -156,7 +157,7 @@ const Level = struct {
         return span.is_match != self.stage.invert;
     }
 
-    /// The next span that is not left out.
+    /// Returns the next span that is not dropped.
     fn takeKept(self: *Level) Error!?Found {
         while (true) {
             const span = self.ahead orelse try self.take() orelse return null;
@@ -165,7 +166,7 @@ const Level = struct {
         }
     }
 
-    /// The next span.
+    /// Returns the next span.
     fn take(self: *Level) Error!?Found {
         if (self.match) |span| {
             self.match = null;
@@ -194,7 +195,7 @@ const Level = struct {
         return .{ .start = before, .end = self.text.len, .is_match = false };
     }
 
-    /// The next match from `from` on, which may be empty.
+    /// Returns the next match from `from`, which may be empty.
     fn find(self: *Level) Error!?Span {
         if (self.matcher) |*matcher| {
             const found = try matcher.next(self.from);
@@ -207,7 +208,7 @@ const Level = struct {
         };
     }
 
-    /// The next character, or byte, of a class.
+    /// Returns the next character or byte of a class.
     fn findOf(self: *Level, comptime class: Class) ?Span {
         var at = self.from;
         while (at < self.text.len) {
@@ -219,7 +220,7 @@ const Level = struct {
             }
             const char = unicode.decode(self.text, at);
             const end = at + char.len;
-            // A sequence that is cut short shows only with the byte after it.
+            // An incomplete sequence is detected by the byte after it.
             const cut = @intFromBool(char.code_point == unicode.replacement);
             if (class.has(char.code_point)) {
                 self.reach = @max(self.reach, end + cut);
@@ -230,20 +231,20 @@ const Level = struct {
         return null;
     }
 
-    /// Whether a piece that is cut short is the same piece up to there, whatever follows.
+    /// Whether a truncated piece stays the same up to the truncation, for any text after it.
     fn isLocal(self: *const Level) bool {
         return self.stage.match == .class;
     }
 };
 
-/// Scratch of one document; not to be shared between threads.
+/// Scratch memory for one document, not to be shared between threads.
 pub const Cutter = struct {
     gpa: Allocator,
     stages: *const Stages,
     text: []const u8,
-    /// One for each stage, once there is a first piece to be found.
+    /// One per stage, allocated by the first `next`.
     levels: []Level = &.{},
-    /// The level that goes on.
+    /// The index of the current level.
     depth: usize = 0,
 
     pub fn init(gpa: Allocator, stages: *const Stages, text: []const u8) Cutter {
@@ -256,8 +257,9 @@ pub const Cutter = struct {
         self.* = undefined;
     }
 
-    /// The next piece of the last stage. The first call begins at `start`, which is 0 or the
-    /// `outerEnd` of another cutter of the same text; the others go on from there.
+    /// Returns the next piece of the last stage. The first call begins at `start`, which is 0 or
+    /// the `outerEnd` of another cutter of the same text. Later calls continue after the last
+    /// piece.
     pub fn next(self: *Cutter, start: usize) Error!?Span {
         if (self.levels.len == 0) {
             const levels = try self.gpa.alloc(Level, self.stages.list.len);
@@ -282,17 +284,17 @@ pub const Cutter = struct {
         }
     }
 
-    /// Where the piece of the first stage ends in which the last piece lies. From there on nothing
-    /// depends on how the text before it was cut.
+    /// Returns the end of the piece of the first stage that contains the last piece. Later pieces
+    /// do not depend on the text before it.
     pub fn outerEnd(self: *const Cutter) usize {
         return self.levels[0].piece_end;
     }
 
-    /// One past the last byte on which the last piece depends.
+    /// Returns one past the last byte on which the last piece depends.
     pub fn reach(self: *const Cutter) usize {
         var found: usize = 0;
         var depth = self.levels.len;
-        // Whether a level depends on where its text ends, which the level before has found.
+        // Whether a level depends on the end of its text, which the previous level found.
         var needs_end = true;
         while (depth > 0) {
             depth -= 1;
@@ -306,7 +308,7 @@ pub const Cutter = struct {
     }
 };
 
-test "stages: classes hold what they should" {
+test "stages: classes have the expected members" {
     try std.testing.expect(Class.digits.has('7') and Class.digits.has(0xBD));
     try std.testing.expect(!Class.digits.has('a') and !Class.digits.has(0x10FFFF));
     try std.testing.expect(Class.punctuation.has('$') and Class.punctuation.has(0x3002));
@@ -332,7 +334,7 @@ fn stageOf(class: Class, behaviour: Behaviour, invert: bool) Stage {
     return .{ .match = .{ .class = class }, .behaviour = behaviour, .invert = invert };
 }
 
-test "stages: behaviours fold as Split does" {
+test "stages: behaviours combine spans like Split" {
     const text = "--the-final--cd-";
     const cases = .{
         .{ Behaviour.isolated, false, .{ "-", "-", "the", "-", "final", "-", "-", "cd", "-" } },
@@ -350,7 +352,7 @@ test "stages: behaviours fold as Split does" {
     }
 }
 
-test "stages: each cuts the pieces of the one before" {
+test "stages: each stage splits the pieces of the previous one" {
     const list = [_]Stage{
         stageOf(.space, .merged_with_next, false),
         stageOf(.digits, .isolated, false),
@@ -361,12 +363,12 @@ test "stages: each cuts the pieces of the one before" {
     try expectPieces(&list, "", &.{});
 }
 
-test "stages: what lies behind the reach changes nothing before it" {
+test "stages: text after the reach does not affect pieces before it" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const gpa = std.testing.allocator;
     const alphabet = "ab1 2.,\n\xc2\xb2\xe2\x80\x94\xff";
-    for (0..20_000) |_| {
+    for (0..examples(20_000)) |_| {
         var list: [3]Stage = undefined;
         for (&list) |*stage| stage.* = stageOf(
             random.enumValue(Class),
@@ -409,12 +411,12 @@ test "stages: what lies behind the reach changes nothing before it" {
     }
 }
 
-test "stages: cutting goes on at the end of a piece of the first stage" {
+test "stages: splitting can restart at the end of a piece of the first stage" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
     const gpa = std.testing.allocator;
     const alphabet = "ab1 2.,\n\xe2\x80\x94";
-    for (0..20_000) |_| {
+    for (0..examples(20_000)) |_| {
         var list: [2]Stage = undefined;
         for (&list) |*stage| stage.* = stageOf(
             random.enumValue(Class),

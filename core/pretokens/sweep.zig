@@ -1,8 +1,8 @@
 //! Document → batches of pretokens, in order.
 //!
-//! A batch is a place in memory and the ends of the pretokens that follow each other there. Behind
-//! its last byte `overread` more can be read, so that neither scanning nor looking up has to care
-//! where the text ends: its last bytes are copied to where there is room.
+//! A batch is a memory range and the ends of the contiguous pretokens in it. At least `overread`
+//! bytes after its end are readable, so scanning and cache lookups need no checks for the end of
+//! the text. For that purpose the last bytes of the text are copied to a padded buffer.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -12,14 +12,14 @@ const levels = @import("levels.zig");
 const Cutter = @import("stages.zig").Cutter;
 const Matcher = @import("matcher.zig").Matcher;
 
-/// Bytes that may be read behind the end of a batch.
+/// Number of readable bytes after the end of a batch.
 pub const overread = 16;
-/// What is left of the text when its rest moves to the scratch memory: a short text does at once,
-/// and is one batch.
+/// When at most this many bytes are left, they are copied to the buffer. A short text is copied at
+/// once and is one batch.
 const tail_len = 512;
-/// A pretoken longer than this is a batch of its own.
+/// A longer pretoken is a batch of its own.
 pub const piece_len_max = 4096;
-/// Pretokens that the scalar scanner takes where blocks tell nothing; a block has more.
+/// Maximum number of pretokens that the scalar scanner finds before a block is tried again.
 const alone_max = 16;
 /// Offsets in a batch stay below this.
 const batch_len_max = 1 << 30;
@@ -29,16 +29,16 @@ comptime {
 }
 
 pub const Batch = struct {
-    /// Where in the document it starts.
+    /// Its offset in the document.
     start: usize,
     bytes: [*]const u8,
-    /// Ends from there on; the next pretoken starts where one ends. There are none when the batch
-    /// is a single pretoken that is too long, or holds a byte that no UTF-8 has.
+    /// The ends, relative to `bytes`. The next pretoken starts where one ends. Empty if the batch
+    /// is a single pretoken that is too long or contains a byte that is not UTF-8.
     ends: []const u32,
-    /// Where the last one ends.
+    /// The end of the last pretoken.
     len: usize,
 
-    /// The pretokens from `first` to before `end` as a batch, whose ends are written to `ends`.
+    /// Returns the pretokens from `first` to before `end` as a batch, with its ends in `ends`.
     pub fn part(self: Batch, first: usize, end: usize, ends: *[blocks.ends_max]u32) Batch {
         const start = if (first == 0) 0 else self.ends[first - 1];
         for (self.ends[first..end], ends[0 .. end - first]) |old, *new| new.* = old - start;
@@ -57,16 +57,16 @@ pub const Sweep = struct {
     matcher: ?Matcher,
     cutter: ?Cutter,
     index: usize = 0,
-    /// A match of the matcher, or piece of the cutter, that is in no batch yet.
+    /// A match of the matcher, or a piece of the cutter, that is not yet in a batch.
     held: ?Held = null,
     /// One past the last byte on which the pretokens of a program, or of stages, up to `index`
     /// depend.
     reach: usize = 0,
-    /// Where the piece of the first stage ends in which the last pretoken lies.
+    /// End of the piece of the first stage that contains the last pretoken.
     outer_end: usize = 0,
-    /// What is known about a text that grows.
+    /// The cached runs of a growing text.
     known: ?*pretokens.Known = null,
-    /// Where the tail begins, once it is in the scratch memory.
+    /// Offset of the tail, once it is in the buffer.
     tail_start: ?usize = null,
     tail: [tail_len + blocks.reach + overread]u8 = undefined,
     ends: [blocks.ends_max]u32 = undefined,
@@ -100,7 +100,7 @@ pub const Sweep = struct {
         if (self.cutter) |*cutter| cutter.deinit();
     }
 
-    /// Whether a sweep that starts at `index` goes on as this one does.
+    /// Whether a new sweep from `index` would continue like this one.
     pub fn canRestart(self: *const Sweep) bool {
         return self.scheme.* != .stages or self.index == self.outer_end;
     }
@@ -127,9 +127,9 @@ pub const Sweep = struct {
             const count = filled.count;
             filled = fill(bytes, scanned, is_whole, &self.ends, filled, safe);
             if (!filled.hasRoom() or filled.end >= scanned) break;
-            // What a block cannot tell, the scalar scanner can. Where blocks tell nothing again
-            // and again, as in bytes that are no text, it takes more and more pretokens before
-            // another block is tried.
+            // The scalar scanner finds the pretokens that a block cannot decide. If several blocks
+            // in a row decide none, as in binary data, it finds more and more of them before the
+            // next block is tried.
             alone = if (filled.count == count) @min(2 * alone, alone_max) else 1;
             const goes_on = for (0..alone) |_| {
                 const from = start + filled.end;
@@ -142,7 +142,7 @@ pub const Sweep = struct {
                 filled.end = @intCast(end - start);
                 self.ends[filled.count] = filled.end;
                 filled.count += 1;
-                // Behind the last whole block the text is read from the scratch memory.
+                // After the last whole block the text is read from the buffer.
                 if (filled.end + blocks.reach > scanned) break is_whole;
             } else true;
             if (!goes_on or filled.end >= scanned) break;
@@ -167,7 +167,7 @@ pub const Sweep = struct {
         const bytes = self.readable(start);
         self.take(first);
         var batch = self.single(start, bytes);
-        // Those that follow without a gap, while there is room to read behind them.
+        // Adds contiguous matches while the bytes after them are readable.
         while (batch.ends.len != 0 and batch.ends.len < self.ends.len) {
             if (self.index + tail_len > self.text.len and self.tail_start == null) break;
             const next_ = try self.nextMatch() orelse {
@@ -175,7 +175,8 @@ pub const Sweep = struct {
                 break;
             };
             const found = next_.found;
-            // What has seen the end of the text is apart: it may change when the text goes on.
+            // A pretoken that depends on the end of the text is separate, since it may change when
+            // the text grows.
             const is_sure = next_.reach <= self.text.len or next_.outer_end == self.outer_end;
             const follows = found.start == self.index and is_sure;
             if (!follows or found.end - start > batch_len_max or
@@ -217,7 +218,7 @@ pub const Sweep = struct {
         self.reach = @max(self.reach, match_.reach);
     }
 
-    /// The batch of one pretoken from `start` to `self.index`.
+    /// Returns the batch of one pretoken from `start` to `self.index`.
     fn single(self: *Sweep, start: usize, bytes: [*]const u8) Batch {
         const len = self.index - start;
         var batch: Batch = .{ .start = start, .bytes = bytes, .ends = &.{}, .len = len };
@@ -227,7 +228,7 @@ pub const Sweep = struct {
         return batch;
     }
 
-    /// The text from `start` on, where `overread` bytes can be read behind its end.
+    /// Returns the text from `start`, with `overread` readable bytes after its end.
     fn readable(self: *Sweep, start: usize) [*]const u8 {
         if (self.tail_start) |tail_start| return self.tail[start - tail_start ..].ptr;
         if (self.text.len - start > tail_len) return self.text[start..].ptr;
@@ -239,8 +240,7 @@ pub const Sweep = struct {
     }
 };
 
-/// Whether a pretoken can be told apart by its bytes filled up with 0xFF, or is too long for that
-/// but not for a batch.
+/// Whether a pretoken can be a key padded with 0xFF, or is too long for that but not for a batch.
 fn isPlain(piece: []const u8) bool {
     if (piece.len > 16) return piece.len <= piece_len_max;
     return std.mem.indexOfScalar(u8, piece, 0xFF) == null;

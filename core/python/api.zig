@@ -1,4 +1,4 @@
-//! CPython's stable ABI (cp311-abi3), as far as the seam uses it.
+//! CPython's stable ABI (cp311-abi3), as far as the binding uses it.
 //!
 //! Declared by hand, so that building needs no Python headers and cross-compiles to any target.
 
@@ -6,7 +6,7 @@ const builtin = @import("builtin");
 
 pub const Ssize = isize;
 
-/// The head of every object; fixed by the stable ABI on builds with a GIL.
+/// The head of every object, fixed by the stable ABI on builds with a GIL.
 pub const Object = extern struct { refcount: isize, type: *Type };
 pub const Type = opaque {};
 pub const ThreadState = opaque {};
@@ -138,7 +138,7 @@ pub fn isTuple(object: *Object) bool {
 pub fn isNone(object: *Object) bool {
     return object == data("_Py_NoneStruct");
 }
-/// A new reference to None.
+/// Returns a new reference to None.
 pub fn none() *Object {
     const object = data("_Py_NoneStruct");
     Py_IncRef(object);
@@ -150,11 +150,14 @@ pub fn typeError() *Object {
 pub fn runtimeError() *Object {
     return pointer("PyExc_RuntimeError");
 }
+pub fn osError() *Object {
+    return pointer("PyExc_OSError");
+}
 pub fn valueError() *Object {
     return pointer("PyExc_ValueError");
 }
 
-// On Windows a data symbol is reached through the import table.
+// On Windows a data symbol is accessed through the import table.
 fn data(comptime name: []const u8) *Object {
     if (builtin.os.tag == .windows) return @extern(*const *Object, .{ .name = "__imp_" ++ name }).*;
     return @extern(*Object, .{ .name = name });
@@ -166,7 +169,7 @@ fn pointer(comptime name: []const u8) *Object {
     return @extern(*const *Object, .{ .name = name }).*;
 }
 
-/// The minor version of the running interpreter: 13 for "3.13.0 (…)".
+/// Returns the minor version of the running interpreter: 13 for "3.13.0 (…)".
 pub fn minorVersion() u32 {
     const version = Py_GetVersion();
     var minor: u32 = 0;

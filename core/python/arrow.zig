@@ -1,7 +1,7 @@
 //! Two buffers → a large_list<uint32> in Arrow's C data interface, without a copy.
 //!
 //! Layout and ownership: arrow.apache.org/docs/format/CDataInterface.html. A consumer may move the
-//! child out and outlive the parent, so each node keeps its own reference to the memory it shows.
+//! child out and outlive the parent, so each node has its own reference to its memory.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -12,7 +12,7 @@ const Schema = extern struct {
     format: [*:0]const u8,
     name: [*:0]const u8 = "",
     metadata: ?[*]const u8 = null,
-    /// 2: nullable, which is what Arrow's own constructors say.
+    /// 2: nullable, like Arrow's own constructors.
     flags: i64 = 2,
     child_count: i64 = 0,
     children: ?[*]*Schema = null,
@@ -34,7 +34,7 @@ const Array = extern struct {
     private: ?*anyopaque = null,
 };
 
-/// What a struct owns beside itself: a consumer moves the struct and keeps this until release.
+/// Additional data of a struct. A consumer moves the struct, but this stays until release.
 const SchemaPrivate = struct { child: Schema, children: [1]*Schema };
 const ArrayPrivate = struct {
     memory: *buffer.Memory,
@@ -43,7 +43,7 @@ const ArrayPrivate = struct {
     children: [1]*Array = undefined,
 };
 
-/// A tuple (schema capsule, array capsule) for the lists `ids[offsets[i]..offsets[i + 1]]`.
+/// Returns a tuple (schema capsule, array capsule) for the lists `ids[offsets[i]..offsets[i + 1]]`.
 pub fn capsules(ids: *api.Object, offsets: *api.Object) ?*api.Object {
     const pair = api.PyTuple_New(2) orelse return null;
     const narrow = buffer.Instance.of(ids).memory.?.items == .u16;
@@ -103,7 +103,8 @@ fn arrayOf(owner: *api.Object, length: api.Ssize) ?Array {
     };
 }
 
-/// Puts a struct on the heap inside a capsule that releases it unless a consumer has moved it.
+/// Returns a capsule with a copy of a struct. It releases the struct unless a consumer has moved
+/// it.
 fn capsuleOf(comptime T: type, value: T, comptime name: [:0]const u8) ?*api.Object {
     const destroy = struct {
         fn destroy(capsule: *api.Object) callconv(.c) void {
@@ -125,7 +126,7 @@ fn capsuleOf(comptime T: type, value: T, comptime name: [:0]const u8) ?*api.Obje
     };
 }
 
-// The formats are constants, so a child that was moved out owns nothing.
+// The formats are constants, so a moved child owns no memory.
 fn releaseChildSchema(schema: *Schema) callconv(.c) void {
     schema.release = null;
 }

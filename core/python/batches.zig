@@ -1,4 +1,4 @@
-//! Long texts and many texts: the methods of a tokenizer that use several threads.
+//! The methods of a tokenizer that use several threads, for long texts and for many texts.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -15,7 +15,7 @@ const Texts = @import("text.zig").Texts;
 
 const gpa = buffer.gpa;
 
-/// A text below this length is encoded by the thread that asks.
+/// A shorter text is encoded by the calling thread alone.
 const long_text_len = 1 << 20;
 
 const Goal = enum { encode, count };
@@ -24,7 +24,8 @@ fn Outcome(comptime goal: Goal) type {
     return if (goal == .encode) ids.batch.Ragged else []i64;
 }
 
-/// Encodes or counts texts on several threads, without the GIL. Null when an exception is set.
+/// Encodes or counts texts on several threads, without the GIL. Returns null if an exception is
+/// set.
 fn run(
     comptime goal: Goal,
     core: *Core,
@@ -51,7 +52,7 @@ fn run(
     };
 }
 
-/// Whether a text is worth more than one thread.
+/// Whether a text is long enough for several threads.
 pub fn isForThreads(text: []const u8, threads: *Object) bool {
     return text.len >= long_text_len and threadsFrom(threads) > 1;
 }
@@ -60,7 +61,7 @@ pub fn threadsFrom(object: *Object) usize {
     return @intCast(@max(1, api.PyLong_AsLongLong(object)));
 }
 
-/// The same for a list of texts, as the methods get it: (texts, allowed, threads).
+/// The same for a list of texts, with a method's arguments (texts, allowed, threads).
 fn runList(comptime goal: Goal, core: *Core, args: Args, is_public: bool) ?Outcome(goal) {
     const allowed = core_.allowedFrom(core, args[1]) orelse return null;
     var texts = Texts.from(args[0]) orelse return null;
@@ -82,13 +83,14 @@ pub fn encodeBuffer(self: *Object, args: Args) ?*Object {
     return buffer.create(buffer_type, .u16, small);
 }
 
-/// The same ids in half of the memory, which it takes over: a second list as long as the first
-/// would cost more than half of the encoding. None of them is read after its place was written.
+/// Converts ids to half their size, in place, and takes ownership of them: a second list of the
+/// same length would cost more than half of the encoding. Each id is read before its memory is
+/// overwritten.
 fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
     const halves: [*]u16 = @ptrCast(numbers.ptr);
     const lanes = 16;
     var index: usize = 0;
-    // In vectors by hand: to the compiler one memory under two names forbids them.
+    // Vectorized by hand, since the compiler cannot vectorize aliased memory.
     while (index + lanes <= numbers.len) : (index += lanes) {
         const some: @Vector(lanes, u32) = numbers[index..][0..lanes].*;
         halves[index..][0..lanes].* = @as(@Vector(lanes, u16), @truncate(some));
@@ -100,7 +102,7 @@ fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
     return @as([*]u16, @ptrCast(rest.ptr))[0..numbers.len];
 }
 
-/// The ids of one text, owned by the caller; null when an exception is set.
+/// Returns the ids of one text, owned by the caller; null if an exception is set.
 pub fn encodeText(
     core: *Core,
     text: []const u8,
@@ -146,12 +148,13 @@ pub fn count(self: *Object, args: Args) ?*Object {
 /// encode_batch(texts, allowed, threads) → list of lists
 pub fn encodeBatch(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
-    // Ints are looked up by rank.
+    // Int objects are looked up by rank.
     const ragged = runList(.encode, core, args, false) orelse return null;
     defer gpa.free(ragged.ids);
     defer gpa.free(ragged.offsets);
     const text_count = ragged.offsets.len - 1;
-    // New lists of ints are no garbage: looking through them every 700 took a quarter of the time.
+    // New lists of ints are not garbage. Collections after every 700 of them took a quarter of the
+    // time.
     const was_enabled = api.PyGC_Disable() != 0;
     defer if (was_enabled) {
         _ = api.PyGC_Enable();
@@ -181,29 +184,19 @@ fn buffersOf(core: *Core, ragged: ids.batch.Ragged) ?*Object {
     return core_.pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
 }
 
-/// encode_split(data, separator, is_last, allowed, threads) → ((ids, offsets), bytes used): the
-/// documents of a block of data that end in it, or that its end ends if it is the last one
-pub fn encodeSplit(self: *Object, args: Args) ?*Object {
+/// encode_block(data, spans, allowed, threads) → (ids, offsets) of the documents of a block
+pub fn encodeBlock(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var data = Text.from(args[0]) orelse return null;
     defer data.release();
-    var separator = Text.from(args[1]) orelse return null;
-    defer separator.release();
-    const is_last = api.PyLong_AsLongLong(args[2]) != 0;
-    const allowed = core_.allowedFrom(core, args[3]) orelse return null;
-    var spans: std.ArrayList(documents.Span) = .empty;
-    defer spans.deinit(gpa);
-    const used = documents.split(gpa, data.bytes, separator.bytes, is_last, &spans) catch
-        return api.PyErr_NoMemory();
-    const texts = gpa.alloc([]const u8, spans.items.len) catch return api.PyErr_NoMemory();
+    const texts = textsFrom(args[1], data.bytes) orelse return null;
     defer gpa.free(texts);
-    for (texts, spans.items) |*text, span| text.* = span.in(data.bytes).?;
-    const ragged = run(.encode, core, texts, allowed, args[4], true) orelse return null;
-    return core_.pairOf(buffersOf(core, ragged), api.PyLong_FromUnsignedLongLong(used));
+    const allowed = core_.allowedFrom(core, args[2]) orelse return null;
+    return buffersOf(core, run(.encode, core, texts, allowed, args[3], true) orelse return null);
 }
 
 /// encode_documents(data, spans, allowed, before, after, narrow, threads) → (ids, ends): the
-/// documents of a block, each with ids before and after its own; u16 if `narrow`
+/// documents of a block, each with `before` and `after` ids around its own; u16 if `narrow`
 pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var data = Text.from(args[0]) orelse return null;
@@ -239,7 +232,7 @@ pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
     return core_.pairOf(numbers, buffer.create(buffer_type, .i64, found.ends));
 }
 
-/// Whether all ids have 16 bits; if not, an exception is set.
+/// Whether all ids fit in 16 bits; if not, an exception is set.
 fn isNarrow(core: *Core, before: []const u32, after: []const u32) bool {
     const tokenizer = core.tokenizer.?;
     var end: u64 = tokenizer.vocabulary.publicEnd();
@@ -251,8 +244,8 @@ fn isNarrow(core: *Core, before: []const u32, after: []const u32) bool {
     return false;
 }
 
-/// The texts in `data` that an array of i64 has the spans of, start and end of each; null when an
-/// exception is set.
+/// Returns the texts in `data` whose spans are in an array of i64, start and end of each; null if
+/// an exception is set.
 pub fn textsFrom(object: *Object, data: []const u8) ?[][]const u8 {
     var view: api.Buffer = .{};
     if (api.PyObject_GetBuffer(object, &view, api.BUF_FORMAT | api.BUF_ND) < 0) return null;
@@ -261,7 +254,7 @@ pub fn textsFrom(object: *Object, data: []const u8) ?[][]const u8 {
     const format = if (view.format) |some| some[0] else 'B';
     const is_array = view.itemsize == 8 and std.mem.indexOfScalar(u8, "ql", format) != null;
     if (!is_array or len % @sizeOf(documents.Span) != 0) {
-        _ = core_.fail(api.typeError(), "spans are pairs of i64 numbers", .{});
+        _ = core_.fail(api.typeError(), "spans must be pairs of i64 numbers", .{});
         return null;
     }
     const texts = gpa.alloc([]const u8, len / @sizeOf(documents.Span)) catch {
@@ -272,7 +265,7 @@ pub fn textsFrom(object: *Object, data: []const u8) ?[][]const u8 {
     const spans: [*]align(1) const documents.Span = @ptrCast(view.buf.?);
     for (texts, spans) |*text, span| text.* = span.in(data) orelse {
         gpa.free(texts);
-        const message = "span {d} to {d} is not in the data, which has {d} bytes";
+        const message = "span {d} to {d} is outside the data, which has {d} bytes";
         _ = core_.fail(api.valueError(), message, .{ span.start, span.end, data.len });
         return null;
     };
@@ -295,7 +288,7 @@ pub fn countBatch(self: *Object, args: Args) ?*Object {
     return list;
 }
 
-/// Ragged arrays, given as a list of ids and one of offsets, one after the other.
+/// Concatenates ragged arrays, passed as a list of ids and a list of offsets.
 pub fn join(buffer_type: *api.Type, ids_list: *Object, offsets_list: *Object) ?*Object {
     const arrays: usize = @intCast(api.PyList_Size(ids_list));
     var ids_len: usize = 0;
@@ -341,6 +334,6 @@ fn itemsOf(
         const items = buffer.Instance.of(object).memory.?.items;
         if (items == kind) return @field(items, @tagName(kind));
     }
-    _ = core_.fail(api.typeError(), "join takes two lists of buffers", .{});
+    _ = core_.fail(api.typeError(), "join expects two lists of buffers", .{});
     return null;
 }

@@ -1,4 +1,4 @@
-//! Numbers of the core → a Python buffer that owns them: numpy looks at them without a copy.
+//! Numbers of the core → a Python buffer that owns them. numpy reads them without a copy.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -31,8 +31,9 @@ pub const Kind = enum(u8) {
     }
 };
 
-/// Numbers with a count of their users: the buffer, and Arrow arrays, which are released on any
-/// thread and even after the interpreter has ended. So it is not Python that counts.
+/// Numbers with a reference count. The users are the buffer, and Arrow arrays, which are released
+/// on any thread and even after the interpreter has ended, so Python's reference count cannot be
+/// used.
 pub const Memory = struct {
     users: std.atomic.Value(usize),
     items: Items,
@@ -68,10 +69,11 @@ pub const Instance = extern struct {
     }
 };
 
-/// What an empty buffer points at: consumers dislike null.
+/// The address of an empty buffer, since some consumers reject null.
 var empty: u64 align(64) = 0;
 
-/// Takes over `items`, which were allocated with `gpa`; they are freed when the call fails.
+/// Takes ownership of `items`, which must be allocated with `gpa`. They are freed if the call
+/// fails.
 pub fn create(buffer_type: *api.Type, comptime kind: Kind, items: anytype) ?*api.Object {
     const memory = gpa.create(Memory) catch {
         gpa.free(items);

@@ -1,7 +1,7 @@
-//! A tokenizer as a Python object: what `tokenmill._native.Core` does.
+//! A tokenizer as a Python object: `tokenmill._native.Core`.
 //!
-//! It converts and checks; it decides nothing. Work on more than `gil_bytes` of text runs without
-//! the GIL, and every object that is read meanwhile is kept alive here.
+//! It converts and checks arguments, and contains no other logic. Work on more than `gil_bytes` of
+//! text runs without the GIL, and every object that is read meanwhile is kept alive here.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -20,28 +20,26 @@ const gpa = buffer.gpa;
 const Object = api.Object;
 pub const Args = [*]const *Object;
 
-/// Below this much text, giving the GIL away costs more than it gives.
+/// For shorter texts, releasing the GIL costs more than it gains.
 pub const gil_bytes = 2048;
 
-/// The ids of a text up to this length are gathered on the stack.
+/// The ids of texts up to this length are collected on the stack.
 const short_text_len = 2048;
 
-/// What the module keeps: its types, and the exceptions of tokenmill.errors.
+/// The state of the module: its types, and the exceptions of tokenmill.errors.
 pub const State = struct {
     core_type: ?*api.Type = null,
     buffer_type: ?*api.Type = null,
     session_type: ?*api.Type = null,
     vocabulary_error: ?*Object = null,
-    unknown_id_error: ?*Object = null,
-    missing_byte_error: ?*Object = null,
+    unknown_token_error: ?*Object = null,
     pattern_error: ?*Object = null,
     counter_type: ?*api.Type = null,
     inventory_type: ?*api.Type = null,
     learner_type: ?*api.Type = null,
     counts_file_type: ?*api.Type = null,
     checksum_type: ?*api.Type = null,
-    counts_error: ?*Object = null,
-    counts_file_error: ?*Object = null,
+    input_error: ?*Object = null,
 };
 
 /// An instance of `tokenmill._native.Core`: an immutable tokenizer.
@@ -57,7 +55,7 @@ pub const Core = extern struct {
         return @ptrCast(@alignCast(api.PyType_GetModuleState(self.head.type).?));
     }
 
-    /// Takes over `tokenizer`; it is freed when the call fails.
+    /// Takes ownership of `tokenizer`, which is freed if the call fails.
     pub fn create(core_type: *api.Type, tokenizer: ids.Tokenizer) ?*Object {
         var moved = tokenizer;
         const object = api.PyType_GenericAlloc(core_type, 0) orelse {
@@ -108,7 +106,8 @@ pub fn fail(exception: *Object, comptime format: []const u8, values: anytype) ?*
     return null;
 }
 
-/// The name of a hand-written scheme as str, a compiled program as bytes, or stages as a tuple.
+/// Reads a pre-tokenizer: the name of a hand-written scanner as str, a compiled program as bytes,
+/// or stages as a tuple.
 pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
     if (api.isTuple(object)) return .{ .stages = stagesFrom(state, object) orelse return null };
     if (!api.isUnicode(object)) {
@@ -119,14 +118,14 @@ pub fn schemeFrom(state: *State, object: *Object) ?pretokens.Scheme {
     inline for (comptime std.enums.values(pretokens.Scheme.Tag)) |tag| {
         const name = @tagName(tag);
         if (tag != .program and tag != .stages and std.mem.eql(u8, text.bytes, name)) {
-            // What is safe is found when the vocabulary is known.
+            // The safe split points are computed when the vocabulary is known.
             if (tag == .safe) return .{ .safe = .whole };
             if (tag == .metaspace) return .{ .metaspace = .blanks };
             return @unionInit(pretokens.Scheme, name, {});
         }
     }
     const name = text.bytes[0..@min(text.bytes.len, 80)];
-    _ = fail(api.valueError(), "no scheme is called '{s}'", .{name});
+    _ = fail(api.valueError(), "unknown pre-tokenizer '{s}'", .{name});
     return null;
 }
 
@@ -138,7 +137,7 @@ fn programFrom(state: *State, object: *Object) ?pretokens.Program {
             error.OutOfMemory => api.PyErr_NoMemory(),
             error.InvalidProgram => fail(
                 state.pattern_error.?,
-                "this is not a compiled pattern",
+                "not a compiled pattern",
                 .{},
             ),
         };
@@ -146,11 +145,11 @@ fn programFrom(state: *State, object: *Object) ?pretokens.Program {
     };
 }
 
-/// A tuple of (program or name of a class, behaviour, invert).
+/// Reads a tuple of (program or name of a class, behaviour, invert).
 fn stagesFrom(state: *State, object: *Object) ?pretokens.stages.Stages {
     const count: usize = @intCast(api.PyTuple_Size(object));
     if (count == 0 or count > stages_max) {
-        _ = fail(api.valueError(), "there are 1 to {d} stages, not {d}", .{ stages_max, count });
+        _ = fail(api.valueError(), "expected 1 to {d} stages, got {d}", .{ stages_max, count });
         return null;
     }
     var list: std.ArrayList(pretokens.stages.Stage) = .empty;
@@ -175,7 +174,7 @@ const stages_max = 64;
 
 fn stageFrom(state: *State, object: *Object) ?pretokens.stages.Stage {
     if (!api.isTuple(object) or api.PyTuple_Size(object) != 3) {
-        _ = fail(api.typeError(), "a stage is (program or class, behaviour, invert)", .{});
+        _ = fail(api.typeError(), "a stage must be (program or class, behaviour, invert)", .{});
         return null;
     }
     const match = api.PyTuple_GetItem(object, 0).?;
@@ -198,15 +197,15 @@ fn enumFrom(comptime Enum: type, object: *Object) ?Enum {
     defer text.release();
     if (std.meta.stringToEnum(Enum, text.bytes)) |value| return value;
     const name = text.bytes[0..@min(text.bytes.len, 80)];
-    _ = fail(api.valueError(), "no part of a stage is called '{s}'", .{name});
+    _ = fail(api.valueError(), "unknown class or behaviour '{s}' of a stage", .{name});
     return null;
 }
 
-/// A copy of the native numbers in an array of them, or in bytes, whose memory need not be aligned.
+/// Returns a copy of the native numbers in an array, or in bytes, whose memory need not be aligned.
 pub fn numbersFrom(comptime Number: type, object: *Object) ?[]Number {
     const size = @sizeOf(Number);
     var view: api.Buffer = .{};
-    // Of one dimension, so that the format says what its items are.
+    // One-dimensional, so that the format describes the items.
     if (api.PyObject_GetBuffer(object, &view, api.BUF_FORMAT | api.BUF_ND) < 0) return null;
     defer api.PyBuffer_Release(&view);
     const len: usize = @intCast(view.len);
@@ -234,29 +233,29 @@ pub fn numbersFrom(comptime Number: type, object: *Object) ?[]Number {
 pub fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
-        // What interrupted it, such as KeyboardInterrupt, is set already.
+        // The exception that interrupted it, such as KeyboardInterrupt, is already set.
         error.Interrupted => null,
         error.MissingByte => fail(
-            core.state().missing_byte_error.?,
-            "the text holds byte 0x{x:0>2}, for which this vocabulary has no token; " ++
+            core.state().vocabulary_error.?,
+            "the text contains byte 0x{x:0>2}, for which this vocabulary has no token; " ++
                 "use a vocabulary with all 256 bytes, or remove it from the text",
             .{missing_byte},
         ),
     };
 }
 
-/// None, or one byte for each name.
+/// Reads None, or one byte per added token.
 pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     if (api.isNone(object)) return @as(?[]const u8, null);
     var text = Text.from(object) orelse return null;
     defer text.release();
     const count = core.tokenizer.?.front.ids.len;
     if (text.bytes.len != count) {
-        const message = "a choice of {d} names was given, and there are {d}";
+        const message = "got a choice of {d} added tokens, expected {d}";
         _ = fail(api.valueError(), message, .{ text.bytes.len, count });
         return null;
     }
-    // A bytes object's memory stays where it is as long as the caller's reference does.
+    // The memory of a bytes object stays valid as long as the caller's reference.
     return text.bytes;
 }
 
@@ -264,7 +263,7 @@ pub fn pairOf(first: ?*Object, second: ?*Object) ?*Object {
     return tupleOf(.{ first, second });
 }
 
-/// Takes over the objects, of which one that could not be made is null.
+/// Takes ownership of the objects. Returns null if one of them is null.
 pub fn tupleOf(objects: anytype) ?*Object {
     const made = api.PyTuple_New(objects.len);
     var is_whole = made != null;
@@ -279,7 +278,7 @@ pub fn tupleOf(objects: anytype) ?*Object {
     return null;
 }
 
-/// A time without the GIL, in which signals are still seen: Ctrl-C ends a long call.
+/// A section without the GIL in which signals are still checked, so Ctrl-C ends a long call.
 pub const Unlocked = struct {
     saved: ?*api.ThreadState,
 
@@ -301,7 +300,7 @@ pub const Unlocked = struct {
     }
 };
 
-/// Encodes one text into a sink, without the GIL where it pays. False when an exception is set.
+/// Encodes one text into a sink, without the GIL if that pays off. False if an exception is set.
 pub fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
@@ -328,7 +327,7 @@ fn encode(self: *Object, args: Args) ?*Object {
     var sink: ids.List = .{ .gpa = gpa };
     const count_max = core.tokenizer.?.front.idsMax(text.bytes.len);
     if (count_max != null and count_max.? <= short_text_len) {
-        // There are no more ids than that, so this list never grows.
+        // The list never exceeds this capacity.
         sink.ids = .initBuffer(&buffer_);
         if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
         return core.ints.?.listOf(sink.ids.items);
@@ -353,7 +352,7 @@ fn decode(self: *Object, args: Args) ?*Object {
         }
     } else {
         var index: api.Ssize = 0;
-        // The length is asked for again each time: reading an int may run other Python code.
+        // The length is read again each time, since converting an int may run other Python code.
         while (index < api.PyList_Size(args[0])) : (index += 1) {
             const object = api.PyList_GetItem(args[0], index).?;
             api.Py_IncRef(object);
@@ -380,15 +379,15 @@ fn failId(core: *Core, number: i64) bool {
     const vocabulary = &core.tokenizer.?.vocabulary;
     const specials_count = core.tokenizer.?.front.ids.len;
     _ = fail(
-        core.state().unknown_id_error.?,
-        "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} specials; " ++
-            "was the text encoded with another tokenizer?",
+        core.state().unknown_token_error.?,
+        "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++
+            "tokens; was the text encoded with another tokenizer?",
         .{ number, vocabulary.token_count, vocabulary.publicEnd(), specials_count },
     );
     return false;
 }
 
-/// A method of a fixed number of positional arguments; any other number is a TypeError.
+/// A method with a fixed number of positional arguments. Any other number is a TypeError.
 pub fn method(
     comptime name: [:0]const u8,
     comptime count_: api.Ssize,
@@ -397,7 +396,7 @@ pub fn method(
     const checked = struct {
         fn call(self: *Object, args: Args, given: api.Ssize) callconv(.c) ?*Object {
             if (given != count_) {
-                const message = name ++ " takes {d} arguments, not {d}";
+                const message = name ++ " expects {d} arguments, got {d}";
                 return fail(api.typeError(), message, .{ count_, given });
             }
             return function(self, args);
@@ -414,7 +413,7 @@ const methods = [_]api.Method{
     method("encode_spans", 3, spans.encodeSpans),
     method("encode_batch", 3, batches.encodeBatch),
     method("encode_ragged", 3, batches.encodeRagged),
-    method("encode_split", 5, batches.encodeSplit),
+    method("encode_block", 4, batches.encodeBlock),
     method("encode_documents", 7, batches.encodeDocuments),
     method("count", 3, batches.count),
     method("count_batch", 3, batches.countBatch),
@@ -425,7 +424,6 @@ const methods = [_]api.Method{
     method("tokens", 0, tokens.tokens),
     method("empty_id", 0, tokens.emptyId),
     method("ids_end", 0, tokens.idsEnd),
-    method("compiled", 0, tokens.compiled),
     .{},
 };
 const slots = [_]api.TypeSlot{

@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const api = @import("api.zig");
+const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
 const counts = @import("../counts.zig");
@@ -46,7 +47,7 @@ pub fn argumentsOf(
 }
 
 pub fn fail(state: *core_.State, failure: counts.Error, report: *const counts.Report) ?*Object {
-    const exception = state.counts_error.?;
+    const exception = state.input_error.?;
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
         // What interrupted it, such as KeyboardInterrupt, is set already.
@@ -66,11 +67,11 @@ pub fn fail(state: *core_.State, failure: counts.Error, report: *const counts.Re
             "{s}: {s}, at byte {d}; count again, or copy the file again",
             .{ report.path(), report.what, report.offset },
         ),
-        error.FileFailed => failFile(state, report),
+        error.FileFailed => failFile(report),
     };
 }
 
-fn failFile(state: *core_.State, report: *const counts.Report) ?*Object {
+fn failFile(report: *const counts.Report) ?*Object {
     const why = switch (report.system.?) {
         error.FileNotFound => "no such file or folder",
         error.NoSpaceLeft => "no space left on the disk",
@@ -83,7 +84,7 @@ fn failFile(state: *core_.State, report: *const counts.Report) ?*Object {
         error.ProcessFdQuotaExceeded => "too many open files",
         else => |other| @errorName(other),
     };
-    return core_.fail(state.counts_file_error.?, "{s}: {s}", .{ report.path(), why });
+    return core_.fail(api.osError(), "{s}: {s}", .{ report.path(), why });
 }
 
 /// Bytes of a path, for as long as a file is written or read.
@@ -160,7 +161,7 @@ fn idle(object: *Object) ?*counts.Counter {
     }
     if (self.is_broken) {
         api.PyErr_SetString(
-            stateOf(object.type).counts_error.?,
+            stateOf(object.type).input_error.?,
             "an addition to this counter did not end, so its counts are not known; " ++
                 "count again with a new one",
         );
@@ -175,12 +176,27 @@ fn add(self: *Object, args: Args) ?*Object {
     var texts = Texts.from(args[0]) orelse return null;
     defer texts.release(texts.slices.len);
     const threads: usize = @intCast(@max(1, api.PyLong_AsLongLong(args[1])));
-    // Reading the texts may run Python code, which may use the counter.
+    return run(self, counts.Counter.add, texts.slices, threads);
+}
+
+/// add_blocks(blocks, threads): `blocks` are tuples (data, spans, whether the last one continues)
+fn addBlocks(self: *Object, args: Args) ?*Object {
+    if (!api.isList(args[0])) return core_.fail(api.typeError(), "blocks are a list", .{});
+    var blocks: Blocks = .{};
+    defer blocks.release();
+    if (!blocks.fill(args[0])) return null;
+    const threads: usize = @intCast(@max(1, api.PyLong_AsLongLong(args[1])));
+    return run(self, counts.Counter.addBlocks, blocks.items.items, threads);
+}
+
+/// Calls a method that counts `items`, without the GIL.
+fn run(self: *Object, comptime method: anytype, items: anytype, threads: usize) ?*Object {
+    // Reading the items may run Python code, which may use the counter.
     const counter = idle(self) orelse return null;
     const instance = CounterInstance.of(self);
     instance.is_busy = true;
     var unlocked: core_.Unlocked = .begin();
-    const outcome = counter.add(texts.slices, threads, unlocked.poll());
+    const outcome = method(counter, items, threads, unlocked.poll());
     unlocked.end();
     instance.is_busy = false;
     outcome catch |failure| {
@@ -189,6 +205,68 @@ fn add(self: *Object, args: Args) ?*Object {
         return fail(stateOf(self.type), failure, &.{});
     };
     return api.none();
+}
+
+/// Blocks of documents, whose memory is kept alive while it is read without the GIL.
+const Blocks = struct {
+    objects: std.ArrayList(*Object) = .empty,
+    texts: std.ArrayList(Text) = .empty,
+    items: std.ArrayList(counts.Block) = .empty,
+
+    /// False when an exception is set.
+    fn fill(self: *Blocks, list: *Object) bool {
+        const len: usize = @intCast(api.PyList_Size(list));
+        self.allocate(len) catch {
+            _ = api.PyErr_NoMemory();
+            return false;
+        };
+        for (0..len) |index| {
+            // Asking for a buffer may run Python code that changes the list.
+            const object = api.PyList_GetItem(list, @intCast(index)) orelse return false;
+            api.Py_IncRef(object);
+            self.objects.appendAssumeCapacity(object);
+            if (!api.isTuple(object) or api.PyTuple_Size(object) != 3) {
+                _ = core_.fail(api.typeError(), "a block is a tuple (data, spans, continues)", .{});
+                return false;
+            }
+            const data = Text.from(api.PyTuple_GetItem(object, 0).?) orelse return false;
+            self.texts.appendAssumeCapacity(data);
+            const spans = api.PyTuple_GetItem(object, 1).?;
+            const texts = batches.textsFrom(spans, data.bytes) orelse return false;
+            const continues = api.PyObject_IsTrue(api.PyTuple_GetItem(object, 2).?);
+            self.items.appendAssumeCapacity(.{ .texts = texts, .continues = continues == 1 });
+            if (continues < 0) return false;
+        }
+        return true;
+    }
+
+    fn allocate(self: *Blocks, len: usize) !void {
+        try self.objects.ensureTotalCapacity(gpa, len);
+        try self.texts.ensureTotalCapacity(gpa, len);
+        try self.items.ensureTotalCapacity(gpa, len);
+    }
+
+    fn release(self: *Blocks) void {
+        for (self.items.items) |block| gpa.free(block.texts);
+        for (self.texts.items) |*text| text.release();
+        for (self.objects.items) |object| api.Py_DecRef(object);
+        self.items.deinit(gpa);
+        self.texts.deinit(gpa);
+        self.objects.deinit(gpa);
+    }
+};
+
+/// last_cut(data, names) → the last offset where a text that continues may be cut, or None
+pub fn lastCut(args: Args) ?*Object {
+    var data = Text.from(args[0]) orelse return null;
+    defer data.release();
+    if (!api.isList(args[1])) return core_.fail(api.typeError(), "names are a list", .{});
+    var names = Texts.from(args[1]) orelse return null;
+    defer names.release(names.slices.len);
+    var specials = counts.specialsOf(gpa, names.slices) catch return api.PyErr_NoMemory();
+    defer specials.deinit(gpa);
+    const found = counts.findLastCut(data.bytes, &specials);
+    return if (found) |cut| api.PyLong_FromUnsignedLongLong(cut) else api.none();
 }
 
 /// take() → Inventory; the counter is empty afterwards
@@ -226,8 +304,8 @@ fn spill(self: *Object, args: Args) ?*Object {
     return api.none();
 }
 
-/// memory(), unique(), total() → int
-fn number(comptime what: enum { memory, unique, total }) fn (*Object, Args) ?*Object {
+/// memory(), unique(), total() and open_bytes(), those of a document that continues → int
+fn number(comptime what: enum { memory, unique, total, open_bytes }) fn (*Object, Args) ?*Object {
     return struct {
         fn get(self: *Object, _: Args) ?*Object {
             const counter = idle(self) orelse return null;
@@ -235,6 +313,7 @@ fn number(comptime what: enum { memory, unique, total }) fn (*Object, Args) ?*Ob
                 .memory => counter.memory(),
                 .unique => counter.unique(),
                 .total => counter.total(),
+                .open_bytes => counter.open.items.len,
             });
         }
     }.get;
@@ -242,11 +321,13 @@ fn number(comptime what: enum { memory, unique, total }) fn (*Object, Args) ?*Ob
 
 const counter_methods = [_]api.Method{
     core_.method("add", 2, add),
+    core_.method("add_blocks", 2, addBlocks),
     core_.method("take", 0, take),
     core_.method("spill", 1, spill),
     core_.method("memory", 0, number(.memory)),
     core_.method("unique", 0, number(.unique)),
     core_.method("total", 0, number(.total)),
+    core_.method("open_bytes", 0, number(.open_bytes)),
     .{},
 };
 const counter_slots = [_]api.TypeSlot{
@@ -312,7 +393,7 @@ fn fillInventory(object_type: *api.Type, made: *counts.Inventory, args: [3]*Obje
     made.counts = core_.numbersFrom(u64, args[2]) orelse return false;
     var bytes_total: u64 = 0;
     for (made.lengths) |length| bytes_total += length;
-    const exception = stateOf(object_type).counts_error.?;
+    const exception = stateOf(object_type).input_error.?;
     if (made.counts.len != made.lengths.len) {
         const message = "{d} lengths and {d} counts are not the same entries";
         _ = core_.fail(exception, message, .{ made.lengths.len, made.counts.len });
@@ -361,7 +442,7 @@ fn arrays(self: *Object, _: Args) ?*Object {
 /// total() → the sum of all counts
 fn inventoryTotal(self: *Object, _: Args) ?*Object {
     const sum = InventoryInstance.of(self).inventory.?.total() orelse {
-        const exception = stateOf(self.type).counts_error.?;
+        const exception = stateOf(self.type).input_error.?;
         return core_.fail(exception, "the counts add up to 2^64 or more", .{});
     };
     return api.PyLong_FromUnsignedLongLong(sum);

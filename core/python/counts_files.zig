@@ -1,4 +1,4 @@
-//! Files of counts as Python objects: `tokenmill._native.CountsFile`, and what merges files.
+//! Pretoken counts files as Python objects: `tokenmill._native.CountsFile`, and `merge_counts`.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -19,7 +19,7 @@ const pathFrom = counting.pathFrom;
 const stateOf = counting.stateOf;
 const wrap = counting.wrap;
 
-/// An open file and what goes wrong with it.
+/// An open file and its error report.
 pub const File = struct {
     reader: counts.Reader,
     report: counts.Report,
@@ -41,7 +41,7 @@ pub fn isFile(state: *core_.State, object: *Object) bool {
     return object.type == state.counts_file_type.?;
 }
 
-/// The file of a CountsFile, which is busy until it is given back; null when an exception is set.
+/// Returns the file of a CountsFile, which is busy until `giveBack`; null if an exception is set.
 pub fn borrow(object: *Object) ?*File {
     const instance = FileInstance.of(object);
     if (instance.is_busy) {
@@ -109,7 +109,7 @@ fn fileMetadata(self: *Object, _: Args) ?*Object {
     return api.PyBytes_FromStringAndSize(metadata.ptr, @intCast(metadata.len));
 }
 
-/// load() → Inventory of all entries, each of them checked
+/// load() → Inventory of all entries, each of them validated
 fn load(self: *Object, _: Args) ?*Object {
     const state = stateOf(self.type);
     const file = borrow(self) orelse return null;
@@ -122,12 +122,12 @@ fn load(self: *Object, _: Args) ?*Object {
     return wrap(state.inventory_type.?, inventory);
 }
 
-/// read(entries_max) → Inventory of the next entries, or None behind the last; rewind() goes back
+/// read(entries_max) → Inventory of the next entries, or None after the last; see rewind()
 fn readSome(self: *Object, args: Args) ?*Object {
     const instance = FileInstance.of(self);
     const state = stateOf(self.type);
     const most = api.PyLong_AsLongLong(args[0]);
-    if (most < 1) return core_.fail(api.valueError(), "entries_max is 1 or more", .{});
+    if (most < 1) return core_.fail(api.valueError(), "entries_max must be at least 1", .{});
     if (instance.is_busy) {
         return core_.fail(api.runtimeError(), "another thread is reading this file", .{});
     }
@@ -176,20 +176,20 @@ pub const file_spec: api.TypeSpec = .{
     .slots = &file_slots,
 };
 
-/// merge_counts(paths, weights, output, metadata): files of counts → one
+/// merge_counts(paths, weights, output, metadata): merges files of pretoken counts
 pub fn mergeCounts(state: *core_.State, args: Args) ?*Object {
-    if (!api.isList(args[0])) return core_.fail(api.typeError(), "paths are a list", .{});
+    if (!api.isList(args[0])) return core_.fail(api.typeError(), "paths must be a list", .{});
     var paths = Texts.from(args[0]) orelse return null;
     defer paths.release(paths.slices.len);
     const weights = core_.numbersFrom(f64, args[1]) orelse return null;
     defer gpa.free(weights);
     if (weights.len != paths.slices.len) {
-        const message = "{d} weights for {d} files";
+        const message = "expected one weight per file, got {d} weights for {d} files";
         return core_.fail(api.valueError(), message, .{ weights.len, paths.slices.len });
     }
     for (weights) |weight| if (!(weight >= 0 and std.math.isFinite(weight))) {
-        const message = "a weight is a finite number that is not negative, not {d}";
-        return core_.fail(state.counts_error.?, message, .{weight});
+        const message = "a weight must be a finite number of at least 0, got {d}";
+        return core_.fail(state.input_error.?, message, .{weight});
     };
     var output = pathFrom(args[2]) orelse return null;
     defer output.release();

@@ -1,4 +1,4 @@
-//! Blocks of files → documents as Python's buffers; and `tokenmill._native.Checksum`.
+//! Blocks of files → documents as Python buffers, and `tokenmill._native.Checksum`.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -61,7 +61,7 @@ pub fn jsonLines(state: *core_.State, args: Args) ?*Object {
     });
 }
 
-/// utf8_problems(data, spans) → the numbers of the documents that are not UTF-8
+/// utf8_problems(data, spans) → the indices of the documents that are not UTF-8
 pub fn utf8Problems(state: *core_.State, args: Args) ?*Object {
     var data = Text.from(args[0]) orelse return null;
     defer data.release();
@@ -74,7 +74,7 @@ pub fn utf8Problems(state: *core_.State, args: Args) ?*Object {
     return buffer.create(state.buffer_type.?, .i64, found);
 }
 
-/// Null when an exception is set.
+/// Returns null if an exception is set.
 fn isTrue(object: *Object) ?bool {
     return switch (api.PyObject_IsTrue(object)) {
         0 => false,
@@ -83,12 +83,12 @@ fn isTrue(object: *Object) ?bool {
     };
 }
 
-/// Takes over the spans.
+/// Takes ownership of the spans.
 fn spansOf(state: *core_.State, spans: []Span) ?*Object {
     return buffer.create(state.buffer_type.?, .i64, Span.numbers(spans));
 }
 
-/// A list of (start, end, number of the line, number of the reason).
+/// Returns a list of (start, end, line index, reason number).
 fn problemsOf(problems: []const documents.json_lines.Problem) ?*Object {
     const list = api.PyList_New(@intCast(problems.len)) orelse return null;
     for (problems, 0..) |problem, index| {
@@ -116,7 +116,7 @@ const Instance = extern struct {
         return @ptrCast(@alignCast(object));
     }
 
-    /// The checksum; null when an exception is set.
+    /// Returns the checksum; null if an exception is set.
     fn free(self: *Instance) ?*documents.Checksum {
         if (!self.is_busy) return self.checksum.?;
         _ = core_.fail(api.runtimeError(), "another thread is using this checksum", .{});
@@ -160,7 +160,7 @@ fn update(self: *Object, args: Args) ?*Object {
     return api.none();
 }
 
-/// Below this many bytes, giving the GIL away costs more than it gives.
+/// For fewer bytes, releasing the GIL costs more than it gains.
 const gil_bytes = 1 << 16;
 
 /// value() → the checksum of all bytes so far

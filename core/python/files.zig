@@ -1,4 +1,4 @@
-//! Files of Hugging Face → buffers of Python.
+//! Hugging Face files → Python buffers.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -11,7 +11,7 @@ const gpa = buffer.gpa;
 const Object = api.Object;
 const Args = core.Args;
 
-/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge of no token or -1)
+/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge without a token or -1)
 pub fn readModel(state: *core.State, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
@@ -22,7 +22,7 @@ pub fn readModel(state: *core.State, args: Args) ?*Object {
     return tupleOf(state, found);
 }
 
-/// read_vocabulary(vocab_json, merges_txt, seed) → the same; `rest` is of no use
+/// read_vocabulary(vocab_json, merges_txt, seed) → the same; `rest` is unused
 pub fn readVocabulary(state: *core.State, args: Args) ?*Object {
     var vocabulary = Text.from(args[0]) orelse return null;
     defer vocabulary.release();
@@ -45,7 +45,7 @@ pub fn readSpelling(state: *core.State, args: Args) ?*Object {
     var sum: usize = 0;
     for (lengths) |length| sum += length;
     if (sum != names.bytes.len) {
-        return core.fail(api.valueError(), "the lengths add up to something else", .{});
+        return core.fail(api.valueError(), "lengths must add up to the length of names", .{});
     }
     const found = files.spelling.read(gpa, names.bytes, lengths) catch return api.PyErr_NoMemory();
     defer gpa.free(found.bytes);

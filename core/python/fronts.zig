@@ -1,4 +1,4 @@
-//! What a tokenizer does before it cuts text, as Python gives it → a front.
+//! Preprocessing settings from Python → a `Front`.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -12,8 +12,8 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 const gpa = @import("buffer.zig").gpa;
 
-/// (names sorted and end to end, lengths u32, ids u32, flags u8, packed steps, prefix) → a front.
-/// `blank`: "▁" is one in texts. Null when an exception is set.
+/// (token texts sorted and concatenated, lengths u32, ids u32, flags u8, packed steps, prefix) →
+/// `Front`. `blank`: "▁" is a space in texts. Returns null if an exception is set.
 pub fn from(
     state: *core_.State,
     vocabulary: *const Vocabulary,
@@ -22,7 +22,7 @@ pub fn from(
 ) ?ids.front.Front {
     if (api.PyTuple_Size(tuple) != 6) {
         if (api.PyErr_Occurred() == null) {
-            _ = core_.fail(api.typeError(), "a front has six parts", .{});
+            _ = core_.fail(api.typeError(), "a front must be a tuple of 6", .{});
         }
         return null;
     }
@@ -34,10 +34,10 @@ pub fn from(
     defer gpa.free(numbers);
     const flags = core_.numbersFrom(u8, api.PyTuple_GetItem(tuple, 3).?) orelse return null;
     defer gpa.free(flags);
-    // Where ids are not ranks, each name has to be a token.
+    // If ids differ from ranks, each added token must be in the vocabulary.
     if (vocabulary.ranks != null) for (numbers) |*id| {
         id.* = vocabulary.rankOf(id.*) orelse {
-            const message = "id {d} of an added token is no token of the model";
+            const message = "id {d} of an added token is not in the vocabulary";
             _ = core_.fail(state.vocabulary_error.?, message, .{id.*});
             return null;
         };
@@ -58,8 +58,8 @@ pub fn from(
             error.OutOfMemory => _ = api.PyErr_NoMemory(),
             error.EmptyName => {
                 const name = nameOf(given, culprit);
-                const message = "of added token '{s}' normalising leaves nothing; " ++
-                    "give it another name, or normalized=False";
+                const message = "added token '{s}' is empty after normalization; " ++
+                    "use another text, or normalized=False";
                 _ = core_.fail(state.vocabulary_error.?, message, .{name[0..@min(80, name.len)]});
             },
         }
@@ -78,16 +78,16 @@ fn prefixFrom(object: *Object) ?ids.front.Prefix {
     defer text.release();
     return std.meta.stringToEnum(ids.front.Prefix, text.bytes) orelse {
         const name = text.bytes[0..@min(text.bytes.len, 80)];
-        _ = core_.fail(api.valueError(), "no prefix is called '{s}'", .{name});
+        _ = core_.fail(api.valueError(), "unknown prefix '{s}'", .{name});
         return null;
     };
 }
 
-/// Whether encoding a text once more gives the same; else an exception says what needs that.
+/// Whether repeated encodings of a text are equal. Otherwise sets an exception that names `what`.
 pub fn allowRepeating(core: *Core, what: []const u8) bool {
     if (!core.tokenizer.?.isRandom()) return true;
-    const message = "{s} cannot work with this tokenizer, whose dropout makes each encoding of " ++
-        "a text another; set the dropout of its model to None";
+    const message = "{s} is not supported with dropout, which makes encodings random; " ++
+        "set the dropout of the model to None";
     _ = core_.fail(core.state().vocabulary_error.?, message, .{what});
     return false;
 }

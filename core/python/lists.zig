@@ -1,8 +1,8 @@
-//! Ids → a list of ints, from int objects that are made once.
+//! Ids → a list of ints, from int objects that are created once.
 //!
-//! The stable ABI has a call for each item and each reference. Where a list and a reference count
-//! are laid out as in all CPython versions so far, which is tried out when the module is loaded,
-//! they are written directly. Pairs of numbers that follow each other share their ints.
+//! The stable ABI requires a call for each item and each reference. If lists and reference counts
+//! have the layout of all CPython versions so far, which is tested when the module is loaded, they
+//! are written directly. Consecutive pairs of numbers share their ints.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -13,11 +13,11 @@ const Object = api.Object;
 const List = extern struct { head: Object, size: api.Ssize, items: [*]?*Object };
 const Pair = extern struct { head: Object, size: api.Ssize, items: [2]?*Object };
 
-/// Whether lists, and pairs in them, can be written as they are declared here.
+/// Whether lists, and pairs in them, have the layout declared here.
 var is_direct = false;
 var has_pairs = false;
 
-/// Tries the layout out on a list of one large int.
+/// Tests the layout with a list of one large int.
 pub fn tryLayout() void {
     const int = api.PyLong_FromUnsignedLongLong(1 << 40) orelse return api.PyErr_Clear();
     defer api.Py_DecRef(int);
@@ -28,7 +28,7 @@ pub fn tryLayout() void {
     const counts = int.refcount == before + 1;
     _ = api.PyList_SetItem(list, 0, int);
     const seen: *List = @ptrCast(@alignCast(list));
-    // The items are only looked at when the length beside them is right.
+    // The items are read only if the length next to them is correct.
     is_direct = counts and seen.size == 1 and seen.items[0] == int;
     const tuple = api.PyTuple_New(2) orelse return api.PyErr_Clear();
     defer api.Py_DecRef(tuple);
@@ -38,22 +38,21 @@ pub fn tryLayout() void {
     has_pairs = is_direct and pair.size == 2 and pair.items[0] == null and pair.items[1] == int;
 }
 
-/// The int objects of the ids below a bound, made when they are first asked for. Guarded by the
-/// GIL.
+/// The int objects of the ids below a bound, created on first use. Guarded by the GIL.
 pub const Ints = struct {
     entries: []align(pages.page_size) Entry,
-    /// The number of each id, where it is another.
+    /// The public id of each rank, if they differ.
     public: ?[]const u32,
 
-    /// An int and references to it that were counted in advance: handing one out touches nothing
-    /// but the entry. All zero is an int that was not asked for yet.
+    /// An int and a stock of references that were counted in advance, so that handing one out
+    /// writes only to the entry. All zero means that the int was not created yet.
     const Entry = struct {
         object: ?*Object,
         stock: u32,
-        /// Since 3.12 CPython does not count the references of ints of its own.
+        /// False for immortal ints, which exist since CPython 3.12.
         is_counted: bool,
     };
-    /// With it no count comes near those that CPython gives objects that it does not count.
+    /// Small enough that no count comes near those of immortal objects.
     const stock_max = 1 << 29;
 
     pub fn init(ids_end: usize, public: ?[]const u32) !Ints {
@@ -68,12 +67,12 @@ pub const Ints = struct {
         pages.unmap(self.entries);
     }
 
-    /// A list of new references.
+    /// Returns a list of new references.
     pub fn listOf(self: *Ints, ids: []const u32) ?*Object {
         const list = api.PyList_New(@intCast(ids.len)) orelse return null;
         if (!is_direct) return self.fillSlowly(list, ids);
         const items = @as(*List, @ptrCast(@alignCast(list))).items;
-        // A copy, which the compiler knows that nobody writes to.
+        // A local copy: the compiler can assume that it does not change.
         const entries = self.entries;
         for (ids, items[0..ids.len]) |id, *item| {
             if (id < entries.len and entries[id].stock > 0) {
@@ -88,12 +87,13 @@ pub const Ints = struct {
         return list;
     }
 
-    /// A new reference, with more of them in stock.
+    /// Returns a new reference, and refills the stock.
     noinline fn stocked(self: *Ints, id: u32) ?*Object {
         const object = self.intOf(id) orelse return null;
         if (id >= self.entries.len) return object;
         const before = object.refcount;
-        // So many are in use, which none of the versions may come to take for uncounted.
+        // A count near this range must not grow, or some versions would treat the object as
+        // immortal.
         if (before > 1 << 30 and before < 1 << 31) return object;
         api.Py_IncRef(object);
         const is_counted = object.refcount == before + 1;
@@ -113,9 +113,9 @@ pub const Ints = struct {
         return list;
     }
 
-    /// A new reference.
+    /// Returns a new reference.
     fn intOf(self: *Ints, id: u32) ?*Object {
-        // Specials lie behind the vocabulary, and there are few of them.
+        // Added tokens have ids after the vocabulary, and there are few of them.
         if (id >= self.entries.len) return api.PyLong_FromUnsignedLongLong(id);
         const place = &self.entries[id].object;
         const number = if (self.public) |public| public[id] else id;
@@ -125,7 +125,7 @@ pub const Ints = struct {
     }
 };
 
-/// A list of ints.
+/// Returns a list of ints.
 pub fn numbersOf(numbers: []const u32) ?*Object {
     const list = api.PyList_New(@intCast(numbers.len)) orelse return null;
     var last: ?*Object = null;
@@ -141,9 +141,9 @@ pub fn numbersOf(numbers: []const u32) ?*Object {
     return list;
 }
 
-/// A list of pairs of ints. Where one begins at which another ends, the int is the same.
+/// Returns a list of pairs of ints. If one begins where the previous one ends, they share the int.
 pub fn pairsOf(spans: []const Place) ?*Object {
-    // New pairs of ints are no garbage: looking through them every 700 would take a quarter longer.
+    // New pairs of ints are not garbage. Collections after every 700 would take a quarter longer.
     const was_enabled = api.PyGC_Disable() != 0;
     defer if (was_enabled) {
         _ = api.PyGC_Enable();

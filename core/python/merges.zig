@@ -1,7 +1,7 @@
 //! Learning merges as a Python object: `tokenmill._native.Learner`.
 //!
-//! Tokens and words go in, then it runs once, without the GIL, and merges come out. While it runs
-//! it is busy, and any other call on it is an error.
+//! The caller adds tokens and words, runs it once, without the GIL, and reads the merges. While it
+//! runs it is busy, and any other call on it is an error.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -20,7 +20,7 @@ const Object = api.Object;
 
 const no_id = words.no_id;
 
-/// Two bytes a token where that is enough.
+/// Uses two bytes per token if that is enough.
 const Learner = union(enum) {
     narrow: merges.Learner(u16),
     wide: merges.Learner(u32),
@@ -52,10 +52,10 @@ const State = struct {
     learner: Learner,
     alphabet: [256]u32,
     is_busy: bool = false,
-    /// The thread that runs it and asks about its progress, if one does.
+    /// The thread that runs it and reports its progress, if there is one.
     runner: ?std.Thread.Id = null,
     has_run: bool = false,
-    /// How many pairs the words have: counts of them must stay below 2^63.
+    /// Number of pairs in the words. Their counts must stay below 2^63.
     pairs: u64 = 0,
 
     pub fn account(self: *State, pairs: u64) error{CountsTooLarge}!void {
@@ -80,11 +80,11 @@ fn new(object_type: *api.Type, tuple: *Object, _: ?*Object) callconv(.c) ?*Objec
     }
     const ids_end = numbers[2];
     if (ids_end > merges.ids_end_max or numbers[0] > ids_end) {
-        return core_.fail(api.valueError(), "{d} is too large a vocabulary", .{ids_end});
+        return core_.fail(api.valueError(), "vocabulary size {d} is too large", .{ids_end});
     }
     const made = Learner.init(.{
         .ties = std.meta.stringToEnum(merges.Ties, ties.bytes) orelse
-            return core_.fail(api.valueError(), "ties are ids, bytes, order or pieces", .{}),
+            return core_.fail(api.valueError(), "ties must be ids, bytes, order or pieces", .{}),
         .first_id = @intCast(numbers[0]),
         .made_from = @intCast(@min(numbers[1], ids_end)),
         .ids_end = @intCast(ids_end),
@@ -115,7 +115,8 @@ fn discard(state: *State) ?*Object {
     return null;
 }
 
-/// (alphabet, tokens, token_lengths, token_ids) of a constructor; false when an exception is set.
+/// Reads (alphabet, tokens, token_lengths, token_ids) of the constructor; false if an exception is
+/// set.
 fn addTokens(state: *State, args: *const [4]*Object) bool {
     const alphabet = core_.numbersFrom(u32, args[0]) orelse return false;
     defer gpa.free(alphabet);
@@ -126,7 +127,7 @@ fn addTokens(state: *State, args: *const [4]*Object) bool {
     const numbers = core_.numbersFrom(u32, args[3]) orelse return false;
     defer gpa.free(numbers);
     if (alphabet.len != 256 or lengths.len != numbers.len) {
-        _ = core_.fail(api.valueError(), "an alphabet of 256 ids, and a length for each id", .{});
+        _ = core_.fail(api.valueError(), "expected 256 ids of bytes, and a length per id", .{});
         return false;
     }
     @memcpy(&state.alphabet, alphabet);
@@ -151,7 +152,7 @@ fn addTokens(state: *State, args: *const [4]*Object) bool {
     return true;
 }
 
-/// The script of each of the tokens, for ties of pieces; false when an exception is set.
+/// Sets the script of each token, for `Ties.pieces`; false if an exception is set.
 fn setScripts(state: *State, ids: *Object, scripts: *Object) bool {
     const numbers = core_.numbersFrom(u32, ids) orelse return false;
     defer gpa.free(numbers);
@@ -161,7 +162,7 @@ fn setScripts(state: *State, ids: *Object, scripts: *Object) bool {
         inline else => |*learner| {
             const wanted = if (learner.options.ties == .pieces) numbers.len else 0;
             if (of_tokens.len != wanted) {
-                _ = core_.fail(api.valueError(), "pieces have a script for each token", .{});
+                _ = core_.fail(api.valueError(), "expected a script for each token", .{});
                 return false;
             }
             for (numbers[0..wanted], of_tokens) |id, script| learner.setScript(id, script);
@@ -181,11 +182,11 @@ fn dealloc(object: *Object) callconv(.c) void {
     counts_.free(object);
 }
 
-/// The state, if it takes words; else an exception is set.
+/// Returns the state if words can be added; otherwise an exception is set.
 fn open(object: *Object) ?*State {
     const state = Instance.of(object);
     if (!state.is_busy and !state.has_run) return state;
-    api.PyErr_SetString(api.runtimeError(), "this learner is running, or has run");
+    api.PyErr_SetString(api.runtimeError(), "this learner is running or has already run");
     return null;
 }
 
@@ -193,7 +194,7 @@ fn busy() ?*Object {
     return core_.fail(api.runtimeError(), "another thread is using this learner", .{});
 }
 
-/// spill(files): puts the words that will be added into open files, one for each thread
+/// spill(files): stores the words to be added in open files, one per thread
 fn spill(self: *Object, args: Args) ?*Object {
     const files = core_.numbersFrom(u32, args[0]) orelse return null;
     defer gpa.free(files);
@@ -201,13 +202,13 @@ fn spill(self: *Object, args: Args) ?*Object {
     switch (state.learner) {
         inline else => |*learner| {
             if (!takesFiles(learner.shards, files)) {
-                return core_.fail(api.valueError(), "a file for each thread, before words", .{});
+                return core_.fail(api.valueError(), "expected a file per thread before words", .{});
             }
             for (learner.shards, files[0..learner.shards.len]) |*shard, file| {
                 shard.spillTo(@bitCast(file)) catch |failure| return switch (failure) {
                     error.OutOfMemory => api.PyErr_NoMemory(),
                     error.FileNotOpen => {
-                        // Some of the words would lie there, and some not.
+                        // Only some of the words would be stored in files.
                         state.has_run = true;
                         return core_.fail(api.valueError(), "file {d} is not open", .{file});
                     },
@@ -218,7 +219,7 @@ fn spill(self: *Object, args: Args) ?*Object {
     return api.none();
 }
 
-/// Whether shards have no words and no files, and there is one for each.
+/// Whether the partitions have no words and no files, and there is a distinct file for each.
 fn takesFiles(shards: anytype, files: []const u32) bool {
     if (files.len < shards.len) return false;
     for (shards, 0..) |*shard, index| {
@@ -228,13 +229,13 @@ fn takesFiles(shards: anytype, files: []const u32) bool {
     return true;
 }
 
-/// add(counts): words of bytes, by the alphabet, of an Inventory or a CountsFile
+/// add(counts): adds the pretokens of an Inventory or a CountsFile as words of the alphabet's ids
 fn add(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     const module = counts_.stateOf(self.type);
     const inventory = counts_.inventoryOf(module, args[0]);
     if (inventory == null and !counts_files.isFile(module, args[0])) {
-        return core_.fail(api.typeError(), "an Inventory or a CountsFile is expected", .{});
+        return core_.fail(api.typeError(), "expected an Inventory or a CountsFile", .{});
     }
     const file = if (inventory == null) counts_files.borrow(args[0]) orelse return null else null;
     defer if (file != null) counts_files.giveBack(args[0]);
@@ -249,7 +250,7 @@ fn add(self: *Object, args: Args) ?*Object {
     unlocked.end();
     state.is_busy = false;
     outcome catch |failure| {
-        // Some of the words are there, and nobody knows which.
+        // An unknown part of the words was added.
         state.has_run = true;
         return switch (failure) {
             error.CountsTooLarge => failAdding(error.CountsTooLarge),
@@ -270,7 +271,7 @@ fn failAdding(failure: error{ CountsTooLarge, OutOfMemory }) ?*Object {
     };
 }
 
-/// add_ids(ids, lengths, counts): words of tokens that exist, end to end
+/// add_ids(ids, lengths, counts): adds words of existing tokens, concatenated
 fn addIds(self: *Object, args: Args) ?*Object {
     const numbers = core_.numbersFrom(u32, args[0]) orelse return null;
     defer gpa.free(numbers);
@@ -282,12 +283,12 @@ fn addIds(self: *Object, args: Args) ?*Object {
     var total: u64 = 0;
     for (lengths) |length| total += length;
     if (lengths.len != amounts.len or total != numbers.len) {
-        return core_.fail(api.valueError(), "lengths, counts and ids do not fit together", .{});
+        return core_.fail(api.valueError(), "lengths, counts and ids are inconsistent", .{});
     }
     addWords(state, numbers, lengths, amounts) catch |failure| {
         state.has_run = true;
         return switch (failure) {
-            error.NoSuchId => core_.fail(api.valueError(), "a word has an id of no token", .{}),
+            error.NoSuchId => core_.fail(api.valueError(), "a word has an unknown token id", .{}),
             else => |other| failAdding(other),
         };
     };
@@ -316,7 +317,7 @@ fn addWords(
     }
 }
 
-/// What is asked while it runs: whether there is a signal, and the caller about its progress.
+/// The poll during a run: checks for signals, and reports progress to the caller.
 const Asking = struct {
     unlocked: core_.Unlocked,
     state: *State,
@@ -330,7 +331,7 @@ const Asking = struct {
         return stops;
     }
 
-    /// Calls progress(merges, count); false when an exception is set.
+    /// Calls progress(merges, count); false if an exception is set.
     fn report(self: *Asking) bool {
         const progress = self.progress orelse return true;
         const done, const last = switch (self.state.learner) {
@@ -347,7 +348,7 @@ const Asking = struct {
     }
 };
 
-/// run(progress): learns the merges; progress(merges, count) is called now and then
+/// run(progress): learns the merges; progress(merges, count) is called periodically
 fn run(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     state.is_busy = true;
@@ -375,7 +376,7 @@ fn run(self: *Object, args: Args) ?*Object {
 }
 
 /// merges(start) → (lefts, rights, ids, counts) from merge `start` on, as Buffers of u32 and u64;
-/// while it runs, on the thread that it asks about its progress, those so far
+/// during a run, callable from `progress`, with the merges so far
 fn learned(self: *Object, args: Args) ?*Object {
     const state = Instance.of(self);
     if (state.is_busy and state.runner != std.Thread.getCurrentId()) return busy();

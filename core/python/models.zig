@@ -1,4 +1,4 @@
-//! A model as Python gives it → a vocabulary: the first argument of `from_parts`.
+//! A model from Python → a vocabulary: the first argument of `from_parts`.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -16,10 +16,10 @@ const Object = api.Object;
 /// dropout)
 const fields_count = 13;
 
-/// The vocabulary of a model; null when an exception is set.
+/// Returns the vocabulary of a model; null if an exception is set.
 pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabulary {
     if (api.PyTuple_Size(object) != fields_count) {
-        _ = core.fail(api.typeError(), "a model is a tuple of {d}", .{fields_count});
+        _ = core.fail(api.typeError(), "a model must be a tuple of {d}", .{fields_count});
         return null;
     }
     var fields: [fields_count]*Object = undefined;
@@ -42,7 +42,7 @@ pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabular
     const dropout = api.PyFloat_AsDouble(fields[12]);
     if (api.PyErr_Occurred() != null) return null;
     const missing = std.meta.stringToEnum(vocabularies.Missing, name.bytes) orelse {
-        _ = core.fail(api.valueError(), "what is missing cannot become '{s}'", .{name.bytes});
+        _ = core.fail(api.valueError(), "unknown value '{s}' of missing", .{name.bytes});
         return null;
     };
     const model: Model = .{
@@ -72,7 +72,7 @@ pub fn vocabularyFrom(state: *core.State, object: *Object, seed: u64) ?Vocabular
     };
 }
 
-/// Whether "▁" is a blank in the tokens of a model, which has been read, and so in texts.
+/// Whether "▁" is a space in the tokens of a valid model, and so in texts.
 pub fn hasBlank(object: *Object) bool {
     return api.PyObject_IsTrue(api.PyTuple_GetItem(object, 8).?) == 1;
 }
@@ -82,38 +82,38 @@ fn optional(object: *Object) ?(?[]u32) {
     return core.numbersFrom(u32, object) orelse return null;
 }
 
-/// Raises what makes a vocabulary impossible; `culprit` is an id, or the place of a merge.
+/// Raises the reason why a vocabulary cannot be built. `culprit` is an id, or the index of a merge.
 pub fn fail(state: *core.State, failure: vocabularies.Error, culprit: u32) ?*Object {
     const exception = state.vocabulary_error.?;
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
         error.InvalidImage => core.fail(
             exception,
-            "the vocabulary image is damaged; reinstall",
+            "the packed vocabulary is damaged; reinstall tokenmill",
             .{},
         ),
         error.IdTooLarge => core.fail(
             exception,
-            "id {d} is too large; ids below {d} can be loaded",
+            "id {d} is too large; ids must be below {d}",
             .{ culprit, vocabularies.id_limit },
         ),
-        error.DuplicateToken => core.fail(exception, "id {d} stands for two tokens", .{culprit}),
+        error.DuplicateToken => core.fail(exception, "id {d} is used by two tokens", .{culprit}),
         error.TokenTooLong => core.fail(
             exception,
             "the token of id {d} is longer than {d} bytes",
             .{ culprit, vocabularies.token_len_limit },
         ),
-        error.TooManyBytes => core.fail(exception, "the tokens have more than a gigabyte", .{}),
-        error.InvalidModel => core.fail(exception, "the arrays of the model do not fit", .{}),
+        error.TooManyBytes => core.fail(exception, "the tokens exceed 1 GiB", .{}),
+        error.InvalidModel => core.fail(exception, "the arrays of the model are inconsistent", .{}),
         error.InvalidMerge => core.fail(
             exception,
-            "merge {d} makes no token, or is of a token that no text holds; " ++
-                "the list has to be that of this vocabulary",
+            "merge {d} produces no token, or has a token that never occurs in text; " ++
+                "use the merges of this vocabulary",
             .{culprit},
         ),
         error.MissingByteTokens => core.fail(
             exception,
-            "byte_fallback needs a token for each of the 256 bytes, <0x00> to <0xFF>",
+            "byte_fallback requires a token for each of the 256 bytes, <0x00> to <0xFF>",
             .{},
         ),
         error.UnknownUnk => core.fail(

@@ -1,4 +1,4 @@
-//! Packed steps, a text → the normal text as a Python object, with its places.
+//! Packed steps and a text → the normalized text as a Python object, with its alignment.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -10,7 +10,7 @@ const Text = @import("text.zig").Text;
 const gpa = buffer.gpa;
 const Object = api.Object;
 
-/// Steps from packed bytes; null when an exception is set.
+/// Reads packed steps; null if an exception is set.
 pub fn stepsFrom(state: *core.State, object: *Object) ?normals.Steps {
     var packed_steps = Text.from(object) orelse return null;
     defer packed_steps.release();
@@ -19,7 +19,7 @@ pub fn stepsFrom(state: *core.State, object: *Object) ?normals.Steps {
             error.OutOfMemory => api.PyErr_NoMemory(),
             error.InvalidSteps => core.fail(
                 state.vocabulary_error.?,
-                "the normaliser is damaged: a map or a pattern in it cannot be read",
+                "the normalizer is damaged: a map or a pattern in it cannot be read",
                 .{},
             ),
         };
@@ -27,8 +27,8 @@ pub fn stepsFrom(state: *core.State, object: *Object) ?normals.Steps {
     };
 }
 
-/// normalize(steps, text) → (text, places): a str for a str, else bytes. Places are u32 numbers,
-/// the start and the end of what each byte comes from; None if nothing has changed.
+/// normalize(steps, text) → (text, alignment): a str for a str, otherwise bytes. The alignment is
+/// u32 numbers, the start and the end of each byte's span; None if the text is unchanged.
 pub fn normalize(state: *core.State, args: core.Args) ?*Object {
     var steps = stepsFrom(state, args[0]) orelse return null;
     defer steps.deinit(gpa);

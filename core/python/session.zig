@@ -1,7 +1,7 @@
-//! A text and its ids as a Python object: what `tokenmill._native.Session` does.
+//! A text and its ids as a Python object: `tokenmill._native.Session`.
 //!
 //! A long change runs without the GIL. Meanwhile the session is busy, and any other call on it is
-//! an error: to wait would be a deadlock where a signal handler makes the call.
+//! an error. Waiting instead would deadlock if a signal handler makes the call.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -19,7 +19,7 @@ const Object = api.Object;
 /// An instance of `tokenmill._native.Session`.
 const Instance = extern struct {
     head: Object,
-    /// Kept alive: the session reads its tokenizer.
+    /// Kept alive, since the session uses its tokenizer.
     core: ?*Object,
     session: ?*ids.Session,
     is_busy: bool,
@@ -38,7 +38,7 @@ pub fn create(self: *Object, args: Args) ?*Object {
     return wrap(self, made);
 }
 
-/// Takes over `session`; it is freed when the call fails.
+/// Takes ownership of `session`, which is freed if the call fails.
 fn wrap(core: *Object, session: ids.Session) ?*Object {
     var moved = session;
     const place = gpa.create(ids.Session) catch {
@@ -73,7 +73,7 @@ fn dealloc(object: *Object) callconv(.c) void {
     api.Py_DecRef(@ptrCast(@alignCast(session_type)));
 }
 
-/// The session, if no other thread is changing it; else an exception is set.
+/// Returns the session if no other thread is changing it; otherwise an exception is set.
 fn idle(object: *Object) ?*ids.Session {
     const self = Instance.of(object);
     if (!self.is_busy) return self.session.?;
@@ -117,7 +117,7 @@ fn run(session: *ids.Session, encoder: *ids.Encoder, goal: Goal, text: []const u
     };
 }
 
-/// append(text) → how many ids stay
+/// append(text) → the number of leading ids that stay unchanged
 fn append(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
@@ -126,7 +126,7 @@ fn append(self: *Object, args: Args) ?*Object {
     return change(self, .{ .replace_from = session.text().len }, text.bytes);
 }
 
-/// replace_from(byte, text) → how many ids stay
+/// replace_from(byte, text) → the number of leading ids that stay unchanged
 fn replaceFrom(self: *Object, args: Args) ?*Object {
     const cut: usize = @intCast(api.PyLong_AsLongLong(args[0]));
     var text = Text.from(args[1]) orelse return null;
@@ -135,7 +135,7 @@ fn replaceFrom(self: *Object, args: Args) ?*Object {
     return change(self, .{ .replace_from = @min(cut, session.text().len) }, text.bytes);
 }
 
-/// update(text) → how many ids stay
+/// update(text) → the number of leading ids that stay unchanged
 fn update(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
@@ -143,7 +143,7 @@ fn update(self: *Object, args: Args) ?*Object {
     return change(self, .update, text.bytes);
 }
 
-/// start_of_last(count) → the byte at which the last so many characters begin
+/// start_of_last(count) → the byte offset of the last `count` characters
 fn startOfLast(self: *Object, args: Args) ?*Object {
     const session = idle(self) orelse return null;
     const wanted: usize = @intCast(api.PyLong_AsLongLong(args[0]));

@@ -1,4 +1,4 @@
-//! Texts with the places of their ids: the methods of a tokenizer that say where ids come from.
+//! The methods of a tokenizer that return ids with offsets.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -15,7 +15,7 @@ const Text = @import("text.zig").Text;
 
 const gpa = buffer.gpa;
 
-/// encode_with_offsets(text, allowed) → (ids, spans): of characters for str, of bytes otherwise
+/// encode_with_offsets(text, allowed) → (ids, spans): in characters for str, otherwise in bytes
 pub fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var sink: ids.Spans = .init(gpa);
@@ -24,7 +24,7 @@ pub fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     return core_.pairOf(core.ints.?.listOf(sink.list.ids.items), lists.pairsOf(sink.spans.items));
 }
 
-/// encode_words(text, allowed) → (ids, spans, of each id the number of its pretoken or name)
+/// encode_words(text, allowed) → (ids, spans, the number of each id's pretoken or added token)
 pub fn encodeWords(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var sink: ids.Spans = .init(gpa);
@@ -46,7 +46,7 @@ pub fn encodeWords(self: *Object, args: Args) ?*Object {
     return tuple;
 }
 
-/// Encodes as (text, allowed) say. False when an exception is set.
+/// Encodes (text, allowed) into a sink. False if an exception is set.
 fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
     const allowed = core_.allowedFrom(core, args[1]) orelse return false;
     var text = Text.from(args[0]) orelse return false;
@@ -57,19 +57,19 @@ fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
     return core_.encodeInto(core, text.bytes, allowed, sink);
 }
 
-/// Whether spans are of characters, and those are not the bytes, as in ASCII.
+/// Whether spans must be converted to characters: the text is a str, and not ASCII.
 fn countsCharacters(object: *Object, text: []const u8) bool {
     return api.isUnicode(object) and api.PyUnicode_GetLength(object) != text.len;
 }
 
-/// What makes spans count characters; null where they are bytes.
+/// Returns the converter of spans to characters; null if they stay in bytes.
 fn walkOf(object: *Object, text: []const u8) ?ids.spans.Walk {
     return if (countsCharacters(object, text)) .{ .gpa = gpa, .text = text } else null;
 }
 
 fn fits(text: []const u8) bool {
     if (text.len < 1 << 32) return true;
-    const message = "offsets are for texts of less than 4 GB, and this one has {d} bytes; cut it";
+    const message = "offsets require a text of less than 4 GB, got {d} bytes; split the text";
     _ = core_.fail(api.valueError(), message, .{text.len});
     return false;
 }
@@ -107,7 +107,7 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     return finish(core, numbers, spans);
 }
 
-/// Two buffers, which take over ids and spans.
+/// Returns two buffers, which take ownership of ids and spans.
 fn finish(core: *Core, numbers: []u32, spans: []Place) ?*Object {
     core.tokenizer.?.vocabulary.publish(numbers);
     const buffer_type = core.state().buffer_type.?;

@@ -1,13 +1,13 @@
-//! Python texts → bytes: a str through its UTF-8, anything bytes-like through its buffer.
+//! Python texts → bytes: a str as UTF-8, bytes-like objects through their buffer.
 //!
-//! CPython makes the UTF-8 of a non-ASCII str once and keeps it with the str. Lone surrogates raise
-//! UnicodeEncodeError, which the facade answers with a repaired str.
+//! CPython caches the UTF-8 of a non-ASCII str with the str. Unpaired surrogates raise
+//! UnicodeEncodeError, and the Python package retries with a repaired str.
 
 const api = @import("api.zig");
 const gpa = @import("buffer.zig").gpa;
 const Object = api.Object;
 
-/// The bytes of a str or of anything bytes-like.
+/// The bytes of a str or of a bytes-like object.
 pub const Text = struct {
     bytes: []const u8,
     view: api.Buffer = .{},
@@ -21,9 +21,9 @@ pub const Text = struct {
         var text: Text = .{ .bytes = &.{} };
         if (api.PyObject_GetBuffer(object, &text.view, api.BUF_SIMPLE) < 0) return null;
         if (text.view.itemsize != 1) {
-            // Numbers are not text: the facade says so with the value.
+            // Numbers are not text. The Python package raises an error with the value.
             text.release();
-            api.PyErr_SetString(api.typeError(), "a text has items of one byte");
+            api.PyErr_SetString(api.typeError(), "a text must have items of one byte");
             return null;
         }
         if (text.view.len > 0) {
@@ -56,7 +56,7 @@ pub const Texts = struct {
                 self.release(index);
                 return null;
             };
-            // Asking for a buffer may run Python code that takes the object out of the list.
+            // Requesting a buffer may run Python code that removes the object from the list.
             api.Py_IncRef(object);
             self.texts[index] = Text.from(object) orelse {
                 api.Py_DecRef(object);

@@ -1,4 +1,4 @@
-//! The tokens of a tokenizer as Python objects: by bytes, all of them, and their bounds.
+//! The tokens of a tokenizer as Python objects: lookup by bytes, all tokens, and their bounds.
 
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
@@ -20,7 +20,7 @@ pub fn find(self: *Object, args: Args) ?*Object {
     return api.PyLong_FromLongLong(-1);
 }
 
-/// tokens() → (bytes of all tokens end to end, u32 Buffer of where each id's bytes end)
+/// tokens() → (the bytes of all tokens, concatenated; u32 Buffer of the end of each id's bytes)
 pub fn tokens(self: *Object, _: Args) ?*Object {
     const core = Core.of(self);
     const vocabulary = &core.tokenizer.?.vocabulary;
@@ -32,7 +32,7 @@ pub fn tokens(self: *Object, _: Args) ?*Object {
     );
 }
 
-/// The same where ids are not ranks.
+/// The same if ids differ from ranks.
 fn tokensOf(core: *Core, ranks: []const u32) ?*Object {
     const vocabulary = &core.tokenizer.?.vocabulary;
     const ends = gpa.alloc(u32, ranks.len) catch return api.PyErr_NoMemory();
@@ -55,7 +55,7 @@ fn tokensOf(core: *Core, ranks: []const u32) ?*Object {
     );
 }
 
-/// empty_id() → the id whose token has no bytes, or -1
+/// empty_id() → the id of the token without bytes, or -1
 pub fn emptyId(self: *Object, _: Args) ?*Object {
     const vocabulary = &Core.of(self).tokenizer.?.vocabulary;
     const rank = vocabulary.empty_id orelse return api.PyLong_FromLongLong(-1);
@@ -65,12 +65,4 @@ pub fn emptyId(self: *Object, _: Args) ?*Object {
 /// ids_end() → one past the largest id of a token
 pub fn idsEnd(self: *Object, _: Args) ?*Object {
     return api.PyLong_FromUnsignedLongLong(Core.of(self).tokenizer.?.vocabulary.publicEnd());
-}
-
-/// compiled() → bytes, for `from_compiled`
-pub fn compiled(self: *Object, _: Args) ?*Object {
-    const core = Core.of(self);
-    const bytes = core.tokenizer.?.vocabulary.compile(gpa) catch return api.PyErr_NoMemory();
-    defer gpa.free(bytes);
-    return api.PyBytes_FromStringAndSize(bytes.ptr, @intCast(bytes.len));
 }

@@ -1,4 +1,4 @@
-//! Texts that take no more than so many tokens: what `truncate` of a tokenizer does.
+//! The method `truncate` of a tokenizer: limits a text to a number of tokens.
 
 const api = @import("api.zig");
 const core_ = @import("core.zig");
@@ -11,7 +11,7 @@ const Text = @import("text.zig").Text;
 
 const gpa = @import("buffer.zig").gpa;
 
-/// truncate(text, tokens_max, left) → the part that is kept, a str for a str, else bytes
+/// truncate(text, tokens_max, left) → the kept text, a str for a str, otherwise bytes
 pub fn truncate(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const tokens_max: usize = @intCast(api.PyLong_AsLongLong(args[1]));

@@ -1,16 +1,16 @@
-//! Counts → words of a learner, on all threads: what `Learner.add` does without the GIL.
+//! Pretoken counts → words of a learner, on all threads: `Learner.add` without the GIL.
 
 const std = @import("std");
 const counts = @import("../counts.zig");
 const gpa = @import("buffer.zig").gpa;
 const pool = @import("../pool.zig");
 
-/// In the alphabet: a byte that is left out of words.
+/// In the alphabet: a byte that is dropped from words.
 pub const no_id = std.math.maxInt(u32);
 
 const AddError = counts.Error || error{CountsTooLarge};
 
-/// Adds all entries, neighbours to the same shard, on all threads.
+/// Adds all entries on all threads, with adjacent entries in the same partition.
 pub fn addInventory(
     state: anytype,
     learner: anytype,
@@ -52,7 +52,7 @@ pub fn addInventory(
     for (outcomes) |outcome| try state.account(try outcome);
 }
 
-/// Adds entries to one shard and returns how many pairs they have.
+/// Adds entries to one partition and returns the number of their pairs.
 fn addTo(state: anytype, learner: anytype, shard: usize, source: anytype) AddError!u64 {
     var pairs: u64 = 0;
     while (try source.next()) |entry| {
@@ -71,7 +71,7 @@ pub fn addFile(state: anytype, learner: anytype, reader: *counts.Reader) AddErro
     }
 }
 
-/// Adds one word and returns how many pairs it has, at most.
+/// Adds one word and returns an upper bound on the number of its pairs.
 inline fn addEntry(
     state: anytype,
     learner: anytype,

@@ -11,7 +11,8 @@ assigned characters elsewhere. The npm package is the one source that has everyt
 properties, case folding); unicodedataplus is the second witness, and this script stops where the
 two disagree. The tables are committed, so building the project needs neither.
 
-**Invariant**: the output depends on the two pinned versions alone; a second run changes nothing.
+**Invariant**: the output depends on the two pinned versions alone, so a second run gives
+the same files.
 """
 
 import base64

@@ -8,10 +8,10 @@ Run by hand, only when Hugging Face's versions change, from the root of the repo
 `tokenizers` has the normal forms of Unicode 9.0.0, and lower case and grapheme clusters of Unicode
 17.0.0. CPython 3.6 is the last one whose `unicodedata` is Unicode 9.0.0, so it is asked for the
 first; no Python has 17.0.0 yet, so the others are read from the library itself, clusters through a
-map that shows them. Hangul and flags, which never change, are taken from `regex`. What the tables
-say is compared with the library for all code points in tests/test_normal.py.
+map that shows them. Hangul and flags, which never change, are taken from `regex`.
+tests/core/test_normal.py compares the tables with the library for all code points.
 
-**Invariant**: the output depends on the pinned versions alone; a second run changes nothing.
+**Invariant**: the output depends on the pinned versions alone; a second run gives the same files.
 """
 
 import json
@@ -37,10 +37,10 @@ LOWER = ROOT / "core/unicode/lower.zig"
 GRAPHEMES = ROOT / "core/unicode/graphemes.zig"
 CODE_POINTS = 0x110000
 HANGUL = range(0xAC00, 0xAC00 + 11172)
-# Jamo that join what stands before them.
+# Jamo that join the character before them.
 VOWELS, FINALS = range(0x1161, 0x1176), range(0x11A8, 0x11C3)
 
-# How a form takes a character: as it is; as it is where it stands in order; only by a closer look.
+# How a form treats a character: never changed; unchanged if marks are in order; to be examined.
 PLAIN, ORDERED, LOOK = range(3)
 NAMES = ("NFC", "NFD", "NFKC", "NFKD")
 
@@ -161,7 +161,7 @@ def decompositions(answer: Answer) -> str:
 
 def write_forms(answer: Answer) -> None:
     pairs = compositions(answer)
-    # Both in one table of two stages: who needs the one nearly always needs the other.
+    # Both in one two-stage table, since they are nearly always needed together.
     kinds = [*flags_of(answer, {second for _, second, _ in pairs})]
     for code_point, combining, _, _ in answer:
         kinds[code_point] |= combining << 8
@@ -182,7 +182,7 @@ def write_forms(answer: Answer) -> None:
         + array(
             "pairs", "u64", [a << 21 | b for a, b, _ in pairs], "First << 21 | second, ascending."
         )
-        + array("composites", "u32", [c for _, _, c in pairs], "What each pair becomes."),
+        + array("composites", "u32", [c for _, _, c in pairs], "The composition of each pair."),
     )
 
 
@@ -208,10 +208,10 @@ def write_lower() -> None:
         LOWER,
         f"//! tokenizers {LIBRARY} → lower case of each code point\n"
         "//!\n"
-        "//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: what is\n"
+        "//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: the one\n"
         "//! here and U+0307.\n"
         + staged("index", "u8", index_of, "Block and low bits → index into `deltas`.")
-        + array("deltas", "i32", deltas, "What is added to the code point."),
+        + array("deltas", "i32", deltas, "The number to add to the code point."),
     )
 
 
@@ -239,7 +239,7 @@ QUESTIONS = {
 
 
 def ask_graphemes(plane: range) -> dict[str, set[int]]:
-    """What the library says of the code points of a plane, which its clusters show."""
+    """Return the properties of the code points of a plane, as the library's clusters show them."""
     chars = [chr(c) for c in plane if not 0xD800 <= c < 0xE000 and c not in (0, 0x0A, 0x0D)]
     rules = dict.fromkeys([*chars, *"a©\u0301\u200d\u0915\u094d"], "Q")
     normalizer = Precompiled(make_map(rules))

@@ -1,6 +1,6 @@
 //! tokenizers 0.23.3 → lower case of each code point
 //!
-//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: what is
+//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: the one
 //! here and U+0307.
 
 pub const index_shift = 8;
@@ -685,7 +685,7 @@ pub const index = [6400]u8{
     0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
 };
 
-/// What is added to the code point.
+/// The number to add to the code point.
 pub const deltas = [85]i32{
     0,      32,     1,      -199,   -121,   210,    206,    205,    79,     202,    203,    207,   211,    209,    213,    214,
     218,    217,    219,    2,      -97,    -56,    -130,   10795,  -163,   10792,  -195,   69,    71,     116,    38,     37,

@@ -13,9 +13,9 @@ from tokenmill.patterns import unicode
 
 TABLE = Path(__file__).with_name("words.zig")
 HEADER = """\
-//! \\w as Rust's regex has it: where its runs of code points begin and end.
+//! The code points of \\w in Rust's regex, as the starts and ends of runs.
 //!
-//! Made by words.py; not edited by hand.
+//! Written by core/unicode/words.py; do not edit.
 
 pub const edges = [_]u21{
 """

@@ -1,6 +1,6 @@
-//! \w as Rust's regex has it: where its runs of code points begin and end.
+//! The code points of \w in Rust's regex, as the starts and ends of runs.
 //!
-//! Made by words.py; not edited by hand.
+//! Written by core/unicode/words.py; do not edit.
 
 pub const edges = [_]u21{
     0x30,    0x3a,    0x41,    0x5b,    0x5f,    0x60,    0x61,    0x7b,    0xaa,    0xab,

@@ -1,10 +1,10 @@
-//! Tokens by rank → the one pair that becomes each of them.
+//! Tokens by rank → the canonical pair of each token.
 //!
-//! In the order of the ids, each token is merged by the pairs of the lower ids. What is left just
-//! before it becomes one is its canonical pair. If more than two parts are left and no two
-//! neighbours are a token, merging never reaches it: it is found only as a whole pretoken, and no
-//! pair is needed. If two are, then a token could have a part of a larger id, and this order of
-//! work does not tell: then every split of every token is a pair.
+//! In order of ids, each token is merged with the pairs of lower ids. The last two symbols are its
+//! canonical pair. If more than two symbols remain and no two neighbours form a token, the token is
+//! unmergeable: it is found only as a whole pretoken and needs no pair. If two neighbours do form a
+//! token, a symbol may have a larger id than its merge. This order then cannot decide, and every
+//! split of every token becomes a pair.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,11 +13,11 @@ const PairTable = @import("pair_table.zig").PairTable;
 
 const none = PairTable.none;
 
-/// Merging here takes the square of the length; real tokens have up to 1,024 bytes.
+/// Merging here takes quadratic time. Real tokens have up to 1,024 bytes.
 const len_max = 1024;
 
-/// Fills the table of pairs and returns how many tokens merging does not reach; null when it
-/// cannot tell which pairs can occur.
+/// Fills the pair table and returns the number of unmergeable tokens. Returns null if it cannot
+/// decide which pairs can occur.
 pub fn enterPairs(vocabulary: *Vocabulary) ?usize {
     var unreached: usize = 0;
     var parts: [len_max]u32 = undefined;
@@ -37,14 +37,14 @@ pub fn enterPairs(vocabulary: *Vocabulary) ?usize {
     return unreached;
 }
 
-/// The parts of a token when all pairs with an id below `end` have merged; returns their number.
+/// Writes the symbols of a token after all merges with an id below `end`. Returns their number.
 fn mergeBelow(
     vocabulary: *const Vocabulary,
     token: []const u8,
     end: u32,
     parts: *[len_max]u32,
 ) usize {
-    // merges[i] is what parts i and i + 1 become.
+    // merges[i] is the merge of symbols i and i + 1.
     var merges: [len_max]u32 = undefined;
     for (token, parts[0..token.len]) |byte, *part| part.* = vocabulary.byte_ids[byte];
     for (merges[0 .. token.len - 1], token[0 .. token.len - 1], token[1..]) |*id, left, right| {
@@ -68,7 +68,7 @@ fn mergeBelow(
     return count;
 }
 
-/// Whether no two neighbours of these parts are a token.
+/// Whether no two neighbours of these symbols form a token.
 fn isStuck(vocabulary: *const Vocabulary, token: []const u8, parts: []const u32) bool {
     var start: usize = 0;
     for (parts[0 .. parts.len - 1], parts[1..]) |left, right| {
@@ -80,7 +80,7 @@ fn isStuck(vocabulary: *const Vocabulary, token: []const u8, parts: []const u32)
     return true;
 }
 
-/// A table of every split of every token.
+/// Returns a table of every split of every token.
 pub fn splits(
     gpa: Allocator,
     vocabulary: *const Vocabulary,
@@ -101,7 +101,7 @@ pub fn splits(
     return pairs;
 }
 
-/// The id that stands for these bytes while merging: a token, or the stand-in of a byte.
+/// Returns the id of these bytes during merging: a token, or the placeholder of a byte.
 fn partId(vocabulary: *const Vocabulary, part: []const u8) ?u32 {
     return if (part.len == 1) vocabulary.byte_ids[part[0]] else vocabulary.find(part);
 }

@@ -1,8 +1,9 @@
-//! All pairs of a model → what each becomes and when, for merging that drops some at random.
+//! All pairs of a model → their merges and ranks, for BPE dropout.
 //!
-//! Where no merge is ever dropped, one pair for each token is enough (merged.zig). Where any may
-//! be, the others are met too: without "ab", "abc" can still be made of "a" and "bc" if the list
-//! says so. Merging starts with single characters here, whose own merges are never dropped.
+//! If no merge is ever skipped, one pair per token is sufficient (merged.zig). With dropout the
+//! others can occur too: if "ab" is skipped, "abc" can still be built from "a" and "bc" if the list
+//! contains that merge. Merging starts with single characters here, whose own merges are never
+//! skipped.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,10 +14,10 @@ const Error = models.Error;
 const none = models.none;
 
 pub const Every = struct {
-    /// Ranks of the two parts → the merge.
+    /// Ranks of two symbols → their merge.
     merges: std.AutoHashMapUnmanaged([2]u32, Merge) = .empty,
-    /// A number of 24 random bits below this one drops a merge: Hugging Face compares an f32 with
-    /// one that has so many.
+    /// A random number of 24 bits below this limit skips a merge. Hugging Face compares f32
+    /// numbers, which have 24 bits of precision.
     dropped_end: u32,
 
     /// The lower order comes first: the index in the list, or the order of the token.
@@ -32,7 +33,7 @@ pub const Every = struct {
             for (numbered.merged.made, 0..) |place, index| {
                 if (place == none) continue;
                 const pair = merges[2 * index ..][0..2];
-                // Of a pair that comes twice the last one counts.
+                // If a pair is listed twice, the last one counts.
                 self.merges.putAssumeCapacity(
                     .{ numbered.rankOf(pair[0]), numbered.rankOf(pair[1]) },
                     .{ .order = @intCast(index), .id = numbered.ranks[place] },
@@ -44,7 +45,7 @@ pub const Every = struct {
         return self;
     }
 
-    /// Any two neighbours that spell a token merge.
+    /// Inserts every two neighbours that form a token.
     fn enterSplits(
         self: *Every,
         gpa: Allocator,

@@ -1,9 +1,10 @@
-//! Image → tokens and canonical pairs: how a vocabulary is packed into the package.
+//! Packed vocabulary → tokens and canonical pairs. The package contains its vocabularies in this
+//! form.
 //!
 //! Ids 0–255 are single bytes. Every later token is the pair of earlier ids that merges into it,
-//! each written with just the bits that an earlier id can need: 1.6 MB for all of OpenAI's
-//! vocabularies, read at memory speed. Layout (little-endian): "TMV1", u32 ids_end, u32
-//! bytes_len, u32 gap_count, gap_count × (u32 start, u32 end), 256 single bytes, the bit stream.
+//! each with only as many bits as an earlier id needs. All of OpenAI's vocabularies take 1.6 MB and
+//! are read at memory speed. Layout (little-endian): "TMV1", u32 ids_end, u32 bytes_len, u32
+//! gap_count, gap_count × (u32 start, u32 end), 256 single bytes, the bit stream.
 
 const std = @import("std");
 const PairTable = @import("pair_table.zig").PairTable;
@@ -25,7 +26,7 @@ pub const Reader = struct {
         const bytes_len = word(packed_image, 8);
         const gaps_len = @as(u64, word(packed_image, 12)) * 8;
         if (ids_end < 256 or ids_end >= PairTable.id_limit - 256) return error.InvalidImage;
-        // Each token doubles the length at most, but real ones are short: refuse a lying header.
+        // Each token at most doubles the length, but real ones are short: reject a forged header.
         if (bytes_len > @as(u64, ids_end) * 1024) return error.InvalidImage;
         if (header + gaps_len + 256 > packed_image.len) return error.InvalidImage;
         const singles_start: usize = @intCast(header + gaps_len);
@@ -39,7 +40,7 @@ pub const Reader = struct {
         };
     }
 
-    /// Fills the tokens' bytes, offsets and merges; returns the number of merges.
+    /// Fills the tokens' bytes, offsets and merges. Returns the number of merges.
     pub fn readInto(
         self: *Reader,
         bytes: []u8,
@@ -72,7 +73,7 @@ pub const Reader = struct {
         return merge_count;
     }
 
-    /// The next id of the stream: one that is below `end`.
+    /// Returns the next id of the stream, which must be below `end`.
     fn takeId(self: *Reader, end: u32) error{InvalidImage}!u32 {
         const width: u5 = @intCast(32 - @clz(end - 1));
         const start: usize = @intCast(self.bit_index / 8);
@@ -91,10 +92,10 @@ fn word(bytes: []const u8, index: usize) u32 {
     return std.mem.readInt(u32, bytes[index..][0..4], .little);
 }
 
-test "image: a truncated or foreign image is refused" {
+test "image: a truncated or foreign packed vocabulary is rejected" {
     try std.testing.expectError(error.InvalidImage, Reader.init("TMV"));
     try std.testing.expectError(error.InvalidImage, Reader.init("GGUF, another format"));
-    // It says 257 tokens and ends after the single bytes.
+    // The header announces 257 tokens, but the data ends after the single bytes.
     var lying: [16 + 256]u8 = @splat(0);
     @memcpy(lying[0..12], "TMV1\x01\x01\x00\x00\x02\x01\x00\x00");
     var reader = try Reader.init(&lying);

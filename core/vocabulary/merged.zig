@@ -1,14 +1,13 @@
-//! Symbols and merges → the one pair that becomes each token, and when.
+//! Symbols and merges → the canonical pair of each token, and its rank.
 //!
-//! Merges inside a token never depend on what surrounds it, whatever the order of the pairs is: so
-//! the one pair that can ever become token t is the last step of merging t alone, its *canonical*
-//! pair, and all others that make it are dead. (Of the 269,443 merges of Mistral's Nemo 129,816
-//! are alive.)
+//! Merges inside a token never depend on its context, for any order of pairs. The only pair that
+//! can become token t is thus the last step of merging t alone, its *canonical* pair. All other
+//! merges that produce t are dead. (Of the 269,443 merges of Mistral's Nemo 129,816 are alive.)
 //!
-//! A list in the order of training gives the parts of a token before the token. Then a pair is
-//! canonical if nothing merges across its seam before it, which the parts next to the seam tell,
-//! taken apart from the last merge to the first (as in github/rust-gems, crate bpe). Any other list
-//! is found out by merging each token.
+//! In training order, the symbols of a token precede the token. Then a pair is canonical if no
+//! earlier merge crosses its boundary. That is decided by splitting the symbols next to the
+//! boundary, from the last merge to the first (as in github/rust-gems, crate bpe). For any other
+//! list, each token is merged.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -19,12 +18,12 @@ const Tokens = models.Tokens;
 
 const none = models.none;
 
-/// By place: the pair that becomes a token, and when: the index of its merge in the list, or its
-/// order. `none` for a token that merging does not reach, and for symbols.
+/// Indexed by token: the pair that becomes it, and its rank, which is the index of the merge in the
+/// list or the order of the token. `none` for unmergeable tokens and for initial symbols.
 pub const Merged = struct {
     pairs: [][2]u32,
     keys: []u32,
-    /// By merge: the place of what it makes, or `none`.
+    /// Indexed by merge: the token that it produces, or `none`.
     made: []const u32 = &.{},
 
     fn init(tokens: *const Tokens) Error!Merged {
@@ -43,11 +42,11 @@ pub fn find(tokens: *Tokens, culprit: *u32) Error!Merged {
     return byMerging(tokens, made, culprit);
 }
 
-/// What each merge makes.
+/// Returns the token that each merge produces.
 fn madeBy(tokens: *Tokens, merges: []const u32, culprit: *u32) Error![]u32 {
     const made = try tokens.arena.alloc(u32, merges.len / 2);
     var joined: std.ArrayList(u8) = .empty;
-    // Most files have their tokens in the order of their merges, with one or several for each.
+    // Most files list tokens in the order of their merges, with one or several merges for each.
     var next: u32 = 0;
     for (made, 0..) |*place, index| {
         const left, const right = .{ merges[2 * index], merges[2 * index + 1] };
@@ -84,8 +83,8 @@ fn spells(tokens: *const Tokens, place: u32, parts: [2][]const u8) bool {
         std.mem.eql(u8, token[parts[0].len..], parts[1]);
 }
 
-/// The pairs of a list in which the parts of a token come before it; null if they do not, or a
-/// pair that counts comes twice.
+/// Finds the pairs of a list in which the symbols of a token precede it. Returns null if they do
+/// not, or if a live pair is listed twice.
 fn inOrder(tokens: *Tokens, merges: []const u32, made: []const u32) Error!?Merged {
     var merged: Merged = try .init(tokens);
     merged.made = made;
@@ -102,7 +101,7 @@ fn inOrder(tokens: *Tokens, merges: []const u32, made: []const u32) Error!?Merge
         if (place == none) continue;
         const pair = merges[2 * index ..][0..2].*;
         if (seams.ranks[place] != none) {
-            // Dead, unless it is the same pair once more: then it is the last that counts.
+            // Dead, unless it is the same pair again: then the last one counts.
             const is_symbol = seams.ranks[place] == 0;
             if (!is_symbol and std.mem.eql(u32, &merged.pairs[place], &pair)) return null;
             continue;
@@ -117,7 +116,8 @@ fn inOrder(tokens: *Tokens, merges: []const u32, made: []const u32) Error!?Merge
         seams.ranks[place] = @intCast(index + 1);
         seams.table.put(.{ .left = pair[0], .right = pair[1], .id = place });
     }
-    // A pair that came before its parts is dead if these are never made, or after the token is.
+    // A pair listed before its symbols is dead if these are never produced, or only after the
+    // token.
     if (has_doubts) for (made, 0..) |place, index| {
         if (place == none) continue;
         const parts_made = @max(seams.ranks[merges[2 * index]], seams.ranks[merges[2 * index + 1]]);
@@ -129,11 +129,11 @@ fn inOrder(tokens: *Tokens, merges: []const u32, made: []const u32) Error!?Merge
 
 const Seams = struct {
     merged: Merged,
-    /// 0 for symbols, else one more than the index of the merge.
+    /// 0 for initial symbols, otherwise the index of the merge plus one.
     ranks: []u32,
     table: PairTable,
 
-    /// Whether something merges across the seam of a pair before the pair does.
+    /// Whether a merge crosses the boundary of a pair before the pair itself merges.
     fn isCrossed(self: *const Seams, pair: [2]u32) bool {
         var left, var right = pair;
         var limit: u32 = none;
@@ -144,7 +144,7 @@ const Seams = struct {
                 limit = self.ranks[left];
                 left = self.merged.pairs[left][1];
             } else if (self.ranks[right] > 0) {
-                // Of two that are the same the right one came last.
+                // Of two equal ones the right one was merged last.
                 limit = self.ranks[right] + 1;
                 right = self.merged.pairs[right][0];
             } else return false;
@@ -152,7 +152,7 @@ const Seams = struct {
     }
 };
 
-/// The pairs of any list, or of any order.
+/// Finds the pairs of any list or order.
 fn byMerging(tokens: *Tokens, made: []const u32, culprit: *u32) Error!Merged {
     var merged: Merged = try .init(tokens);
     merged.made = made;
@@ -172,7 +172,7 @@ fn byMerging(tokens: *Tokens, made: []const u32, culprit: *u32) Error!Merged {
     return merged;
 }
 
-/// One token while it is merged.
+/// The state of merging one token.
 const Alone = struct {
     tokens: *Tokens,
     made: []const u32,
@@ -184,7 +184,7 @@ const Alone = struct {
     heap: std.PriorityQueue(u64, void, lowest) = .initContext({}),
 
     const Part = struct { start: u32, end: u32, previous: u32, next: u32, merge: Merge = .{} };
-    /// When a part and the next are merged, and into what.
+    /// The rank and the result of merging a symbol with the next one.
     const Merge = struct { key: u32 = none, symbol: u32 = none };
     const Last = struct { pair: [2]u32, key: u32 };
 
@@ -192,7 +192,8 @@ const Alone = struct {
         return std.math.order(a, b);
     }
 
-    /// The last merge; null if parts are left over, or there is only one to begin with.
+    /// Returns the last merge; null if several symbols remain, or if there is only one at the
+    /// start.
     fn merge(self: *Alone, token: []const u8) Error!?Last {
         self.token = token;
         if (!try self.tokens.symbolsOf(token, &self.symbols)) return null;
@@ -230,7 +231,7 @@ const Alone = struct {
         return if (left == 1) last else null;
     }
 
-    /// Looks for what a part and the next become.
+    /// Looks up the merge of a symbol with the next one.
     fn offer(self: *Alone, at: u32) Error!void {
         const parts = self.parts.items;
         parts[at].merge = .{};
@@ -250,7 +251,7 @@ const Alone = struct {
     }
 };
 
-test "merged: pairs in the order of a list are those that merging each token gives" {
+test "merged: pairs in list order equal those found by merging each token" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -271,7 +272,7 @@ test "merged: pairs in the order of a list are those that merging each token giv
             try names.put(arena, joined, {});
             try merges.append(arena, pair);
         }
-        // A few places are wrong, or all.
+        // A few positions are wrong, or all.
         const swaps = if (round % 4 == 0) merges.items.len else round % 4 - 1;
         if (merges.items.len > 0) for (0..swaps) |_| {
             const at = random.uintLessThan(usize, merges.items.len);

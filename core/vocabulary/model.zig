@@ -1,8 +1,10 @@
-//! The tokens of a file → symbols: what merging starts with, and bytes as a text has them.
+//! The tokens of a file → the symbols that merging starts with, and token bytes as they occur in
+//! text.
 //!
-//! A token is named by its *place* in the file's arrays. Symbols are the places of tokens that
-//! merging starts with, single bytes or single characters, and numbers from `count` on for what is
-//! part of a token but none itself: SentencePiece merges characters that are no pieces.
+//! A token is identified by its index in the file's arrays, called its *place*. Symbols are the
+//! places of tokens that merging starts with, single bytes or single characters. Numbers from
+//! `count` on are characters that occur in tokens but are not tokens themselves: SentencePiece
+//! merges characters that are not pieces.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -15,34 +17,35 @@ pub const none = PairTable.none;
 pub const Kind = enum(u8) {
     /// Found by merging.
     token,
-    /// Stands for one byte of a character that is no token.
+    /// Represents one byte of a character that is not a token.
     byte,
-    /// Found in no text.
+    /// Never found in text, only decoded.
     decoded,
 };
 
-/// What becomes of a character, or of a byte, that is no token.
+/// The handling of a character or byte that is not a token.
 pub const Missing = enum { fail, drop, unk, bytes };
 
-/// A model as its file has it; see formats/parts.py.
+/// A model as its file describes it; see formats/spec.py.
 pub const Model = struct {
     bytes: []const u8,
     lengths: []const u32,
     ids: []const u32,
     kinds: []const u8,
-    /// Pairs of places, end to end.
+    /// Pairs of places, concatenated.
     merges: ?[]const u32 = null,
     order: ?[]const u32 = null,
     characters: bool = false,
     whole: bool = false,
-    /// Whether "▁" in a token is a blank in a text.
+    /// Whether "▁" in a token is a space in text.
     blank: bool = false,
     missing: Missing = .fail,
     unk: ?u32 = null,
     fuse_unk: bool = false,
     dropout: f64 = 0,
 
-    /// Whether it is what a rank file has: the id is the order, and a token is one as a whole too.
+    /// Whether it is equivalent to a rank file: the id is the order, and whole pretokens are looked
+    /// up.
     pub fn isRanks(self: *const Model) bool {
         const is_plain = self.merges == null and self.order == null and self.whole and
             !self.characters and !self.blank and self.missing == .fail and self.dropout == 0;
@@ -52,15 +55,15 @@ pub const Model = struct {
 
 pub const Error = error{
     OutOfMemory,
-    /// Arrays that do not fit each other.
+    /// The arrays have inconsistent lengths.
     InvalidModel,
-    /// Two tokens with the same bytes, or two for the same byte.
+    /// Two tokens have the same bytes, or two represent the same byte.
     DuplicateToken,
-    /// A merge of two tokens that make none, or of one that no text holds: the culprit.
+    /// A merge produces no token, or has a token that never occurs in text. `culprit` is its index.
     InvalidMerge,
-    /// Bytes are to stand for what is missing, and there are not 256 of them.
+    /// Missing characters are to be encoded as bytes, but there are not 256 byte tokens.
     MissingByteTokens,
-    /// The id of what is missing is no token's.
+    /// The id of the unknown token is not in the vocabulary.
     UnknownUnk,
     IdTooLarge,
     TokenTooLong,
@@ -71,16 +74,16 @@ pub const Tokens = struct {
     arena: Allocator,
     model: *const Model,
     count: u32,
-    /// Of all tokens end to end, as a text has them.
+    /// The bytes of all tokens, concatenated, as they occur in text.
     bytes: []const u8,
     offsets: []const u32,
     kinds: []const Kind,
-    /// The place of the token that is not there, or `none`.
+    /// The place of the unknown token, or `none`.
     unk: u32 = none,
-    /// Symbols of single bytes and of characters of several bytes.
+    /// Symbols of single bytes and of multi-byte characters.
     singles: [256]u32 = @splat(none),
     chars: std.AutoHashMapUnmanaged(u21, u32) = .empty,
-    /// Symbols that are no tokens.
+    /// Symbols that are not tokens.
     extras: std.ArrayList([]const u8) = .empty,
     table: ?TokenTable = null,
 
@@ -123,8 +126,8 @@ pub const Tokens = struct {
         return self;
     }
 
-    /// Finds where tokens begin. A "▁" becomes a blank where it stands for one; a token with a
-    /// blank of its own is in no text then.
+    /// Computes the token offsets. A "▁" becomes a space if the model treats the two as equal. A
+    /// token with a literal space then never occurs in text.
     fn place(self: *Tokens, kinds: []Kind) Error!void {
         const offsets = try self.arena.alloc(u32, @as(usize, self.count) + 1);
         self.offsets = offsets;
@@ -187,14 +190,14 @@ pub const Tokens = struct {
         }
     }
 
-    /// The character that is all of some bytes.
+    /// Returns the character that some bytes consist of.
     fn charOf(bytes: []const u8) ?u21 {
         const char = unicode.decode(bytes, 0);
         const is_valid = char.code_point != unicode.replacement or char.len == 3;
         return if (is_valid and char.len == bytes.len) char.code_point else null;
     }
 
-    /// The bytes of a token or of a symbol.
+    /// Returns the bytes of a token or symbol.
     pub fn tokenBytes(self: *const Tokens, symbol: u32) []const u8 {
         if (symbol >= self.count) return self.extras.items[symbol - self.count];
         return self.bytes[self.offsets[symbol]..self.offsets[symbol + 1]];
@@ -209,8 +212,8 @@ pub const Tokens = struct {
         return self.chars.get(charOf(token) orelse return false) == place_;
     }
 
-    /// The symbols of a token; false if a part of it is none. They are made where any neighbours
-    /// that spell a token merge.
+    /// Sets `out` to the symbols of a token. Returns false if one is missing. Missing symbols are
+    /// added if the model merges any neighbours that form a token.
     pub fn symbolsOf(self: *Tokens, token: []const u8, out: *std.ArrayList(u32)) Error!bool {
         out.clearRetainingCapacity();
         var start: usize = 0;
@@ -232,7 +235,7 @@ pub const Tokens = struct {
         return true;
     }
 
-    /// What is merged as these bytes: a symbol or a token.
+    /// Returns the symbol or token with these bytes.
     pub fn findPart(self: *Tokens, part: []const u8, culprit: *u32) Error!?u32 {
         const symbol = if (part.len == 1)
             self.singles[part[0]]
@@ -255,7 +258,7 @@ pub const Tokens = struct {
         return symbol;
     }
 
-    /// The token with these bytes that merging can make. The table is made when first asked for.
+    /// Returns the mergeable token with these bytes. The table is built on first use.
     pub fn find(self: *Tokens, token: []const u8, culprit: *u32) Error!?u32 {
         if (self.table == null) {
             self.table = try .init(self.arena, self.count, 0);

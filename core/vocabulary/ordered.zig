@@ -1,13 +1,14 @@
-//! Tokens and the pairs that become them → ranks: a number for each, in the order of merging.
+//! Tokens and their pairs → ranks: a number for each symbol, in the order of merging.
 //!
-//! Ranks are what the core works with: the lower rank merges first. They are the ids themselves
-//! where these are in the order of merging, as in most files of byte-level models. Else tokens are
-//! numbered anew: single bytes, then what the characters of several bytes begin with, then these
-//! characters, then the merged tokens as they are merged, then all that merging does not reach.
+//! The core uses ranks, and the lower rank merges first. If the ids are in the order of merging, as
+//! in most byte-level models, they are the ranks. Otherwise tokens get new numbers: single bytes,
+//! prefixes of multi-byte characters, these characters, the merged tokens in order, and last all
+//! unmergeable ones.
 //!
-//! Characters become merges of bytes which come before all others. UTF-8 keeps these merges from
-//! each other's bytes, so what they leave is what merging characters begins with. A *prefix*, two
-//! or three bytes of a character, has no id: where one is left over, its character is no token.
+//! Characters become merges of bytes that precede all others. In UTF-8 these merges cannot
+//! interfere with each other, so they produce the symbols that character-level merging starts with.
+//! A *prefix*, two or three bytes of a character, has no public id: if one remains, its character
+//! is not a token.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -24,11 +25,11 @@ pub const Numbered = struct {
     tokens: *Tokens,
     merged: *const Merged,
     is_mapped: bool = true,
-    /// By rank: a symbol; `none` for a gap.
+    /// Indexed by rank: a symbol; `none` for an unused rank.
     symbols: std.ArrayList(u32) = .empty,
-    /// By symbol: its rank.
+    /// Indexed by symbol: its rank.
     ranks: []u32 = &.{},
-    /// Ranks of prefixes, and of characters that are no token.
+    /// Ranks of prefixes, and of characters that are not tokens.
     prefixes_start: u32 = 0,
     prefixes_end: u32 = 0,
     prefixes: std.StringHashMapUnmanaged(u32) = .empty,
@@ -59,26 +60,26 @@ pub const Numbered = struct {
         for (keys, 0..) |key, place| {
             if (key != none) self.reached.appendAssumeCapacity(@intCast(place));
         }
-        std.mem.sort(u32, self.reached.items, self, comesFirst);
+        std.sort.pdq(u32, self.reached.items, self, comesFirst);
     }
 
     fn comesFirst(self: *Numbered, a: u32, b: u32) bool {
         const keys = self.merged.keys;
         if (keys[a] != keys[b]) return keys[a] < keys[b];
-        // Among those that are merged at the same time any order will do: shorter ones first, so
-        // that parts come before what is made of them (`PairTable.rising`).
+        // Tokens of equal rank can have any order. Shorter ones come first, so that symbols precede
+        // their merges (`PairTable.rising`).
         const lens = .{ self.tokens.tokenBytes(a).len, self.tokens.tokenBytes(b).len };
         if (lens[0] != lens[1]) return lens[0] < lens[1];
         return self.tokens.model.ids[a] < self.tokens.model.ids[b];
     }
 
-    /// The rank of a symbol while merging; a byte without a token has a stand-in.
+    /// Returns the rank of a symbol during merging. A byte without a token has a placeholder.
     pub fn rankOf(self: *const Numbered, symbol: u32) u32 {
         if (self.ranks[symbol] != none) return self.ranks[symbol];
         return @as(u32, @intCast(self.symbols.items.len)) + self.tokens.tokenBytes(symbol)[0];
     }
 
-    /// Whether ids are in the order of merging, and those of parts below those of the whole.
+    /// Whether ids are in the order of merging, and every merge has a larger id than its symbols.
     fn areIdsRanks(self: *const Numbered) bool {
         const model = self.tokens.model;
         if (model.characters or model.missing == .bytes) return false;
@@ -104,7 +105,7 @@ pub const Numbered = struct {
         for (0..ids.len) |place| self.noteUnreached(@intCast(place));
     }
 
-    /// Whether it is in the table of tokens: merged, or found as a whole pretoken.
+    /// Whether it is in the token table: mergeable, or found as a whole pretoken.
     pub fn isIndexed(self: *const Numbered, symbol: u32) bool {
         if (symbol >= self.tokens.count) return false;
         if (self.merged.keys[symbol] != none or self.tokens.isSymbol(symbol)) return true;
@@ -142,14 +143,14 @@ pub const Numbered = struct {
         try self.symbols.append(self.arena, symbol);
     }
 
-    /// Numbers characters of several bytes, and what they begin with before them.
+    /// Numbers multi-byte characters, after their prefixes.
     fn addCharacters(self: *Numbered) Error!void {
         const tokens = self.tokens;
         var chars: std.ArrayList(u32) = .empty;
         var values = tokens.chars.valueIterator();
         while (values.next()) |symbol| try chars.append(self.arena, symbol.*);
-        // In an order that is always the same.
-        std.mem.sort(u32, chars.items, {}, std.sort.asc(u32));
+        // In a deterministic order.
+        std.sort.pdq(u32, chars.items, {}, std.sort.asc(u32));
         self.prefixes_start = @intCast(self.symbols.items.len);
         for (2..4) |len| for (chars.items) |symbol| {
             const bytes = tokens.tokenBytes(symbol);
@@ -176,7 +177,7 @@ pub const Numbered = struct {
         try self.addJoint(bytes, rank);
     }
 
-    /// The merge of bytes of a character with the next one of it.
+    /// Adds the merge of a prefix of a character with the next byte.
     fn addJoint(self: *Numbered, bytes: []const u8, rank: u32) Error!void {
         const last = bytes.len - 1;
         const left = if (last == 1) none else self.prefixes.get(bytes[0..last]).?;
@@ -188,7 +189,7 @@ pub const Numbered = struct {
         });
     }
 
-    /// The rank of a single byte, or its stand-in behind all ranks.
+    /// Returns the rank of a single byte, or its placeholder after all ranks.
     fn byteRank(self: *const Numbered, byte: u8) u32 {
         const symbol = self.tokens.singles[byte];
         if (symbol < self.tokens.count) return self.ranks[symbol];
@@ -213,8 +214,8 @@ pub const Numbered = struct {
         }
     }
 
-    /// By rank: the first rank of those that are merged at the same time, the leftmost first. Null
-    /// if there are none.
+    /// Returns for each rank the first rank of those with the same order, among which the leftmost
+    /// merges first. Null if there are no ties.
     pub fn classes(self: *const Numbered, gpa: Allocator) Error!?[]u32 {
         if (self.tokens.model.merges != null or self.tokens.model.order == null) return null;
         const keys = self.merged.keys;
@@ -234,5 +235,5 @@ pub const Numbered = struct {
     }
 };
 
-/// The last byte of some bytes of a character, and the prefix before it, or `none` and a byte.
+/// The last byte of a prefix or character, and the prefix before it, or `none` and the first byte.
 const Joint = struct { left: u32, first: u8, last: u8, rank: u32 };

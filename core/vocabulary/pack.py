@@ -1,8 +1,8 @@
-"""Rank file → image: how the embedded vocabularies were made.   usage: pack.py RANKS IMAGE
+"""Rank file → packed vocabulary, the form of the embedded ones.   usage: pack.py RANKS IMAGE
 
-An image (`core/vocabulary/image.zig` reads it) holds each token as its canonical pair, the last
-step of encoding that token alone, so it is small and needs no search when it is loaded. Every
-token of a vocabulary that can be packed must be reachable in this way; all of OpenAI's are.
+A packed vocabulary (`core/vocabulary/image.zig` reads it) stores each token as its canonical pair,
+the last step of encoding that token alone. It is small and needs no search when it is loaded. Every
+token must be mergeable; this holds for all of OpenAI's vocabularies.
 """
 
 import base64
@@ -18,7 +18,7 @@ def canonical_pair(token: bytes, ranks: dict[bytes, int]) -> tuple[int, int]:
         joined = [ranks.get(a + b, sys.maxsize) for a, b in itertools.pairwise(parts)]
         lowest = min(joined)
         if lowest == sys.maxsize:
-            raise ValueError(f"no merges reach {token!r}")
+            raise ValueError(f"token {token!r} is unmergeable")
         at = joined.index(lowest)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
     return ranks[parts[0]], ranks[parts[1]]

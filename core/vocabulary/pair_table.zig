@@ -1,37 +1,37 @@
-//! (left id, right id) → merged id: a hash table with one 64-bit slot a pair, in buckets of four.
+//! (left id, right id) → merged id: a hash table with one 64-bit slot per pair, in buckets of four.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 
-/// Three fields of 21 bits fit one word; the largest vocabularies in use need 18.
+/// Three fields of 21 bits fit one word. The largest vocabularies in use need 18.
 const id_bits = 21;
 const Key = @Int(.unsigned, 2 * id_bits);
 
-/// How many pairs ahead a slot is fetched: more than memory takes, fewer than the cache holds.
+/// Prefetch distance in pairs: longer than the memory latency, shorter than the cache capacity.
 const prepare_distance = 16;
 
-/// Half a line of the cache. In the embedded vocabularies one bucket in fourteen is full.
+/// Half a CPU cache line. In the embedded vocabularies one bucket in fourteen is full.
 const bucket_len = 4;
 
 pub const PairTable = struct {
-    /// Each slot is key << 22 | merged id + 1; zero is an empty one, and they fill from the left.
+    /// Each slot is key << 22 | merged id + 1. Zero is an empty slot, and slots fill from the left.
     buckets: [][bucket_len]u64,
     /// Random odd factors of the left and the right id.
     factors: [2]u64,
     shift: u6,
-    /// Whether every merge has a larger id than its two parts, as training gives them: then the
-    /// lowest merge at hand stays the lowest until all of it are done.
+    /// Whether every merge has a larger id than its two symbols, as in trained vocabularies. Then
+    /// the lowest possible merge stays the lowest until all its occurrences are merged.
     rising: bool = true,
 
     pub const id_limit: u32 = 1 << id_bits;
-    /// Larger than any id, so that the lowest of several merges is one that exists.
+    /// Larger than any id, so the minimum of several merges is an existing one.
     pub const none: u32 = std.math.maxInt(u32);
-    /// A part that merges with nothing.
+    /// A sentinel that never merges.
     pub const stranger = id_limit - 1;
     pub const Merge = struct { left: u32, right: u32, id: u32 };
     pub const empty: PairTable = .{ .buckets = &.{}, .factors = .{ 1, 1 }, .shift = 0 };
 
-    /// Room for `count` pairs at most half full.
+    /// Allocates space for `count` pairs, at most half full.
     pub fn init(gpa: Allocator, count: usize, seed: u64) Allocator.Error!PairTable {
         const bits = std.math.log2_int_ceil(usize, @max(count * 2 / bucket_len, 2));
         const buckets = try gpa.alloc([bucket_len]u64, @as(usize, 1) << @intCast(bits));
@@ -52,22 +52,22 @@ pub const PairTable = struct {
         return @as(Key, @intCast(left)) << id_bits | @as(u64, right);
     }
 
-    /// Two products that need not wait for each other.
+    /// Two independent products, which the CPU computes in parallel.
     pub inline fn bucketOf(self: *const PairTable, left: u32, right: u32) usize {
         return @intCast((left *% self.factors[0] +% right *% self.factors[1]) >> self.shift);
     }
 
-    /// Fetches the bucket of a pair that will be put in a moment.
+    /// Prefetches the bucket of a pair that will be inserted soon.
     pub inline fn prepare(self: *const PairTable, merge: Merge) void {
         @prefetch(&self.buckets[self.bucketOf(merge.left, merge.right)], .{ .rw = .write });
     }
 
-    /// Fetches the bucket of a pair that may be asked for.
+    /// Prefetches the bucket of a pair that may be looked up.
     pub inline fn prepareFind(self: *const PairTable, left: u32, right: u32) void {
         @prefetch(&self.buckets[self.bucketOf(left, right)], .{});
     }
 
-    /// Puts all of them.
+    /// Inserts all pairs.
     pub fn putAll(self: *PairTable, merges: []const Merge) void {
         for (merges, 0..) |merge, index| {
             const ahead = index + prepare_distance;
@@ -76,7 +76,8 @@ pub const PairTable = struct {
         }
     }
 
-    /// A pair determines its bytes and so its merge: putting it twice changes nothing.
+    /// Inserts a pair. A pair determines its bytes and so its merge, so a second insertion has no
+    /// effect.
     pub fn put(self: *PairTable, merge: Merge) void {
         const key = keyOf(merge.left, merge.right);
         var index = self.bucketOf(merge.left, merge.right);
@@ -91,7 +92,7 @@ pub const PairTable = struct {
         }
     }
 
-    /// All pairs that were put, by what they become; the caller frees them.
+    /// Returns all pairs, sorted by merged id; owned by the caller.
     pub fn all(self: *const PairTable, gpa: Allocator) Allocator.Error![]Merge {
         var found: std.ArrayList(Merge) = .empty;
         errdefer found.deinit(gpa);
@@ -108,14 +109,14 @@ pub const PairTable = struct {
         return found.toOwnedSlice(gpa);
     }
 
-    /// Takes what the pairs become out of a set of ids.
+    /// Removes the merged ids of all pairs from a set of ids.
     pub fn takeFrom(self: *const PairTable, ids: *std.DynamicBitSetUnmanaged) void {
         for (self.buckets) |bucket| for (bucket) |slot| {
             if (slot != 0) ids.unset(idOf(slot));
         };
     }
 
-    /// What the pair of a slot that is not empty becomes.
+    /// Returns the merged id of a slot that is not empty.
     inline fn idOf(slot: u64) u32 {
         return @intCast((slot & (2 * id_limit - 1)) - 1);
     }
@@ -124,20 +125,20 @@ pub const PairTable = struct {
         return if (a.id != b.id) a.id < b.id else keyOf(a.left, a.right) < keyOf(b.left, b.right);
     }
 
-    /// What two parts become, or `none`. All slots of a bucket are compared, so that there is no
-    /// branch on which of them it was: only a full bucket sends the search on.
+    /// Returns the merge of two symbols, or `none`. All slots of a bucket are compared, to avoid a
+    /// branch on the slot. Only a full bucket continues the search.
     pub inline fn find(self: *const PairTable, left: u32, right: u32) u32 {
         return self.findFrom(self.bucketOf(left, right), left, right);
     }
 
-    /// The same, where the bucket is known.
+    /// The same with a known bucket.
     pub inline fn findFrom(self: *const PairTable, bucket_index: usize, left: u32, right: u32) u32 {
         const key = keyOf(left, right);
         var index = bucket_index;
         while (true) : (index = (index + 1) & (self.buckets.len - 1)) {
             const bucket = &self.buckets[index];
-            // An empty slot looks like a pair of id 0 and id 0 that becomes `none`. The true one
-            // stands on its left, so the last word has the leftmost.
+            // An empty slot looks like a pair of id 0 and id 0 that becomes `none`. A real one is
+            // to its left, so the leftmost slot is assigned last.
             var found: u64 = 0;
             inline for (0..bucket_len) |back| {
                 const slot = bucket[bucket_len - 1 - back];
@@ -150,7 +151,7 @@ pub const PairTable = struct {
     }
 };
 
-test "pair table: finds what was put, also at the edges of the id range" {
+test "pair table: lookups return inserted pairs, up to the limits of the id range" {
     const gpa = std.testing.allocator;
     var table: PairTable = try .init(gpa, 3, 99);
     defer table.deinit(gpa);
@@ -164,7 +165,7 @@ test "pair table: finds what was put, also at the edges of the id range" {
     try std.testing.expectEqual(@as(u32, PairTable.none), table.find(last, 0));
 }
 
-test "pair table: equals a plain map, also where buckets are full" {
+test "pair table: lookups equal those of a plain map, even with full buckets" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -173,7 +174,7 @@ test "pair table: equals a plain map, also where buckets are full" {
         defer table.deinit(gpa);
         var map: std.AutoHashMapUnmanaged([2]u32, u32) = .empty;
         defer map.deinit(gpa);
-        // Few ids and id 0, which an empty slot looks like.
+        // Few ids, including id 0, which an empty slot looks like.
         const ids_end: u32 = @intCast(2 + count / 20);
         while (map.size < count) {
             const pair = [_]u32{ random.uintLessThan(u32, ids_end), random.uintLessThan(u32, 60) };

@@ -1,29 +1,30 @@
-//! Two neighbouring characters → whether any token covers the seam between them.
+//! Two adjacent characters → whether a token may cover the boundary between them.
 //!
-//! Merging makes tokens out of neighbours, so where no token of the vocabulary has a seam inside,
-//! nothing is ever merged across it, and the text can be cut there: the parts encode on their own.
-//! In scripts with many characters that is nearly everywhere.
+//! Merging builds tokens from neighbours. If no token of the vocabulary contains a boundary, no
+//! merge ever crosses it: it is a safe split point, and both sides can be encoded separately. In
+//! scripts with many characters, nearly all boundaries are safe.
 //!
-//! Most tokens hold whole characters: their inner pairs are entered into a Bloom filter, where a
-//! false alarm only means one cut less, and once more with the characters around the pair, for
-//! scripts in which nearly every pair is in some token. A token that starts or ends inside a
-//! character forbids cuts around the whole characters it holds beside that one; there are few.
+//! Most tokens consist of whole characters. Their inner pairs are inserted into a Bloom filter,
+//! where a false positive only means one split point less. They are inserted a second time with the
+//! characters around the pair, for scripts in which nearly every pair occurs in some token. A token
+//! that starts or ends inside a character rules out split points around its other characters. There
+//! are few such tokens.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const unicode = @import("../unicode.zig");
 
-/// What a character forbids.
+/// The constraints that a character imposes.
 pub const Limits = packed struct(u4) {
-    /// No cut behind it, and none before it: some token ends or starts inside its neighbour.
+    /// No split point after it, or before it: some token ends or starts inside its neighbour.
     behind: bool = false,
     before: bool = false,
-    /// Some token that holds only a part of both neighbours starts inside it, or ends inside it.
+    /// Some token with only part of both neighbours starts inside it, or ends inside it.
     starts_inside: bool = false,
     ends_inside: bool = false,
 };
 
-/// A Bloom filter with one place a hash, which has so many bits.
+/// A Bloom filter with one cell of `width` bits per hash.
 fn Filter(comptime width: u32) type {
     return struct {
         words: []u32,
@@ -33,7 +34,7 @@ fn Filter(comptime width: u32) type {
         const per_word = 32 / width;
         const empty: Self = .{ .words = &.{}, .shift = 0 };
 
-        /// At least `places` places, and a power of two.
+        /// Allocates at least `places` cells, rounded up to a power of two.
         fn init(gpa: Allocator, places: usize) Allocator.Error!Self {
             const log2 = std.math.log2_int_ceil(usize, std.math.clamp(places, 1 << 12, 1 << 30));
             const words = try gpa.alloc(u32, (@as(usize, 1) << @intCast(log2)) / per_word);
@@ -54,29 +55,30 @@ fn Filter(comptime width: u32) type {
             return self.from(hash >> self.shift) & ((1 << width) - 1);
         }
 
-        /// The bits of a place that is known, and of those behind it.
+        /// Returns the bits of a known cell, followed by those of the next ones.
         pub inline fn from(self: *const Self, place: u32) u32 {
             return self.words[place / per_word] >> @intCast(place % per_word * width);
         }
     };
 }
 
-/// What tokens a pair of characters is in: bits, of which the second comes with the first.
+/// Bits for the tokens that contain a pair of characters. The second bit implies the first.
 pub const joined: u32 = 1;
-/// One with nothing around the pair, so that what is around it in a text does not matter.
+/// Some token consists of the pair alone, so the context in a text is irrelevant.
 pub const joined_alone: u32 = 2;
 
 pub const Seams = struct {
-    /// What is known of each hash of a pair, and a bit for each with what is around it. The first
-    /// is small, so that it stays close to the processor; the second decides its false alarms.
+    /// Bits for each hash of a pair, and a bit for each hash of a pair with its context. The first
+    /// filter is small, so that it stays in the CPU's cache. The second resolves its false
+    /// positives.
     pairs: Filter(2),
     around: Filter(1),
-    /// Odd factors of the left and the right character and of those around them, which differ at
-    /// each load.
+    /// Random odd factors of the left and right character and of those around them, new at each
+    /// load.
     factors: [4]u32,
     no_cut_behind: std.AutoHashMapUnmanaged(u21, void),
     no_cut_before: std.AutoHashMapUnmanaged(u21, void),
-    /// What tokens hold of two characters without all of one: numbers of the parts.
+    /// Parts of characters in tokens that contain part of two characters but neither completely.
     starts_inside: std.AutoHashMapUnmanaged(u21, void),
     ends_inside: std.AutoHashMapUnmanaged(u21, void),
 
@@ -90,7 +92,7 @@ pub const Seams = struct {
         .ends_inside = .empty,
     };
 
-    /// `tokens` gives the bytes of an id: `tokenBytes(id)`.
+    /// `tokens` provides the bytes of an id with `tokenBytes(id)`.
     pub fn init(gpa: Allocator, tokens: anytype, ids_end: u32, seed: u64) Allocator.Error!Seams {
         var seams: usize = 0;
         for (0..ids_end) |id| seams += seamsOf(tokens.tokenBytes(@intCast(id)));
@@ -113,7 +115,7 @@ pub const Seams = struct {
         self.ends_inside.deinit(gpa);
     }
 
-    /// How many seams a token may have.
+    /// Returns an upper bound on the number of boundaries in a token.
     fn seamsOf(token: []const u8) usize {
         if (isAscii(token)) return 0;
         var count: usize = 0;
@@ -121,7 +123,7 @@ pub const Seams = struct {
         return count;
     }
 
-    /// Whether a token has no seam that is of interest; most have not, so this is quick.
+    /// Whether a token has no relevant boundary. Most have none, so this is fast.
     inline fn isAscii(token: []const u8) bool {
         var rest = token;
         while (rest.len >= 8) : (rest = rest[8..]) {
@@ -132,7 +134,7 @@ pub const Seams = struct {
         return true;
     }
 
-    /// A character of a token, if it holds all of it, and its bytes.
+    /// A character of a token, if it is complete, and its bytes.
     const Part = struct { char: ?u21, start: usize, end: usize };
 
     fn partAt(token: []const u8, start: usize) Part {
@@ -200,8 +202,8 @@ pub const Seams = struct {
         self.pairs.set(self.hashOf(left, right), joined);
     }
 
-    /// A number above all code points for a part of a character: one byte of it, or two. Of three
-    /// bytes the two next to the seam are enough, as a false alarm does no harm.
+    /// Returns a number above all code points for part of a character: one or two bytes of it. Of
+    /// three bytes the two next to the boundary are sufficient, as a false positive is harmless.
     fn partCode(part: []const u8) u21 {
         if (part.len == 1) return 0x110000 + @as(u21, part[0]);
         return 0x120000 + (@as(u21, part[0]) << 8) + part[1];
@@ -215,16 +217,17 @@ pub const Seams = struct {
         return self.hashOf(left, right) +% before *% self.factors[2] +% behind *% self.factors[3];
     }
 
-    /// 1 if some token may hold these two characters, whole, next to each other, else 0.
+    /// Returns 1 if some token may contain these two whole characters next to each other, otherwise
+    /// 0.
     pub inline fn joins(self: *const Seams, left: u32, right: u32) u32 {
         return self.pairs.get(self.hashOf(left, right)) & joined;
     }
 
-    /// In place of a character around a pair: a token that ends there fits any.
+    /// Placeholder for a character around a pair, for a token that ends there and fits any.
     pub const anything: u32 = 0x130000;
 
-    /// The same for a pair that is not `joined_alone`, of tokens with as many of the characters
-    /// around as they have; `anything` for a character that is not there.
+    /// The same for a pair that is not `joined_alone`, for tokens with the characters around it.
+    /// Pass `anything` for a character that does not exist.
     pub inline fn joinsAround(
         self: *const Seams,
         left: u32,
@@ -237,8 +240,8 @@ pub const Seams = struct {
             self.around.get(self.hashAround(left, right, before, behind));
     }
 
-    /// Whether some token holds `left` and may end inside the character `right`, whose bytes are
-    /// given, or starts inside `left` and holds `right`. Only for those with `Limits`.
+    /// Whether some token contains `left` and may end inside the character `right`, whose bytes are
+    /// passed, or starts inside `left` and contains `right`. Only for characters with `Limits`.
     pub fn joinsBehind(self: *const Seams, left: u32, right: []const u8) bool {
         return self.joins(left, partCode(right[0..1])) != 0 or
             (right.len > 2 and self.joins(left, partCode(right[0..2])) != 0);
@@ -255,7 +258,7 @@ pub const Seams = struct {
             (left.len > 2 and self.joinsBehind(partCode(left[left.len - 2 ..]), right));
     }
 
-    /// What a character forbids besides; `bytes` are its own.
+    /// Returns the constraints of a character with these bytes.
     pub fn limitsOf(self: *const Seams, char: u21, bytes: []const u8) Limits {
         var limits: Limits = .{
             .behind = self.no_cut_behind.contains(char),

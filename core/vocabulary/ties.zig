@@ -1,21 +1,22 @@
-//! Tokens that are merged at the same time → which comes first: the leftmost, whatever its rank.
+//! Tokens of equal rank → the merge order: the leftmost first.
 //!
-//! Ranks alone cannot say so. In the vocabularies that have ties there are few: of Mistral's
-//! first vocabulary the fourteen runs of blanks. So a pretoken in which two such bytes meet is
-//! merged by class and place, and all others by rank.
+//! Unique ranks cannot express that. Vocabularies with ties have few: in Mistral's first
+//! vocabulary, the fourteen runs of spaces. So only a pretoken with two such adjacent bytes is
+//! merged by rank class and position. All others are merged by rank.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const PairTable = @import("pair_table.zig").PairTable;
 
 pub const Ties = struct {
-    /// By rank: the lowest rank that is merged at the same time.
+    /// Indexed by rank: the lowest rank of the same class.
     classes: []u32,
-    /// Two bytes between which something with a tie may be merged.
+    /// Pairs of bytes between which a token with a tie may be merged.
     seams: *std.StaticBitSet(1 << 16),
     is_ascii: bool = true,
 
-    /// Takes over `classes`. `vocabulary` gives the bytes of a rank: `partBytes(rank)`.
+    /// Takes ownership of `classes`. `vocabulary` provides the bytes of a rank with
+    /// `partBytes(rank)`.
     pub fn init(
         gpa: Allocator,
         classes: []u32,

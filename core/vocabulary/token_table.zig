@@ -1,8 +1,8 @@
 //! Token bytes → id: an open-addressing hash table whose slots are (hash tag, id + 1).
 //!
-//! The bytes themselves stay in the vocabulary, so a slot is 8 bytes and a miss is decided by the
-//! tag without touching them. Text is only looked up, never entered, and the seed differs at each
-//! load, so the longest search is that of the vocabulary itself.
+//! The bytes themselves stay in the vocabulary, so a slot has 8 bytes, and the tag detects a miss
+//! without reading them. Text is looked up but never inserted, and the seed differs at each load,
+//! so the longest search depends only on the vocabulary.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -16,7 +16,7 @@ pub const TokenTable = struct {
 
     pub const empty: TokenTable = .{ .slots = &.{}, .seed = 0, .shift = 0 };
 
-    /// Room for `count` tokens at most half full.
+    /// Allocates space for `count` tokens, at most half full.
     pub fn init(gpa: Allocator, count: usize, seed: u64) Allocator.Error!TokenTable {
         const bits = std.math.log2_int_ceil(usize, @max(count * 2, 16));
         const slots = try gpa.alloc(Slot, @as(usize, 1) << @intCast(bits));
@@ -28,16 +28,16 @@ pub const TokenTable = struct {
         gpa.free(self.slots);
     }
 
-    /// Hashes a token that will be put in a moment and fetches its slot meanwhile: filling a table
-    /// of several megabytes waits for memory more than for anything else.
+    /// Hashes a token that will be inserted soon and prefetches its slot. Filling a table of
+    /// several megabytes is bound by memory latency.
     pub inline fn prepare(self: *const TokenTable, token: []const u8) u64 {
         const hash = hashBytes(self.seed, token);
         @prefetch(&self.slots[@intCast(hash >> self.shift)], .{ .rw = .write });
         return hash;
     }
 
-    /// Puts a token with the hash that `prepare` gave; false when it is there already. `store`
-    /// gives the bytes of an id: `tokenBytes(id)`.
+    /// Inserts a token with the hash that `prepare` returned. Returns false if it exists already.
+    /// `store` provides the bytes of an id with `tokenBytes(id)`.
     pub inline fn put(
         self: *TokenTable,
         store: anytype,
@@ -81,7 +81,7 @@ inline fn fold(a: u64, b: u64) u64 {
 const k0 = 0x9e37_79b9_7f4a_7c15;
 const k1 = 0xd6e8_feb8_6659_fd93;
 
-/// Two overlapping reads cover up to 16 bytes without a loop, which is nearly every token.
+/// Two overlapping loads cover up to 16 bytes, and so nearly every token, without a loop.
 pub inline fn hashBytes(seed: u64, bytes: []const u8) u64 {
     var state = seed ^ (bytes.len *% k0);
     var rest = bytes;

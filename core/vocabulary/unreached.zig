@@ -1,8 +1,8 @@
-//! Vocabulary → the tokens that merging does not reach.
+//! Vocabulary → its unmergeable tokens.
 //!
-//! Files whose pretokens are looked up before they are merged (tiktoken's rule, `ignore_merges`)
-//! may hold tokens that no merge makes. Each of them is only ever a whole pretoken: where its bytes
-//! are a part of one, they are merged as any others.
+//! Vocabularies that look up whole pretokens before merging (tiktoken's rule, `ignore_merges`) may
+//! contain tokens that no merge produces. Such a token only matches a whole pretoken. Inside a
+//! longer pretoken its bytes are merged like any others.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -11,8 +11,8 @@ pub const Unreached = struct {
     /// A bit for each id.
     bits: std.DynamicBitSetUnmanaged,
 
-    /// Those of a vocabulary whose table has the one pair that becomes each token; null where it
-    /// is closed. `hidden` says which are not found; without it all are.
+    /// Returns the unmergeable tokens of a vocabulary with canonical pairs; null if it is closed.
+    /// `hidden` marks tokens that are never found; without it all can be.
     pub fn of(
         gpa: Allocator,
         vocabulary: anytype,
@@ -33,18 +33,18 @@ pub const Unreached = struct {
     }
 };
 
-/// Whether what is remembered of whole pretokens says what their bytes become within others.
+/// Whether the cached ids of whole pretokens show how their bytes merge within others.
 pub inline fn tells(vocabulary: anytype) bool {
     return vocabulary.is_closed or vocabulary.unreached != null;
 }
 
-/// Whether ids of a whole pretoken are also what merging gives; only for one that tells.
+/// Whether the ids of a whole pretoken are also the result of merging. Only valid if `tells`.
 pub inline fn areMerged(vocabulary: anytype, first: u32, count: usize) bool {
     const some = if (vocabulary.unreached) |*some| some else return true;
     return count != 1 or !some.bits.isSet(first);
 }
 
-/// The token that these bytes are as a whole pretoken and never within one.
+/// Returns the unmergeable token with these bytes, which matches only a whole pretoken.
 pub inline fn find(vocabulary: anytype, piece: []const u8) ?u32 {
     const some = if (vocabulary.unreached) |*some| some else return null;
     const id = vocabulary.find(piece) orelse return null;

@@ -1,7 +1,7 @@
 """Byte-pair encoding for Python, with its hot core in Zig.
 
-`Tokenizer` encodes and decodes; `train` and `count` learn vocabularies; `tokenize` writes shards,
-which `shards` reads; `patch_transformers` and `tokenmill.compat` put it under other libraries.
+`Tokenizer` encodes and decodes; `train` learns vocabularies; `tokenize` writes shards,
+which `shards` reads; `tokenmill.compat` has the interfaces of other libraries.
 
 Examples:
     >>> import tokenmill
@@ -9,38 +9,54 @@ Examples:
     [24912, 2375]
 """
 
+from __future__ import annotations
+
 import importlib
-from typing import TYPE_CHECKING, Any
 
-from tokenmill.cache import cache_limit, set_cache_limit
-from tokenmill.errors import TokenmillError
-from tokenmill.ragged import Ragged
-from tokenmill.tokenizer import Tokenizer
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tokenmill import arrow, shards
-    from tokenmill.compat.transformers import patch_transformers, unpatch_transformers
-    from tokenmill.tokenizing.run import finish, tokenize
-    from tokenmill.training.options import TrainingWarning
-    from tokenmill.training.pieces.vocabulary import Pieces
-    from tokenmill.training.train import count, train
+    from typing import Any
 
-# Imported when first used: who only encodes does not wait for what trains and writes shards.
+    from tokenmill import arrow, shards
+    from tokenmill import errors as errors
+    from tokenmill.errors import TokenmillError
+    from tokenmill.inspection import inspect
+    from tokenmill.native import cache_limit
+    from tokenmill.ragged import Ragged
+    from tokenmill.tokenizer import Tokenizer
+    from tokenmill.tokenizing.run import finalize, tokenize
+    from tokenmill.tokenizing.verify import verify
+    from tokenmill.training.options import TrainingWarning
+    from tokenmill.training.train import (
+        count_pretokens,
+        train,
+        train_from_counts,
+        train_from_iterator,
+        train_sizes,
+    )
+
+# Each name is imported when it is first used, so that programs load only what they need.
 _LATER = {
-    "Pieces": "tokenmill.training.pieces.vocabulary",
+    "Ragged": "tokenmill.ragged",
+    "Tokenizer": "tokenmill.tokenizer",
+    "TokenmillError": "tokenmill.errors",
     "TrainingWarning": "tokenmill.training.options",
     "arrow": "tokenmill.arrow",
-    "count": "tokenmill.training.train",
-    "finish": "tokenmill.tokenizing.run",
-    "patch_transformers": "tokenmill.compat.transformers",
+    "cache_limit": "tokenmill.native",
+    "count_pretokens": "tokenmill.training.train",
+    "errors": "tokenmill.errors",
+    "finalize": "tokenmill.tokenizing.run",
+    "inspect": "tokenmill.inspection",
     "shards": "tokenmill.shards",
     "tokenize": "tokenmill.tokenizing.run",
     "train": "tokenmill.training.train",
-    "unpatch_transformers": "tokenmill.compat.transformers",
+    "train_from_counts": "tokenmill.training.train",
+    "train_from_iterator": "tokenmill.training.train",
+    "train_sizes": "tokenmill.training.train",
+    "verify": "tokenmill.tokenizing.verify",
 }
 
 __all__ = [
-    "Pieces",
     "Ragged",
     "Tokenizer",
     "TokenmillError",
@@ -48,14 +64,16 @@ __all__ = [
     "__version__",
     "arrow",
     "cache_limit",
-    "count",
-    "finish",
-    "patch_transformers",
-    "set_cache_limit",
+    "count_pretokens",
+    "finalize",
+    "inspect",
     "shards",
     "tokenize",
     "train",
-    "unpatch_transformers",
+    "train_from_counts",
+    "train_from_iterator",
+    "train_sizes",
+    "verify",
 ]
 __version__ = "0.1.0"
 
@@ -64,7 +82,9 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
     module = importlib.import_module(_LATER[name])
-    return module if name in ("arrow", "shards") else getattr(module, name)
+    found = module if name in ("arrow", "errors", "shards") else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
-import itertools
+import math
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import (
-    TokenmillError,
-    UnknownIdError,
-    UnknownSpecialError,
-    VocabularyError,
-)
-from tokenmill.formats.hub import is_name
-from tokenmill.formats.parts import Added, Prefix
+from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
-from tokenmill.vocabularies import EMBEDDED, MODELS
+from tokenmill.vocabularies import find_embedded
 
 Result = TypeVar("Result")
-# Names, their lengths, ids and flags, packed steps, and the prefix.
-Front: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, Prefix]
 
 _LONG_TEXT_LEN = 1 << 18  # characters, of up to four bytes: the core's limit is a megabyte
+# Characters of a batch below which threads cost more than they save. Measured with cl100k_base and
+# documents of 8 KB, alternating calls with one and two threads: two threads took 4 times as long
+# as one at 256 KB, and as long at 512 KB.
+_BATCH_LEN_MIN = 1 << 19
 _THREADS_MAX = 256
 
 
@@ -111,10 +106,61 @@ def list_texts(texts: Any) -> list[Any]:
 
 
 def thread_count(threads: Any) -> int:
-    """How many threads to use: all processors that this process may use, unless told."""
+    """Return the number of threads: as given, or all CPUs that this process may use."""
     if threads is None:
-        return min(_THREADS_MAX, processor_count())
-    return min(_THREADS_MAX, whole_number(threads, "threads", 1, " (None for all processors)"))
+        return min(_THREADS_MAX, cpu_count())
+    return min(_THREADS_MAX, whole_number(threads, "threads", 1, " (None for all CPUs)"))
+
+
+def cpu_count() -> int:
+    """Return how many CPUs this process may use, by its affinity and its cgroup's quota."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return count if quota is None else max(1, min(count, math.ceil(quota)))
+
+
+@cache
+def _cgroup_quota() -> float | None:
+    return cgroup_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+
+
+def cgroup_quota(own: Path, mount: Path) -> float | None:
+    """Return the CPUs that cgroups of version 1 or 2 allow; None without a limit.
+
+    `own` is the process's list of cgroups. A limit of any cgroup above its own applies, too. In a
+    container the path may be the host's. Folders that are not there are skipped.
+    """
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return None
+    found = []
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        inner = PurePosixPath(path.lstrip("/"))
+        for name in (controllers, "cpu") if controllers else (".",):
+            folders = (inner, *inner.parents)
+            found += [_quota_of(mount / name / folder) for folder in folders]
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def _quota_of(folder: Path) -> float | None:
+    """Return the limit of one cgroup: `cpu.max` of version 2, two files of version 1."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text()
+            period = (folder / "cpu.cfs_period_us").read_text()
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):  # "max" is not a number: no limit
+        return None
 
 
 def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
@@ -128,11 +174,22 @@ def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
 
 
 def threads_for(text: Any, threads: Any) -> int:
-    """The same for one text; a short one does not ask the system how many there are."""
+    """Return the number of threads for one text, which is one for a short text."""
     is_usual = type(text) is str or type(text) is bytes
     if threads is None and is_usual and len(text) < _LONG_TEXT_LEN:
         return 1
     return thread_count(threads)
+
+
+def threads_for_batch(texts: list[Any], threads: Any) -> int:
+    """Return the number of threads for a batch, which is one for a small batch."""
+    if threads is not None:
+        return thread_count(threads)
+    try:
+        size = sum(map(len, texts))
+    except TypeError:  # an item is not a text, which the core reports
+        return 1
+    return 1 if size < _BATCH_LEN_MIN else thread_count(None)
 
 
 def separator(value: Any) -> bytes:
@@ -147,18 +204,12 @@ def separator(value: Any) -> bytes:
     return raw
 
 
-def processor_count() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def allowed_specials(
     choice: Any, names: Collection[str], always: Collection[str] = ()
 ) -> bytes | None:
     """One byte for each name in the core's order; None when no special is allowed.
 
-    `always` are names of added tokens that are no specials.
+    `always` are names of added tokens that are no special tokens.
     """
     if choice is True:
         return b"\x01" * (len(names) + len(always)) or None
@@ -166,64 +217,18 @@ def allowed_specials(
         return None
     if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
         raise TypeError(
-            f"specials must be False, True or a set of names, not {_shown(choice)}; "
+            f"allowed_special must be False, True or a set of names, not {_shown(choice)}; "
             "for one special use {name}"
         )
     for name in choice:
         if not isinstance(name, str) or name not in names:
             known = ", ".join(sorted(names)[:8]) or "none"
             more = ", …" if len(names) > 8 else ""
-            raise UnknownSpecialError(f"no special is called {name!r}; there are: {known}{more}")
+            raise UnknownTokenError(f"no special is called {name!r}; there are: {known}{more}")
     if not choice:
         return None
     ordered = sorted([*names, *always], key=str.encode)
     return bytes(name in choice or name in always for name in ordered)
-
-
-def pack_specials(specials: Mapping[str, int]) -> Front:
-    """A front that only finds specials, as the core wants it."""
-    for name, id_ in specials.items():
-        if not isinstance(name, str) or not name:
-            raise VocabularyError(f"a special's name is a str of at least one character: {name!r}")
-        if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < 1 << 31:
-            raise VocabularyError(f"special {name!r} needs an id from 0 to 2,147,483,647: {id_!r}")
-    return pack_front([Added(name, id_) for name, id_ in specials.items()])
-
-
-def pack_front(added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "never") -> Front:
-    """What is done before text is cut, as the core wants it: names in order of their bytes."""
-    try:
-        entries = sorted(
-            ((entry.content.encode(), entry) for entry in added), key=operator.itemgetter(0)
-        )
-    except UnicodeEncodeError as error:
-        raise VocabularyError(f"special {error.object!r} holds a lone surrogate") from None
-    for (name, _), (following, _) in itertools.pairwise(entries):
-        if name == following:
-            raise VocabularyError(f"added token {name.decode()!r} is there twice; remove one")
-    flags = [
-        entry.special
-        | entry.lstrip << 1
-        | entry.rstrip << 2
-        | entry.single_word << 3
-        | entry.normalized << 4
-        | entry.literal << 5
-        for _, entry in entries
-    ]
-    lengths = np.array([len(name) for name, _ in entries], np.uint32)
-    ids = np.array([entry.id for _, entry in entries], np.uint32)
-    joined = b"".join(name for name, _ in entries)
-    return joined, lengths.tobytes(), ids.tobytes(), bytes(flags), steps, prefix
-
-
-def token_arrays(tokens: Mapping[bytes, int], source: object) -> tuple[bytes, bytes, bytes]:
-    """Tokens end to end, their lengths and their ids, as the core wants."""
-    biggest = max(tokens.values(), default=0)
-    if biggest >= 1 << 32:
-        raise VocabularyError(f"{source}: rank {biggest} is too large for an id")
-    lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
-    ids = np.fromiter(tokens.values(), np.uint32, len(tokens))
-    return b"".join(tokens), lengths.tobytes(), ids.tobytes()
 
 
 def list_ids(ids: Any) -> list[int] | NDArray[np.int64]:
@@ -252,7 +257,7 @@ def decode(core: _native.Core, ids: Any) -> bytes:
         return core.decode(listed)
     except OverflowError:
         huge = next(id_ for id_ in listed if not -(1 << 63) <= id_ < 1 << 63)
-        raise UnknownIdError(
+        raise UnknownTokenError(
             f"id {huge} is not in this vocabulary, whose tokens end before id {core.ids_end()}"
         ) from None
     except TypeError:
@@ -285,61 +290,34 @@ def refuse_errors(errors: str, name: str) -> None:
         )
 
 
-def tokens_of(core: _native.Core) -> dict[int, bytes]:
-    """All tokens of a core by id; ids that are gaps are left out."""
-    joined, ends = core.tokens()
-    tokens = {core.empty_id(): b""} if core.empty_id() >= 0 else {}
-    start = 0
-    for id_, end in enumerate(np.asarray(ends).tolist()):
-        if end > start:
-            tokens[id_] = joined[start:end]
-        start = end
-    return tokens
+def embedded_name(source: Any, pattern: Any) -> str | None:
+    """Return the embedded vocabulary that `source` names; None if it is a path."""
+    if pattern is not None and not isinstance(pattern, str):
+        raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(
+            f"source must be a name or a path, not {_shown(source)}; for a tokenizer of another "
+            "library use Tokenizer.from_object"
+        )
+    name = find_embedded(source) if isinstance(source, str) else None
+    if name is not None and Path(source).is_file():
+        raise VocabularyError(
+            f"{source!r} is a file and also stands for {name}; for the file write "
+            f"pathlib.Path({source!r}), for the vocabulary {name!r} in another folder"
+        )
+    if name is not None and pattern is not None:
+        raise VocabularyError(
+            f"{name} has its own pattern; to split text in another way, save its ranks "
+            f'with Tokenizer.load("{name}").save("x.tiktoken") and load that file with pattern=…'
+        )
+    return name
 
 
-def check_name(name: str) -> None:
-    """Refuses what is neither a file, a folder, nor a name that may be in the hub's cache."""
-    path = Path(name)
-    if name and path.exists():
-        if not path.is_dir():
-            raise VocabularyError(f"{name!r} is not a regular file, and so nothing to load")
-        return
-    if is_name(name):
-        return
-    near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise VocabularyError(
-        f"{name!r} is neither a file, a folder, an embedded vocabulary, an OpenAI model, nor a "
-        f"name of the hub (org/name); {hint}embedded are {', '.join(EMBEDDED)}"
-    )
-
-
-def refuse_shared_ids(specials: Mapping[str, int], added: Mapping[str, int]) -> None:
-    """A special that is added has an id of its own: an id decodes to one name."""
-    owners: dict[int, list[str]] = {}
-    for name, id_ in specials.items():
-        owners.setdefault(id_, []).append(name)
-    for name, id_ in added.items():
-        others = (other for other in owners.get(id_, ())[:2] if other != name)
-        if (other := next(others, None)) is not None:
-            raise VocabularyError(f"specials {name!r} and {other!r} have the same id {id_}")
-
-
-def refuse_taken_ids(core: _native.Core, specials: Mapping[str, int]) -> None:
-    """A special may share an id with a token only if it is that token."""
-    inner = {special: id_ for special, id_ in specials.items() if id_ < core.ids_end()}
-    if not inner:
-        return
-    tokens, buffer = core.tokens()
-    ends = np.asarray(buffer)
-    free = max(core.ids_end(), 1 + max(specials.values()))
-    for special, id_ in inner.items():
-        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
-        if token not in (b"", special.encode()):
-            raise VocabularyError(
-                f"special {special!r} has id {id_}, which is token {token!r}; "
-                f"give it a free id, such as {free}"
-            )
+def special_token_ids(special_tokens: Any) -> Mapping[str, int]:
+    """Return the mapping of texts to ids; an empty one for None."""
+    if special_tokens is not None and not isinstance(special_tokens, Mapping):
+        raise TypeError(f"special_tokens must map names to ids, not {special_tokens!r}")
+    return special_tokens or {}
 
 
 def _shown(value: object) -> str:

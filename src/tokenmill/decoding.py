@@ -9,14 +9,14 @@ one token at a time it keeps what they make of each id, so that decoding is one 
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tokenmill.errors import DecodingError, VocabularyError
-from tokenmill.formats.byte_characters import bytes_of
-from tokenmill.formats.parts import Parts
-from tokenmill.formats.spelling import normal_name
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.names import bytes_of, normal_name
+from tokenmill.formats.spec import TokenizerSpec
 from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
 
@@ -36,20 +36,20 @@ class Decoder:
     """Decodes ids by a tokenizer.json's decoder; None joins the tokens with blanks.
 
     `tokens` gives the token of an id as the file writes it, None if there is none: such ids are
-    passed over. `specials` are passed over where the caller asks for it.
+    passed over. `special_tokens` are passed over where the caller asks for it.
     """
 
     def __init__(
         self,
         decoder: Mapping[str, Any] | None,
         tokens: Callable[[int], str | None],
-        specials: set[int],
+        special_tokens: set[int],
     ) -> None:
         self._steps = [] if decoder is None else flatten(decoder)
         self._chain = [step_of(step) for step in self._steps]
         self._separator = " " if decoder is None else ""
         self._tokens = tokens
-        self._specials = specials
+        self._specials = special_tokens
         self._quick = {skip: self._pieces(skip) for skip in (False, True)}
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
@@ -130,18 +130,20 @@ class _ApartError(Exception):
     """A token that is nothing, and yet keeps its neighbours apart."""
 
 
-def is_byte_level(parts: Parts) -> bool:
+def is_byte_level(spec: TokenizerSpec) -> bool:
     """Whether decoding is joining the bytes of the tokens.
 
     An added token all of whose characters stand for bytes is decoded as those bytes.
     """
-    if parts.decoder is None or parts.model.base != "bytes":
+    if spec.ranks is not None:
+        return True
+    if spec.decoder is None or spec.model.base != "bytes":
         return False
-    kinds = [step["type"] for step in flatten(parts.decoder)]
+    kinds = [step["type"] for step in flatten(spec.decoder)]
     return kinds == ["ByteLevel"] and all(
         bytes_of(token.content) in (None, token.content.encode())
-        and normal_name(parts, token) == token.content
-        for token in parts.added
+        and normal_name(spec, token) == token.content
+        for token in spec.added
     )
 
 
@@ -311,7 +313,7 @@ class StreamState:
         if not grown or text.endswith("\ufffd"):
             return None
         if not text.startswith(self.prefix):
-            raise DecodingError(
+            raise VocabularyError(
                 "Invalid prefix encountered while decoding stream. "
                 f"Token ID: {ids[-1] if ids else 0}, Expected prefix: '{self.prefix}', "
                 f"Actual string: '{text}'"
@@ -322,3 +324,80 @@ class StreamState:
         self.prefix = decoder.decode(self.ids, skip_special_tokens)
         self.prefix_length = length
         return added
+
+
+class _Tokenizer(Protocol):
+    """The part of a Tokenizer that streams use."""
+
+    @property
+    def _decodes_bytes(self) -> bool: ...
+    def decode(self, ids: list[int]) -> str: ...
+    def decode_bytes(self, ids: list[int]) -> bytes: ...
+
+
+class StreamDecoder:
+    """Decodes ids one by one and returns whole characters only.
+
+    `Tokenizer.stream_decoder` makes one. Bytes of an incomplete character are kept until it is
+    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
+    difference between the texts with and without it.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> tokenizer = Tokenizer.load("cl100k_base")
+        >>> decoder = tokenizer.stream_decoder()
+        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
+        ['a', ' ', '', '🌾']
+        >>> decoder.finish()
+        ''
+    """
+
+    __slots__ = ("_bytes", "_given", "_ids", "_tokenizer")
+
+    def __init__(self, tokenizer: _Tokenizer, errors: str) -> None:
+        self._tokenizer = tokenizer
+        self._bytes: codecs.IncrementalDecoder | None = None
+        if tokenizer._decodes_bytes:
+            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
+        # For a decoder chain: the last ids, which the next text depends on, and their text.
+        self._ids: list[int] = []
+        self._given = ""
+
+    def push(self, id: int) -> str:
+        """Return the characters that this id completes; "" while one is incomplete.
+
+        An id that the vocabulary lacks is an UnknownTokenError.
+        """
+        if self._bytes is not None:
+            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
+        text = self._tokenizer.decode([*self._ids, id])
+        self._ids.append(id)
+        if text.endswith("\ufffd"):
+            return ""
+        added = text[len(self._given) :]
+        self._given = text
+        self._forget()
+        return added
+
+    def _forget(self) -> None:
+        """Drop ids before the last one that shows more than white space.
+
+        Decoders treat white space at the start of a text and the bytes of one character in their
+        own way, and depend on no earlier id.
+        """
+        for index in reversed(range(1, len(self._ids))):
+            alone = self._tokenizer.decode(self._ids[index : index + 1])
+            if alone.strip() and not alone.endswith("\ufffd"):
+                self._ids = self._ids[index:]
+                self._given = self._tokenizer.decode(self._ids)
+                return
+
+    def finish(self) -> str:
+        """Return the text of an incomplete character at the end. The decoder can be used again."""
+        if self._bytes is not None:
+            text = self._bytes.decode(b"", final=True)
+            self._bytes.reset()
+            return text
+        text = self._tokenizer.decode(self._ids)[len(self._given) :] if self._ids else ""
+        self._ids, self._given = [], ""
+        return text

@@ -1,5 +1,6 @@
-"""The one place that imports the native core, and says how to build it when it is not there."""
+"""The only import of the native core, and the limit of its caches."""
 
+import operator
 import os
 import sysconfig
 
@@ -21,4 +22,31 @@ except ImportError as error:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_native.after_fork)
 
-__all__ = ["_native"]
+__all__ = ["_native", "cache_limit"]
+
+_LIMIT_MAX = 1 << 62
+
+
+def cache_limit(bytes: int | None = None) -> int:
+    """Return the memory limit of the caches of all tokenizers in bytes, after setting it.
+
+    The limit is 64 MB by default and 0 turns caches off. More memory helps texts with many
+    different words. Ids do not depend on it. A tokenizer has one cache, which all threads share.
+    A cache that is larger than a new limit is freed after the calls that use it have ended.
+    A negative limit is a ValueError.
+
+    Examples:
+        >>> cache_limit()
+        67108864
+        >>> cache_limit(256 << 20)
+        268435456
+        >>> cache_limit(64 << 20)
+        67108864
+    """
+    if bytes is not None:
+        if isinstance(bytes, bool) or not hasattr(bytes, "__index__"):
+            raise TypeError(f"bytes must be an int, not {bytes!r}")
+        if operator.index(bytes) < 0:
+            raise ValueError(f"bytes must be 0 or more, not {bytes}")
+        _native.set_cache_limit(min(operator.index(bytes), _LIMIT_MAX))
+    return _native.cache_limit()

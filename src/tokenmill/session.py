@@ -41,11 +41,13 @@ class Session(Generic[Kind]):
     __slots__ = ("_core", "_high", "_is_str", "_specials", "_tokenizer")
 
     def __init__(
-        self, tokenizer: Tokenizer, text: object, specials: bool | Collection[str] = False
+        self, tokenizer: Tokenizer, text: object, allowed_special: bool | Collection[str] = False
     ) -> None:
-        allowed = tokenizer._allowed(specials)
+        allowed = tokenizer._allowed(allowed_special)
         self._tokenizer = tokenizer
-        self._specials = specials if isinstance(specials, bool) else frozenset(specials)
+        self._specials = (
+            allowed_special if isinstance(allowed_special, bool) else frozenset(allowed_special)
+        )
         self._core: _native.Session = tokenizer._core.session(allowed)
         self._is_str = isinstance(text, str)
         # A high surrogate at the end, which a low one may follow.

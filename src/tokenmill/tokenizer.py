@@ -7,36 +7,50 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, Unpack, overload
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments, decoding, file_blocks, loading
-from tokenmill.decoding import Decoder
-from tokenmill.errors import UnknownIdError, VocabularyError
-from tokenmill.formats import Merge, find_merges, own, save_parts
-from tokenmill.formats.parts import Parts
-from tokenmill.formats.spelling import spellings_of
-from tokenmill.loading import Loaded
+from tokenmill import arguments, decoding
+from tokenmill.decoding import Decoder, StreamDecoder
+from tokenmill.errors import UnknownTokenError
+from tokenmill.formats import ranks, tokenmill_file
+from tokenmill.formats.build import build, tokens_of
+from tokenmill.formats.names import spellings_of
+from tokenmill.formats.spec import Form, TokenizerSpec
 from tokenmill.native import _native
+from tokenmill.patterns.schemes import Pattern, scheme_of_stages
 from tokenmill.ragged import Ragged
 from tokenmill.session import Session
-from tokenmill.stream_decoder import ChainStreamDecoder, StreamDecoder
+from tokenmill.vocabularies import EMBEDDED
+
+if TYPE_CHECKING:
+    from tokenmill.corpus.options import RecordOptions
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
 SpecialsChoice: TypeAlias = bool | Collection[str]
 
+# Embedded vocabularies in use, by name and special tokens. A second tokenizer of one costs a Python
+# object, while a native tokenizer of its own takes megabytes (11 MB for o200k_base).
+_embedded: WeakValueDictionary[tuple[Any, ...], TokenizerSpec] = WeakValueDictionary()
+# Ids take up to four bytes for each byte of text, twice while they are put together.
+_MEMORY_PER_BYTE = 10
+_BLOCK_BYTES_MIN = 4096
+
 
 class Tokenizer:
     """A BPE tokenizer: immutable, so threads and forked processes share it freely.
 
-    A text is a str or anything with a buffer of bytes, which need not be UTF-8. `specials` says
-    which specials are found in it: False for none, True for all, a set of names for those; a name
-    that is none is an UnknownSpecialError. `threads` is how many to use; None is all processors,
-    where there is enough to do. What is no text, or no number, is a TypeError or ValueError.
+    A text is a str or anything with a buffer of bytes, which need not be UTF-8. `allowed_special`
+    says which special tokens are found in it: False for none, True for all, a set of names for
+    those; a name that is none is an UnknownTokenError. `threads` is how many to use; None is all
+    processors, where there is enough to do. What is no text, or no number, is a TypeError or
+    ValueError.
 
     Examples:
         >>> tokenizer = Tokenizer.load("o200k_base")
@@ -45,61 +59,96 @@ class Tokenizer:
         >>> tokenizer.decode([24912, 2375])
         'hello world'
         >>> tokenizer
-        <Tokenizer 'o200k_base': vocab_size 200,019, 2 specials>
+        <Tokenizer 'o200k_base': vocab_size 200,019, 2 special tokens>
     """
 
-    __slots__ = ("_always", "_core", "_later", "_loaded", "_specials")
+    __slots__ = ("_always", "_core", "_is_embedded", "_later", "_name", "_spec", "_specials")
 
     _core: _native.Core
+    _spec: TokenizerSpec
+    _name: str
+    _is_embedded: bool
     _specials: Mapping[str, int]
-    _always: frozenset[str]
-    _loaded: Loaded
-    _later: dict[str, Any]  # what is made when it is first asked for
+    _always: frozenset[str]  # added tokens that are found even where special tokens are not
+    _later: dict[str, Any]  # values that are made when first used
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
 
     @classmethod
     def load(
-        cls, source: str | os.PathLike[str] | Any, *, pattern: str | None = None,
-        specials: Mapping[str, int] | None = None,
+        cls, source: str | os.PathLike[str], *, pattern: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
     ) -> Tokenizer:  # fmt: skip
-        """Loads a tokenizer, whatever it comes in.
+        """Load a tokenizer by name or from a file.
 
         `source` is the name of an embedded vocabulary or of an OpenAI model; a file
-        (tokenizer.json, .model of SentencePiece, tekken.json, GGUF, vocab.json with merges.txt, a
-        rank file of tiktoken, .tokenmill); a folder as transformers saves it; "org/name" for one
-        in the local cache of the Hugging Face hub; or a tokenizer of tiktoken, tokenizers,
-        transformers or of ours, whose vocabulary the new one shares, as all that are loaded under
-        one embedded name do. What cannot be done exactly is a VocabularyError that names it.
+        (tokenizer.json, SentencePiece .model, tekken.json, GGUF, vocab.json with merges.txt, a
+        tiktoken rank file, .tokenmill); a folder as transformers saves it; or "org/name" for one in
+        the local cache of the Hugging Face hub. A file that cannot be reproduced exactly is a
+        VocabularyError with the reason. Tokenizers of one embedded name share its vocabulary.
 
-        Rank files and vocab.json do not say how text is cut: `pattern` is a regular expression or
-        the name of a scheme such as "cl100k"; one that cannot be run exactly is a PatternError.
-        `specials` maps names to ids and adds to those that are there.
+        Rank files and vocab.json do not contain a pre-tokenizer. `pattern` is a regular expression
+        or the name of a scheme such as "cl100k"; one that cannot be run exactly is a PatternError.
+        `special_tokens` maps texts to ids and adds to those of the source.
         """
-        return cls._wrap(loading.load(source, pattern, specials))
+        more = arguments.special_token_ids(special_tokens)
+        embedded = arguments.embedded_name(source, pattern)
+        if embedded is not None:
+            return cls._load_embedded(embedded, more)
+        from tokenmill.formats import detect
+
+        path = Path(source)
+        with detect.naming(source):
+            spec = detect.load_spec(source, pattern, more)
+            return cls._from_spec(spec, path.stem if path.is_file() else path.name)
 
     @classmethod
-    def _from_parts(cls, parts: Parts, name: str) -> Tokenizer:
-        return cls._wrap(loading.from_parts(parts, name))
+    def from_object(cls, tokenizer: Any) -> Tokenizer:
+        """Convert a tokenizer of tiktoken, tokenizers or transformers.
+
+        A tokenizer of tokenmill gives a second one that shares its vocabulary. A tokenizer that
+        cannot be reproduced exactly is a VocabularyError, and any other object a TypeError.
+        """
+        if isinstance(tokenizer, Tokenizer):
+            return cls._wrap(
+                tokenizer._core, tokenizer._spec, tokenizer.name, is_embedded=tokenizer._is_embedded
+            )
+        from tokenmill.formats import detect
+
+        return cls._from_spec(*detect.read_object(tokenizer))
 
     @classmethod
-    def _from_arrays(cls, *arguments_: Any) -> Tokenizer:
-        return cls._wrap(loading.from_arrays(*arguments_))
+    def _from_spec(cls, spec: TokenizerSpec, name: str) -> Tokenizer:
+        core = build(spec)
+        return cls._wrap(core, spec if spec.ranks is None else ranks.of_core(spec, core), name)
 
     @classmethod
-    def _load_embedded(cls, name: str, specials: Mapping[str, int]) -> Tokenizer:
-        return cls._wrap(loading.load_embedded(name, specials))
+    def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
+        key = (name, *sorted({**EMBEDDED[name].special_tokens, **special_tokens}.items()))
+        spec = _embedded.get(key)
+        if spec is None:
+            spec = _embedded[key] = ranks.of_embedded(name, special_tokens)
+        assert isinstance(spec.model, ranks.CoreModel)
+        return cls._wrap(spec.model.core, spec, name, is_embedded=True)
 
     @classmethod
-    def _wrap(cls, loaded: Loaded) -> Tokenizer:
+    def _wrap(
+        cls, core: _native.Core, spec: TokenizerSpec, name: str, *, is_embedded: bool = False
+    ) -> Tokenizer:
         self = object.__new__(cls)
-        put = object.__setattr__
-        put(self, "_core", loaded.core)
-        put(self, "_specials", loaded.specials)
-        put(self, "_always", loaded.always)
-        put(self, "_loaded", loaded)
-        put(self, "_later", {})
+        special_tokens = {token.content: token.id for token in spec.added if token.special}
+        values = {
+            "_core": core,
+            "_spec": spec,
+            "_name": name,
+            "_is_embedded": is_embedded,
+            "_specials": MappingProxyType(special_tokens),
+            "_always": frozenset(token.content for token in spec.added if not token.special),
+            "_later": {},
+        }
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -110,43 +159,68 @@ class Tokenizer:
 
     # Encoding
 
-    def encode(self, text: Text, *, specials: SpecialsChoice = False) -> list[int]:
-        """The ids of a text. A vocabulary that lacks one of its bytes is a MissingByteError.
+    def encode(self, text: Text, *, allowed_special: SpecialsChoice = False) -> list[int]:
+        """The ids of a text. A vocabulary that lacks one of its bytes is a VocabularyError.
 
         Examples:
             >>> tokenizer = Tokenizer.load("gpt2")
             >>> tokenizer.encode("hi<|endoftext|>")
             [5303, 27, 91, 437, 1659, 5239, 91, 29]
-            >>> tokenizer.encode("hi<|endoftext|>", specials=True)
+            >>> tokenizer.encode("hi<|endoftext|>", allowed_special=True)
             [5303, 50256]
         """
         # Nothing is checked where nothing is asked for: this is what short messages call.
-        allowed = None if specials is False else self._allowed(specials)
+        allowed = None if allowed_special is False else self._allowed(allowed_special)
         try:
             return self._core.encode(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
             return self._core.encode(arguments.repair(text, error), allowed)
 
+    @overload
     def encode_array(
-        self, text: Text, *, specials: SpecialsChoice = False, dtype: DTypeLike = np.uint32,
-        threads: int | None = None,
-    ) -> NDArray[Any]:  # fmt: skip
-        """The ids of a text as a numpy array of uint32, or of uint16 where all ids fit.
+        self, text: Text, *, allowed_special: SpecialsChoice = ..., dtype: DTypeLike = ...,
+        threads: int | None = ..., offsets: Literal[False] = ...,
+    ) -> NDArray[Any]: ...  # fmt: skip
+    @overload
+    def encode_array(
+        self, text: Text, *, allowed_special: SpecialsChoice = ..., dtype: DTypeLike = ...,
+        threads: int | None = ..., offsets: Literal[True],
+    ) -> tuple[NDArray[Any], NDArray[np.uint32]]: ...  # fmt: skip
+    def encode_array(
+        self, text: Text, *, allowed_special: SpecialsChoice = False, dtype: DTypeLike = np.uint32,
+        threads: int | None = None, offsets: bool = False,
+    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.uint32]]:  # fmt: skip
+        """Return the ids of a text as a numpy array of uint32, or of uint16 if all ids fit.
 
-        A text of a megabyte or more uses all processors unless `threads` says how many. A `dtype`
-        that cannot hold every id is a ValueError.
+        With `offsets` the result is the ids and an array with the start and end of each, as in
+        `encode_with_offsets`. A text of a megabyte or more uses all CPUs unless `threads` is set. A
+        `dtype` that is too small for an id of the vocabulary is a ValueError.
         """
         narrow = dtype is not np.uint32 and self._is_narrow(dtype)
-        allowed = None if specials is False else self._allowed(specials)
+        allowed = None if allowed_special is False else self._allowed(allowed_special)
         count = arguments.threads_for(text, threads)
+        if offsets:
+            ids, spans = self._encode_offsets(text, allowed, count)
+            return ids.astype(np.uint16) if narrow else ids, spans
         try:  # spelled out for short messages, as in `encode`
-            ids = self._core.encode_buffer(text, allowed, narrow, count)
+            found = self._core.encode_buffer(text, allowed, narrow, count)
         except (ValueError, TypeError, BufferError) as error:
-            ids = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow, count)
-        return np.asarray(ids)
+            found = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow, count)
+        return np.asarray(found)
 
-    def _allowed(self, specials: SpecialsChoice) -> bytes | None:
-        return arguments.allowed_specials(specials, self._specials, self._always)
+    def _encode_offsets(
+        self, text: Text, allowed: bytes | None, threads: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        try:
+            found = self._core.encode_spans(text, allowed, threads)
+        except (ValueError, TypeError, BufferError) as error:
+            found = self._core.encode_spans(arguments.repair(text, error), allowed, threads)
+            starts = np.array(arguments.repaired_starts(text), np.uint32)
+            return np.asarray(found[0]), starts[np.asarray(found[1]).reshape(-1, 2)]
+        return np.asarray(found[0]), np.asarray(found[1]).reshape(-1, 2)
+
+    def _allowed(self, allowed_special: SpecialsChoice) -> bytes | None:
+        return arguments.allowed_specials(allowed_special, self._specials, self._always)
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
@@ -161,14 +235,16 @@ class Tokenizer:
         return narrow
 
     def encode_batch(
-        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> list[list[int]]:  # fmt: skip
         """The ids of many texts, a list for each."""
-        return arguments.read_all(self._core.encode_batch, *self._batch(texts, specials, threads))
+        return arguments.read_all(
+            self._core.encode_batch, *self._batch(texts, allowed_special, threads)
+        )
 
     def encode_ragged(
-        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> Ragged:  # fmt: skip
         """The ids of many texts in one numpy array, with the offsets that cut it.
@@ -178,55 +254,58 @@ class Tokenizer:
             >>> ragged.offsets.tolist(), ragged[1].tolist()
             ([0, 2, 3], [5303])
         """
-        batch = self._batch(texts, specials, threads)
+        batch = self._batch(texts, allowed_special, threads)
         return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
 
     @overload
     def encode_files(
-        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
-        specials: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
-        callback: None = ...,
+        self, inputs: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
+        allowed_special: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
+        callback: None = ..., **options: Unpack[RecordOptions],
     ) -> Ragged: ...  # fmt: skip
     @overload
     def encode_files(
-        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
-        specials: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
-        callback: Callable[[Ragged], object],
+        self, inputs: Path_ | Iterable[Path_], *, separator: str | bytes | None = ...,
+        allowed_special: SpecialsChoice = ..., threads: int | None = ..., memory: int = ...,
+        callback: Callable[[Ragged], object], **options: Unpack[RecordOptions],
     ) -> int: ...  # fmt: skip
     def encode_files(
-        self, paths: Path_ | Iterable[Path_], *, separator: str | bytes | None = "\n",
-        specials: SpecialsChoice = False, threads: int | None = None, memory: int = 512_000_000,
-        callback: Callable[[Ragged], object] | None = None,
+        self, inputs: Path_ | Iterable[Path_], *, separator: str | bytes | None = "\n",
+        allowed_special: SpecialsChoice = False, threads: int | None = None, memory: int =
+        512_000_000, callback: Callable[[Ragged], object] | None = None,
+        **options: Unpack[RecordOptions],
     ) -> Ragged | int:  # fmt: skip
         """The ids of the documents in files, which never become Python objects.
 
-        A document ends at `separator`, which is not a part of it, and at the end of its file; with
-        None each file is one. The bytes are taken as they are. Returns the ids of all documents;
-        or hands them to `callback` block by block, in order, within about `memory` bytes, and
-        returns how many documents there were. A file that cannot be read is an OSError.
+        Inputs and `options` are those of `tokenize`: files, folders, globs and URLs of any input
+        format, here with the defaults `utf8="bytes"` and `on_error="fail"`. In a text file a
+        document ends at `separator`, which is not a part of it, and at the end of the file; with
+        None each file is one. Returns the ids of all documents; or hands them to `callback` block
+        by block, in order, within about `memory` bytes, and returns how many documents there were.
         """
-        cut = arguments.separator(separator)
-        block_bytes = file_blocks.block_bytes(memory)
-        allowed = self._allowed(specials)
-        count = arguments.thread_count(threads)
+        from tokenmill import corpus  # imported when it is used
+
+        least = _BLOCK_BYTES_MIN * _MEMORY_PER_BYTE
+        size = arguments.whole_number(memory, "memory", least, " bytes") // _MEMORY_PER_BYTE
+        cut = arguments.separator(separator) or None
+        allowed, count = self._allowed(allowed_special), arguments.thread_count(threads)
         documents = 0
         gathered: list[tuple[_native.Buffer, _native.Buffer]] = []
-        for blocks in file_blocks.open_all(paths, block_bytes, whole=not cut):
-            for block, is_last in blocks:
-                pair, used = self._core.encode_split(block, cut, is_last, allowed, count)
-                blocks.use(used)
-                if callback is None:
-                    gathered.append(pair)
-                    continue
-                ragged = Ragged(*pair)
-                documents += len(ragged)
-                callback(ragged)
+        for block in corpus.read_files(inputs, cut, size, options):
+            spans = np.ascontiguousarray(block.spans)
+            pair = self._core.encode_block(block.data, spans, allowed, count)
+            if callback is None:
+                gathered.append(pair)
+                continue
+            ragged = Ragged(*pair)
+            documents += len(ragged)
+            callback(ragged)
         if callback is not None:
             return documents
         return Ragged(*_native.join([ids for ids, _ in gathered], [at for _, at in gathered]))
 
     def encode_with_offsets(
-        self, text: Text, *, specials: SpecialsChoice = False
+        self, text: Text, *, allowed_special: SpecialsChoice = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of a text and the span (start, end) that each one covers.
 
@@ -237,7 +316,7 @@ class Tokenizer:
             >>> Tokenizer.load("gpt2").encode_with_offsets("naïve mill")
             ([2616, 38776, 3939], [(0, 2), (2, 5), (5, 10)])
         """
-        allowed = self._allowed(specials)
+        allowed = self._allowed(allowed_special)
         try:
             return self._core.encode_with_offsets(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
@@ -245,33 +324,22 @@ class Tokenizer:
             starts = arguments.repaired_starts(text)
             return ids, [(starts[start], starts[end]) for start, end in spans]
 
-    def encode_array_with_offsets(
-        self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """`encode_with_offsets` as arrays: ids, and a row with start and end for each of them."""
-        allowed, count = self._allowed(specials), arguments.threads_for(text, threads)
-        try:
-            found = self._core.encode_spans(text, allowed, count)
-        except (ValueError, TypeError, BufferError) as error:
-            found = self._core.encode_spans(arguments.repair(text, error), allowed, count)
-            starts = np.array(arguments.repaired_starts(text), np.uint32)
-            return np.asarray(found[0]), starts[np.asarray(found[1]).reshape(-1, 2)]
-        return np.asarray(found[0]), np.asarray(found[1]).reshape(-1, 2)
-
     def count(
-        self, text: Text, *, specials: SpecialsChoice = False, threads: int | None = None
+        self, text: Text, *, allowed_special: SpecialsChoice = False, threads: int | None = None
     ) -> int:
         """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
-        allowed = None if specials is False else self._allowed(specials)
+        allowed = None if allowed_special is False else self._allowed(allowed_special)
         count = arguments.threads_for(text, threads)
         return arguments.read(self._core.count, text, allowed, count)
 
     def count_batch(
-        self, texts: Iterable[Text], *, specials: SpecialsChoice = False,
+        self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> list[int]:  # fmt: skip
         """How many ids each of many texts has."""
-        return arguments.read_all(self._core.count_batch, *self._batch(texts, specials, threads))
+        return arguments.read_all(
+            self._core.count_batch, *self._batch(texts, allowed_special, threads)
+        )
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
@@ -292,110 +360,122 @@ class Tokenizer:
         return kept
 
     @overload
-    def session(self, text: str = "", *, specials: SpecialsChoice = False) -> Session[str]: ...
+    def session(
+        self, text: str = "", *, allowed_special: SpecialsChoice = False
+    ) -> Session[str]: ...
     @overload
     def session(
-        self, text: bytes | bytearray | memoryview, *, specials: SpecialsChoice = False
+        self, text: bytes | bytearray | memoryview, *, allowed_special: SpecialsChoice = False
     ) -> Session[bytes]: ...
-    def session(self, text: Text = "", *, specials: SpecialsChoice = False) -> Session[Any]:
+    def session(self, text: Text = "", *, allowed_special: SpecialsChoice = False) -> Session[Any]:
         """A text that grows or changes at its end, such as a chat, with its ids at any time.
 
         What did not change is not encoded again. The session is one of str or one of bytes, as
         its first text is.
         """
-        return Session(self, text, specials)
+        return Session(self, text, allowed_special)
 
     # Decoding
 
-    def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
-        """The text of ids: a list, an array or any iterable of int.
+    def decode(
+        self, ids: Iterable[int], errors: str = "replace", skip_special_tokens: bool = False
+    ) -> str:
+        """Return the text of ids: a list, an array or any iterable of int.
 
         Bytes that are not UTF-8 are handled as `bytes.decode` does with `errors`. A tokenizer with
-        a decoder of its own (tokenizer.json, .model) decodes as it says, which may drop a blank at
-        the start. An id that the vocabulary lacks is an UnknownIdError, which is a KeyError.
+        a decoder of its own (tokenizer.json, .model) uses that, which may drop a space at the
+        start. An id that the vocabulary lacks is an UnknownTokenError, which is a KeyError.
+
+        Examples:
+            >>> tokenizer = Tokenizer.load("gpt2")
+            >>> tokenizer.decode([5303, 50256], skip_special_tokens=True)
+            'hi'
         """
         handler = arguments.error_handler(errors)
         if self._decodes_bytes:
-            return self.decode_bytes(ids).decode("utf-8", handler)
+            kept = self._without_specials(ids) if skip_special_tokens else ids
+            return self.decode_bytes(kept).decode("utf-8", handler)
         arguments.refuse_errors(errors, self.name)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
-        arguments.decode(self._core, numbers)  # which names one that is none
-        return self._decoder.decode(numbers, skip_special_tokens=False)
+        arguments.decode(self._core, numbers)  # which raises for an unknown id
+        return self._decoder.decode(numbers, skip_special_tokens)
+
+    def _without_specials(self, ids: Iterable[int]) -> list[int]:
+        listed = arguments.list_ids(ids)
+        numbers = listed if isinstance(listed, list) else listed.tolist()
+        skipped = set(self._specials.values())
+        return [id_ for id_ in numbers if id_ not in skipped]
 
     @property
     def _decodes_bytes(self) -> bool:
-        """Whether text is the bytes of the ids, end to end."""
-        head = self._loaded.head
-        if head is None:
-            return True
+        """Whether text is the concatenated bytes of the ids."""
         if "bytes" not in self._later:
-            self._later["bytes"] = decoding.is_byte_level(head)
+            self._later["bytes"] = decoding.is_byte_level(self._spec)
         return bool(self._later["bytes"])
 
     @property
     def _decoder(self) -> Decoder:
-        parts = self.parts
-        assert parts is not None
         if "decoder" not in self._later:
-            self._later["decoder"] = Decoder(parts.decoder, spellings_of(parts).get, set())
+            spec = self._spec
+            self._later["decoder"] = Decoder(
+                spec.decoder, spellings_of(spec).get, set(self._specials.values())
+            )
         found: Decoder = self._later["decoder"]
         return found
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of ids, end to end. An id that there is not is an UnknownIdError."""
+        """The bytes of ids, end to end. An id that there is not is an UnknownTokenError."""
         return arguments.decode(self._core, ids)
 
-    def decode_batch(self, batch: Iterable[Iterable[int]], errors: str = "replace") -> list[str]:
-        """The texts of many sequences of ids, each as `decode` gives it."""
-        return [self.decode(ids, errors) for ids in batch]
+    def decode_batch(
+        self, batch: Iterable[Iterable[int]], errors: str = "replace",
+        skip_special_tokens: bool = False,
+    ) -> list[str]:  # fmt: skip
+        """Return the text of each of many sequences of ids, as `decode` does."""
+        return [self.decode(ids, errors, skip_special_tokens) for ids in batch]
 
-    def stream_decoder(self, errors: str = "replace") -> StreamDecoder | ChainStreamDecoder:
-        """A decoder for ids that come one by one, which never gives half a character.
+    def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
+        """Return a decoder for ids that come one by one. It returns whole characters only.
 
-        `errors` is as in `decode`. It has `push(id)` and `finish()`, both of which return text.
+        `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
         """
         handler = arguments.error_handler(errors)
-        if self._decodes_bytes:
-            return StreamDecoder(self._core, handler)
-        arguments.refuse_errors(errors, self.name)
-        return ChainStreamDecoder(self)
+        if not self._decodes_bytes:
+            arguments.refuse_errors(errors, self.name)
+        return StreamDecoder(self, handler)
 
     # The vocabulary
 
     @property
     def name(self) -> str:
         """The name of the embedded vocabulary, or that of the file without its suffix."""
-        return self._loaded.name
+        return self._name
 
     @property
     def pattern(self) -> str | None:
         """The regular expression that cuts text into pretokens; None if it is not one alone."""
-        return self._loaded.pattern
+        stages = self._spec.stages
+        if len(stages) == 1 and isinstance(stages[0].match, Pattern):
+            return stages[0].match.text
+        return None
 
     @property
-    def specials(self) -> Mapping[str, int]:
-        """The specials: name → id. The mapping cannot be changed."""
+    def special_tokens(self) -> Mapping[str, int]:
+        """The special tokens: name → id. The mapping cannot be changed."""
         return self._specials
-
-    @property
-    def parts(self) -> Parts | None:
-        """All that its file says, for a tokenizer whose ids are not simply ranks; else None."""
-        if self._loaded.parts is not None and "parts" not in self._later:
-            self._later["parts"] = self._loaded.parts()
-        return self._later.get("parts")
 
     @property
     def vocab_size(self) -> int:
         """One more than the largest id: the rows that an embedding matrix needs."""
         return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
 
-    def id_to_bytes(self, id: int) -> bytes:
-        """The bytes of one id; a special's are its name's. An UnknownIdError if there is none."""
+    def id_to_token(self, id: int) -> bytes:
+        """The bytes of one id. A special's are its name's. It may raise UnknownTokenError."""
         return self.decode_bytes([id])
 
-    def bytes_to_id(self, token: Text) -> int:
-        """The id of a token, or of a special by its name. An UnknownIdError if there is none."""
+    def token_to_id(self, token: Text) -> int:
+        """The id of a token, or of a special by its name. An UnknownTokenError if there is none."""
         if not isinstance(token, str | bytes | bytearray | memoryview):
             raise TypeError(f"a token is bytes or a str, not {token!r}")
         raw = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else bytes(token)
@@ -404,8 +484,8 @@ class Tokenizer:
             return found
         special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
-            raise UnknownIdError(
-                f"{raw[:80]!r} is not a token of {self._loaded.name}; encode() splits it"
+            raise UnknownTokenError(
+                f"{raw[:80]!r} is not a token of {self._name}; encode() splits it"
             )
         return special
 
@@ -414,57 +494,87 @@ class Tokenizer:
         return id in self._specials.values()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer in the format that the name of the file says.
+        """Write the tokenizer in the format that the name of the file selects.
 
-        `.tokenmill` holds all of it; `tokenizer.json` (or another `.json`) is for Hugging Face, and
-        so are `vocab.json` and `merges.txt`, which are written together; `.model` is for
-        SentencePiece; any other name is a tiktoken rank file, without pattern and specials, and of
-        an embedded vocabulary exactly the original. A format that would lose something is a
-        VocabularyError, and nothing is written. A file appears whole or not at all.
+        `.tokenmill` contains all of it. `tokenizer.json` (or another `.json`), or `vocab.json` with
+        `merges.txt`, are for Hugging Face. `.model` is for SentencePiece. `.tiktoken` is a rank
+        file, without pattern and special tokens. For an embedded vocabulary it equals the original.
+        A folder (an existing one, or a name that ends in "/") gets `tokenizer.json` and
+        `tokenizer_config.json`, for `AutoTokenizer.from_pretrained`.
+
+        An unknown suffix, or a format that cannot represent the tokenizer, is a VocabularyError.
+        Then no file is written. A file appears complete or not at all.
         """
-        parts = loading.ranked_parts(self._loaded) if self.parts is None else self.parts
-        save_parts(Path(path), parts)
+        from tokenmill.formats.save import save
+
+        save(path, self._spec)
+
+    # For other packages of tokenmill
 
     def _tokens(self) -> dict[int, bytes]:
-        """The tokens by id, of a vocabulary whose ids are ranks."""
-        if self._loaded.pattern is None or self._loaded.head is not None:
-            raise VocabularyError(
-                f"{self.name} is not made of ranks and one pattern alone, as a vocabulary has to "
-                "be that is learned further"
-            )
-        return arguments.tokens_of(self._core)
+        """Return all tokens by id."""
+        return tokens_of(self._core)
 
-    def _merges(self) -> list[Merge]:
-        """The merges that make them: as they were learned, or else found."""
-        learned = self._loaded.learned
-        return find_merges(self._tokens()) if learned is None else list(learned)
+    def _merges(self) -> list[ranks.Merge]:
+        """Return the merges that make the tokens of ranks: as learned, or else derived."""
+        return ranks.merges_of(self._spec)
+
+    @property
+    def _fingerprint(self) -> str:
+        """The digest of tokens, pattern and special tokens, which are equal in equal tokenizers."""
+        if "fingerprint" not in self._later:
+            tokens, ends = self._core.tokens()
+            if self._spec.ranks is None:
+                rest = tokenmill_file.write(replace(self._spec, extra={}))
+            else:
+                more = (self.pattern, sorted(self._specials.items()), self._core.empty_id())
+                rest = repr(more).encode()
+            digest = hashlib.sha256(tokens + bytes(ends) + rest)
+            self._later["fingerprint"] = digest.hexdigest()
+        found: str = self._later["fingerprint"]
+        return found
+
+    def _encode_spans(
+        self, data: Any, spans: NDArray[np.int64], allowed_special: SpecialsChoice = False, *,
+        before: bytes = b"", after: bytes = b"", narrow: bool = False, threads: int = 1,
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:  # fmt: skip
+        """Return the ids of the documents at `spans` of `data`, and the end of each in the ids.
+
+        `before` and `after` are the bytes of uint32 ids that are put around each document.
+        """
+        rows, allowed = np.ascontiguousarray(spans), self._allowed(allowed_special)
+        ids, ends = self._core.encode_documents(data, rows, allowed, before, after, narrow, threads)
+        return np.asarray(ids), np.asarray(ends)
+
+    def _cut_names(self, allowed_special: bool) -> tuple[bytes, ...] | None:
+        """Return the texts that no split may go through; None if a document is never split."""
+        spec = self._spec
+        if spec.prefix != "never" or spec.blank or not spec.stages or spec.model.dropout:
+            return None
+        # After a safe split point no character is composed with one before it.
+        if not all(isinstance(step, Form) for step in spec.steps):
+            return None
+        if not isinstance(scheme_of_stages(spec.stages, blank=spec.blank), str):
+            return None
+        added = [token for token in spec.added if allowed_special or not token.special]
+        if any(t.lstrip or t.rstrip or t.single_word or t.normalized for t in added):
+            return None
+        return tuple(token.content.encode() for token in added)
 
     def __len__(self) -> int:
         return self.vocab_size
 
     def __repr__(self) -> str:
-        specials = f"{len(self._specials)} special{'s'[: len(self._specials) != 1]}"
-        return f"<Tokenizer {self._loaded.name!r}: vocab_size {self.vocab_size:,}, {specials}>"
+        special_tokens = f"{len(self._specials)} special token{'s'[: len(self._specials) != 1]}"
+        return f"<Tokenizer {self._name!r}: vocab_size {self.vocab_size:,}, {special_tokens}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self._loaded is other._loaded or self._digest() == other._digest()
+        return self._spec is other._spec or self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
-        return hash(self._digest())
-
-    def _digest(self) -> bytes:
-        """What makes two tokenizers equal: tokens, pattern and specials, not the name."""
-        if "digest" not in self._later:
-            tokens, ends = self._core.tokens()
-            more = (self._loaded.pattern, sorted(self._specials.items()), self._core.empty_id())
-            rest = repr(more).encode()
-            if self.parts is not None:
-                rest = own.write_bare(replace(self.parts, extra={}))
-            self._later["digest"] = hashlib.sha256(tokens + bytes(ends) + rest).digest()
-        found: bytes = self._later["digest"]
-        return found
+        return hash(self._fingerprint)
 
     def __copy__(self) -> Tokenizer:
         return self
@@ -473,19 +583,12 @@ class Tokenizer:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        specials = dict(self._specials)
-        if self.parts is not None:
-            return type(self)._from_parts, (self.parts, self._loaded.name)
-        if self._loaded.is_embedded:
-            return type(self)._load_embedded, (self._loaded.name, specials)
-        tokens = {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
-        arrays = arguments.token_arrays(tokens, self._loaded.name)
-        more = (self._loaded.learned, self._loaded.provenance)
-        given = (arrays, self._loaded.pattern, specials, self._loaded.name, *more)
-        return type(self)._from_arrays, given
+        if self._is_embedded:
+            return type(self)._load_embedded, (self.name, dict(self._specials))
+        return type(self)._from_spec, (self._spec, self.name)
 
     def _batch(
-        self, texts: Iterable[Text], specials: SpecialsChoice, threads: int | None
+        self, texts: Iterable[Text], allowed_special: SpecialsChoice, threads: int | None
     ) -> tuple[list[Any], bytes | None, int]:
         listed = arguments.list_texts(texts)
-        return listed, self._allowed(specials), arguments.thread_count(threads)
+        return listed, self._allowed(allowed_special), arguments.threads_for_batch(listed, threads)

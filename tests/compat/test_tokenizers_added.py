@@ -92,7 +92,7 @@ def test_tokens_given_as_specials_become_special() -> None:
             assert (token.special, token.normalized) == (True, False)
 
 
-def test_a_token_of_the_model_is_no_added_one() -> None:
+def test_token_of_the_model_differs_from_added_token() -> None:
     """What a normalizer puts in front tells the two apart, as they have one id."""
     found = []
     for library in (ours, theirs):
@@ -110,7 +110,7 @@ def test_a_token_of_the_model_is_no_added_one() -> None:
     assert found[0] == found[1]
 
 
-def test_what_a_normalizer_takes_from_white_space_is_refused() -> None:
+def test_added_token_with_changed_whitespace_is_refused() -> None:
     made = new(ours, "N.Replace(' ', '▁')", "None")
     made.add_tokens([ours.AddedToken("x", lstrip=True)])
     with pytest.raises(VocabularyError, match="takes white space beside it"):

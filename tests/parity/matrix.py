@@ -1,8 +1,8 @@
 """Vocabularies × corpora → how many documents have equal ids, offsets and text: `make parity`.
 
-Every vocabulary beside the checkout and every family of tests/families.py is compared with the
-library that it belongs to, on all corpora, the hard inputs and generated strings. The table goes
-into docs/compatibility.md; a difference is printed, and the exit code is 1.
+Every vocabulary of the shared data and every family of tests/helpers/families.py is compared with
+its library, on all corpora, the hard inputs and generated strings. The table goes into
+docs/compatibility.md. A difference is printed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "parity")]
+sys.path[:0] = [str(TESTS), str(TESTS / "helpers"), str(TESTS / "parity")]
 
 import families  # noqa: E402
 import hard_inputs  # noqa: E402
@@ -38,7 +38,7 @@ def compare(side: Sides, texts: Iterable[str]) -> tuple[int, list[str]]:
     wrong: list[str] = []
     for batch in _batches(texts):
         expected = side.encode(batch)
-        got = side.ours.encode_batch(batch, specials=side.specials)
+        got = side.ours.encode_batch(batch, allowed_special=side.special_tokens)
         decoded = side.decode([ids for ids, _ in expected])
         for text, (ids, spans), ours, plain in zip(batch, expected, got, decoded, strict=True):
             count += 1
@@ -49,7 +49,7 @@ def compare(side: Sides, texts: Iterable[str]) -> tuple[int, list[str]]:
                 wrong.append(f"text of {ids[:20]}: {side.ours.decode(ids)[:99]!r}, not {plain!r}")
             if spans is None:
                 continue
-            found = side.ours.encode_with_offsets(text, specials=side.specials)
+            found = side.ours.encode_with_offsets(text, allowed_special=side.special_tokens)
             if found != (ids, spans):
                 at = next(i for i in range(len(ids)) if found[1][i] != spans[i])
                 wrong.append(

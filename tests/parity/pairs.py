@@ -77,7 +77,7 @@ def _options(rng: random.Random) -> dict[str, Any]:
             "pad_id": 0,
             "pad_token": "!",
         },
-        "specials": rng.random() < 0.2,
+        "special_tokens": rng.random() < 0.2,
     }
 
 
@@ -88,7 +88,7 @@ def _set(tokenizer: Any, options: dict[str, Any]) -> None:
         tokenizer.enable_truncation(**options["truncation"])
     if options["padding"]:
         tokenizer.enable_padding(**options["padding"])
-    tokenizer.encode_special_tokens = options["specials"]
+    tokenizer.encode_special_tokens = options["special_tokens"]
 
 
 def _outcome(tokenizer: Any, first: str, second: str | None, adds: bool) -> Any:

@@ -28,7 +28,7 @@ class Sides:
     name: str
     library: str
     ours: Tokenizer
-    specials: bool  # what our `encode` is told
+    special_tokens: bool  # what our `encode` is told
     encode: Callable[[Sequence[str]], list[tuple[list[int], Spans | None]]]
     decode: Callable[[Sequence[list[int]]], list[str]]
     names: Sequence[str] = ()  # of added tokens
@@ -100,13 +100,13 @@ def shared_sides() -> Iterator[Sides]:
             continue
         about = json.loads(path.read_text(encoding="utf-8"))
         ranks = read_ranks(lzma.decompress(path.with_suffix(".tiktoken.xz").read_bytes()))
-        pattern, specials = about["pat_str"], about["special_tokens"]
+        pattern, special_tokens = about["pat_str"], about["special_tokens"]
         if not isinstance(pattern, str):
             continue  # several splits: the tokenizer.json of the same model is there
         real = tiktoken.Encoding(
-            path.stem, pat_str=pattern, mergeable_ranks=ranks, special_tokens=specials
+            path.stem, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_tokens
         )
-        yield of_tiktoken(f"{path.stem} (ranks)", Tokenizer.load(real), real)
+        yield of_tiktoken(f"{path.stem} (ranks)", Tokenizer.from_object(real), real)
     for path in sorted(SHARED_DATA.glob("vocab/hf/*.xz")):
         source = lzma.decompress(path.read_bytes()).decode()
         yield of_tokenizers(path.name.removesuffix(".xz"), source)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tiktoken
 from compare import parts
-from conftest import SEED, read_ranks, write_ranks
+from conftest import SEED, examples, read_ranks, write_ranks
 
 from tokenmill import Tokenizer, reference
 
@@ -116,7 +116,7 @@ def vocabulary(rng: random.Random, source: Source) -> list[bytes]:
 
 @each_source
 def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
-    for round in range(60):
+    for round in range(examples(60)):
         rng = random.Random(f"{SEED} {round}")
         path = write_ranks(tmp_path / "odd.tiktoken", vocabulary(rng, source))
         tokenizer = Tokenizer.load(path, pattern=ALL)
@@ -132,7 +132,7 @@ def test_any_ranks_merge_as_in_tiktoken(tmp_path: Path, source):
 @each_source
 def test_any_ranks_truncate_to_the_longest_part(tmp_path: Path, source):
     """Of long pretokens, too, where most parts cannot be tried."""
-    for round in range(4):
+    for round in range(examples(4)):
         rng = random.Random(f"{SEED} {round}")
         path = write_ranks(tmp_path / "odd.tiktoken", vocabulary(rng, source))
         tokenizer = Tokenizer.load(path, pattern=rng.choice([ALL, r"[ab]+|.", r"\s+(?!\S)|\S+|."]))
@@ -156,7 +156,7 @@ def test_long_pretokens_merge_as_in_tiktoken(tokenizers, encodings, size):
     rng = random.Random(SEED)
     pieces = ["a", "A", "the", "ing", "é", "中", "ß", "tion", "z", "straße", "ОК", "안", "qq"]
     for name in ("r50k_base", "cl100k_base", "o200k_base"):
-        for _ in range(40):
+        for _ in range(examples(40)):
             few = rng.sample(pieces, rng.randrange(1, len(pieces)))
             text = "".join(rng.choices(few, k=size // 3))
             for case in (text, text.upper(), text.lower()):

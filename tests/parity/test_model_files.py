@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from conftest import SEED, SHARED_DATA
+from conftest import SEED, SHARED_DATA, examples
 from model_cases import core_of
+from smaller_files import beginning
 from tokenizers import Tokenizer
 
 BYTE_LEVEL = {
@@ -25,8 +26,9 @@ BYTE_LEVEL = {
 def texts() -> list[str]:
     source = random.Random(SEED)
     letters = "ab ▁\n\té漢字🦀ﬁ한ß1 2  ñ\u0301\x01ไท"
-    mixed = ["".join(source.choices(letters, k=source.randrange(60))) for _ in range(1500)]
-    wide = "".join(chr(source.randrange(32, 0xD7FF)) for _ in range(3000))
+    count = examples(1500)
+    mixed = ["".join(source.choices(letters, k=source.randrange(60))) for _ in range(count)]
+    wide = "".join(chr(source.randrange(32, 0xD7FF)) for _ in range(examples(3000)))
     return [*mixed, *(" " * count + "a" for count in range(150)), wide]
 
 
@@ -41,7 +43,7 @@ if SHARED_DATA is not None:
 
     @pytest.mark.parametrize("path", JSON, ids=lambda path: path.name)
     def test_merges_of_hugging_face(path: Path) -> None:
-        file = json.loads(lzma.decompress(path.read_bytes()))
+        file = beginning(json.loads(lzma.decompress(path.read_bytes())))
         model = file["model"]
         characters = model.get("byte_fallback", False)
         added = [token["content"] for token in file["added_tokens"]]

@@ -1,7 +1,7 @@
 """What tokenmill learns is what the real library would have learned, in each mode.
 
 Every case runs twice: with the slow twin, which shows that the rules are understood, and with
-`tokenmill.train`, which has to follow them.
+`tokenmill.train_from_iterator`, which has to follow them.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-import sentencepiece_twin
+import sentencepiece_reference
 import tokenizers as huggingface
 import training_cases
 import training_peers as peers
-import training_twin
+import training_reference
 from compare import read_corpus
-from conftest import DATA, SEED, SHARED_DATA
+from conftest import DATA, SEED, SHARED_DATA, examples
 
 import tokenmill
 from tokenmill import reference
 from tokenmill.errors import InputError, TrainingError
 
 
-def by_twin(case: training_cases.Case, ties: str) -> peers.Vocabulary:
-    trained = training_twin.train(
-        training_twin.count(case.documents, case.pattern),
+def by_twin(case: training_cases.Case, trainer: str) -> peers.Vocabulary:
+    trained = training_reference.train(
+        training_reference.count(case.documents, case.pattern),
         case.vocab_size,
-        ties,
-        case.specials,
+        trainer,
+        case.special_tokens,
         case.min_frequency,
         case.max_token_length,
         range(256) if case.all_bytes else (),
     )
     tokens = {id: token for token, id in trained.tokens.items()}
-    tokens |= {id: name.encode() for name, id in trained.specials.items()}
+    tokens |= {id: name.encode() for name, id in trained.special_tokens.items()}
     return peers.Vocabulary(tokens, trained.merges)
 
 
-def by_tokenmill(case: training_cases.Case, ties: str) -> peers.Vocabulary:
+def by_tokenmill(case: training_cases.Case, trainer: str) -> peers.Vocabulary:
     try:
-        return with_size(case, ties, case.vocab_size)
+        return with_size(case, trainer, case.vocab_size)
     except TrainingError as error:
-        # Too small for its bytes and specials, which the libraries do not mind.
-        least = re.search(r"is too small: .* give ([\d_]+) or more", str(error))
-        return with_size(case, ties, int(least[1]))
+        # Too small for its bytes and special tokens, which the libraries do not mind.
+        least = re.search(r"is too small: .* pass ([\d_]+) or more", str(error))
+        return with_size(case, trainer, int(least[1]))
 
 
-def with_size(case: training_cases.Case, ties: str, vocab_size: int) -> peers.Vocabulary:
-    tokenizer = tokenmill.train(
+def with_size(case: training_cases.Case, trainer: str, vocab_size: int) -> peers.Vocabulary:
+    tokenizer = tokenmill.train_from_iterator(
         list(case.documents),
         vocab_size=vocab_size,
         pattern=case.pattern,
-        ties=ties,
-        specials=case.specials,
+        trainer=trainer,
+        special_tokens=case.special_tokens,
         min_frequency=case.min_frequency,
         max_token_length=case.max_token_length,
         initial_alphabet="bytes" if case.all_bytes else "seen",
     )
-    tokens = {id: tokenizer.id_to_bytes(id) for id in range(tokenizer.vocab_size)}
-    if ties != "huggingface":
+    tokens = {id: tokenizer.id_to_token(id) for id in range(tokenizer.vocab_size)}
+    if trainer != "tokenizers":
         return peers.Vocabulary(tokens)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer.json"
         tokenizer.save(path)
-        written = peers.of_json(path.read_text("utf-8"), case.specials)
+        written = peers.of_json(path.read_text("utf-8"), case.special_tokens)
     assert written.tokens == tokens
     return written
 
@@ -91,9 +91,9 @@ def assert_same(got: peers.Vocabulary, want: peers.Vocabulary, case: object, wha
 
 @each_trainer
 def test_merges_are_those_of_tokenizers(train):
-    for round, case in enumerate(training_cases.with_options(150)):
+    for round, case in enumerate(training_cases.with_options(max(20, examples(150)))):
         want = peers.by_tokenizers(case)
-        assert_same(train(case, "huggingface"), want, case, f"round {round}")
+        assert_same(train(case, "tokenizers"), want, case, f"round {round}")
 
 
 # Libraries that agree with one mode on text and a size alone.
@@ -107,22 +107,22 @@ PLAIN = {
 
 
 @each_trainer
-@pytest.mark.parametrize(("ties", "library"), PLAIN.values(), ids=PLAIN)
-def test_merges_are_those_of_the_library(train, ties, library):
-    for round, case in enumerate(training_cases.plain(100)):
-        assert_same(train(case, ties), library(case), case, f"round {round}")
+@pytest.mark.parametrize(("trainer", "library"), PLAIN.values(), ids=PLAIN)
+def test_merges_are_those_of_the_library(train, trainer, library):
+    for round, case in enumerate(training_cases.plain(max(20, examples(100)))):
+        assert_same(train(case, trainer), library(case), case, f"round {round}")
 
 
 @each_trainer
 def test_greater_strings_win_as_in_subword_nmt(train):
-    for round, case in enumerate(training_cases.words(60)):
+    for round, case in enumerate(training_cases.words(max(20, examples(60)))):
         want = peers.by_subword_nmt(case)
         assert_same(train(case, "cs336"), want, case, f"round {round}")
 
 
 @each_trainer
 def test_length_limit_is_that_of_bpeasy(train):
-    for case in training_cases.with_options(60):
+    for case in training_cases.with_options(max(20, examples(60))):
         if case.max_token_length in (None, 1):  # which it refuses
             continue
         plain = training_cases.Case(
@@ -136,8 +136,8 @@ def test_length_limit_is_that_of_bpeasy(train):
 
 @each_trainer
 def test_specials_spelled_like_merges_keep_their_ids(train):
-    case = training_cases.Case(("abcab abcab ab",), 262, specials=("<s>", "abc", "Ġab", "c"))
-    found = train(case, "huggingface")
+    case = training_cases.Case(("abcab abcab ab",), 262, special_tokens=("<s>", "abc", "Ġab", "c"))
+    found = train(case, "tokenizers")
     assert_same(found, peers.by_tokenizers(case), case, "tokenizers")
     assert [found.tokens[id] for id in range(4)] == [b"<s>", b"abc", "Ġab".encode(), b"c"]
     assert len(found.tokens) == 262
@@ -145,35 +145,37 @@ def test_specials_spelled_like_merges_keep_their_ids(train):
 
 
 def test_tokenizers_counts_the_names_of_specials_as_text():
-    """It does not cut documents at them; neither rustbpe nor minbpe know specials at all."""
+    """It does not cut documents at them; neither rustbpe nor minbpe know special tokens at all."""
     text = "one<|end|>two <|end|> three<|end|>"
-    case = training_cases.Case((text,) * 3, 300, specials=("<|end|>",))
+    case = training_cases.Case((text,) * 3, 300, special_tokens=("<|end|>",))
     want = peers.by_tokenizers(case)
-    assert_same(by_twin(case, "huggingface"), want, case, "tokenizers")
+    assert_same(by_twin(case, "tokenizers"), want, case, "tokenizers")
     assert b"<|" in want.tokens.values()
 
 
 # Real text, and a vocabulary whose last merges have many ties.
-REAL = {"fixtures": training_cases.real()}
+FIXTURE_BYTES = max(100_000, examples(400_000))
+REAL = {"fixtures": training_cases.real(FIXTURE_BYTES)}
 if SHARED_DATA and len(TRAINERS) > 1:  # the twin would take minutes
-    mix = read_corpus(SHARED_DATA / "corpus" / "mix.jsonl.xz", 10_000_000)
+    mix = read_corpus(SHARED_DATA / "corpus" / "mix.jsonl.xz", examples(10_000_000))
     REAL["10 MB"] = training_cases.Case(tuple(mix), 8000)
-PEERS = {"tokenizers": ("huggingface", peers.by_tokenizers), **PLAIN}
+PEERS = {"tokenizers": ("tokenizers", peers.by_tokenizers), **PLAIN}
 del PEERS["minbpe"]  # it keeps every pretoken, and would take hours
 
 
 @pytest.mark.parametrize("text", REAL)
-@pytest.mark.parametrize(("ties", "library"), PEERS.values(), ids=PEERS)
-def test_real_text_gives_the_vocabulary_of_the_library(ties, library, text):
+@pytest.mark.parametrize(("trainer", "library"), PEERS.values(), ids=PEERS)
+def test_real_text_gives_the_vocabulary_of_the_library(trainer, library, text):
     case = REAL[text]
     want = library(case)
     for name, train in TRAINERS.items():
         if name == "tokenmill" or text == "fixtures":
-            assert_same(train(case, ties), want, text, name)
+            assert_same(train(case, trainer), want, text, name)
 
 
 def test_minbpe_ties_on_real_text_follow_the_order_of_the_corpus():
-    case = training_cases.Case(training_cases.real(60_000).documents, 256 + 60)
+    size = max(20_000, examples(60_000))
+    case = training_cases.Case(training_cases.real(size).documents, 256 + 60)
     want = peers.by_minbpe(case)
     turned = training_cases.Case(case.documents[::-1], case.vocab_size)
     for name, train in TRAINERS.items():
@@ -193,7 +195,7 @@ def test_file_of_lines_is_read_as_tokenizers_reads_it(tmp_path, name):
         vocab_size=700, initial_alphabet=alphabet, show_progress=False
     )
     theirs.train([str(path)], trainer)
-    ours = tokenmill.train(path, vocab_size=700, pattern="gpt2", format="lines")
+    ours = tokenmill.train(path, vocab_size=700, pattern="gpt2", input_format="lines")
     ours.save(tmp_path / "tokenizer.json")
     written = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     assert written == theirs.get_vocab()
@@ -203,9 +205,11 @@ def test_file_of_lines_is_read_as_tokenizers_reads_it(tmp_path, name):
 
 
 def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
-    for round, (lines, size, options) in enumerate(training_cases.lines(300)):
+    for round, (lines, size, options) in enumerate(training_cases.lines(max(40, examples(300)))):
         try:
-            twin = sentencepiece_twin.train(lines, size, sentencepiece_twin.Options(**options))
+            twin = sentencepiece_reference.train(
+                lines, size, sentencepiece_reference.Options(**options)
+            )
         except ValueError:
             twin = None  # fewer entries than characters, or no lines
         want = peers.sentencepiece_pieces(lines, size, **options)
@@ -213,13 +217,14 @@ def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
 
 
 def test_real_text_gives_the_sentencepiece_twin_its_pieces():
-    lines = [line for text in training_cases.real().documents for line in text.splitlines()]
-    assert sentencepiece_twin.train(lines, 4000) == peers.sentencepiece_pieces(lines, 4000)
+    texts = training_cases.real(FIXTURE_BYTES).documents
+    lines = [line for text in texts for line in text.splitlines()]
+    assert sentencepiece_reference.train(lines, 4000) == peers.sentencepiece_pieces(lines, 4000)
 
 
 def test_tokenmill_writes_the_model_of_sentencepiece(tmp_path):
     path = tmp_path / "pieces.model"
-    for round, (lines, size, options) in enumerate(training_cases.lines(300)):
+    for round, (lines, size, options) in enumerate(training_cases.lines(max(40, examples(300)))):
         rng = random.Random(f"{SEED} symbols {round}")
         symbols = rng.sample(["ab", "[X]", "[X", "aa", "日", "b"], rng.choice([0, 0, 1, 3]))
         lines = [rng.choice([line, line, line + "[X]a", "[X" + line]) for line in lines]
@@ -233,11 +238,11 @@ def test_tokenmill_writes_the_model_of_sentencepiece(tmp_path):
         )
         found = None if want is None else peers.sentencepiece_parts(want)
         try:
-            pieces = tokenmill.train(
+            pieces = tokenmill.train_from_iterator(
                 iter(lines),
                 vocab_size=size,
-                ties="sentencepiece",
-                specials=symbols,
+                trainer="sentencepiece",
+                special_tokens=symbols,
                 character_coverage=coverage,
                 max_token_length=length,
             )
@@ -272,7 +277,7 @@ def lines_of(case: training_cases.Case) -> list[str]:
 def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, text):
     lines = lines_of(REAL[text])
     path, model = by_sentencepiece(tmp_path, lines, 8000)
-    pieces = tokenmill.train(path, vocab_size=8000, ties="sentencepiece")
+    pieces = tokenmill.train(path, vocab_size=8000, trainer="sentencepiece")
     for name in ("ours.model", "ours.vocab", "tokenizer.json"):
         pieces.save(tmp_path / name)
     vocabs = [(tmp_path / name).read_bytes() for name in ("ours.vocab", "theirs.vocab")]
@@ -284,11 +289,11 @@ def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, te
     assert (ours[0], ours[2]) == (theirs[0], theirs[2])
 
     some, size = [], 0
-    while size < 1_000_000 and len(some) < len(lines):
+    while size < examples(1_000_000) and len(some) < len(lines):
         some.append(lines[len(some)])
         size += len(some[-1])
     some += ["", " ", "  a  b  ", "▁", " ▁ a▁▁b ▁", "a\tb\t\tc", "\n a\n\n", "\0a", "a\u3000b "]
-    some = [line for line in some if not any(name in line for name in sentencepiece_twin.META)]
+    some = [line for line in some if not any(name in line for name in sentencepiece_reference.META)]
     processors = [
         sentencepiece.SentencePieceProcessor(model_file=str(file))
         for file in (tmp_path / "ours.model", model)
@@ -305,6 +310,7 @@ def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, te
 @each_trainer
 def test_patterns_other_than_gpt2_split_as_in_tokenizers(train):
     pattern = r"\p{N}{1,3}|\p{L}+|\s+|[^\s\p{L}\p{N}]+"
-    case = training_cases.Case(training_cases.real(100_000).documents, 1000, pattern)
+    size = max(40_000, examples(100_000))
+    case = training_cases.Case(training_cases.real(size).documents, 1000, pattern)
     assert pattern != reference.GPT2_PATTERN
-    assert_same(train(case, "huggingface"), peers.by_tokenizers(case), pattern, "tokenizers")
+    assert_same(train(case, "tokenizers"), peers.by_tokenizers(case), pattern, "tokenizers")

@@ -8,7 +8,8 @@ from dataclasses import replace
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from conftest import examples
+from hypothesis import given, settings
 from shard_files import NARROW, WIDE, write_folder
 
 import tokenmill.shards
@@ -20,6 +21,7 @@ from tokenmill.shards.stream import Stream
 seeds = st.integers(0, 2**64 - 1)
 
 
+@settings(max_examples=max(20, examples(100)))
 @given(count=st.integers(0, 3000), seed=seeds, epoch=st.integers(0, 100))
 def test_an_order_has_each_sample_once(count, seed, epoch) -> None:
     order = Order(count, seed, epoch)
@@ -49,6 +51,7 @@ def test_the_order_mixes_well() -> None:
     assert int((other == found).sum()) <= 8
 
 
+@settings(max_examples=max(20, examples(100)))
 @given(
     count=st.integers(0, 300),
     seed=st.none() | seeds,
@@ -83,6 +86,7 @@ def test_ranks_and_workers_share_an_epoch(count, seed, world, workers, batch) ->
     assert turns == order
 
 
+@settings(max_examples=max(20, examples(100)))
 @given(count=st.integers(1, 300), seed=seeds, world=st.integers(1, 4), data=st.data())
 def test_a_stream_goes_on_where_its_state_was_taken(count, seed, world, data) -> None:
     stop = data.draw(st.integers(0, count // world))
@@ -111,6 +115,7 @@ def test_a_stream_goes_on_where_its_state_was_taken(count, seed, world, data) ->
     assert len({*before, *after}) == len(before) + len(after)
 
 
+@settings(max_examples=max(20, examples(100)))
 @given(
     count=st.integers(1, 200), workers=st.integers(2, 4), batch=st.integers(1, 5), data=st.data()
 )
@@ -191,7 +196,9 @@ def test_samples_refuse_what_does_not_fit(tmp_path) -> None:
     with pytest.raises(ShardError, match="length is 0"):
         Samples(shards, 0)
     rows = [[[1, 2], [3, 4]]]
-    shards = tokenmill.shards.open(write_folder(packed, "npy", replace(NARROW, sequence=2), rows))
+    shards = tokenmill.shards.open(
+        write_folder(packed, "npy", replace(NARROW, sequence_length=2), rows)
+    )
     assert [Samples(shards)[index].tolist() for index in range(2)] == rows[0]
     with pytest.raises(ShardError, match="packed into sequences of 2, which cut documents"):
         Samples(shards, documents=True)

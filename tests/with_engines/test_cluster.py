@@ -18,8 +18,8 @@ from corpus_cases import contents, texts, write_jsonl
 from ray.cluster_utils import Cluster
 
 import tokenmill
-from tokenmill import cluster
-from tokenmill.tokenizing import ray_crew
+from tokenmill import ray_cluster
+from tokenmill.tokenizing import executors
 from tokenmill.training import ray_counting
 
 FILES = 50
@@ -28,10 +28,10 @@ UNIT_BYTES = 20_000
 # writes what it does.
 ACTS = """
 import os, signal, sys, time
-from tokenmill.tokenizing import unit
+from tokenmill.tokenizing import executors
 from tokenmill.training import counting
 
-run_unit, count_documents = unit.run_unit, counting.count_documents
+run_task, count_documents = executors.run_task, counting.count_documents
 
 def act(name, report=None):
     if os.path.exists({acts!r}):
@@ -39,13 +39,13 @@ def act(name, report=None):
 
 def acting(job, which, **more):
     act(which.segments[0].source.name, more["report"])
-    return run_unit(job, which, **more)
+    return run_task(job, which, **more)
 
 def acting_count(plan):
     act(plan.sources[0].name)
     return count_documents(plan)
 
-unit.run_unit, counting.count_documents = acting, acting_count
+executors.run_task, counting.count_documents = acting, acting_count
 """
 
 
@@ -99,8 +99,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, inputs: list[Path]) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("local") / "out"
-    result = tokenmill.tokenize(inputs, out, "gpt2", unit_bytes=UNIT_BYTES)
-    assert result.units_total > 20
+    result = tokenmill.tokenize(inputs, out, "gpt2", task_bytes=UNIT_BYTES)
+    assert result.tasks_total > 20
     return contents(out)
 
 
@@ -114,7 +114,7 @@ def start(
     def run(*more: str | Path, engine: str = "ray") -> subprocess.Popen[str]:
         where = ["--engine", "ray", "--ray-address", nodes.cluster.address]
         command = [sys.executable, "-m", "tokenmill", "tokenize", *inputs, "--tokenizer", "gpt2"]
-        command += ["--unit-bytes", str(UNIT_BYTES), "--output", tmp_path / "out"]
+        command += ["--task-bytes", str(UNIT_BYTES), "--output", tmp_path / "out"]
         command += where if engine == "ray" else []
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started.append(subprocess.Popen([*command, *more], **pipes))
@@ -130,7 +130,7 @@ def start(
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory, inputs: list[Path]) -> bytes:
     path = tmp_path_factory.mktemp("counted") / "local.tmc"
-    tokenmill.count(inputs, path)
+    tokenmill.count_pretokens(inputs, path)
     return path.read_bytes()
 
 
@@ -141,7 +141,7 @@ def start_count(
     started = []
 
     def run() -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tokenmill", "count", *inputs]
+        command = [sys.executable, "-m", "tokenmill", "count-pretokens", *inputs]
         command += ["--output", tmp_path / "ray.tmc"]
         command += ["--engine", "ray", "--ray-address", nodes.cluster.address]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -156,8 +156,7 @@ def start_count(
 
 
 def rows(folder: Path) -> int:
-    path = folder / "rows.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    return len(list((folder / "journal").glob("*.json")))
 
 
 def wait_for_rows(process: subprocess.Popen[str], folder: Path, count: int) -> None:
@@ -185,7 +184,9 @@ def test_fifty_files_give_the_bytes_of_one_machine(tmp_path, undisturbed, start)
 def test_counts_and_merges_are_those_of_one_machine(tmp_path, inputs, nodes):
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
     for name, more in (("local", {}), ("ray", on_ray)):
-        tokenmill.count(inputs, tmp_path / f"{name}.tmc", weights={inputs[0]: 2.5}, **more)
+        tokenmill.count_pretokens(
+            inputs, tmp_path / f"{name}.tmc", weights={inputs[0]: 2.5}, **more
+        )
     assert (tmp_path / "ray.tmc").read_bytes() == (tmp_path / "local.tmc").read_bytes()
     assert tokenmill.train(inputs, vocab_size=350, **on_ray) == tokenmill.train(
         inputs, vocab_size=350
@@ -259,12 +260,12 @@ def test_a_run_whose_driver_is_killed_goes_on(tmp_path, undisturbed, start, node
     process.kill()
     process.communicate()
     nodes.rest()
-    assert end(start("--workers", "3", engine=then)) == 0
+    assert end(start("--threads", "3", engine=then)) == 0
     assert contents(tmp_path / "out") == undisturbed
 
 
 def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start):
-    tokenmill.tokenize(inputs, tmp_path / "local", "gpt2", unit_bytes=UNIT_BYTES, shuffle=3)
+    tokenmill.tokenize(inputs, tmp_path / "local", "gpt2", task_bytes=UNIT_BYTES, shuffle=3)
     assert end(start("--shuffle", "3")) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "local")
 
@@ -278,12 +279,12 @@ def test_machines_that_cannot_run_tasks_stop_the_run(
         raise ModuleNotFoundError("no module named tokenmill")
         yield
 
-    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address, "unit_bytes": UNIT_BYTES}
-    monkeypatch.setattr(ray_crew, "_do", broken)
+    on_ray = {"engine": "ray", "ray_address": nodes.cluster.address, "task_bytes": UNIT_BYTES}
+    monkeypatch.setattr(executors, "do_remotely", broken)
     with pytest.raises(tokenmill.TokenmillError, match="a task cannot run on the cluster: Module"):
         tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray)
     monkeypatch.undo()
-    assert tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray).units_resumed == 0
+    assert tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray).tasks_resumed == 0
     assert contents(tmp_path / "out") == undisturbed
 
 
@@ -295,7 +296,7 @@ except FileExistsError:
     pass
 else:
     report(1000, {told}, 1)
-    while open({rows!r}).read().count(chr(10)) < {others}:
+    while not os.path.isdir({rows!r}) or len(os.listdir({rows!r})) < {others}:
         time.sleep(0.1)
     time.sleep(3)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -303,8 +304,8 @@ else:
 
 
 def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, start, nodes):
-    units = json.loads(undisturbed["manifest.json"])["units"]
-    where = {"mark": str(tmp_path / "mark"), "rows": str(tmp_path / "out" / "rows.jsonl")}
+    units = json.loads(undisturbed["manifest.json"])["tasks"]
+    where = {"mark": str(tmp_path / "mark"), "rows": str(tmp_path / "out" / "journal")}
     nodes.act(TELLS_AND_DIES.format(told=TOLD, others=len(units) - 1, **where))
     process = start("--progress", "json")
     _, progress = process.communicate(timeout=180)
@@ -312,7 +313,7 @@ def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, sta
     assert contents(tmp_path / "out") == undisturbed
     # All but that one are done, and some of it is told.
     lines = [json.loads(line) for line in progress.splitlines()]
-    waiting = {line["tokens"] for line in lines if line["units"] == line["units_total"] - 1}
+    waiting = {line["tokens"] for line in lines if line["tasks"] == line["tasks_total"] - 1}
     whole = {unit["tokens"] for unit in units}
     assert whole & {lines[-1]["tokens"] - tokens + TOLD for tokens in waiting}
 
@@ -335,10 +336,10 @@ def test_a_token_that_is_missing_is_no_defect(tmp_path, start, monkeypatch):
 
 
 def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monkeypatch):
-    monkeypatch.setattr(cluster, "here", lambda: str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(ray_cluster, "here", lambda: str(tmp_path / "elsewhere"))
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
     with pytest.raises(tokenmill.TokenmillError, match="need the same file system") as said:
-        tokenmill.count(inputs, tmp_path / "counts.tmc", **on_ray)
+        tokenmill.count_pretokens(inputs, tmp_path / "counts.tmc", **on_ray)
     assert "versions" not in str(said.value)
 
 
@@ -349,17 +350,17 @@ def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, mo
     monkeypatch.setattr(ray_counting, "_count", broken)
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
     with pytest.raises(tokenmill.TokenmillError, match="cannot run on the cluster: Module") as said:
-        tokenmill.count(inputs, tmp_path / "counts.tmc", **on_ray)
+        tokenmill.count_pretokens(inputs, tmp_path / "counts.tmc", **on_ray)
     assert "\n" not in str(said.value)
     assert not (tmp_path / "counts.tmc").exists()
 
 
 NICENESS = """
 import os
-from tokenmill import cluster
+from tokenmill import ray_cluster
 
 before = dict(os.environ)
-with cluster.connected(None, 1, list) as ray:
+with ray_cluster.connected(None, 1, list) as ray:
     print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
 print(sorted(name for name in os.environ if name not in before and "nice" in name))
 """
@@ -380,16 +381,16 @@ class Enough(Exception):
     pass
 
 def enough(progress):
-    if progress.units:
+    if progress.tasks:
         raise Enough
 
-on_ray = {"engine": "ray", "unit_bytes": 20_000}
+on_ray = {"engine": "ray", "task_bytes": 20_000}
 try:
     tokenmill.tokenize(inputs, out, "gpt2", progress=enough, **on_ray)
 except Enough:
     print("stopped")
 print(tokenmill.tokenize(inputs, out, "gpt2", **on_ray).documents)
-tokenmill.count(inputs, out.with_suffix(".tmc"), engine="ray")
+tokenmill.count_pretokens(inputs, out.with_suffix(".tmc"), engine="ray")
 print(ray.is_initialized())
 """
 
@@ -415,7 +416,7 @@ def test_a_ray_that_does_not_start_is_no_defect(tmp_path, inputs):
 
 def test_a_run_begun_locally_ends_on_the_cluster(tmp_path, inputs, undisturbed, start):
     share = {"rank": 0, "world_size": 3}
-    tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", unit_bytes=UNIT_BYTES, **share)
+    tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", task_bytes=UNIT_BYTES, **share)
     assert end(start()) == 0
     assert contents(tmp_path / "out") == undisturbed
 

@@ -16,7 +16,7 @@ def test_the_guide_gives_ids_and_counts(run_guide):
 
 
 def test_processes_and_a_tokenizer_of_ones_own(corpus):
-    tokenizer = tokenmill.train(corpus["text"], vocab_size=400)
+    tokenizer = tokenmill.train_from_iterator(corpus["text"], vocab_size=400)
     encode = Encode(tokenizer)
     kind = DataType.from_arrow_type(encode.type)
     tokenize = daft.func.batch(return_dtype=kind, use_process=True, batch_size=50)(encode)

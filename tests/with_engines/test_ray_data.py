@@ -33,7 +33,7 @@ def test_the_guide_gives_ids_and_counts(run_guide):
 
 
 def test_a_tokenizer_of_ones_own_travels_or_is_loaded_by_actors(corpus, tmp_path):
-    tokenizer = tokenmill.train(corpus["text"], vocab_size=400)
+    tokenizer = tokenmill.train_from_iterator(corpus["text"], vocab_size=400)
     dataset = ray.data.from_arrow(corpus).repartition(4)
     # An empty block comes without columns of its own making.
     dataset = dataset.filter(lambda row: row["id"] >= 0)

@@ -33,7 +33,7 @@ def test_the_guide_gives_ids_and_counts(run_guide):
 
 
 def test_a_tokenizer_of_ones_own_travels(corpus, spark):
-    tokenizer = tokenmill.train(corpus["text"], vocab_size=400)
+    tokenizer = tokenmill.train_from_iterator(corpus["text"], vocab_size=400)
     frame = spark.createDataFrame(corpus).repartition(3)
     encode = Encode(tokenizer)
     frame = frame.mapInArrow(encode.map_in_arrow, encode.schema(frame.schema))

@@ -24,7 +24,7 @@ TASKS = 2
 
 
 def read(data: Any, rank: int, world_size: int) -> Iterator[Document]:
-    """A task's documents, without names of specials, which are text to us and not to datatrove."""
+    """The documents of a task, without special tokens, which datatrove would match."""
     files = [text for _, text in hard_inputs.files(2000) if isinstance(text, str)]
     texts = [text for text in files if "<|" not in text]
     for index, text in enumerate(texts[rank::world_size]):

@@ -44,7 +44,7 @@ SEQUENCE = 16
 def packed(spec: Spec) -> tuple[Spec, list[list[int]]]:
     """Sequences of one length."""
     rows = [[CHANCE.randrange(spec.vocab_size) for _ in range(SEQUENCE)] for _ in range(9)]
-    return replace(spec, sequence=SEQUENCE), rows
+    return replace(spec, sequence_length=SEQUENCE), rows
 
 
 @both
@@ -241,7 +241,7 @@ def test_readers_take_what_a_run_writes(tmp_path: Path) -> None:
 
 
 def test_readers_take_what_a_run_packs(tmp_path: Path) -> None:
-    shards = run(tmp_path / "mds", "mds", pack=64)
+    shards = run(tmp_path / "mds", "mds", sequence_length=64)
     assert any(shard.padding for shard in shards.shards)
     rows = [row.tolist() for row in shards]
     assert {len(row) for row in rows} == {64}

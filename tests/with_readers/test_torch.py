@@ -14,7 +14,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import tokenmill.shards
 from tokenmill.shards.torch import ShardDataset, ShardStream
 
-SPEC = replace(NARROW, sequence=4)
+SPEC = replace(NARROW, sequence_length=4)
 ROWS = [[4 * row + place for place in range(4)] for row in range(47)]
 
 

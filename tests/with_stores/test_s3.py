@@ -22,7 +22,7 @@ from corpus_cases import command, contents, run, texts, write_jsonl
 import tokenmill
 from tokenmill import TokenmillError, tokenize
 
-OPTIONS = {"unit_bytes": 20_000, "workers": 2}
+OPTIONS = {"task_bytes": 20_000, "threads": 2}
 
 
 class Server:
@@ -139,18 +139,18 @@ def objects(address: str) -> dict[str, bytes]:
 def arguments(inputs: list[Path], out: str, *more: str) -> list[str | Path]:
     return [
         *("tokenize", *inputs, "--tokenizer", "gpt2", "--output", out, "--progress", "none"),
-        *("--unit-bytes", "20000", *more),
+        *("--task-bytes", "20000", *more),
     ]
 
 
 def test_objects_are_the_files_of_a_folder_and_are_read_back(bucket, inputs, whole):
     out = f"s3://{bucket}/deep/out"
-    done = run(*arguments(inputs, out, "--workers", "2"))
+    done = run(*arguments(inputs, out, "--threads", "2"))
     assert done.returncode == 3, done.stderr
     assert f"see {out}/errors.jsonl" in done.stdout
     assert objects(out) == whole
     again = tokenize(inputs, out, "gpt2", **OPTIONS)
-    assert again.units_resumed == again.units_total
+    assert again.tasks_resumed == again.tasks_total
     checked = run("verify", out, "--full")
     assert checked.returncode == 0 and "800 documents compared" in checked.stdout, checked
     assert len(tokenmill.shards.open(out)) == 800
@@ -171,20 +171,20 @@ def test_a_run_that_is_killed_goes_on(bucket, inputs, whole):
     files = fsspec.filesystem("s3")
     for least in (1, 3):
         process = subprocess.Popen(
-            command(*arguments(inputs, out, "--workers", "1")),
+            command(*arguments(inputs, out, "--threads", "1")),
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
         deadline = time.monotonic() + 120
         while process.poll() is None and time.monotonic() < deadline:
             files.invalidate_cache()
-            if sum("/rows/" in name for name in files.find(f"{bucket}/out")) >= least:
+            if sum("/journal/" in name for name in files.find(f"{bucket}/out")) >= least:
                 break
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert "manifest.json" not in objects(out)
     result = tokenize(inputs, out, "gpt2", **OPTIONS)
-    assert 3 <= result.units_resumed < result.units_total
+    assert 3 <= result.tasks_resumed < result.tasks_total
     assert objects(out) == whole
 
 
@@ -198,14 +198,14 @@ def test_ranks_at_once_give_the_bytes_of_one_run(bucket, inputs, whole):
         for rank in range(2)
     ]
     assert [rank.wait(timeout=120) for rank in ranks] == [3, 3]
-    done = run("tokenize", "--finish", "--output", out)
+    done = run("finalize", out)
     assert done.returncode == 3, done.stderr
     assert objects(out) == whole
 
 
 def test_tasks_of_a_ray_cluster_write_to_the_store(bucket, inputs, whole):
     out = f"s3://{bucket}/out"
-    done = run(*arguments(inputs, out, "--engine", "ray", "--workers", "2"))
+    done = run(*arguments(inputs, out, "--engine", "ray", "--threads", "2"))
     assert done.returncode == 3, done.stderr
     assert objects(out) == whole
 

@@ -168,9 +168,9 @@ def document(name: str) -> str:
 
 def fast(name: str) -> PreTrainedTokenizerFast:
     """A new fast tokenizer of a family."""
-    _, specials, _ = {**EXACT, **REFUSED}[name]
+    _, special_tokens, _ = {**EXACT, **REFUSED}[name]
     real = Real.from_str(document(name))
-    return PreTrainedTokenizerFast(tokenizer_object=real, chat_template=CHAT, **specials)
+    return PreTrainedTokenizerFast(tokenizer_object=real, chat_template=CHAT, **special_tokens)
 
 
 def folder(name: str, path: Path) -> Path:

@@ -1,13 +1,13 @@
-"""What the documents show of transformers runs, where it is installed."""
+"""The code blocks about transformers in the documentation run."""
 
 import sys
 from pathlib import Path
 
 import small
 
-import tokenmill
+from tokenmill.compat.transformers import unpatch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 
 from run_page import blocks_of, run_python
 
@@ -21,4 +21,4 @@ def test_block_of_compatibility_runs(tmp_path, monkeypatch):
     try:
         run_python(block, PAGE, {})
     finally:
-        tokenmill.unpatch_transformers()
+        unpatch()

@@ -19,9 +19,8 @@ import tokenizers
 from tokenizers.decoders import DecodeStream
 from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerFast
 
-import tokenmill
-from tokenmill.compat import mirror
-from tokenmill.compat.transformers import is_patched
+from tokenmill.compat import transformers as compat
+from tokenmill.compat.transformers import is_patched, patch, unpatch
 
 TEXTS = [
     "",
@@ -40,9 +39,9 @@ each_exact = pytest.mark.parametrize("name", small.EXACT)
 
 @pytest.fixture(autouse=True)
 def _unpatched() -> Iterator[None]:
-    tokenmill.unpatch_transformers()
+    unpatch()
     yield
-    tokenmill.unpatch_transformers()
+    unpatch()
 
 
 def said(call: Callable[[], Any]) -> Any:
@@ -125,10 +124,10 @@ def calls_of(count: int) -> list[Callable[[Any], Any]]:
 
 def compare(tokenizer: Any, calls: list[Callable[[Any], Any]], exact: bool = True) -> None:
     """Each call gives the same without and with the patch."""
-    tokenmill.unpatch_transformers()
+    unpatch()
     with contextlib.redirect_stderr(io.StringIO()):
         want = [said(lambda call=call: call(tokenizer)) for call in calls]
-        tokenmill.patch_transformers()
+        patch()
         assert is_patched(tokenizer) == exact
         for index, call in enumerate(calls):
             assert said(lambda call=call: call(tokenizer)) == want[index], index
@@ -206,11 +205,11 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_seen(change):
+def test_change_reaches_the_delegate(change):
     def after(patched: bool) -> Any:
         tokenizer = small.fast("byte_level")
         if patched:
-            tokenmill.patch_transformers()
+            patch()
             assert is_patched(tokenizer)
         # Not by this one, since the real library has ids of words that it remembers.
         before = copy.deepcopy(tokenizer).backend_tokenizer.encode(TEXTS[2]).ids
@@ -226,8 +225,8 @@ def test_a_change_is_seen(change):
         assert want[1][2][0][0] != want[0]
 
 
-def test_what_cannot_be_exact_is_left_to_the_real_one():
-    tokenmill.patch_transformers()
+def test_inexact_tokenizer_stays_unpatched():
+    patch()
     tokenizer = small.fast("byte_level")
     assert is_patched(tokenizer)
     tokenizer.backend_tokenizer.model.dropout = 0.5
@@ -248,12 +247,12 @@ def test_what_cannot_be_exact_is_left_to_the_real_one():
     assert tokenizer("A b")["input_ids"]
 
 
-def test_a_mirror_that_differs_is_not_used(monkeypatch):
+def test_differing_delegate_is_not_used(monkeypatch):
     real = small.fast("byte_level")
     want = real(TEXTS)["input_ids"]
-    wrong = mirror.Tokenizer.from_str(OTHER)
-    monkeypatch.setattr(mirror.Tokenizer, "from_str", staticmethod(lambda _: wrong))
-    tokenmill.patch_transformers()
+    wrong = compat.Tokenizer.from_str(OTHER)
+    monkeypatch.setattr(compat.Tokenizer, "from_str", staticmethod(lambda _: wrong))
+    patch()
     assert not is_patched(real)
     assert real(TEXTS)["input_ids"] == want
 
@@ -261,7 +260,7 @@ def test_a_mirror_that_differs_is_not_used(monkeypatch):
 @each_exact
 def test_copies_are_patched_too(name):
     want = small.fast(name)(TEXTS)["input_ids"]
-    tokenmill.patch_transformers()
+    patch()
     tokenizer = small.fast(name)
     assert tokenizer(TEXTS)["input_ids"] == want
     made = [copy.copy(tokenizer), copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer))]
@@ -275,7 +274,7 @@ def test_copies_are_patched_too(name):
 def test_saving_and_training_anew(name, tmp_path):
     small.fast(name).save_pretrained(tmp_path / "plain")
     new = small.fast(name).train_new_from_iterator(small.TEXTS[:3], 500, show_progress=False)
-    tokenmill.patch_transformers()
+    patch()
     tokenizer = small.fast(name)
     assert is_patched(tokenizer)
     tokenizer.save_pretrained(tmp_path / "patched")
@@ -287,7 +286,7 @@ def test_saving_and_training_anew(name, tmp_path):
 
 
 def test_the_tokenizer_below_is_the_real_one():
-    tokenmill.patch_transformers()
+    patch()
     tokenizer = small.fast("byte_level")
     real = tokenizer.backend_tokenizer
     assert type(real) is tokenizers.Tokenizer and real is tokenizer._tokenizer
@@ -299,17 +298,17 @@ def test_the_tokenizer_below_is_the_real_one():
     assert seen(found) == seen(tokenizer(TEXTS))
 
 
-def test_patching_twice_and_taking_it_back():
+def test_patch_twice_and_unpatch_restores_the_library():
     encode_batch = tokenizers.Tokenizer.encode_batch
     model = vars(tokenizers.Tokenizer)["model"]
     tokenizer = small.fast("gpt2")
     want = tokenizer(TEXTS)["input_ids"]
     assert not is_patched(tokenizer)
-    tokenmill.patch_transformers()
-    tokenmill.patch_transformers()
+    patch()
+    patch()
     assert is_patched(tokenizer) and tokenizer(TEXTS)["input_ids"] == want
-    tokenmill.unpatch_transformers()
-    tokenmill.unpatch_transformers()
+    unpatch()
+    unpatch()
     assert not is_patched(tokenizer)
     assert tokenizers.Tokenizer.encode_batch is encode_batch
     assert vars(tokenizers.Tokenizer)["model"] is model
@@ -317,12 +316,12 @@ def test_patching_twice_and_taking_it_back():
     # What changes meanwhile is seen by the next patch.
     tokenizer.add_tokens(["Hello"])
     want = tokenizer(TEXTS)["input_ids"]
-    tokenmill.patch_transformers()
+    patch()
     assert is_patched(tokenizer) and tokenizer(TEXTS)["input_ids"] == want
 
 
-def test_a_tokenizer_of_no_fast_one_is_left_alone():
-    tokenmill.patch_transformers()
+def test_tokenizer_outside_a_fast_one_stays_unpatched():
+    patch()
     found = small.Real.from_str(OTHER).encode_batch(["a b"])
     assert type(found[0]) is tokenizers.Encoding
     assert not is_patched(object()) and not is_patched(None)
@@ -331,7 +330,7 @@ def test_a_tokenizer_of_no_fast_one_is_left_alone():
 def test_threads_may_use_one_tokenizer():
     tokenizer = small.fast("byte_level")
     want = tokenizer(TEXTS)["input_ids"]
-    tokenmill.patch_transformers()
+    patch()
     found: list[Any] = []
     work = [
         threading.Thread(
@@ -353,3 +352,12 @@ def test_tokenmill_alone_imports_neither_library():
         "assert not {'transformers', 'tokenizers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_patch_is_a_context_manager():
+    tokenizer = small.fast("byte_level")
+    with patch():
+        with patch():
+            assert is_patched(tokenizer)
+        assert is_patched(tokenizer)  # the first call still lasts
+    assert not is_patched(tokenizer)

@@ -1,4 +1,4 @@
-//! 64 bytes → bits, one a byte: the vector operations that the masks are made with.
+//! 64 bytes → 64 bits: the vector operations that the masks are built from.
 
 const std = @import("std");
 const builtin = @import("builtin");
@@ -7,8 +7,8 @@ pub const len = 64;
 pub const Bytes = @Vector(len, u8);
 const Flags = @Vector(len, bool);
 
-/// The 64 bytes at `text`. An array that is read becomes single bytes to the compiler, which then
-/// puts overlapping reads together byte by byte.
+/// Loads the 64 bytes at `text`. If an array were loaded, the compiler would assemble overlapping
+/// loads byte by byte.
 pub inline fn load(text: [*]const u8) Bytes {
     return @as(*align(1) const Bytes, @ptrCast(text)).*;
 }
@@ -21,19 +21,20 @@ pub inline fn bits(flags: Flags) u64 {
     return @bitCast(flags);
 }
 
-/// The lowest `count` bits, up to all 64.
+/// Returns a mask of the lowest `count` bits, at most 64.
 pub inline fn low(count: u7) u64 {
     return if (count >= 64) ~@as(u64, 0) else (@as(u64, 1) << @intCast(count)) - 1;
 }
 
-/// All bits of `run` that are reached from `seeds` by going up through `run`. Seeds lie in `run`.
+/// Returns all bits of `run` that are reachable upwards from `seeds` within `run`. Seeds must be in
+/// `run`.
 pub inline fn flood(seeds: u64, run: u64) u64 {
     return run & ((run ^ (run +% seeds)) | seeds);
 }
 
 pub const Table = [16]u8;
 
-/// The entries of a table that the bytes, all below 16, are the indices of.
+/// Looks up each index, which must be below 16, in the table.
 pub inline fn lookup(table: Table, indices: Bytes) Bytes {
     const parts: [len / part_len]Part = @bitCast(indices);
     var entries: [len / part_len]Part = undefined;
@@ -42,14 +43,14 @@ pub inline fn lookup(table: Table, indices: Bytes) Bytes {
     return @bitCast(entries);
 }
 
-/// As much as a register holds, and the assembler of Debug mode knows.
+/// The size of a vector register, limited to instructions that Debug mode's assembler supports.
 const Part = @Vector(part_len, u8);
 const part_len: usize = if (builtin.cpu.arch != .x86_64 or !builtin.cpu.has(.x86, .avx2))
     16
 else if (builtin.cpu.has(.x86, .avx512bw) and builtin.zig_backend == .stage2_llvm) 64 else 32;
 
-/// The language has no shuffle whose indices are known only when it runs; the processors do. On
-/// x86-64 each 16 bytes look into their own 16 of the table.
+/// Zig has no shuffle with indices known only at run time, but CPUs have. On x86-64 each group of
+/// 16 bytes uses its own copy of the table.
 inline fn shuffle(table: Part, indices: Part) Part {
     return switch (builtin.cpu.arch) {
         .x86_64 => if (part_len == 16)
@@ -73,7 +74,7 @@ inline fn shuffle(table: Part, indices: Part) Part {
     };
 }
 
-/// The twin, and the way on processors that nobody has measured.
+/// The reference implementation, also used on CPUs without measurements.
 fn shuffleSlowly(table: Part, indices: Part) Part {
     const entries: [part_len]u8 = table;
     var out: [part_len]u8 = indices;
@@ -81,7 +82,7 @@ fn shuffleSlowly(table: Part, indices: Part) Part {
     return out;
 }
 
-test "bytes: a table is looked up as by its index" {
+test "bytes: lookup returns the indexed entries" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var table: Table = undefined;
     random.fill(&table);

@@ -1,7 +1,7 @@
-//! Masks → starts of pretokens of cl100k's family; the patterns are in ../schemes.zig.
+//! Masks → starts of pretokens of cl100k's family. The patterns are in ../schemes.zig.
 //!
-//! Where the text ends in white space, no start there is certain: the scalar scanner knows whether
-//! the scheme has `\s++$`.
+//! In whitespace at the end of the text no start is certain. The scalar scanner handles it,
+//! depending on whether the pattern has `\s++$`.
 
 const unicode = @import("../../unicode.zig");
 const runs = @import("../runs.zig");
@@ -12,10 +12,10 @@ const shared = @import("shared.zig");
 
 pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
     return struct {
-        /// With case, marks behind letters are letters, and any other mark ends the block.
+        /// With case, marks after letters are letters, and any other mark ends the block.
         pub const letters: masks_.Letters = if (has_marks) .cased else .plain;
 
-        /// A bit where a pretoken starts; the first byte of the block starts one.
+        /// Returns a bit for each start of a pretoken. The first byte of the block is one.
         pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
             const taken = masks_.flood(m.newline & (m.other << 1), m.newline);
             const other_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
@@ -31,23 +31,23 @@ pub fn Scheme(comptime numbers_max: u2, comptime has_marks: bool) type {
             return bits;
         }
 
-        /// Every start is clear in this family.
+        /// All starts are certain in this family.
         pub inline fn unclear(_: *const Masks) u64 {
             return 0;
         }
 
-        /// Whether a character can be the first of a word without being a letter.
+        /// Whether a character other than a letter can begin a word.
         pub inline fn mayPrecedeWord(first: u8, class: unicode.Class) bool {
-            // What is behind an apostrophe may be a contraction.
+            // An apostrophe may begin a contraction.
             return first != '\'' and runs.isPrefix(class);
         }
 
-        /// The letters that do not end a word.
+        /// Returns the letters that do not end a word.
         pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
             return m.letter;
         }
 
-        /// What is no letter always ends a word.
+        /// Any other character ends a word.
         pub inline fn maybeInWord(_: *const Masks) u64 {
             return 0;
         }

@@ -1,8 +1,8 @@
-//! The few places of a block where an apostrophe and letters are one pretoken.
+//! Contractions in a block: an apostrophe and letters that form one pretoken.
 
 const runs = @import("../runs.zig");
 
-/// If there is a contraction at `at`: nothing starts inside it, and something starts behind it.
+/// If there is a contraction at `at`, removes the starts inside it and adds one after it.
 pub inline fn split(bits: u64, text: [*]const u8, at: u6, comptime case: runs.Case) u64 {
     const found = length(text, at, case);
     if (found == 0) return bits;
@@ -11,7 +11,8 @@ pub inline fn split(bits: u64, text: [*]const u8, at: u6, comptime case: runs.Ca
     return (bits & ~inside) | behind;
 }
 
-/// Bytes behind the text only make up contractions that end behind it too.
+/// Returns the length of a contraction. Bytes after the text can only produce contractions that end
+/// after the text.
 pub inline fn length(text: [*]const u8, at: u6, comptime case: runs.Case) u6 {
     return @intCast(runs.contractionLen(text[0 .. @as(usize, at) + 3], at, case));
 }

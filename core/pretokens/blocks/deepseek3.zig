@@ -1,7 +1,7 @@
-//! Masks → starts of pretokens of DeepSeek V3; the patterns are in ../deepseek3.zig.
+//! Masks → starts of pretokens of DeepSeek V3. The patterns are in ../deepseek3.zig.
 //!
-//! Something starts wherever a piece of the first two splits does. A piece ends white space as the
-//! end of a text does, so the last blank before a number or Han does not go its own way.
+//! Each piece of the first two splits is a start. Whitespace before such a piece is treated like
+//! whitespace at the end of a text, so its last space before a number or Han is not separate.
 
 const unicode = @import("../../unicode.zig");
 const runs = @import("../runs.zig");
@@ -13,10 +13,11 @@ const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const shared = @import("shared.zig");
 
-/// Marks behind letters are letters, and what is neither word nor symbol ends the block.
+/// Marks after letters are letters. A character that is neither a word character nor a symbol ends
+/// the block.
 pub const letters: masks_.Letters = .strict;
 
-/// A bit where a pretoken starts; the first byte of the block starts one.
+/// Returns a bit for each start of a pretoken. The first byte of the block is one.
 pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
     const known = masks_.low(m.valid);
     const single_bytes = if (ascii) known else known & ~Masks.nonAscii(text, m.valid);
@@ -24,7 +25,7 @@ pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u
     const edges = ((m.number << 1 & ~m.number) | (han ^ han << 1)) & known;
     const taken = masks_.flood(m.newline & ((m.other & ~han) << 1), m.newline);
     const symbol_starts = m.other & ~(m.other << 1) & ~(m.blank << 1);
-    // A single symbol of ASCII takes the letters of ASCII behind it.
+    // A single ASCII symbol takes the ASCII letters after it.
     const singles = m.other & single_bytes & ~((m.other & ~han) << 1) & ~(m.blank << 1);
     const latin = m.letter & single_bytes;
     const seeds = latin & singles << 1;
@@ -34,7 +35,7 @@ pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u
         shared.spaces(m, taken, m.number | han);
 }
 
-/// All bytes of [一-龥぀-ゟ゠-ヿ].
+/// Returns all bytes of [一-龥぀-ゟ゠-ヿ].
 inline fn hanIn(text: [*]const u8) u64 {
     const first: Bytes = bytes_.load(text);
     const second: Bytes = bytes_.load(text + 1);
@@ -50,23 +51,23 @@ inline fn hanIn(text: [*]const u8) u64 {
     return leads | leads << 1 | leads << 2;
 }
 
-/// Every start is clear in this scheme.
+/// All starts are certain here.
 pub inline fn unclear(_: *const Masks) u64 {
     return 0;
 }
 
-/// Whether a character can be the first of a word without being a letter.
+/// Whether a character other than a letter can begin a word.
 pub inline fn mayPrecedeWord(_: u8, class: unicode.Class) bool {
     return class.space and !class.newline;
 }
 
-/// The letters that do not end a word: Han in one of Han, others in one of others.
+/// Returns the letters that do not end a word: Han in a Han word, others in another word.
 pub inline fn inWord(m: *const Masks, text: [*]const u8, first: u21) u64 {
     const han = hanIn(text);
     return m.letter & if (runs.isHan(first)) han else ~han;
 }
 
-/// What is no letter always ends a word.
+/// Any other character ends a word.
 pub inline fn maybeInWord(_: *const Masks) u64 {
     return 0;
 }

@@ -1,8 +1,8 @@
-//! 64 bytes → one bit a byte for each class of character.
+//! 64 bytes → one bit per byte for each character class.
 //!
-//! A character of several bytes has its class on all of them, so that runs of a class are runs of
-//! bits whatever their script. What the bit algebra of a scheme cannot decide ends the block: the
-//! bytes from there on are not `valid`, and the scalar scanner takes the pretoken over.
+//! All bytes of a character have its class, so runs of a class are runs of bits in any script. A
+//! character that the bit operations of a pre-tokenizer cannot handle ends the block. The bytes
+//! from there on are not `valid`, and the scalar scanner finds the pretoken.
 
 const bytes_ = @import("bytes.zig");
 const Bytes = bytes_.Bytes;
@@ -15,7 +15,7 @@ pub const len = bytes_.len;
 pub const low = bytes_.low;
 pub const flood = bytes_.flood;
 
-/// The bytes at `text` that continue no character.
+/// Returns the bytes at `text` that are not continuation bytes.
 pub inline fn firsts(text: [*]const u8) u64 {
     const bytes: Bytes = bytes_.load(text);
     return bits(bytes & splat(0xC0) != splat(0x80));
@@ -25,36 +25,36 @@ pub const Letters = pages.Letters;
 
 pub const Masks = struct {
     letter: u64,
-    /// Only [U] and only [L] of o200k; a letter in neither is in both.
+    /// Only [U] and only [L] of o200k. A letter in neither mask is in both sets.
     upper: u64,
     lower: u64,
     number: u64,
-    /// White space, newlines included.
+    /// Whitespace, including newlines.
     space: u64,
     newline: u64,
     /// [^\s\p{L}\p{N}]
     other: u64,
-    /// Hugging Face's punctuation, which is `other`.
+    /// Hugging Face's punctuation, a subset of `other`.
     point: u64,
     blank: u64,
     apostrophe: u64,
     slash: u64,
     /// First bytes of characters of 2, 3 and 4 bytes in `other`.
     other_leads: [3]u64,
-    /// How many bytes the masks hold; bits from there on are zero.
+    /// Number of bytes that the masks describe. Bits from there on are zero.
     valid: u7,
 
-    /// Which of the first `count` bytes at `text` are of characters of several bytes.
+    /// Returns the non-ASCII bytes among the first `count` bytes at `text`.
     pub inline fn nonAscii(text: [*]const u8, count: u7) u64 {
         const bytes: Bytes = bytes_.load(text);
         return bits(bytes >= splat(0x80)) & low(count);
     }
 
-    /// The masks of the 64 bytes at `text`, of which the first `count` are text, without the
-    /// characters of several bytes.
+    /// Returns the masks of the 64 bytes at `text`, of which the first `count` are text, without
+    /// multi-byte characters.
     pub inline fn ofAscii(text: [*]const u8, count: u7, comptime letters: Letters) Masks {
         const bytes: Bytes = bytes_.load(text);
-        // Bytes behind the text are whatever they are.
+        // Bytes after the text are arbitrary.
         const known = low(count);
         const letter = bits((bytes | splat(0x20)) -% splat('a') < splat(26)) & known;
         const number = bits(bytes -% splat('0') < splat(10)) & known;
@@ -85,8 +85,7 @@ pub const Masks = struct {
         return self;
     }
 
-    /// Adds the characters of several bytes. In the middle of a word there is a letter before the
-    /// first of them.
+    /// Adds the multi-byte characters. If `in_word`, a letter precedes the block.
     pub inline fn addMultibyte(
         self: *Masks,
         text: [*]const u8,
@@ -102,8 +101,8 @@ pub const Masks = struct {
         if (cased) {
             self.upper |= leads.whole(leads.upper & ~mark_leads);
             self.lower |= leads.whole(leads.lower & ~mark_leads);
-            // A mark may also stand before a word or among symbols; only behind a letter it can
-            // be nothing else than a part of the word.
+            // A mark can also precede a word or follow a symbol. Only after a letter it always
+            // belongs to the word.
             const marks = leads.whole(mark_leads);
             const joined = flood(marks & (self.letter << 1 | @intFromBool(in_word)), marks);
             self.letter |= joined;
@@ -117,7 +116,7 @@ pub const Masks = struct {
         if (stops != 0) self.end(@intCast(@ctz(stops)));
     }
 
-    /// Forgets everything from byte `at` on.
+    /// Clears all bits from byte `at` on.
     fn end(self: *Masks, at: u6) void {
         self.valid = at;
         const known = low(at);

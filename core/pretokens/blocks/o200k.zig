@@ -1,7 +1,8 @@
-//! Masks → starts of pretokens of o200k's family; the patterns are in ../schemes.zig.
+//! Masks → starts of pretokens of o200k's family. The patterns are in ../schemes.zig.
 //!
-//! Inside a run of letters a word ends where a pure [L] is followed by a pure [U]. Letters in both
-//! sets decide nothing as long as no pure [U] follows them; where one does, the block ends.
+//! Within a run of letters, a word ends where a letter only in [L] precedes one only in [U].
+//! Letters in both sets have no effect unless a letter only in [U] follows them. In that case the
+//! block ends.
 
 const unicode = @import("../../unicode.zig");
 const runs = @import("../runs.zig");
@@ -15,7 +16,7 @@ pub fn Scheme(comptime options: Options) type {
     return struct {
         pub const letters: masks_.Letters = .cased;
 
-        /// A bit where a pretoken starts; the first byte of the block starts one.
+        /// Returns a bit for each start of a pretoken. The first byte of the block is one.
         pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
             const taken = masks_.flood(m.newline & (m.other << 1), m.newline | m.slash);
             const other = m.other & ~taken;
@@ -29,30 +30,30 @@ pub fn Scheme(comptime options: Options) type {
             return if (candidates == 0) bits else withSuffixes(bits, candidates, text);
         }
 
-        /// Where a start is not known to be one or none: a pure [U] behind a letter in both sets.
+        /// Returns the undecided positions: a letter only in [U] after a letter in both sets.
         pub inline fn unclear(m: *const Masks) u64 {
             const both = m.letter & ~(m.upper | m.lower);
             return m.upper & both << 1;
         }
 
-        /// Whether a character can be the first of a word without being a letter.
+        /// Whether a character other than a letter can begin a word.
         pub inline fn mayPrecedeWord(_: u8, class: unicode.Class) bool {
             return runs.isPrefix(class);
         }
 
-        /// The letters that do not end a word, whatever is before them: those in both sets.
+        /// Returns the letters that do not end a word in any context: those in both sets.
         pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
             return m.letter & ~(m.upper | m.lower);
         }
 
-        /// Where such letters may be followed by more of the word.
+        /// Returns the characters that may continue the word after such letters.
         pub inline fn maybeInWord(m: *const Masks) u64 {
             return m.upper | m.lower | m.apostrophe;
         }
     };
 }
 
-/// A contraction belongs to the word before it, but two of them in a row do not.
+/// A contraction belongs to the word before it, but a second one in a row does not.
 inline fn withSuffixes(bits: u64, candidates: u64, text: [*]const u8) u64 {
     var result = bits;
     var rest = candidates;

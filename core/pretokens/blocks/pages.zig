@@ -1,13 +1,13 @@
-//! Characters of several bytes → their classes, for all of a block that share a page at once.
+//! Multi-byte characters → their classes, at once for all characters of a block on the same page.
 //!
-//! A page is the 64 characters that have all bytes but the last in common. Most blocks hold one to
-//! three of them, whatever the script: an alphabet is a page or two, and so is the punctuation
-//! beside it. The class of a character is looked up by its last byte, for all places of the block
-//! in the same few instructions. Han, Kana and Hangul, hundreds of pages of nothing but letters,
-//! are found by their ranges instead, and the rare pages one character at a time.
+//! A page is the 64 characters with the same bytes except the last. Most blocks contain one to
+//! three pages in any script: an alphabet has one or two, and its punctuation one more. A class is
+//! looked up by the last byte, for all positions of the block in the same few instructions. Han,
+//! Kana and Hangul, which fill hundreds of pages with letters, are detected by their ranges
+//! instead. Characters on rare pages are decoded one at a time.
 //!
-//! **Invariant**: what is found is valid UTF-8 and lies in the block. What is not, and all bytes
-//! of several bytes behind it, are in no mask.
+//! **Invariant**: only complete, valid UTF-8 characters in the block are found. An invalid or
+//! incomplete character, and all multi-byte characters after it, are in no mask.
 
 const std = @import("std");
 const sets = @import("../sets.zig");
@@ -18,38 +18,38 @@ const bits = bytes_.bits;
 const splat = bytes_.splat;
 const low = bytes_.low;
 
-/// Which properties of letters, marks and symbols a scheme needs. With case, marks behind letters
-/// are letters. If it is strict, `other` has symbols only, [\p{P}\p{S}]. If it is pointed,
-/// punctuation is told apart, and pretokens may be cut inside of characters.
+/// The properties of letters, marks and symbols that a pre-tokenizer needs. `cased`: marks after
+/// letters are letters. `strict`: `other` contains only symbols, [\p{P}\p{S}]. `pointed`:
+/// punctuation is distinguished, and pretokens may be split inside characters.
 pub const Letters = enum {
     plain,
     cased,
     strict,
     pointed,
 
-    /// Plain ones have the pages of those with case, of which they use a half.
+    /// `plain` shares the pages of `cased` and uses half of them.
     fn paged(comptime self: Letters) Letters {
         return if (self == .plain) .cased else self;
     }
 };
 
-/// The first bytes of a block's characters, by class; what is in none of them is a symbol.
+/// The first bytes of a block's characters, by class. Characters in no class are symbols.
 pub const Leads = struct {
     all: u64 = 0,
     letter: u64 = 0,
-    /// Only [U] and only [L] of o200k. A mark, which is in both and no letter, has both bits. If it
-    /// is pointed, punctuation is `upper`, and nothing `lower`.
+    /// Only [U] and only [L] of o200k. A mark, which is in both sets and not a letter, has both
+    /// bits. With `pointed`, `upper` is punctuation and `lower` is empty.
     upper: u64 = 0,
     lower: u64 = 0,
-    /// Numbers and white space, which the schemes' bit algebra takes for single bytes. If it is
-    /// strict, also what is neither letter nor mark nor symbol.
+    /// Numbers and whitespace, which the bit operations support only as single bytes. With
+    /// `strict`, also all characters other than letters, marks and symbols.
     stop: u64 = 0,
     /// Characters of at least three bytes, and of four.
     three: u64 = 0,
     four: u64 = 0,
 
-    /// The characters of several bytes in the first `count` bytes at `text`, up to one that is
-    /// invalid or cut off. Those that are plain have no case.
+    /// Returns the multi-byte characters in the first `count` bytes at `text`, up to an invalid or
+    /// incomplete one. With `plain`, case is left out.
     pub inline fn of(text: [*]const u8, count: u7, comptime letters: Letters) Leads {
         const cased = letters != .plain;
         const first: Bytes = bytes_.load(text);
@@ -62,8 +62,8 @@ pub const Leads = struct {
         var rest = bits(first >= splat(0xC0)) & low(count) & ~leads.all;
         while (rest != 0) {
             const at: u6 = @intCast(@ctz(rest));
-            // Also where it is the only one: a choice by their number is hard to predict, and
-            // German takes 15 % longer.
+            // Also for a single character. Branching on the number of characters is hard to predict
+            // and makes German text 15 % slower.
             const found = if (Pages(letters.paged()).at(text + at)) |page|
                 leads.addPage(page, text, at, count, cased)
             else
@@ -74,12 +74,12 @@ pub const Leads = struct {
         return leads;
     }
 
-    /// All bytes of the characters whose first bytes are in `mask`.
+    /// Returns all bytes of the characters whose first bytes are in `mask`.
     pub inline fn whole(self: *const Leads, mask: u64) u64 {
         return mask | mask << 1 | (mask & self.three) << 2 | (mask & self.four) << 3;
     }
 
-    /// Adds the characters of the page that the one at `at` lies in; their first bytes.
+    /// Adds the characters on the same page as the one at `at`. Returns their first bytes.
     inline fn addPage(
         self: *Leads,
         page: *const Page,
@@ -99,7 +99,7 @@ pub const Leads = struct {
         return found;
     }
 
-    /// Adds those of the characters at `candidates` whose last byte is one.
+    /// Adds those characters at `candidates` whose last byte is a continuation byte.
     inline fn add(
         self: *Leads,
         page: *const Page,
@@ -107,7 +107,7 @@ pub const Leads = struct {
         candidates: u64,
         comptime cased: bool,
     ) u64 {
-        // The high nibble is 8 to B in a continuation byte, and picks one of four bits.
+        // The high nibble of a continuation byte is 8 to B, and selects one of four bits.
         const picks: bytes_.Table = .{ 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0 };
         const pick = bytes_.lookup(picks, last >> @splat(4));
         const pick_high = pick << @splat(4);
@@ -124,7 +124,7 @@ pub const Leads = struct {
         return found;
     }
 
-    /// Adds the character at `at`, and gives its bit, or none where it is invalid or cut off.
+    /// Adds the character at `at` and returns its bit, or 0 if it is invalid or incomplete.
     inline fn addOne(self: *Leads, class: BlockClass, at: u6, comptime cased: bool) u64 {
         const bit = @as(u64, @intFromBool(class.len != 0)) << at;
         self.all |= bit;
@@ -138,18 +138,18 @@ pub const Leads = struct {
     }
 };
 
-/// A character's class as `Leads` has it.
+/// The class of a character in terms of `Leads`.
 const BlockClass = packed struct(u8) {
     letter: bool = false,
     stop: bool = false,
     upper: bool = false,
     lower: bool = false,
-    /// Of the character in bytes; 0 if it is invalid.
+    /// Length of the character in bytes; 0 if it is invalid.
     len: u4 = 0,
 
     fn of(code_point: u21, comptime letters: Letters) BlockClass {
         const class = unicode.class(code_point);
-        // One that the tables do not know is left to the scalar scanner too.
+        // Numbers missing in the tables are left to the scalar scanner too.
         const is_number = class.number or unicode.isNumberOf17(code_point);
         const is_rest = !class.letter and !class.mark and !class.symbol;
         const is_stop = is_number or class.space or (letters == .strict and is_rest);
@@ -166,7 +166,7 @@ const BlockClass = packed struct(u8) {
         };
     }
 
-    /// Not inline: few blocks have a character that is on no page.
+    /// Not inline: few blocks have a character without a page.
     noinline fn at(text: [*]const u8, count: u7, comptime letters: Letters) BlockClass {
         const char = unicode.decode(text[0..count], 0);
         if (char.len == 1 or char.code_point == unicode.replacement) return .{};
@@ -176,23 +176,23 @@ const BlockClass = packed struct(u8) {
     }
 };
 
-/// The classes of 64 characters: an entry for each low nibble of the last byte, which has a bit for
-/// each of the four high nibbles, twice.
+/// The classes of 64 characters. There is an entry for each low nibble of the last byte, with two
+/// bits for each of the four high nibbles.
 const Page = struct {
-    /// Letters in the low four bits, stops in the high ones.
+    /// Letters in the low four bits, stops in the high four.
     words: bytes_.Table = @splat(0),
-    /// [U] in the low four bits, [L] in the high ones.
+    /// [U] in the low four bits, [L] in the high four.
     cases: bytes_.Table = @splat(0),
 };
 
 fn Pages(comptime letters: Letters) type {
     return struct {
-        /// U+0000 to U+3FFF: all scripts in wide use but those of `wideLetters`.
+        /// U+0000 to U+3FFF: all widely used scripts except those of `wideLetters`.
         const low_ones = pagesFrom(0, 256, letters);
-        /// U+F000 to U+FFFF: wide and narrow forms.
+        /// U+F000 to U+FFFF: full-width and half-width forms.
         const forms = pagesFrom(0xF000, 64, letters);
 
-        /// The page of the character of several bytes at `text`, if it has one.
+        /// Returns the page of the multi-byte character at `text`, if it has one.
         inline fn at(text: [*]const u8) ?*const Page {
             switch (text[0]) {
                 0xC2...0xDF => |first| return &low_ones[first & 0x1F],
@@ -227,14 +227,14 @@ fn pagesFrom(
     return list;
 }
 
-/// The first bytes of Han, Kana and Hangul letters, which are in both of o200k's sets. Those few
-/// that are left out are found one by one like all others.
+/// Returns the first bytes of Han, Kana and Hangul letters, which are in both sets of o200k. The
+/// few missing ones are found like all other characters.
 inline fn wideLetters(text: [*]const u8) u64 {
     const first: Bytes = bytes_.load(text);
     const second: Bytes = bytes_.load(text + 1);
     const third: Bytes = bytes_.load(text + 2);
     const continued = bits((second ^ splat(0x80)) | (third ^ splat(0x80)) < splat(0x40));
-    // U+4E00 to U+9FFF, but of E4 only from B8 on
+    // U+4E00 to U+9FFF; for E4 only from B8 on
     const han = bits(first -% splat(0xE5) < splat(5)) |
         (bits(first == splat(0xE4)) & bits(second >= splat(0xB8)));
     // U+3041 to U+3096, U+30A1 to U+30FA
@@ -250,13 +250,13 @@ inline fn wideLetters(text: [*]const u8) u64 {
     return (han | kana | hangul) & continued;
 }
 
-test "pages: characters have their class and length, the last one is cut off" {
+test "pages: characters have their class and length, and an incomplete one has none" {
     inline for (.{ .cased, .strict, .pointed }) |letters| try expectClasses(letters);
 }
 
 fn expectClasses(comptime letters: Letters) !void {
     var start: u21 = 0x80;
-    // All that are on pages, and some of the others.
+    // All characters on pages, and a sample of the others.
     while (start <= 0x10FFFF) : (start += if (start < 0x4000 or start >> 12 == 0xF) 15 else 500) {
         var text: [bytes_.len + 4]u8 = @splat(0);
         var classes: [bytes_.len]BlockClass = @splat(.{});

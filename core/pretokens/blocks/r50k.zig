@@ -1,4 +1,4 @@
-//! Masks → starts of pretokens of GPT-2's family; the pattern is in ../schemes.zig.
+//! Masks → starts of pretokens of GPT-2's family. The pattern is in ../schemes.zig.
 
 const Masks = @import("masks.zig").Masks;
 const unicode = @import("../../unicode.zig");
@@ -9,11 +9,12 @@ pub fn Scheme(comptime options: Options) type {
     return struct {
         pub const letters = .plain;
 
-        /// A bit where a pretoken starts; the first byte of the block starts one.
+        /// Returns a bit for each start of a pretoken. The first byte of the block is one.
         pub inline fn starts(comptime _: bool, text: [*]const u8, m: *const Masks) u64 {
             const numbers = if (options.splits_digits) 0 else m.number & ~(m.number << 1);
             const words = (m.letter & ~(m.letter << 1)) | numbers | (m.other & ~(m.other << 1));
-            // The last of a run of white space goes with what follows if it is a blank.
+            // The last character of a run of whitespace belongs to the next pretoken if it is a
+            // space.
             const space_starts = m.space & ~(m.space << 1);
             const digits: u64 = if (options.splits_digits) m.number else 0;
             const space_lasts = m.space & ~(m.space >> 1) & ~(digits >> 1);
@@ -27,22 +28,22 @@ pub fn Scheme(comptime options: Options) type {
             return bits;
         }
 
-        /// Every start is clear in this scheme.
+        /// All starts are certain here.
         pub inline fn unclear(_: *const Masks) u64 {
             return 0;
         }
 
-        /// Whether a character can be the first of a word without being a letter.
+        /// Whether a character other than a letter can begin a word.
         pub inline fn mayPrecedeWord(first: u8, _: unicode.Class) bool {
             return first == ' ';
         }
 
-        /// The letters that do not end a word.
+        /// Returns the letters that do not end a word.
         pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
             return m.letter;
         }
 
-        /// What is no letter always ends a word.
+        /// Any other character ends a word.
         pub inline fn maybeInWord(_: *const Masks) u64 {
             return 0;
         }

@@ -1,7 +1,6 @@
-//! 64 bytes → ends of the pretokens of ../safe.zig, where no token reaches across.
+//! 64 bytes → ends of the pretokens of ../safe.zig, which no token crosses.
 //!
-//! Whether a place is cut depends on the characters beside it only, so all starts in a block are
-//! certain, whatever follows.
+//! A split point depends only on the characters next to it, so all starts in a block are certain.
 
 const std = @import("std");
 const blocks = @import("../blocks.zig");
@@ -16,10 +15,10 @@ const Kind = safe_.Kind;
 /// A bit for each byte of a block, by the kind of its character.
 const Masks = std.EnumArray(Kind, u64);
 
-/// The last kind of ASCII.
+/// The last ASCII kind.
 const ascii_last: Kind = .loud;
 
-/// As `blocks.fill` does it.
+/// Like `blocks.fill`.
 pub fn fill(
     safe: *const Safe,
     text: [*]const u8,
@@ -50,8 +49,8 @@ pub fn fill(
     return .{ .count = count, .end = start };
 }
 
-/// The starts in a block, but for the first byte, and the end of the text; `left` bytes of it are
-/// left from the block on.
+/// Returns the starts in a block except the first byte, and the end of the text. `left` is the
+/// number of bytes of text from the block on.
 inline fn startsIn(kinds: *const Joins, block: [*]const u8, left: u32) u64 {
     const known = bytes_.low(@intCast(@min(left, bytes_.len)));
     const bytes = bytes_.load(block);
@@ -61,7 +60,7 @@ inline fn startsIn(kinds: *const Joins, block: [*]const u8, left: u32) u64 {
     else
         kinds.multibyteStarts(block, multibyte) & known;
     if (left < bytes_.len) found |= @as(u64, 1) << @intCast(left);
-    // A byte that no UTF-8 has wants a batch of its own.
+    // A byte that is not UTF-8 needs a batch of its own.
     if (multibyte != 0) {
         const odd = bits(bytes == splat(0xFF)) & known;
         if (odd != 0) found &= odd ^ (odd - 1);
@@ -69,8 +68,8 @@ inline fn startsIn(kinds: *const Joins, block: [*]const u8, left: u32) u64 {
     return found & ~@as(u64, 1);
 }
 
-/// Length of the pretoken that starts at `text` and has no end in its first block, or 0 where it
-/// is left to the scalar scanner.
+/// Returns the length of the pretoken at `text` that does not end in its first block, or 0 if the
+/// scalar scanner has to find it.
 noinline fn longLen(kinds: *const Joins, text: [*]const u8, left: u32, is_whole: bool) u32 {
     var at: u32 = 0;
     while (at < blocks.word_len_max and (is_whole or at + bytes_.len <= left)) {
@@ -78,7 +77,7 @@ noinline fn longLen(kinds: *const Joins, text: [*]const u8, left: u32, is_whole:
         if (bits(bytes == splat(0xFF)) != 0) return 0;
         const found = startsIn(kinds, text + at, left - at);
         if (found != 0) return at + @ctz(found);
-        // The next block begins with the last character of this one: it is no start.
+        // The next block begins with the last character of this one, which is not a start.
         const chars = bits(bytes & splat(0xC0) != splat(0x80));
         if (chars < 2) return 0;
         at += 63 - @as(u32, @clz(chars));
@@ -98,7 +97,7 @@ const Joins = struct {
         return self.cutsIn(true, self.ofAscii(text));
     }
 
-    /// Not inline: nearly all blocks of English and of code do without.
+    /// Not inline: nearly all blocks of English text and code are ASCII.
     noinline fn multibyteStarts(self: *const Joins, text: [*]const u8, multibyte: u64) u64 {
         const first: Bytes = bytes_.load(text);
         const second: Bytes = bytes_.load(text + 1);

@@ -1,8 +1,8 @@
-//! What the families of cl100k and o200k have in common, on masks.
+//! Mask operations that the families of cl100k and o200k share.
 
 const Masks = @import("masks.zig").Masks;
 
-/// The places right behind an `other` character that is a run of its own.
+/// Returns the positions after an `other` character that is a run of its own.
 pub inline fn afterSingle(comptime ascii: bool, m: *const Masks, run_starts: u64) u64 {
     if (ascii) return run_starts << 1;
     const multibyte = m.other_leads[0] | m.other_leads[1] | m.other_leads[2];
@@ -11,7 +11,7 @@ pub inline fn afterSingle(comptime ascii: bool, m: *const Masks, run_starts: u64
     return after;
 }
 
-/// \p{N}{1,3}: every third of a run starts a pretoken, or every second, or each.
+/// \p{N}{1,3}: a pretoken starts at every third number of a run, or every second, or each.
 pub inline fn numbers(number: u64, comptime count_max: u2) u64 {
     if (count_max == 1) return number;
     var chunk = number & ~(number << 1);
@@ -24,16 +24,16 @@ pub inline fn numbers(number: u64, comptime count_max: u2) u64 {
     }
 }
 
-/// \s*[\r\n]+|\s+(?!\S)|\s, where the newlines in `taken` belong to the symbols before them, and
-/// what is in `edges` is the end of the text to the white space before it.
+/// \s*[\r\n]+|\s+(?!\S)|\s, where newlines in `taken` belong to the symbols before them, and
+/// characters in `edges` act as the end of the text for the whitespace before them.
 pub inline fn spaces(m: *const Masks, taken: u64, edges: u64) u64 {
     const space = m.space & ~taken;
     const plain = m.space & ~m.newline;
-    // The last one before text is a start: it goes with the text, or stands alone.
+    // The last one before text is a start: it belongs to the text, or is alone.
     var bits = (space & ~(space << 1)) | (plain & ~(m.space >> 1) & ~(edges >> 1));
-    // Behind the last newline of a run something starts, also white space.
+    // A pretoken starts after the last newline of a run, even at whitespace.
     var behind = plain & ((m.newline & ~taken) << 1);
-    // Unless that white space ends in yet another newline.
+    // Unless that whitespace ends in another newline.
     var ends = (plain +% behind) & ~plain & m.newline;
     while (ends != 0) : (ends &= ends - 1) {
         const below = behind & ((ends & -%ends) - 1);

@@ -1,8 +1,8 @@
-"""Tables of texts → tables of ids or of counts: callables for engines that pass Arrow around.
+"""Tables of texts → tables of ids or of counts: callables for engines that use Arrow.
 
 `Encode` and `CountPretokens` fit `map_batches` of Ray Data, `mapInArrow` of Spark and the batch
-functions of Daft. They are pickled small, know nothing of an engine, and import none unless its own
-types are handed to them. docs/engines.md shows each of them.
+functions of Daft. Their pickles are small. They import an engine only to use its types.
+docs/engines.md has an example for each engine.
 """
 
 from tokenmill.arrow.count import CountPretokens

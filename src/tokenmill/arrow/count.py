@@ -1,7 +1,7 @@
 """A table with a column of texts → a table of pretokens and counts, which an engine adds up.
 
-Counts of parts add up to the counts of all, so it does not matter how an engine cuts the rows. The
-sums become a file of counts, from which `train` learns.
+Counts of parts add up to the counts of all rows, so an engine may split the rows anywhere. The sums
+become a file of counts, which is an input of `train`.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Any
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.arrow import columns
-from tokenmill.corpus.columns import import_pyarrow, memory_of, text_array, texts_of
+from tokenmill.arrow.encode import arrow_of, find_column, is_spark, spans_of, texts_of
+from tokenmill.corpus.tables import import_pyarrow, memory_of, text_array
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.native import _native
-from tokenmill.schemes import scheme_of
+from tokenmill.patterns.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import options
 from tokenmill.training.counting import metadata
 from tokenmill.training.train import Summary
 
 _PRETOKEN, _COUNT = "pretoken", "count"
-# A task that counts a partition gives out what it has when its tables take so much.
+# A task returns its counts when the tables take this much memory.
 _MEMORY_MAX = 256 << 20
 _ROWS_MAX = 1 << 16
-# Sums are sorted in parts of about so many bytes, and the parts merged.
+# Sums are sorted in parts of about this many bytes. Then the parts are merged.
 _RUN_BYTES = 256 << 20
 
 
 class CountPretokens:
-    """A callable that counts the pretokens of a batch, as `tokenmill.count` does.
+    """A callable that counts the pretokens of a batch, as `tokenmill.count_pretokens` does.
 
     >>> import pyarrow
     >>> count = CountPretokens("gpt2")
     >>> count(pyarrow.table({"text": ["hello world", "hello"]})).sort_by("count").to_pydict()
     {'pretoken': [b' world', b'hello'], 'count': [1, 2]}
 
-    Rows come in no order. The sums go to `save`, and from there to `tokenmill.train`.
+    Rows have no order. `save` writes the sums to a file for `tokenmill.train`.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class CountPretokens:
         pattern: str | Tokenizer | None = None,
         column: str = "text",
         *,
-        specials: Sequence[str] = (),
+        special_tokens: Sequence[str] = (),
         separator: str | None = None,
         threads: int | None = 1,
     ) -> None:
-        """The options are those of `tokenmill.count`; a tokenizer stands for its pattern."""
+        """The options are those of `count_pretokens`. A tokenizer stands for its pattern."""
         import_pyarrow("tokenmill.arrow.CountPretokens")
         if not isinstance(column, str):
             raise TypeError(f"column must be the name of a column, not {column!r}")
@@ -65,17 +65,19 @@ class CountPretokens:
                     f"{pattern.name} is not cut by one pattern; give one, or the name of a scheme"
                 )
             pattern = pattern.pattern
-        self._pattern = options.choose_pattern(pattern, None, [])
+        given = {"pattern": pattern, "special_tokens": special_tokens, "separator": separator}
+        chosen = options.resolve_options(options.CountOptions, given)
+        self._pattern = options.choose_pattern(chosen["pattern"], None, [])
         self._scheme = scheme_of(self._pattern)
-        self._specials = options.special_names(specials, None)
-        end = options.separator_text(separator)
+        self._specials = options.special_names(chosen, None)
+        end = chosen["separator"]
         self._ends = (*self._specials, end) if end else self._specials
         self._column = column
         self._threads = None if threads is None else arguments.thread_count(threads)
 
     def schema(self, schema: Any = None) -> Any:
-        """The schema of the result: Arrow's, or Spark's if that of an input is Spark's."""
-        if columns.is_spark(schema):
+        """The schema of the result: a Spark schema if `schema` is one, else an Arrow schema."""
+        if is_spark(schema):
             types = importlib.import_module("pyspark.sql.types")
             pretoken = types.StructField(_PRETOKEN, types.BinaryType())
             return types.StructType([pretoken, types.StructField(_COUNT, types.LongType())])
@@ -83,22 +85,22 @@ class CountPretokens:
 
     @property
     def type(self) -> Any:
-        """The Arrow type of what a series becomes: lists of pretokens and counts."""
+        """The Arrow type of the result for a series: lists of pretokens and counts."""
         pa = import_pyarrow("tokenmill.arrow.CountPretokens")
         return pa.large_list(pa.struct(list(_schema(pa))))
 
     def __call__(self, batch: Any) -> Any:
         """The table of the counts of a Table or RecordBatch.
 
-        An engine whose functions give a row for each row, Daft, hands over a series. It becomes a
-        column of as many lists, of which the first one has the counts of all.
+        Functions of Daft return a row for each row and receive a series. It becomes a column of as
+        many lists. The first list has all counts.
         """
         pa = import_pyarrow("tokenmill.arrow.CountPretokens")
         counter = self._counter()
         if isinstance(batch, pa.Table | pa.RecordBatch):
             self._add(pa, counter, batch)
             return type(batch).from_arrays(_arrays(pa, counter.take()), schema=_schema(pa))
-        column = columns.arrow_of(pa, batch)
+        column = arrow_of(pa, batch)
         self._add(pa, counter, pa.table({self._column: column}))
         counts = pa.StructArray.from_arrays(_arrays(pa, counter.take()), fields=list(_schema(pa)))
         ends = np.full(len(column) + 1, len(counts), np.int64)
@@ -106,7 +108,7 @@ class CountPretokens:
         return pa.LargeListArray.from_arrays(ends, counts)
 
     def map_in_arrow(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """RecordBatches of counts, for Spark's `mapInArrow`: those of a whole partition."""
+        """RecordBatches with the counts of a partition, for Spark's `mapInArrow`."""
         pa = import_pyarrow("tokenmill.arrow.CountPretokens")
         schema = pa.schema([(_PRETOKEN, pa.binary()), (_COUNT, pa.int64())])
         counter = self._counter()
@@ -117,10 +119,10 @@ class CountPretokens:
         yield from _batches(pa, counter.take(), schema)
 
     def save(self, counts: Any, path: str | os.PathLike[str]) -> Summary:
-        """Writes counts to a file for `train` and adds up those of equal pretokens.
+        """Write counts to a file for `train` and add up those of equal pretokens.
 
         `counts` is a table, or an iterator of tables or batches, with the column `pretoken` and one
-        other, whatever an engine calls a sum. Of tables that come one by one each is let go.
+        other of any name. Tables of an iterator are released one by one.
         """
         pa = import_pyarrow("tokenmill.arrow.CountPretokens")
         about = metadata(self._pattern, self._specials)
@@ -142,12 +144,11 @@ class CountPretokens:
         return _native.Counter(self._scheme, list(self._ends), secrets.randbits(64), False)
 
     def _add(self, pa: Any, counter: _native.Counter, table: Any) -> None:
-        place = columns.find(table.schema, self._column)
+        place = find_column(table.schema, self._column)
         column = table.column(place)
         for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-            array = columns.texts(pa, array, self._column)
-            found, _ = texts_of(pa, array, f"column {self._column!r}")
-            counter.add(found, arguments.thread_count(self._threads))
+            view, spans, _ = spans_of(pa, texts_of(pa, array, self._column))
+            counter.add_blocks([(view, spans, False)], arguments.thread_count(self._threads))
 
     def __repr__(self) -> str:
         return f"<CountPretokens {self._column!r}: {self._pattern!r}>"

@@ -1,26 +1,31 @@
 """A table with a column of texts → the table with a column of their ids.
 
-The texts are read where Arrow has them and the ids stay where the core has put them: no Python
-object is made for a row.
+The core reads texts in Arrow's memory, and Arrow shows ids in the core's memory, without a Python
+object per row.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from tokenmill import arguments
-from tokenmill.arrow import columns
-from tokenmill.arrow.parcel import Parcel
-from tokenmill.corpus.columns import import_pyarrow
+from tokenmill.corpus.tables import import_pyarrow, memory_of, text_array
 from tokenmill.errors import InputError
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
-from tokenmill.tokenizing.options import boundary
+from tokenmill.tokenizing.options import find_token
+
+_OFFSET_MAX = (1 << 31) - 1
+# A worker process usually has one tokenizer. Each takes megabytes, so old ones are dropped.
+_LOADED_MAX = 4
+_loaded: dict[bytes, Tokenizer] = {}
 
 
 class Encode:
@@ -31,9 +36,9 @@ class Encode:
     >>> encode(pyarrow.table({"text": ["hello world", None]}))["tokens"].to_pylist()
     [[31373, 995], None]
 
-    A pyarrow Table or RecordBatch becomes one with the column `output`; an array, or a series of
-    Daft's, becomes a column of ids. Lists are `large_list<uint16>` where the vocabulary fits and
-    `large_list<uint32>` else, unless `dtype` says which; a null stays null.
+    A pyarrow Table or RecordBatch becomes one with the column `output`. An array, or a Daft series,
+    becomes a column of ids. Lists are `large_list<uint16>` if the vocabulary fits and otherwise
+    `large_list<uint32>`, unless `dtype` is given. A null stays null.
     """
 
     def __init__(
@@ -43,26 +48,27 @@ class Encode:
         output: str = "tokens",
         *,
         dtype: DTypeLike | None = None,
-        specials: SpecialsChoice = False,
+        allowed_special: SpecialsChoice = False,
         eos: int | str | None = None,
         bos: int | str | None = None,
         keep: bool | Sequence[str] = True,
         threads: int | None = 1,
     ) -> None:
-        """`keep` says which columns of the input the result has: all, none, or some by name. With
-        the same name for `column` and `output` the ids stand where the text was. `eos` and `bos`
-        are those of `tokenmill.tokenize`. Engines run a task on each core, so `threads` is 1."""
+        """`keep` are the columns of the input in the result: all, none, or some by name. With the
+        same name for `column` and `output`, the ids replace the texts. `eos` and `bos` are those of
+        `tokenmill.tokenize`. Engines run a task on each core, so `threads` is 1."""
         import_pyarrow("tokenmill.arrow.Encode")
         for name, value in (("column", column), ("output", output)):
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be the name of a column, not {value!r}")
         loaded = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
-        self._parcel = Parcel(loaded)
+        self._payload = TokenizerPayload(loaded)
         self._column = column
         self._output = output
         self._keep = keep if isinstance(keep, bool) else _names(keep)
-        self._allowed = loaded._allowed(specials)
-        before, after = boundary(loaded, bos, "bos"), boundary(loaded, eos, "eos")
+        loaded._allowed(allowed_special)  # which raises for one that is unknown
+        self._allowed = allowed_special
+        before, after = find_token(loaded, bos, "bos"), find_token(loaded, eos, "eos")
         self._before = b"" if before is None else np.uint32(before).tobytes()
         self._after = b"" if after is None else np.uint32(after).tobytes()
         fits = loaded.vocab_size <= 1 << 16
@@ -71,8 +77,8 @@ class Encode:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which is loaded here if it was not yet."""
-        return self._parcel.tokenizer
+        """The tokenizer. It is loaded on first use."""
+        return self._payload.tokenizer
 
     @property
     def type(self) -> Any:
@@ -82,10 +88,10 @@ class Encode:
 
     def schema(self, schema: Any) -> Any:
         """The schema of the result for that of an input: Arrow's, or Spark's for `mapInArrow`."""
-        if columns.is_spark(schema):
+        if is_spark(schema):
             return self._spark_schema(schema)
         pa = import_pyarrow("tokenmill.arrow.Encode")
-        columns.find(schema, self._column)
+        find_column(schema, self._column)
         return self._schema(pa, schema, self.type)
 
     def _schema(self, pa: Any, schema: Any, kind: Any) -> Any:
@@ -106,7 +112,7 @@ class Encode:
         pa = import_pyarrow("tokenmill.arrow.Encode")
         if isinstance(batch, pa.Table | pa.RecordBatch):
             return self._table(pa, batch, self.type)
-        return self._column_of(pa, columns.arrow_of(pa, batch), self.type)
+        return self._column_of(pa, arrow_of(pa, batch), self.type)
 
     def map_in_arrow(self, batches: Iterable[Any]) -> Iterator[Any]:
         """RecordBatches with ids, for Spark's `mapInArrow`.
@@ -118,7 +124,7 @@ class Encode:
             yield self._table(pa, batch, pa.list_(pa.int32()))
 
     def _table(self, pa: Any, table: Any, kind: Any) -> Any:
-        place = columns.find(table.schema, self._column)
+        place = find_column(table.schema, self._column)
         ids = self._column_of(pa, table.column(place), kind)
         schema = self._schema(pa, table.schema, kind)
         places = self._places(table.schema.names)
@@ -133,16 +139,16 @@ class Encode:
 
     def _lists(self, pa: Any, array: Any, kind: Any) -> Any:
         if pa.types.is_dictionary(array.type) and len(array.dictionary) <= len(array):
-            # Each text once. A slice may come with a dictionary that is longer than itself.
+            # Each text is encoded once. The dictionary of a slice may be longer than the slice.
             return self._lists(pa, array.dictionary, kind).take(array.indices)
-        array = columns.texts(pa, array, self._column)
-        view, spans, valid = columns.spans(pa, array)
+        array = texts_of(pa, array, self._column)
+        view, spans, valid = spans_of(pa, array)
         narrow = pa.types.is_uint16(kind.value_type)
-        ids, ends = self.tokenizer._core.encode_documents(
-            view, np.ascontiguousarray(spans), self._allowed, self._before, self._after, narrow,
-            arguments.thread_count(self._threads),
+        ids, ends = self.tokenizer._encode_spans(
+            view, spans, self._allowed, before=self._before, after=self._after, narrow=narrow,
+            threads=arguments.thread_count(self._threads),
         )  # fmt: skip
-        return columns.lists(pa, kind, ids, np.asarray(ends), valid)
+        return _id_lists(pa, kind, ids, ends, valid)
 
     def _places(self, names: Sequence[str]) -> list[int | None]:
         """The columns of the result: numbers of the input's, and None for the ids."""
@@ -172,3 +178,134 @@ def _names(keep: Any) -> tuple[str, ...]:
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise TypeError(f"keep must be True, False or names of columns, not {keep!r}")
     return tuple(keep)
+
+
+class TokenizerPayload:
+    """A tokenizer that is pickled once and loaded once per process.
+
+    Engines unpickle a callable for every task. The payload contains the pickled tokenizer and its
+    digest. A process that has loaded a tokenizer of this digest uses it again. For an embedded
+    tokenizer the payload has only the name and the special tokens.
+    """
+
+    __slots__ = ("_digest", "_packed", "_tokenizer")
+
+    def __init__(
+        self, tokenizer: Tokenizer | None, digest: bytes = b"", packed: bytes | None = None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._digest = digest
+        self._packed = packed
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            assert self._packed is not None
+            found = _loaded.get(self._digest)
+            if found is None:
+                # The bytes came in a pickle and are as safe as it is.
+                found = pickle.loads(self._packed)  # noqa: S301
+            self._tokenizer = _share(self._digest, found)
+        return self._tokenizer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._packed is None:
+            assert self._tokenizer is not None
+            self._packed = pickle.dumps(self._tokenizer, pickle.HIGHEST_PROTOCOL)
+            self._digest = hashlib.sha256(self._packed).digest()
+            _share(self._digest, self._tokenizer)  # for tasks in this process
+        return type(self), (None, self._digest, self._packed)
+
+
+def _share(digest: bytes, tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer of a digest. The first thread that loads one shares it with the others."""
+    shared = _loaded.setdefault(digest, tokenizer)
+    for old in list(_loaded)[:-_LOADED_MAX]:
+        _loaded.pop(old, None)
+    return shared
+
+
+# Columns.
+
+
+def find_column(schema: Any, column: str) -> int:
+    """The index of a column of texts."""
+    found = schema.get_all_field_indices(column)
+    if len(found) != 1:
+        what = "has no column" if not found else "has more than one column"
+        raise InputError(
+            f"the table {what} {column!r}; its columns are "
+            f"{', '.join(map(repr, schema.names)) or 'none'}. Name the right one with column="
+        )
+    return int(found[0])
+
+
+def is_spark(schema: Any) -> bool:
+    """Whether a schema is a Spark schema and not an Arrow schema."""
+    return type(schema).__module__.split(".")[0] == "pyspark"
+
+
+def arrow_of(pa: Any, values: Any) -> Any:
+    """The Arrow array, chunked or not, of an array or an engine's series."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "to_arrow"):  # Daft and Polars
+        return values.to_arrow()
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    if hasattr(values, "__arrow_c_array__"):
+        return pa.array(values)
+    raise TypeError(
+        "expected a pyarrow Table, RecordBatch, Array or ChunkedArray, or a series with an Arrow "
+        f"interface, got {type(values).__name__}; in Ray Data use batch_format='pyarrow'"
+    )
+
+
+def texts_of(pa: Any, array: Any, column: str) -> Any:
+    """The array as one of texts that are contiguous in memory."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return array.cast(pa.large_binary())
+    try:
+        return text_array(pa, array, f"column {column!r}")
+    except InputError as error:
+        raise InputError(
+            f"{error}; name a column of string, large_string, string_view or binary with column="
+        ) from None
+
+
+def spans_of(pa: Any, array: Any) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_] | None]:
+    """The memory of texts, start and end of each that is not null, and which are not null."""
+    if not len(array):
+        return memoryview(b""), np.empty((0, 2), np.int64), None
+    view, offsets = memory_of(pa, array)
+    places = offsets.astype(np.int64)
+    spans = np.stack([places[:-1], places[1:]], axis=1)
+    if not array.null_count:
+        return view, spans, None
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return view, spans[valid], valid
+
+
+def _id_lists(
+    pa: Any, kind: Any, ids: Any, ends: NDArray[np.int64], valid: NDArray[np.bool_] | None
+) -> Any:
+    """A column of lists over the memory of `ids`. `ends` are those of valid rows."""
+    offsets = np.concatenate([np.zeros(1, np.int64), ends])
+    validity, nulls = None, 0
+    if valid is not None:
+        # A null has no ids: it ends where the row before it does.
+        offsets = offsets[np.concatenate([[0], np.cumsum(valid)])]
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+        nulls = int(len(valid) - np.count_nonzero(valid))
+    if not pa.types.is_large_list(kind):
+        if int(offsets[-1]) > _OFFSET_MAX:
+            raise InputError(
+                f"a batch has {int(offsets[-1]):,} ids, and a Spark list at most "
+                f"{_OFFSET_MAX:,}; lower spark.sql.execution.arrow.maxRecordsPerBatch"
+            )
+        offsets = offsets.astype(np.int32)
+    values = pa.Array.from_buffers(kind.value_type, len(ids), [None, pa.py_buffer(ids)])
+    buffers = [validity, pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers, nulls, children=[values])

@@ -1,4 +1,4 @@
-"""The parser → a script that completes its commands and options: `tokenmill completion`."""
+"""The parser → a completion script for a shell: `tokenmill completion`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tokenmill.cli.parser import every_parser
+from tokenmill.cli.app import every_parser, make_parser
 from tokenmill.errors import MissingExtraError
 from tokenmill.vocabularies import EMBEDDED
 
@@ -20,9 +20,9 @@ tokenmill completion fish > tokenmill.fish
 """
 _EPILOG = """\
 bash: put the first line into ~/.bashrc. zsh: write the file into a folder of $fpath, before
-compinit. fish: write the file into ~/.config/fish/completions. The script starts no Python."""
+compinit. fish: write the file into ~/.config/fish/completions. Completion starts no Python."""
 
-# What an argument is, by the name that help shows for it.
+# Kinds of arguments by metavar.
 _FOLDERS = ("DIR",)
 _FILES = ("INPUT", "FILE", "FROM", "TO", "FILE.jsonl", "counts.tmc", "tokenizer.json", "FILE=2.5")
 
@@ -52,8 +52,8 @@ end""",
 def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "completion",
-        help="a script for bash, zsh or fish that completes what you type",
-        description="Prints a script with which a shell completes commands, options and names.",
+        help="print a completion script for bash, zsh or fish",
+        description="Prints a script that completes commands, options, files and tokenizer names.",
         examples=_EXAMPLES,
         epilog=_EPILOG,
     )
@@ -66,10 +66,8 @@ def run(options: argparse.Namespace) -> None:
         import shtab
     except ImportError:
         raise MissingExtraError(
-            'completion needs shtab, which is an extra: pip install "tokenmill[completion]"'
+            'shtab is not installed; pip install "tokenmill[completion]"'
         ) from None
-    from tokenmill.cli import make_parser
-
     parser = make_parser()
     for each in every_parser(parser):
         for action in each._actions:
@@ -78,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _mark(action: argparse.Action, shtab: Any) -> None:
-    """Says what an argument is, where it is a file, a folder or a tokenizer."""
+    """Mark an argument that is a file, a folder or a tokenizer."""
     if action.choices is not None or action.nargs == 0:
         return
     kind = None

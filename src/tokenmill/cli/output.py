@@ -1,7 +1,7 @@
-"""Figures → lines, JSON or tables, the same way in every command.
+"""Results → lines, JSON or tables, in the same way in every command.
 
-Results go to stdout, progress and notes to stderr. Colours and bars are for terminals: NO_COLOR
-leaves out every style, FORCE_COLOR styles what goes elsewhere, and neither moves a cursor there.
+Results go to stdout. Progress, notes and errors go to stderr. Only terminals get colours and bars.
+NO_COLOR removes every style. FORCE_COLOR adds colours to files and pipes, but no bars.
 """
 
 from __future__ import annotations
@@ -9,27 +9,24 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from tokenmill.display import json_line, printable
 
-from tokenmill.printable import json_line, printable
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _FILE_COLUMNS = 140
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would end the program here, with a code of its own
-
-
 def console() -> Console:
-    """Where tables and coloured text go: stdout."""
-    return _Console(highlight=False, color_system=_color_system())
+    """The console for tables and coloured text, on stdout."""
+    return _console()
 
 
 def wide_console() -> Console:
-    """The same for wide tables, which a file has room for."""
+    """The console for wide tables. A file or a pipe has 140 columns."""
     made = console()
     if not made.is_terminal:
         made.width = _FILE_COLUMNS
@@ -37,31 +34,34 @@ def wide_console() -> Console:
 
 
 def progress_console() -> Console:
-    """Where progress goes: stderr. It is interactive only if that is a terminal that can be."""
-    return _Console(
-        stderr=True,
-        highlight=False,
-        color_system=_color_system(),
-        force_terminal=sys.stderr.isatty(),
-    )
+    """The console for progress, on stderr. It is interactive only in a terminal."""
+    return _console(stderr=True, force_terminal=sys.stderr.isatty())
 
 
-def _color_system() -> Any:
-    return None if os.environ.get("NO_COLOR") else "auto"
+def _console(**more: Any) -> Console:
+    from rich.console import Console  # 40 ms that encode and decode do not need
+
+    class QuietConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit here with a code of its own
+
+    color_system: Any = None if os.environ.get("NO_COLOR") else "auto"
+    return QuietConsole(highlight=False, color_system=color_system, **more)
 
 
 def say(text: str) -> None:
-    """One line of a result, in which names cannot do more than be seen."""
+    """Print one line of a result, with control characters escaped."""
     sys.stdout.write(printable(text) + "\n")
 
 
-def count_of(number: int, noun: str) -> str:
-    """A number and what it counts: 1 file, 2,000 files."""
-    return f"{number:,} {noun}{'s'[: number != 1]}"
+def note(text: str) -> None:
+    """Print a note on stderr. A closed stderr is ignored."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"tokenmill: note: {printable(text)}\n")
 
 
 def say_json(figures: dict[str, Any]) -> None:
-    """A result as JSON on one line, in any encoding that the output may have."""
+    """Print a result as JSON on one line, in the encoding of stdout."""
     text = json_line(figures)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -70,5 +70,10 @@ def say_json(figures: dict[str, Any]) -> None:
     say(text)
 
 
-def add_json(parser: Any, help: str = "the figures as JSON on stdout") -> None:
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 file, 2,000 files."""
+    return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
+def add_json(parser: Any, help: str = "result as one JSON object on stdout") -> None:
     parser.add_argument("--json", action="store_true", help=help)

@@ -1,4 +1,4 @@
-"""Inputs → a vocabulary in files: `tokenmill train`."""
+"""Inputs → a vocabulary, or counts of pretokens: `tokenmill train` and `count-pretokens`."""
 
 from __future__ import annotations
 
@@ -8,148 +8,152 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tokenmill import formats
-from tokenmill.cli import inputs, values
-from tokenmill.cli.output import add_json, say, say_json
-from tokenmill.cli.progress import display, peak_bytes
-from tokenmill.errors import TrainingError
+from tokenmill.cli import progress, values
+from tokenmill.cli.inputs import check_outputs
+from tokenmill.cli.options import add_options, options_of
+from tokenmill.cli.output import add_json, count_of, say, say_json
+from tokenmill.errors import TrainingError, VocabularyError
+from tokenmill.formats import save
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training.merging import TIES
-from tokenmill.training.pieces import vocabulary as pieces
-from tokenmill.training.train import train
+from tokenmill.training.options import READ_DEFAULTS, CountOptions, TrainOptions
+from tokenmill.training.train import count_pretokens, train_sizes
 
-_EXAMPLES = """
+_TRAIN_EXAMPLES = """
 tokenmill train book.txt --vocab-size 1000 --output mine.json
 tokenmill train data/*.jsonl --vocab-size 500,1000 --output 'mine-{size}.tokenmill'
-tokenmill train book.txt --vocab-size 1000 --ties rustbpe --special '<s>' --output ranks.tiktoken
+tokenmill train book.txt --vocab-size 1000 --special-token '<s>' --output mine.json
 cat book.txt | tokenmill train - --vocab-size 1000 --output mine.json --quiet --json
 tokenmill train book.txt --extend mine.tokenmill --vocab-size 1100 --output more.json
 """
+_COUNT_EXAMPLES = """
+tokenmill count-pretokens book.txt --output book.tmc
+tokenmill count-pretokens data/*.jsonl --pattern cl100k --output data.tmc --json
+tokenmill train book.tmc --vocab-size 1000 --output mine.json
+"""
+_INPUTS = (
+    "file, folder, glob or URL with .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet, "
+    "also compressed; .tmc file of pretoken counts; - for standard input"
+)
+_SKIP = ("progress",)
 _SIZE = "{size}"
+_SENTENCEPIECE_SUFFIXES = (".model", ".vocab", ".json", ".tokenmill")
 _SOURCES_SHOWN = 10
 
 
-def add_parser(commands: Any) -> None:
+def add_train(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
-        help="learn a vocabulary from text, JSON lines, Parquet or counts",
-        description="Learns a vocabulary and writes it into files.",
-        examples=_EXAMPLES,
+        help="train a tokenizer on text, JSON lines, Parquet or pretoken counts",
+        description="Train a tokenizer and write it to files.",
+        examples=_TRAIN_EXAMPLES,
     )
-    inputs.add_options(parser)
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
     parser.add_argument(
         "--vocab-size",
         required=True,
         type=values.sizes,
         metavar="50000",
-        help="bytes, merges and specials together; several from one run with commas",
+        help="number of bytes, merges and special tokens together; commas separate several sizes",
     )
     parser.add_argument(
         "--output",
         required=True,
         action="append",
         metavar="tokenizer.json",
-        help="also vocab.json, .tokenmill or .tiktoken; .model or .vocab of sentencepiece; "
-        "repeat it; {size} stands for the size",
+        help="output file: a .json, vocab.json, .tokenmill or .tiktoken, for sentencepiece a "
+        ".model, .vocab, .json or .tokenmill; {size} is replaced by the size; may be repeated",
     )
-    parser.add_argument(
-        "--ties", choices=tuple(TIES), default="huggingface", help="whose rules to follow"
-    )
-    parser.add_argument(
-        "--min-frequency", type=values.whole_number(0), default=0, help="the least count of a merge"
-    )
-    parser.add_argument(
-        "--max-token-length",
-        type=values.whole_number(1),
-        help="tokens have fewer bytes than this; of sentencepiece no more characters (16)",
-    )
-    parser.add_argument(
-        "--initial-alphabet",
-        choices=("bytes", "seen"),
-        default="bytes",
-        help="all 256 bytes, or only those in the inputs",
-    )
-    parser.add_argument(
-        "--character-coverage",
-        type=values.share,
-        metavar="0.9995",
-        help="of sentencepiece: how much of the text has characters that are not rare",
-    )
-    parser.add_argument("--resume", metavar="DIR", help="keeps work in DIR, and goes on from there")
-    parser.add_argument(
-        "--extend", metavar="TOKENIZER", help="grow this vocabulary, whose ids stay"
-    )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="every merge, as JSON lines")
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="compression and tokens by source, as JSON"
-    )
+    add_options(parser, TrainOptions, _SKIP, **READ_DEFAULTS)
+    progress.add_options(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run_train)
 
 
-def run(options: argparse.Namespace) -> None:
+def add_count_pretokens(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "count-pretokens",
+        help="count the pretokens of inputs into a file for train",
+        description="Count pretokens into a file, from which train learns any vocabulary size.",
+        examples=_COUNT_EXAMPLES,
+    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="counts.tmc", help="output file, a .tmc"
+    )
+    add_options(parser, CountOptions, _SKIP, **READ_DEFAULTS)
+    progress.add_options(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run_count_pretokens)
+
+
+def _run_train(options: argparse.Namespace) -> None:
     outputs = [_outputs(name, options.vocab_size) for name in options.output]
-    every = [path for paths in outputs for path in paths]
-    others = [path for path in (options.trace, options.report) if path is not None]
-    inputs.check_outputs([*every, *others], options.inputs)
-    for path in every:
-        (pieces.check_name if options.ties == "sentencepiece" else formats.check_bytes_name)(path)
+    paths = [path for group in outputs for path in group]
+    others = [Path(path) for path in (options.trace, options.report) if path is not None]
+    check_outputs([*paths, *others], options.inputs)
+    for path in paths:
+        _check_name(path, is_sentencepiece=options.trainer == "sentencepiece")
     started = time.monotonic()
-    with display(options.quiet) as shown:
-        trained = train(
-            vocab_size=options.vocab_size,
-            ties=options.ties,
-            min_frequency=options.min_frequency,
-            max_token_length=options.max_token_length,
-            initial_alphabet=options.initial_alphabet,
-            character_coverage=options.character_coverage,
-            resume=options.resume,
-            extend=options.extend,
-            trace=options.trace,
-            report=options.report,
+    with progress.show(options.progress) as shown:
+        trained = train_sizes(
+            options.inputs,
+            options.vocab_size,
             progress=shown,
-            **inputs.arguments_of(options),
+            **options_of(options, TrainOptions, _SKIP),
         )
     written = []
-    for paths in outputs:
-        for path, tokenizer in zip(paths, trained, strict=True):
+    for group in outputs:
+        for path, tokenizer in zip(group, trained, strict=True):
             tokenizer.save(path)
             written.append((path, tokenizer))
             if not options.json:
-                say(f"{path}: {_described(tokenizer)}")
+                special_tokens = count_of(len(tokenizer.special_tokens), "special token")
+                say(f"{path}: {count_of(tokenizer.vocab_size, 'token')}, {special_tokens}")
     seconds = time.monotonic() - started
+    report = None
+    if options.report is not None:
+        report = json.loads(Path(options.report).read_text(encoding="utf-8"))
     if options.json:
-        say_json(_figures(written, seconds, options.report))
+        say_json(_figures(written, seconds, report))
     else:
-        _show(seconds, options.report)
+        _show(seconds, report, options.report)
 
 
-def _figures(
-    written: list[tuple[Path, Tokenizer | pieces.Pieces]], seconds: float, report: Path | None
-) -> dict[str, Any]:
-    outputs = [
-        {"path": str(path), "vocab_size": made.vocab_size, "specials": len(made.specials)}
-        for path, made in written
-    ]
-    figures = {
-        "outputs": outputs,
-        "seconds": round(seconds, 3),
-        "peak_mb": round(peak_bytes() / 1e6, 1) or None,
-    }
-    if report is not None:
-        figures["report"] = json.loads(report.read_text(encoding="utf-8"))
-    return figures
+def _run_count_pretokens(options: argparse.Namespace) -> None:
+    if options.output.suffix != ".tmc":
+        raise TrainingError(
+            f"output must end in .tmc, got {str(options.output)!r}; train detects pretoken counts "
+            "from the suffix"
+        )
+    check_outputs([options.output], options.inputs)
+    with progress.show(options.progress) as shown:
+        summary = count_pretokens(
+            options.inputs,
+            options.output,
+            progress=shown,
+            **options_of(options, CountOptions, _SKIP),
+        )
+    if options.json:
+        say_json({"path": str(options.output), "unique": summary.unique, "total": summary.total})
+    else:
+        say(f"{options.output}: {summary.unique:,} unique pretokens, {summary.total:,} in total")
 
 
-def _show(seconds: float, report: Path | None) -> None:
-    peak = f", {peak_bytes() / 1e6:,.0f} MB at most" if peak_bytes() else ""
-    say(f"{seconds:.1f} s{peak}")
-    if report is not None:
-        _show_report(report)
+def _check_name(path: Path, *, is_sentencepiece: bool) -> None:
+    """Raise before the training if the vocabulary cannot be saved in the format of a name."""
+    if not is_sentencepiece:
+        save.check_bytes_name(path)
+        return
+    save.check_name(path)
+    if path.suffix not in _SENTENCEPIECE_SUFFIXES or path.name == "vocab.json":
+        raise VocabularyError(
+            f"cannot save a SentencePiece vocabulary to {path.name!r}; use .model, .vocab, "
+            "tokenizer.json or .tokenmill"
+        )
 
 
 def _outputs(name: str, sizes: list[int]) -> list[Path]:
-    """Where each size goes: {size} is replaced, or the size is put before the suffix."""
+    """The file of each size: {size} is replaced, or the size is added before the suffix."""
     if _SIZE in name:
         return [Path(name.replace(_SIZE, str(size))) for size in sizes]
     path = Path(name)
@@ -157,24 +161,39 @@ def _outputs(name: str, sizes: list[int]) -> list[Path]:
         return [path]
     if path.name in ("vocab.json", "merges.txt"):
         raise TrainingError(
-            f"{name!r} is one name for {len(sizes)} sizes; write '{{size}}/{path.name}', with a "
-            "folder for each"
+            f"output {name!r} is one file for {len(sizes)} sizes; pass '{{size}}/{path.name}', "
+            "with a folder per size"
         )
     return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
 
 
-def _described(tokenizer: Tokenizer | pieces.Pieces) -> str:
-    specials = len(tokenizer.specials)
-    return f"{tokenizer.vocab_size:,} entries, {specials} special{'s'[: specials != 1]}"
+def _figures(
+    written: list[tuple[Path, Tokenizer]], seconds: float, report: dict[str, Any] | None
+) -> dict[str, Any]:
+    outputs = [
+        {
+            "path": str(path),
+            "vocab_size": tokenizer.vocab_size,
+            "special_tokens": len(tokenizer.special_tokens),
+        }
+        for path, tokenizer in written
+    ]
+    figures = {
+        "outputs": outputs,
+        "seconds": round(seconds, 3),
+        "peak_mb": round(progress.peak_bytes() / 1e6, 1) or None,
+    }
+    return figures if report is None else {**figures, "report": report}
 
 
-def _show_report(path: Path) -> None:
-    report = json.loads(path.read_text(encoding="utf-8"))
-    sources = list(report["sources"].items())
+def _show(seconds: float, report: dict[str, Any] | None, path: str | None) -> None:
+    peak = f", {progress.peak_bytes() / 1e6:,.0f} MB peak memory" if progress.peak_bytes() else ""
+    say(f"{seconds:.1f} s{peak}")
+    sources = [] if report is None else list(report["sources"].items())
     for name, figures in sources[:_SOURCES_SHOWN]:
         say(
             f"{name}: {figures['bytes']:,} bytes, {figures['tokens']:,} tokens, "
-            f"{figures['bytes_per_token']:.2f} bytes a token"
+            f"{figures['bytes_per_token']:.2f} bytes per token"
         )
     if len(sources) > _SOURCES_SHOWN:
-        say(f"and {len(sources) - _SOURCES_SHOWN} more sources in {path}")
+        say(f"and {len(sources) - _SOURCES_SHOWN} more inputs in {path}")

@@ -1,4 +1,4 @@
-"""Words of the command line → values, with errors that argparse shows."""
+"""Words of the command line → values, with errors for argparse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tokenmill.cluster import ENGINES, LOCAL
+from tokenmill.ray_cluster import ENGINES, LOCAL
 
 _UNITS = {
     "": 1, "b": 1,
@@ -81,29 +81,6 @@ def memory(text: str) -> int:
     if found < _MEMORY_MIN:
         raise argparse.ArgumentTypeError(f"{text} is too little; 64MiB or more are needed")
     return found
-
-
-def weight(text: str) -> tuple[str, float]:
-    """FILE=2.5"""
-    name, equals, number = text.rpartition("=")
-    try:
-        value = float(number)
-    except ValueError:
-        value = 0.0
-    if not equals or not name or not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not FILE=NUMBER, such as wiki.txt=2.5")
-    return name, value
-
-
-def share(text: str) -> float:
-    """A number above 0 and at most 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 0.1")
-    return value
 
 
 def percentage(text: str) -> float:

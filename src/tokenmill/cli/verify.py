@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
+from tokenmill import arguments
 from tokenmill.cli import values
-from tokenmill.cli.ending import DIFFERENT
+from tokenmill.cli.app import DIFFERENT
 from tokenmill.cli.output import add_json, count_of, say, say_json
 from tokenmill.tokenizing.verify import Verdict, verify
 
@@ -36,15 +36,17 @@ def add_parser(commands: Any) -> None:
         help="decode this share of the documents and compare them with their sources",
     )
     depth.add_argument("--full", action="store_true", help="decode all of them")
-    parser.add_argument("--workers", type=values.whole_number(1), help="all processors otherwise")
+    parser.add_argument(
+        "--threads", type=values.whole_number(1), help="number of threads (default: all cores)"
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     share = 1.0 if options.full else options.decode
-    workers = options.workers or os.cpu_count() or 1
-    verdict = verify(options.folder, decode=share, workers=workers)
+    threads = options.threads or arguments.cpu_count()
+    verdict = verify(options.folder, decode=share, threads=threads)
     if options.json:
         say_json(_as_json(verdict))
     else:

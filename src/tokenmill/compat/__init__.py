@@ -1,1 +1,1 @@
-"""Other libraries' interfaces, on this one's engine."""
+"""The interfaces of tiktoken, tokenizers and transformers, on tokenmill's core."""

@@ -1,27 +1,44 @@
-"""Fast tokenizers of `transformers` → the same ones, with tokenmill encoding where it is exact.
+"""transformers' fast tokenizers → the same objects, with tokenmill encoding where it is exact.
 
-A fast tokenizer keeps a `tokenizers.Tokenizer` in `_tokenizer`. That object stays, since users and
-the real library's own classes take it as what it is; only its methods that encode are led to a
-mirror, and only for the objects that a fast tokenizer holds. Everything else is the real library's.
+A fast tokenizer has a `tokenizers.Tokenizer` in `_tokenizer`. That object stays. The patch
+replaces only the encoding methods of its class, and only for objects of fast tokenizers. Each has a
+delegate, the tokenmill tokenizer that encodes for it. Before each use the delegate compares the
+components of the real tokenizer, which may change in place, and counts of the changes that cannot
+be compared. The real library encodes if tokenmill does not support the tokenizer, or if any of
+about 250 test texts differs.
+
+**Invariant**: a delegate has no reference to its real tokenizer, which refers to it in `__dict__`:
+the garbage collector cannot collect such a cycle.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
+import json
+import os
+import random
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+from tokenmill.compat.tokenizers import Encoding, Tokenizer, processors
+from tokenmill.compat.tokenizers.components import TABLE, AddedTokens
+from tokenmill.compat.tokenizers.encoding import Padding, Truncation
+from tokenmill.compat.tokenizers.pipeline import Pipeline
+from tokenmill.compat.tokenizers.tokenizer import encode, encode_batch
 from tokenmill.errors import MissingExtraError
+from tokenmill.formats.spec import Added
 
-if TYPE_CHECKING:
-    from tokenmill.compat.mirror import Mirror
-    from tokenmill.compat.tokenizers.pipeline import Pipeline
-
-_HELD = "_tokenizer"
+_ATTRIBUTE = "_tokenizer"
 _KEY = "_tokenmill"
-# Method → what a mirror counts it as.
+_CALLS: dict[str, Callable[..., Any]] = {
+    "encode": encode,
+    "encode_batch": encode_batch,
+    "encode_batch_fast": functools.partial(encode_batch, bare=True),
+}
+# Method → the counter of a delegate that it increments.
 _CHANGES = {
     "train": "model_changes",
     "train_from_iterator": "model_changes",
@@ -29,28 +46,45 @@ _CHANGES = {
     "add_tokens": "added_changes",
     "add_special_tokens": "added_changes",
 }
-
+_MODEL_OPTIONS = [option.name for option in TABLE["models"]["BPE"].options]
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _MISSING = object()
 
 _lock = threading.Lock()
 _patch: Patch | None = None
 
 
-def patch_transformers() -> None:
-    """From now on fast tokenizers of transformers, also those that exist, encode with tokenmill.
+class _Undo:
+    """The context manager that `patch` returns; `is_first` if that call patched."""
 
-    Those that tokenmill cannot do exactly stay as they are; `is_patched` tells. Only encoding
-    changes. Calling it again does nothing; `unpatch_transformers` takes it back. Without
-    transformers installed it is a MissingExtraError, which is an ImportError.
+    def __init__(self, is_first: bool) -> None:
+        self._is_first = is_first
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_first:
+            unpatch()
+
+
+def patch() -> _Undo:
+    """Let tokenmill encode for all transformers fast tokenizers, also for existing ones.
+
+    A tokenizer that tokenmill cannot encode exactly stays as it is; see `is_patched`. Only encoding
+    changes. `unpatch` reverts the patch, and `with patch():` reverts it at the end of the block. A
+    second call has no effect. MissingExtraError, an ImportError, if transformers is not installed.
     """
     global _patch
     with _lock:
-        if _patch is None:
+        is_first = _patch is None
+        if is_first:
             _patch = Patch()
+    return _Undo(is_first)
 
 
-def unpatch_transformers() -> None:
-    """Fast tokenizers of transformers encode by themselves again, if they were patched."""
+def unpatch() -> None:
+    """Revert `patch`, if it was called."""
     global _patch
     with _lock:
         if _patch is not None:
@@ -59,132 +93,133 @@ def unpatch_transformers() -> None:
 
 
 def is_patched(tokenizer: object) -> bool:
-    """Whether tokenmill encodes for a tokenizer of transformers."""
-    patch, real = _patch, getattr(tokenizer, _HELD, None)
-    return patch is not None and patch.pipeline(real) is not None
+    """Return whether tokenmill encodes for a transformers tokenizer."""
+    active, real = _patch, getattr(tokenizer, _ATTRIBUTE, None)
+    return active is not None and active.pipeline(real) is not None
 
 
 class Patch:
-    """What was changed in both libraries, and how it was."""
+    """The replaced attributes of both libraries, with their originals."""
 
     def __init__(self) -> None:
         tokenizers, transformers = _import("tokenizers"), _import("transformers")
-        # Nothing of it is needed without a patch.
-        self._mirrors: Any = importlib.import_module("tokenmill.compat.mirror")
         self._kind: type[Any] = tokenizers.Tokenizer
         self._encoding: type[Any] = tokenizers.Encoding
         self._fast: type[Any] = transformers.PreTrainedTokenizerFast
-        names = (*self._mirrors.CALLS, *_CHANGES, "post_process", "model")
-        self._before = {name: vars(self._kind)[name] for name in names}
+        names = (*_CALLS, *_CHANGES, "post_process", "model")
+        self._originals = {name: vars(self._kind)[name] for name in names}
         for name, wrapper in self._wrappers().items():
             setattr(self._kind, name, wrapper)
-        self._held = vars(self._fast).get(_HELD, _MISSING)
-        setattr(self._fast, _HELD, _Watched(self, self._held))
+        self._attribute = vars(self._fast).get(_ATTRIBUTE, _MISSING)
+        setattr(self._fast, _ATTRIBUTE, _Watched(self, self._attribute))
 
     def undo(self) -> None:
-        for name, value in self._before.items():
+        for name, value in self._originals.items():
             setattr(self._kind, name, value)
-        if self._held is _MISSING:
-            delattr(self._fast, _HELD)
+        if self._attribute is _MISSING:
+            delattr(self._fast, _ATTRIBUTE)
         else:
-            setattr(self._fast, _HELD, self._held)
+            setattr(self._fast, _ATTRIBUTE, self._attribute)
 
     def watch(self, real: object) -> None:
-        """From now on tokenmill encodes for `real`, if it is a tokenizer."""
-        if type(real) is self._kind and self._mirror_of(real) is None:
-            vars(real)[_KEY] = (self, self._mirrors.Mirror())
+        """Create the delegate of `real`, if it is a tokenizer without one."""
+        if type(real) is self._kind and self._delegate_of(real) is None:
+            vars(real)[_KEY] = (self, Delegate())
 
     def pipeline(self, real: object) -> Pipeline | None:
-        mirror = self._mirror_of(real) if type(real) is self._kind else None
-        return None if mirror is None else mirror.pipeline(real, self._before["encode"])
+        delegate = self._delegate_of(real) if type(real) is self._kind else None
+        return None if delegate is None else delegate.pipeline(real, self._originals["encode"])
 
-    def _mirror_of(self, real: object) -> Mirror | None:
-        # One of an earlier patch has not seen what was changed since.
-        patch, mirror = vars(real).get(_KEY, (None, None))
-        return mirror if patch is self else None
-
-    # What the methods of the real class become
+    def _delegate_of(self, real: object) -> Delegate | None:
+        # The delegate of an earlier patch has missed the changes since.
+        owner, delegate = vars(real).get(_KEY, (None, None))
+        return delegate if owner is self else None
 
     def _wrappers(self) -> dict[str, Any]:
-        made: dict[str, Any] = {
-            name: self._encodes(name, call) for name, call in self._mirrors.CALLS.items()
-        }
-        made |= {name: self._changes(name, counter) for name, counter in _CHANGES.items()}
+        made: dict[str, Any] = {name: self._encoder(name, call) for name, call in _CALLS.items()}
+        made |= {name: self._counter(name, counter) for name, counter in _CHANGES.items()}
         return {**made, "post_process": self._post_process(), "model": self._model()}
 
-    def _encodes(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        before = self._before[name]
+    def _encoder(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        original = self._originals[name]
 
-        @functools.wraps(before)
+        @functools.wraps(original)
         def encodes(real: Any, /, *args: Any, **kwargs: Any) -> Any:
             pipeline = self.pipeline(real)
             if pipeline is not None:
                 try:
                     return call(pipeline, *args, **kwargs)
-                except Exception:  # noqa: S110, the real one answers, with its own error
+                except Exception:  # noqa: S110, the real library raises its own error below
                     pass
-            return before(real, *args, **kwargs)
+            return original(real, *args, **kwargs)
 
         return encodes
 
-    def _changes(self, name: str, counter: str) -> Callable[..., Any]:
-        before = self._before[name]
+    def _counter(self, name: str, counter: str) -> Callable[..., Any]:
+        original = self._originals[name]
 
-        @functools.wraps(before)
+        @functools.wraps(original)
         def changes(real: Any, /, *args: Any, **kwargs: Any) -> Any:
             try:
-                return before(real, *args, **kwargs)
+                return original(real, *args, **kwargs)
             finally:
                 self._count(real, counter)
 
         return changes
 
     def _count(self, real: object, counter: str) -> None:
-        mirror = self._mirror_of(real)
-        if mirror is not None:
-            setattr(mirror, counter, getattr(mirror, counter) + 1)
+        delegate = self._delegate_of(real)
+        if delegate is not None:
+            setattr(delegate, counter, getattr(delegate, counter) + 1)
 
     def _model(self) -> property:
-        before = self._before["model"]
+        original = self._originals["model"]
 
         def put(real: Any, model: Any) -> None:
-            before.__set__(real, model)
+            original.__set__(real, model)
             self._count(real, "model_changes")
 
-        return property(lambda real: before.__get__(real), put, doc=before.__doc__)
+        return property(lambda real: original.__get__(real), put, doc=original.__doc__)
 
     def _post_process(self) -> Callable[..., Any]:
-        before = self._before["post_process"]
-        convert = self._mirrors.real_encoding
+        original = self._originals["post_process"]
 
-        @functools.wraps(before)
+        @functools.wraps(original)
         def post_process(real: Any, /, *args: Any, **kwargs: Any) -> Any:
-            given = [convert(self._encoding, each) for each in args]
-            named = {name: convert(self._encoding, each) for name, each in kwargs.items()}
-            return before(real, *given, **named)
+            args = tuple(map(self._real_encoding, args))
+            kwargs = {name: self._real_encoding(value) for name, value in kwargs.items()}
+            return original(real, *args, **kwargs)
 
         return post_process
 
+    def _real_encoding(self, value: Any) -> Any:
+        """Return an encoding of ours as the real library's class; other values unchanged."""
+        if not isinstance(value, Encoding):
+            return value
+        made = self._encoding()
+        made.__setstate__(value.__getstate__())
+        return made
+
 
 class _Watched:
-    """The attribute in which a fast tokenizer keeps the real one, however it got there."""
+    """The attribute `_tokenizer` of fast tokenizers: reading it creates the delegate."""
 
     def __init__(self, patch: Patch, default: object) -> None:
         self._patch, self._default = patch, default
 
     def __get__(self, fast: object, owner: object = None) -> Any:
-        held = {} if fast is None else vars(fast)
-        found = held.get(_HELD, self._default)
+        attributes = {} if fast is None else vars(fast)
+        found = attributes.get(_ATTRIBUTE, self._default)
         if found is _MISSING:
-            raise AttributeError(f"{owner!r} has no attribute {_HELD!r}")
+            raise AttributeError(f"{owner!r} has no attribute {_ATTRIBUTE!r}")
         self._patch.watch(found)
         return found
 
     def __set__(self, fast: object, value: object) -> None:
-        vars(fast)[_HELD] = value
+        vars(fast)[_ATTRIBUTE] = value
 
     def __delete__(self, fast: object) -> None:
-        del vars(fast)[_HELD]
+        del vars(fast)[_ATTRIBUTE]
 
 
 def _import(name: str) -> Any:
@@ -192,5 +227,254 @@ def _import(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f'patch_transformers needs the package {name}: pip install "tokenmill[transformers]"'
+            f'package not found: {name}; run pip install "tokenmill[transformers]"'
         ) from error
+
+
+# Delegates
+
+_delegate_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process, where its owner may not exist."""
+    global _delegate_lock
+    _delegate_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Core(NamedTuple):
+    """The state of a real tokenizer that ids depend on, except added tokens."""
+
+    changes: int
+    options: tuple[object, ...]
+    size: int
+    normalizer: bytes
+    pre_tokenizer: bytes
+
+
+class _Rest(NamedTuple):
+    """The state that post-processing depends on, which often changes between calls."""
+
+    processor: bytes
+    truncation: dict[str, Any] | None
+    padding: dict[str, Any] | None
+    encode_special_tokens: bool
+
+
+class _Snapshot(NamedTuple):
+    """The last state of a real tokenizer and its delegate; None if the real library encodes."""
+
+    core: _Core
+    added: int
+    rest: _Rest
+    mine: Tokenizer | None
+    pipeline: Pipeline | None
+
+
+class Delegate:
+    """The tokenmill tokenizer that encodes for a real tokenizer."""
+
+    def __init__(self) -> None:
+        # The wrappers of `Patch` count replaced or trained models, and added tokens.
+        self.model_changes = 0
+        self.added_changes = 0
+        self._last: _Snapshot | None = None
+
+    def pipeline(self, real: Any, encode: Callable[..., Any]) -> Pipeline | None:
+        """Return the pipeline that encodes as `real` does now, or None.
+
+        `encode` is the original method of the real library.
+        """
+        with _delegate_lock:
+            added = self.added_changes
+            try:
+                core, rest = _state_of(real, self.model_changes)
+            except Exception:  # a component written in Python has no state
+                return None
+            last = self._last
+            if last is None or last.core != core:
+                last = _create(real, encode, core, added, rest)
+            elif (last.added, last.rest) != (added, rest):
+                last = _update(real, encode, last, added, rest)
+            self._last = last
+            return last.pipeline
+
+
+def _state_of(real: Any, changes: int) -> tuple[_Core, _Rest]:
+    model = real.model
+    core = _Core(
+        changes,
+        (type(model).__name__, *(getattr(model, name, None) for name in _MODEL_OPTIONS)),
+        real.get_vocab_size(False),
+        _state(real.normalizer),
+        _state(real.pre_tokenizer),
+    )
+    processor = _state(real.post_processor)
+    return core, _Rest(processor, real.truncation, real.padding, real.encode_special_tokens)
+
+
+def _state(component: Any) -> bytes:
+    found: bytes = b"null" if component is None else component.__getstate__()
+    return found
+
+
+def _create(
+    real: Any, encode: Callable[..., Any], core: _Core, added: int, rest: _Rest
+) -> _Snapshot:
+    """Return a new delegate for a new tokenizer or model."""
+    kind, dropout, *_ = core.options
+    rejected = _Snapshot(core, added, rest, None, None)
+    if kind != "BPE" or dropout:  # random ids cannot be compared
+        return rejected
+    try:
+        mine = Tokenizer.from_str(real.to_str())
+        pipeline = _pipeline(mine, rest)
+        tokens = [token.content for token in mine._added.by_id.values()]
+        texts = [*_general_texts(), *_texts_around(tokens)]
+        agrees = _agrees(real, encode, pipeline, texts)
+    except Exception:  # a TokenmillError if it is not supported; no other error may reach the user
+        return rejected
+    return _Snapshot(core, added, rest, mine, pipeline) if agrees else rejected
+
+
+def _update(
+    real: Any, encode: Callable[..., Any], last: _Snapshot, added: int, rest: _Rest
+) -> _Snapshot:
+    """Return the delegate after a change of added tokens, templates, truncation or padding."""
+    mine = last.mine
+    if mine is None:
+        return last._replace(added=added, rest=rest)
+    rejected = _Snapshot(last.core, added, rest, None, None)
+    texts: list[str] = []
+    try:
+        if added != last.added:
+            before = set(mine._added.by_id.values())
+            _copy_added(real, mine)
+            new = [each for each in mine._added.by_id.values() if each not in before]
+            texts += _texts_around([token.content for token in new])
+        if rest.processor != last.rest.processor:
+            texts += _general_texts()[:8]
+        pipeline = _pipeline(mine, rest, None if added != last.added else last.pipeline)
+        agrees = _agrees(real, encode, pipeline, texts)
+    except Exception:  # as in _create
+        return rejected
+    return _Snapshot(last.core, added, rest, mine, pipeline) if agrees else rejected
+
+
+def _copy_added(real: Any, mine: Tokenizer) -> None:
+    mine._added = AddedTokens()
+    mine._added.read(
+        [
+            Added(token.content, id_, **{name: getattr(token, name) for name in _FLAGS})
+            for id_, token in sorted(real.get_added_tokens_decoder().items())
+        ]
+    )
+    mine._changes = -1
+
+
+def _pipeline(mine: Tokenizer, rest: _Rest, last: Pipeline | None = None) -> Pipeline:
+    """Return the pipeline of `mine` with `rest`, from `last` if only `rest` has changed."""
+    if last is None or mine.encode_special_tokens != rest.encode_special_tokens:
+        mine.encode_special_tokens = rest.encode_special_tokens
+        last = mine._ready()
+    return dataclasses.replace(
+        last,
+        processor=processors.PostProcessor.read(json.loads(rest.processor)),
+        truncation=None if rest.truncation is None else Truncation(**rest.truncation),
+        padding=None if rest.padding is None else Padding(**rest.padding),
+    )
+
+
+# The comparison
+
+
+def _agrees(
+    real: Any, encode: Callable[..., Any], pipeline: Pipeline, texts: Sequence[str]
+) -> bool:
+    """Return whether both encode `texts` alike, as single texts, pairs and words.
+
+    Padding is not compared: padding to thousands of tokens would take long.
+    """
+    if not texts:
+        return True
+    # The real model caches the ids of words, even after it is trained or changed in place. The
+    # comparison must neither read nor leave such entries.
+    real.model._clear_cache()
+    try:
+        return _compare(real, encode, dataclasses.replace(pipeline, padding=None), texts)
+    finally:
+        real.model._clear_cache()
+
+
+def _compare(
+    real: Any, encode_real: Callable[..., Any], pipeline: Pipeline, texts: Sequence[str]
+) -> bool:
+    compared = 0
+    for index, text in enumerate(texts):
+        calls: list[tuple[Any, Any, bool]] = [(text, None, False)]
+        if index % 8 == 0:
+            # A short pair, because each overflow is combined with each of the other sequence.
+            calls += [(text, texts[index - 1][:12], False), (text.split(" "), None, True)]
+        for call in calls:
+            ours = _summary_of(encode, pipeline, *call, index % 2 == 0)
+            if ours is None:
+                continue  # truncation is impossible, and the real library would print a panic
+            if ours != _summary_of(encode_real, real, *call, index % 2 == 0):
+                return False
+            compared += 1
+    return compared * 2 >= len(texts)
+
+
+def _summary_of(call: Callable[..., Any], *args: object) -> object:
+    """Return the visible parts of the encoding that a call returns; None if it raises."""
+    try:
+        return _summary(call(*args))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a Rust panic is not an Exception
+        return None
+
+
+def _summary(encoding: Any) -> list[object]:
+    mask = encoding.attention_mask
+    columns = (encoding.ids, encoding.type_ids, encoding.offsets, encoding.word_ids)
+    rows: list[object] = [
+        row for row, is_text in zip(zip(*columns, strict=True), mask, strict=True) if is_text
+    ]
+    return [rows, *(_summary(each) for each in encoding.overflowing)]
+
+
+# The texts of the comparison
+
+_COUNT = 160
+_ADDED_MAX = 40
+_FRAGMENTS = (  # noqa: SIM905, a list has one string per line
+    "the¦ quick¦ Brown¦ FOX¦jumps¦'s¦'LL¦’re¦ don't¦naïve¦cafe\u0301¦ ¦  ¦   ¦\t¦\n¦\n\n¦"
+    "\r\n¦ \n ¦\xa0¦\u3000¦\u2028¦\u200b¦0¦7¦42¦123¦1234¦3.14¦1,000,000¦٣٤¦½¦²¦Ⅷ¦.¦,¦!¦?!¦"
+    "...¦…¦-¦--¦—¦_¦(¦)¦[x]¦{}¦<¦>¦<s>¦/¦\\¦#¦@¦&¦*¦+¦=¦==¦|¦~¦`¦^¦$¦%¦\"¦'¦:¦;¦"
+    "def f(x):\n    return x¦https://example.org/a?b=c¦a_b-c¦camelCase¦HTTPServer2¦中文¦日本語¦"
+    "カタカナ¦한국어¦ไทย¦हिन्दी¦العربية¦עברית¦Ελληνικά¦Русский¦🙂¦👩\u200d👩\u200d👧¦🇩🇪¦❤️¦👍🏽¦\u0301¦"
+    "\x00¦\x7f¦\ufeff¦�¦𝒳¦ﬁ¦Å¦▁¦▁▁¦Ġ¦Ċ¦ß¦İ¦ı¦ſ¦Σς¦aaaaaaaa¦abababab¦zzz¦qx¦\U0010ffff"
+).split("¦")
+
+
+@functools.cache
+def _general_texts() -> tuple[str, ...]:
+    """Return texts of many scripts, signs and spaces, the same ones each time."""
+    choose = random.Random(20)  # noqa: S311, no secret
+    made = ["", " ", *_FRAGMENTS[:40:3]]
+    while len(made) < _COUNT:
+        made.append("".join(choose.choices(_FRAGMENTS, k=choose.randint(1, 9))))
+    return tuple(made)
+
+
+def _texts_around(tokens: Sequence[str]) -> list[str]:
+    """Return texts with added tokens; of very many tokens, those at both ends."""
+    half = _ADDED_MAX // 2
+    some = tokens if len(tokens) <= _ADDED_MAX else [*tokens[:half], *tokens[-half:]]
+    forms = ("{0}", "a {0} b", "x{0}{0}y  {0}\n {0}z")
+    return [form.format(token) for token in some for form in forms]

@@ -1,14 +1,15 @@
-"""Segments of files → blocks of text: bounded, decompressed, with the place of each byte.
+"""Segments of files → blocks of text: bounded, decompressed, with the offset of each byte.
 
-A block is memory of its own, so whoever has it may keep it. What a reader has not used of a block
-begins the next one. A file that fails in the middle ends there, and says why: what came before is
-good, and what it was cut in is not.
+Each block has its own memory, so a caller may keep it. The bytes of a block that a reader has not
+used start the next block. A file that fails in the middle ends there: records before the failure
+are good, and the record that contains it is not.
 """
 
 from __future__ import annotations
 
 import codecs
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import FileIO, RawIOBase
@@ -16,36 +17,47 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.corpus import remote
-from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.sources import Source
-from tokenmill.corpus.spans import Checksum, DocumentOptions, Problem, Segment, failed
+from tokenmill import object_store
+from tokenmill.corpus import utf8
+from tokenmill.corpus.documents import (
+    RECORD_BYTES_MAX,
+    Checksum,
+    DocumentOptions,
+    Documents,
+    Problem,
+    Segment,
+    Source,
+    failure_of,
+    in_blocks,
+    raise_system_error,
+)
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
 
 _COPY_BYTES = 1 << 20
 _ROOM_BYTES = 16
-# Blocks begin small and grow, as long as they have no more records than this: ten million lines of
-# two bytes take as much memory as their spans.
+# Blocks start small and grow while they have at most this many records: the spans of short lines
+# take more memory than the lines.
 _FIRST_BYTES = 1 << 18
 _RECORDS_MAX = 1 << 16
+_GATHERED_MAX = 1 << 14
 _NEWLINE = ord("\n")
 
 
 def open_file(source: Source) -> Any:
-    """The file of a source, as it lies there."""
+    """The file of a source, open for reading, not decompressed."""
     if source.is_stdin:
         if sys.stdin is None or sys.stdin.isatty():
-            raise InputError("the input - is standard input, and nothing is piped into it")
-        # A second name, so that closing it leaves stdin open.
+            raise InputError("standard input is a terminal or closed; pipe data into it")
+        # A second object, so that closing it leaves stdin open.
         return FileIO(sys.stdin.fileno(), closefd=False)
-    if remote.is_address(source.name):
-        return remote.open_address(source.name)
+    if object_store.is_address(source.name):
+        return object_store.open_address(source.name)
     return FileIO(source.path)
 
 
 class Part(RawIOBase):
-    """Some bytes of a file, which a checksum sees as they are read."""
+    """Some bytes of a file. A checksum receives them as they are read."""
 
     def __init__(self, file: Any, start: int, end: int | None, checksum: Checksum | None) -> None:
         self._file = file
@@ -66,7 +78,10 @@ class Part(RawIOBase):
                 return 0
         count = self._file.readinto(view) or 0
         if count == 0 and self._end is not None:
-            raise OSError(f"it had {self._end:,} bytes and ends at {self._place:,}")
+            raise OSError(
+                f"it had {self._end:,} bytes and ends at {self._place:,}: it was cut while it was "
+                "read"
+            )
         if self._checksum is not None and count:
             self._checksum.update(memoryview(view)[:count])
         self._place += count
@@ -74,25 +89,25 @@ class Part(RawIOBase):
         return count
 
     def drain(self) -> None:
-        """Reads to the end, so that the checksum is that of the file."""
+        """Read to the end, for the checksum of the whole file."""
         buffer = bytearray(_COPY_BYTES)
         try:
             while self.readinto(buffer):
                 pass
         except OSError as error:
-            raise_of_machine(error)
+            raise_system_error(error)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in the text, and its line if that had to be counted at once."""
+    """An offset in the text, and its line if lines are counted while they are read."""
 
     offset: int
     line: int | None
 
 
 class Blocks:
-    """The blocks of a segment of a text file. `next` says how much of the last one was used."""
+    """The blocks of a segment of a text file. `next` receives the used bytes of the last one."""
 
     def __init__(
         self, segment: Segment, options: DocumentOptions, stack: ExitStack, least_bytes: int = 0
@@ -113,12 +128,12 @@ class Blocks:
         self._size = min(self._block_bytes, _FIRST_BYTES)
         self._is_first = segment.start == 0
         self.view = memoryview(b"")
-        # The place of the view in the text.
+        # The offset of the view in the text.
         self.offset = segment.start
-        # Behind the view nothing comes: the text ends, or it failed.
+        # The view is the last one: the text ends, or it failed.
         self.is_over = False
-        # Lines are counted when one is asked for, and up to there; the text that is gone by then is
-        # read again, or was counted when it went if that cannot be.
+        # Lines are counted on request. Earlier text is read again for it, or, if the input cannot
+        # be read again, its lines are counted while they are read.
         self._lines = 0
         self._lines_place = 0
         self._counts = self._stream.compression is not None or source.is_stdin
@@ -136,10 +151,10 @@ class Blocks:
     def bytes_read(self) -> int:
         return self._part.bytes_read
 
-    def next(self, used: int, room: int = _ROOM_BYTES) -> bool:
-        """Goes on behind the first `used` bytes; False if nothing is left.
+    def next(self, used: int, more: int = _ROOM_BYTES) -> bool:
+        """Move the view after its first `used` bytes. Return False at the end.
 
-        There is `room` for so many new bytes at least.
+        The view gets at least `more` new bytes, unless the text ends.
         """
         rest = self.view[used:]
         if self._counts:
@@ -148,7 +163,7 @@ class Blocks:
         if self.is_over:
             self.view = rest
             return len(rest) > 0
-        view = np.empty(max(self._size, len(rest) + room), np.uint8).data
+        view = np.empty(max(self._size, len(rest) + more), np.uint8).data
         view[: len(rest)] = rest
         filled = len(rest) + self._stream.fill_good(view[len(rest) :])
         self.is_over = filled < len(view)
@@ -161,7 +176,7 @@ class Blocks:
         return len(self.view) > 0 or not self.is_over
 
     def pace(self, records: int) -> None:
-        """Makes the next block larger, or smaller if this one had many records."""
+        """Make the next block larger, or smaller if this one had many records."""
         if records > _RECORDS_MAX:
             self._size = max(min(self._size, _ROOM_BYTES), self._size * _RECORDS_MAX // records)
         else:
@@ -173,7 +188,7 @@ class Blocks:
         return len(self.view) < self._block_bytes
 
     def mark(self, place: int) -> Mark:
-        """Where a record begins that may fail later; `place` is in the view."""
+        """The start of a record that may fail later, from its offset in the view."""
         offset = self.offset + place
         return Mark(offset, self.line_of(offset) if self._counts else None)
 
@@ -181,19 +196,25 @@ class Blocks:
         return self.line_of(mark.offset) if mark.line is None else mark.line
 
     def line_of(self, offset: int) -> int:
-        """The number of the line, from 1, in which a byte of the text lies.
+        """The number of the line, from 1, that contains a byte of the text.
 
-        It is asked in order, and if lines are counted while they go by, of bytes in the view.
+        Offsets must increase. If lines are counted while they are read, the byte is in the view.
         """
         self._count_to(offset)
         return self._lines + 1
 
+    def problem(self, start: int, raw: bytes, reason: str, cause: str = "") -> Problem:
+        """The problem of a record with the bytes `raw` at an offset of the view."""
+        offset = self.offset + start
+        record, line = raw[:RECORD_BYTES_MAX], self.line_of(offset)
+        return Problem(self.source.name, offset, line, len(raw), reason, record, cause=cause)
+
     def finish(self) -> list[Problem]:
-        """What is to be said at the end. The rest of the file is read for its checksum."""
+        """The problem of a file that failed. The rest of it is read for its checksum."""
         problems = []
         if self.failure is not None:
             end = self.offset + len(self.view)
-            problem = failed(self.source, self.failure)
+            problem = failure_of(self.source, self.failure)
             problem.offset, problem.line = end, self.line_of(end)
             problems.append(problem)
         self._part.drain()
@@ -213,7 +234,7 @@ class Blocks:
 
 
 def _newlines_of(source: Source, start: int, end: int) -> int:
-    """How many newlines a file that is not compressed has from `start` to `end`."""
+    """The number of newlines of an uncompressed file from `start` to `end`."""
     count = 0
     buffer = np.empty(_COPY_BYTES, np.uint8)
     try:
@@ -223,5 +244,49 @@ def _newlines_of(source: Source, start: int, end: int) -> int:
                 count += int(np.count_nonzero(buffer[:got] == _NEWLINE))
                 start += got
     except OSError as error:
-        raise_of_machine(error)
+        raise_system_error(error)
     return count
+
+
+class Gatherer:
+    """Texts of the view of a block, one by one → documents, for readers with an object for each."""
+
+    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
+        self._blocks = blocks
+        self._options = options
+        self._texts: list[bytes] = []
+        self._names: list[str] | None = None if options.id_field is None else []
+        self._problems: list[Problem] = []
+
+    def add(self, start: int, raw: bytes, text: bytes, name: str | None) -> None:
+        """Add the text of a record with the bytes `raw` at an offset of the view."""
+        if self._options.utf8 != "bytes" and utf8.first_bad(text) >= 0:
+            if self._options.utf8 == "strict":
+                at = self._blocks.offset + start + max(raw.find(text), 0)
+                self.reject(start, raw, utf8.reason(text, at))
+                return
+            text = text.decode("utf-8", "replace").encode()
+        self._texts.append(text)
+        if self._names is not None:
+            self._names.append(name or "")
+
+    def reject(self, start: int, raw: bytes, reason: str, cause: str = "") -> None:
+        """Add a record that gives no document."""
+        self._problems.append(self._blocks.problem(start, raw, reason, cause))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._texts) + len(self._problems) >= _GATHERED_MAX
+
+    def documents(self) -> Iterator[Documents]:
+        """The records since the last call."""
+        if self._problems:
+            yield Documents(problems=self._problems, bytes_read=self._blocks.bytes_read)
+        ends = np.cumsum([0, *map(len, self._texts)], dtype=np.int64)
+        spans = np.stack([ends[:-1], ends[1:]], axis=1)
+        data, names = b"".join(self._texts), self._names
+        self._texts, self._problems = [], []
+        self._names = None if names is None else []
+        for part in in_blocks(data, spans, names, self._options.block_bytes):
+            part.bytes_read = self._blocks.bytes_read
+            yield part

@@ -1,54 +1,365 @@
-"""Segments → documents: every input read into blocks of spans, and into problems.
+"""Segments of sources → documents: blocks of text with spans, and problems.
 
-Whatever is wrong with the data is a `Problem`, never an exception: a run over many files ends, and
-says what is missing. What is wrong with the machine is raised. The documents are the same for any
-size of a block, and for any segments that `cuts` gives.
+A `Documents` is a buffer and an array of spans in it, without a Python object per document. Only
+the document of a text file may come in several blocks. Other records are whole, and
+`max_document_bytes` bounds them. Bad data is a `Problem` and never an exception, so that a run over
+many files ends. Errors of the system, such as a full disk, are raised. **Invariant**: the documents
+are the same for any size of a block, and for any segments of `split`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import errno
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from dataclasses import field as field_
+from itertools import islice
+from typing import Any, Protocol
 
-from tokenmill.corpus.archives import read_archive
-from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.records import read_json_lines
-from tokenmill.corpus.rows import read_rows
-from tokenmill.corpus.segments import cuts
-from tokenmill.corpus.spans import DocumentOptions, Documents, Problem, Segment, failed
-from tokenmill.corpus.tables import read_table
-from tokenmill.corpus.texts import read_text
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.corpus.options import READERS, RECORDS, UTF8
 from tokenmill.errors import InputError
 
-__all__ = ["DocumentOptions", "Documents", "Problem", "Segment", "cuts", "read"]
+STDIN = "-"
+# The first bytes of a rejected record are kept.
+RECORD_BYTES_MAX = 64 << 10
+BLOCK_BYTES = 8 << 20
+DOCUMENT_BYTES = 256 << 20
+_BLOCK_BYTES_MIN = 16
+_GROUP = 4096
+_KEYS_SHOWN = 12
+_KEY_CHARS_MAX = 60
+_SYSTEM_ERRORS = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+)
+_OBJECT_READERS = {"texts": ("text", "read_texts"), "column": ("tables", "read_column")}
+_CHECK_SOURCES = 3
+_CHECK_BLOCKS = 2
+_CHECK_BYTES = 1 << 18
+_Bytes = bytes  # a field has the name of the type
 
-_Reader = Callable[[Segment, DocumentOptions, ExitStack], Iterator[Documents]]
-_READERS: dict[str, _Reader] = {
-    "text": read_text,
-    "lines": read_text,
-    "jsonl": read_json_lines,
-    "parquet": read_table,
-    "arrow": read_table,
-    "csv": read_rows,
-    "tsv": read_rows,
-    "warc": read_archive,
-}
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input: a file, standard input, or an object of the caller.
+
+    `kind` is an input format, or "counts" for a file of pretoken counts. With `given` it is
+    "texts", "column" or "mapping".
+    """
+
+    name: str
+    kind: str
+    compression: str | None = None
+    size: int | None = None
+    modified: int | None = None
+    etag: str | None = None  # version of a remote file, as its file system reports it
+    weight: float = 1.0
+    given: Any = None
+    place: str | None = None  # path of a copy of standard input
+
+    @property
+    def path(self) -> str:
+        """The path of the file with the bytes."""
+        return self.name if self.place is None else self.place
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is a pipe, which can be read only once."""
+        return self.name == STDIN and self.place is None
+
+    @property
+    def is_file(self) -> bool:
+        return self.given is None and self.name != STDIN
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of one source: bytes of a file that is not compressed, or row groups of a table.
+
+    It starts and ends where a document does. `end` is None for the end of the source.
+    """
+
+    source: Source
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class Problem:
+    """A record that gave no document, or a file that cannot be read further.
+
+    `offset` is a byte of the decompressed text, or -1. `line` counts from 1, in tables rows, and is
+    0 for a problem of the whole file. `record` is the start of the raw bytes. `cause` is "null" for
+    a field that is null, and "field" for one that is missing or not a text.
+    """
+
+    source: str
+    offset: int
+    line: int
+    bytes: int
+    reason: str
+    record: _Bytes = b""
+    is_end: bool = False  # the rest of the file is not read
+    cause: str = ""
+
+    def __str__(self) -> str:
+        line = f", line {self.line:,}" if self.line else ""
+        return f"{self.source}{line} {self.reason}"
+
+
+class WrongFieldError(InputError):
+    """A table without the column, or with a column of another type."""
+
+
+Key = tuple[str, int]  # of a document: its source, and the offset of its first byte
+
+
+class DocumentFailed(Exception):  # noqa: N818 (an event, which starts the task again)
+    """A document that is bad after a part of it was given.
+
+    The reader of the documents starts again, with the document's key in `skip`.
+    """
+
+    def __init__(self, key: Key, reason: str) -> None:
+        super().__init__(f"{key[0]}, byte {key[1]:,} {reason}")
+        self.key = key
+        self.reason = reason
+
+
+def _no_spans() -> NDArray[np.int64]:
+    return np.empty((0, 2), np.int64)
+
+
+@dataclass(slots=True)
+class Documents:
+    """Some documents of one source, in order.
+
+    `spans` are start and end of each in `data`. With `goes_on` the last one, whose key is `key`,
+    continues in the next `Documents`. `bytes_read` counts bytes of the file, which may be
+    compressed, since the start of the segment. `names` are the ids of the documents if `id_field`
+    is set.
+    """
+
+    data: Any = b""
+    spans: NDArray[np.int64] = field_(default_factory=_no_spans)
+    goes_on: bool = False
+    problems: list[Problem] = field_(default_factory=list)
+    bytes_read: int = 0
+    names: list[str] | None = None
+    key: Key = ("", -1)
+
+
+class Checksum(Protocol):
+    """An object that receives each byte of a segment's file once, in order."""
+
+    def update(self, data: Any, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOptions:
+    """How documents are read. `utf8` is the treatment of bytes that are not UTF-8.
+
+    `checksum` receives the bytes of the file before decompression. A record longer than
+    `max_document_bytes` is a problem. `skip` has the reasons of documents that failed after a part
+    of them was given. With `keep_newlines`, a line contains its newline: training counts newlines.
+    """
+
+    field: str = "text"
+    id_field: str | None = None
+    separator: bytes | None = None
+    utf8: str = "strict"
+    block_bytes: int = BLOCK_BYTES
+    max_document_bytes: int = DOCUMENT_BYTES
+    skip: Mapping[Key, str] = field_(default_factory=dict)
+    checksum: Checksum | None = None
+    keep_newlines: bool = False
+
+    def __post_init__(self) -> None:
+        if self.utf8 not in UTF8:
+            raise ValueError(f"utf8 must be one of {', '.join(UTF8)}, got {self.utf8!r}")
+        if self.block_bytes < _BLOCK_BYTES_MIN:
+            raise ValueError(f"block_bytes must be {_BLOCK_BYTES_MIN} or more")
+        if self.separator is not None and not self.separator:
+            raise ValueError("separator must not be empty; None makes a file one document")
+
+
+# Reading.
 
 
 def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
-    """The documents of a segment, in blocks of about `options.block_bytes`."""
-    reader = _READERS.get(segment.source.kind)
-    if reader is None:
-        raise ValueError(f"{segment.source.name} is of the kind {segment.source.kind!r}, not read")
+    """The documents of a segment, in blocks of about `options.block_bytes`.
+
+    Raises DocumentFailed if the file fails in a document of which a part was given.
+    """
+    reader = _reader(segment.source)
     with ExitStack() as stack:
-        is_open = False
+        open_key: Key | None = None
         try:
             for documents in reader(segment, options, stack):
-                if documents.withdrawn or len(documents.spans):
-                    is_open = documents.goes_on
+                if len(documents.spans):
+                    open_key = documents.key if documents.goes_on else None
                 yield documents
         except (InputError, OSError) as error:
-            raise_of_machine(error)
+            raise_system_error(error)
             bytes_read = 0 if segment.start else segment.source.size or 0
-            problems = [failed(segment.source, error)]
-            yield Documents(withdrawn=is_open, problems=problems, bytes_read=bytes_read)
+            problem = failure_of(segment.source, error)
+            if open_key is not None:
+                raise DocumentFailed(open_key, problem.reason) from error
+            yield Documents(problems=[problem], bytes_read=bytes_read)
+
+
+def _reader(source: Source) -> Callable[..., Iterator[Documents]]:
+    if source.kind in READERS:
+        module, function = READERS[source.kind].module, "read_documents"
+    elif source.kind in _OBJECT_READERS:
+        module, function = _OBJECT_READERS[source.kind]
+    else:
+        raise ValueError(f"{source.name} has the kind {source.kind!r}, which has no documents")
+    found: Callable[..., Iterator[Documents]]
+    found = getattr(importlib.import_module(f"tokenmill.corpus.{module}"), function)
+    return found
+
+
+def read_once(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
+    """Read documents for a caller that cannot start again.
+
+    A document that fails after a part of it was given is a problem, and the end of the source.
+    """
+    try:
+        yield from read(segment, options)
+    except DocumentFailed as failure:
+        name, offset = failure.key
+        reason = failure.reason.removeprefix(f"{name} ")
+        yield Documents(problems=[Problem(name, offset, 0, 0, reason, is_end=True)])
+
+
+def join_parts(
+    blocks: Iterator[Documents], name: str = "", bytes_max: int | None = None
+) -> Iterator[Documents]:
+    """The same documents, each in one block.
+
+    A document of more than `bytes_max` bytes that comes in several blocks is an InputError.
+    """
+    parts: list[bytes] = []
+    for block in blocks:
+        spans, view = block.spans, memoryview(block.data)
+        if parts and len(spans):
+            parts.append(bytes(view[spans[0, 0] : spans[0, 1]]))
+            is_open = block.goes_on and len(spans) == 1
+            spans = spans[1:]
+            size = sum(map(len, parts))
+            if bytes_max is not None and size > bytes_max:
+                raise InputError(
+                    f"{name!r} has a document of {size:,} bytes or more; raise memory, or use "
+                    "another separator"
+                )
+            if not is_open:
+                whole = np.array([[0, size]], np.int64)
+                yield Documents(b"".join(parts), whole, bytes_read=block.bytes_read)
+                parts = []
+        if block.goes_on and len(spans):
+            parts = [bytes(view[spans[-1, 0] : spans[-1, 1]])]
+            spans = spans[:-1]
+        yield replace(block, spans=spans, goes_on=False)
+
+
+def find_wrong_field(sources: Iterable[Source], options: DocumentOptions) -> str | None:
+    """The error of the field, if no record at the start of the first sources has a text in it."""
+    options = replace(options, block_bytes=_CHECK_BYTES, checksum=None)
+    reasons = []
+    for source in islice(sources, _CHECK_SOURCES):
+        if source.kind not in RECORDS or source.is_stdin:
+            continue
+        for documents in islice(read_once(Segment(source), options), _CHECK_BLOCKS):
+            causes = {problem.cause: str(problem) for problem in reversed(documents.problems)}
+            if len(documents.spans) or "null" in causes:
+                return None
+            reasons += [causes["field"]] if "field" in causes else []
+    return reasons[0] if reasons else None
+
+
+class Rejections:
+    """The rejected records of a run. Each is an error, or there may be up to `max_errors`."""
+
+    def __init__(self, on_error: str, max_errors: int | None) -> None:
+        self._fails = on_error == "fail"
+        self._max_errors = max_errors
+        self.count = 0
+        self.first = ""
+
+    def add(self, problems: list[Problem]) -> None:
+        """Raise for a rejected record, or for one too many."""
+        for problem in problems:
+            if self._fails:
+                raise InputError(str(problem))
+            self.count += 1
+            self.first = self.first or str(problem)
+        if self._max_errors is not None and self.count > self._max_errors:
+            raise InputError(
+                f"more than {self._max_errors:,} records gave no document (max_errors), the first: "
+                f"{self.first}"
+            )
+
+
+# Parts that the readers share.
+
+
+def raise_system_error(error: Exception) -> None:
+    """Raise an OS error again that is about the system and not about one file.
+
+    A full disk is not a fault of the data. As a problem of a file, it would remove documents.
+    """
+    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS:
+        raise error
+
+
+def failure_of(source: Source, error: Exception) -> Problem:
+    """The problem of a file that cannot be read, or not further."""
+    reason = str(error).removeprefix(f"{source.name} ")
+    cause = "field" if isinstance(error, WrongFieldError) else ""
+    return Problem(source.name, -1, 0, 0, reason, is_end=True, cause=cause)
+
+
+def too_long(limit: int) -> str:
+    """The reason of a record that is longer than the limit."""
+    return f"is longer than {limit:,} bytes; raise max_document_bytes (--max-document-bytes)"
+
+
+def missing(what: str, field: str, keys: list[str]) -> str:
+    """The reason of a record without a field, or of a table without a column."""
+    shown = ", ".join(repr(key[:_KEY_CHARS_MAX]) for key in keys[:_KEYS_SHOWN]) or "none"
+    more = ", …" * (len(keys) > _KEYS_SHOWN)
+    return (
+        f"has no {what} {field!r}; its {what}s are {shown}{more}. "
+        "Name the right one with field= (--field)"
+    )
+
+
+def in_groups(problems: Iterable[Problem], bytes_read: int) -> Iterator[Documents]:
+    """Blocks with a few thousand problems each. A block of text can have millions of them."""
+    remaining = iter(problems)
+    while group := list(islice(remaining, _GROUP)):
+        yield Documents(problems=group, bytes_read=bytes_read)
+
+
+def in_blocks(
+    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
+) -> Iterator[Documents]:
+    """Blocks of bounded size, or of one document."""
+    view = memoryview(data)
+    ends = np.cumsum(spans[:, 1] - spans[:, 0])
+    index = 0
+    while index < len(spans):
+        before = int(ends[index - 1]) if index else 0
+        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        stop = max(stop, index + 1)
+        some = spans[index:stop]
+        low = int(some[0, 0])
+        part = Documents(view[low : int(some[-1, 1])], some - low)
+        part.names = None if names is None else names[index:stop]
+        yield part
+        index = stop

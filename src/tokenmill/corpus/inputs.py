@@ -1,82 +1,82 @@
-"""What a user gives to be tokenized → sources: files, folders, globs, stdin, addresses.
+"""The names that a user gives → sources: files, folders, globs, URLs, standard input.
 
-Every name is that of an input here; training, which also takes texts, has `find_sources`. A folder
-stands for the files in it whose suffix is known, at any depth, in the order of their names. The
-same file twice is refused, by whatever names or links: its documents would be there twice.
+A folder means all files in it with a known suffix, at any depth, sorted by name. The same file must
+not be given twice, also not by another name or a link, because its documents would be read
+twice. Objects of the caller become sources too: texts, Arrow columns, and counts in a mapping.
 """
 
 from __future__ import annotations
 
 import glob
+import math
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tokenmill.corpus import remote
-from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.sources import STDIN, Source
+from tokenmill import object_store
+from tokenmill.corpus.documents import STDIN, Source, raise_system_error
+from tokenmill.corpus.options import INPUT_FORMATS, READERS
 from tokenmill.corpus.streams import COMPRESSIONS
-from tokenmill.errors import InputError, MissingInputError
+from tokenmill.errors import InputError, MissingInputError, OptionError
 
-INPUT_FORMATS = ("text", "lines", "jsonl", "parquet", "arrow", "csv", "tsv", "warc")
-# Tables are read from their end, or with a step back.
-TABLES = ("parquet", "arrow")
-# A folder with these is an output of ours.
+COUNTS = "counts"
+# A folder with these files is an output of `tokenize`.
 _SHARDS = {"manifest.json", "plan.json"}
-_SUFFIXES = {
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",  # C4 and Dolma call theirs .json.gz
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".wet": "warc",
-    ".warc": "warc",
-}
+_SUFFIXES = {suffix: name for name, reader in READERS.items() for suffix in reader.suffixes}
+_NAMES_SHOWN = 3
+_NAME_CHARS_MAX = 255
+_EXPECTED = "expected a file, a folder, a glob such as 'data/*.jsonl', a URL or - for stdin"
 
 
-def find_inputs(given: Any, format: str | None = None) -> list[Source]:
-    """The sources of one name or of many, in their order."""
-    if format is not None and format not in INPUT_FORMATS:
-        raise InputError(f"format must be one of {', '.join(INPUT_FORMATS)}, not {format!r}")
-    sources: list[Source] = []
-    for item in _items(given):
-        if isinstance(item, Source):
-            sources.append(item)
-            continue
-        name = os.fspath(item)
-        if name == STDIN:
-            sources.append(_stdin(format))
-        elif remote.is_address(name):
-            sources += [
-                Source(
-                    found.address,
-                    *kind_of(found.address, format),
-                    found.size,
-                    found.modified,
-                    found.etag,
-                )
-                for found in remote.expand(name, has_known_suffix)
-            ]
-        else:
-            sources += [_local(path, format) for path in _expand(name)]
-    _refuse_twice(sources)
-    return sources
+def find(
+    inputs: Any,
+    input_format: str | None = None,
+    weights: Mapping[Any, float] | None = None,
+    *,
+    counts: bool = False,
+) -> list[Source]:
+    """The sources of one name or of several, in their order.
+
+    `weights` maps names, globs or folders to factors. With `counts`, .tmc files of pretoken counts
+    are inputs, too.
+    """
+    known = (*INPUT_FORMATS, COUNTS) if counts else INPUT_FORMATS
+    if input_format is not None and input_format not in known:
+        raise InputError(f"input_format must be one of {', '.join(known)}, got {input_format!r}")
+    found: list[tuple[str, Source]] = []
+    for item in _items(inputs):
+        name = item.name if isinstance(item, Source) else os.fspath(item)
+        some = [item] if isinstance(item, Source) else _find_one(name, input_format, counts)
+        found += [(name, source) for source in some]
+    _refuse_duplicates([source for _, source in found])
+    return _weigh(found, weights or {})
+
+
+def from_python(given: Any) -> Source:
+    """The source for texts, an Arrow column or table, or a mapping of pretokens to counts."""
+    if isinstance(given, Mapping):
+        return Source("counts", "mapping", given=given)
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        return Source("the column", "column", given=given)
+    if isinstance(given, str | bytes | bytearray | memoryview):
+        raise TypeError(f"expected a list of texts, got one {type(given).__name__}; pass [text]")
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            "expected a path, an iterable of texts, an Arrow column or a mapping of counts, got "
+            f"{given!r}"
+        )
+    return Source("texts", "texts", given=given)
 
 
 def is_changed(source: Source) -> bool:
-    """Whether a file is another one now; if it is gone, whoever read it has said so."""
+    """Whether a file is not the one that was found. A file that is gone counts as unchanged."""
     try:
-        if remote.is_address(source.name):
-            now = remote.look_at(source.name)
+        if object_store.is_address(source.name):
+            now = object_store.look_at(source.name)
             found = (now.size, now.modified, now.etag)
         else:
             status = Path(source.path).stat()
@@ -87,45 +87,72 @@ def is_changed(source: Source) -> bool:
     return any(value is not None for value in planned) and found != planned
 
 
-def kind_of(name: str, format: str | None = None) -> tuple[str, str | None]:
-    """What a file of this name holds, and how it is compressed."""
-    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
-    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
-    inner = suffixes[:-1] if compression else suffixes
-    kind = _SUFFIXES.get(inner[-1], "text") if inner else "text"
-    return format or kind, compression
-
-
-def has_known_suffix(name: str) -> bool:
-    """Whether a file of this name in a folder is an input."""
+def format_of(name: str) -> tuple[str | None, str | None]:
+    """The input format and the compression that the suffixes of a name mean."""
     path = PurePosixPath(name)
-    suffix = path.suffix.lower()
-    if suffix in COMPRESSIONS:
-        suffix = PurePosixPath(path.stem).suffix.lower()
-    return suffix in _SUFFIXES and not path.name.startswith(".")
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    inner = PurePosixPath(path.stem) if compression else path
+    suffix = inner.suffix.lower()
+    return COUNTS if suffix == ".tmc" else _SUFFIXES.get(suffix), compression
 
 
-def _items(given: Any) -> list[Any]:
-    if isinstance(given, str | os.PathLike | Source):
-        return [given]
-    if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
-        raise TypeError(f"an input is a path, a glob, - or an iterable of them, not {given!r}")
-    items = list(given)
+def _has_known_suffix(name: str) -> bool:
+    """Whether a file of this name in a folder is an input."""
+    found, _ = format_of(name)
+    return found in INPUT_FORMATS and not PurePosixPath(name).name.startswith(".")
+
+
+def _items(inputs: Any) -> list[Any]:
+    if isinstance(inputs, str | os.PathLike | Source):
+        return [inputs]
+    if isinstance(inputs, bytes | bytearray) or not isinstance(inputs, Iterable):
+        raise TypeError(f"inputs must be a path, a glob, a URL or several of them, got {inputs!r}")
+    items = list(inputs)
     for item in items:
         if not isinstance(item, str | os.PathLike | Source):
-            raise TypeError(f"an input is a path, a glob or -, not {item!r}")
+            raise TypeError(f"an input must be a path, a glob, a URL or -, got {item!r}")
     return items
 
 
-def _stdin(format: str | None) -> Source:
-    if format in TABLES:
-        raise InputError(f"{format} is not read in order, so it cannot come from a pipe")
-    return Source(STDIN, format or "text")
+def _find_one(name: str, input_format: str | None, counts: bool) -> list[Source]:
+    if name == STDIN:
+        if input_format is not None and not _is_sequential(input_format):
+            raise InputError(f"{input_format} is not read in order and cannot come from a pipe")
+        return [Source(STDIN, input_format or "text")]
+    if object_store.is_address(name):
+        return [
+            _source(found.address, input_format, counts, found.size, found.modified, found.etag)
+            for found in object_store.expand(name, _has_known_suffix)
+        ]
+    return [_local(path, input_format, counts) for path in _expand(name)]
+
+
+def _is_sequential(input_format: str) -> bool:
+    return input_format != COUNTS and READERS[input_format].split != "table"
+
+
+def _source(name: str, input_format: str | None, counts: bool, *identity: Any) -> Source:
+    found, compression = format_of(name)
+    if found == COUNTS and input_format is None and not counts:
+        raise InputError(f"{name!r} contains pretoken counts, not documents; pass the documents")
+    return Source(name, input_format or found or "text", compression, *identity)
+
+
+def _local(name: str, input_format: str | None, counts: bool) -> Source:
+    try:
+        status = Path(name).stat()
+    except FileNotFoundError:  # a dangling link: reading it reports the error
+        return _source(name, input_format, counts)
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"{name!r} is not a regular file and can be read only once; write its output to a file"
+        )
+    return _source(name, input_format, counts, status.st_size, status.st_mtime_ns)
 
 
 def _expand(name: str) -> list[str]:
     if not name:
-        raise MissingInputError("an input is an empty name; give a file, a folder or a glob")
+        raise MissingInputError(f"the name of an input must not be empty; {_EXPECTED}")
     path = Path(name)
     try:
         is_there, is_folder = path.exists(), path.is_dir()
@@ -137,15 +164,14 @@ def _expand(name: str) -> list[str]:
         return _walk(name)
     if is_there:
         return [name]
+    if "\n" in name or len(name) > _NAME_CHARS_MAX:
+        raise MissingInputError(f"file not found: {name[:60]!r}…; pass a text as [text]")
     if not glob.has_magic(name):
-        raise MissingInputError(
-            f"{name!r} is not there; an input is a file, a folder, a glob such as 'data/*.jsonl', "
-            "an address such as s3://… or - for stdin"
-        )
+        raise MissingInputError(f"file not found: {name!r}; {_EXPECTED}")
     _refuse_unreadable(name)
     names = sorted(match for match in _matches(name) if Path(match).is_file())
     if not names:
-        raise MissingInputError(f"no file matches {name!r}; an input is a file, a folder or a glob")
+        raise MissingInputError(f"no file matches {name!r}; {_EXPECTED}")
     return names
 
 
@@ -154,37 +180,37 @@ def _matches(pattern: str) -> Iterator[str]:
 
 
 def _refuse_unreadable(pattern: str) -> None:
-    """Raises if a folder that a glob looks into cannot be read: it passes over it in silence."""
+    """Raise if a folder of a glob cannot be read. The glob would skip it without an error."""
     while glob.has_magic(pattern):
         pattern, last = os.path.split(pattern)
         if not glob.has_magic(last):
             continue
-        # A slash at the end stands for folders only.
+        # With a slash at the end, a glob matches only folders.
         is_glob = glob.has_magic(pattern)
         for folder in _matches(f"{pattern}{os.sep}") if is_glob else [pattern or os.curdir]:
             try:
                 os.scandir(folder).close()
             except (FileNotFoundError, NotADirectoryError):
-                continue  # nothing matches, which is said elsewhere
+                continue  # `find` reports a glob without matches
             except OSError as error:
                 raise _unreadable(error, folder) from None
 
 
 def _unreadable(error: OSError, folder: str) -> Exception:
-    """What to raise for a folder: its files would be missing, and nobody would know."""
-    raise_of_machine(error)
+    """The error for a folder that cannot be read."""
+    raise_system_error(error)
     name = error.filename or folder
     return InputError(
-        f"{str(name)!r} cannot be read ({error.strerror}), and what is in it would be missing; "
-        "change its mode, or give the inputs one by one"
+        f"{str(name)!r} cannot be read ({error.strerror}), and its files would be missing; "
+        "change its mode, or name the inputs one by one"
     )
 
 
 def _walk(folder: str) -> list[str]:
-    """The files of a folder, at any depth; hidden ones are not looked at.
+    """The files of a folder, at any depth, without hidden ones.
 
-    Links to folders are followed when all else is found, so a folder that is there without a link
-    is walked by its own name, and each once, also where links lead in a circle.
+    Links to folders are followed last. So a folder that also has a path without links is found by
+    that path, and each folder is visited once, also if links form a circle.
     """
     found: list[Path] = []
     seen: set[str] = set()
@@ -197,40 +223,57 @@ def _walk(folder: str) -> list[str]:
         for place, folders, files in os.walk(start, onerror=fail):
             real = os.path.realpath(place)
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            if real in seen:
+            if real in seen or set(files) >= _SHARDS:
                 folders.clear()
                 continue
             seen.add(real)
-            if set(files) >= _SHARDS:  # what another run has written
-                folders.clear()
-                continue
             paths = [Path(place) / name for name in folders]
             starts += [str(path) for path in paths if path.is_symlink()]
-            found += [Path(place) / name for name in files if has_known_suffix(name)]
+            found += [Path(place) / name for name in files if _has_known_suffix(name)]
     if not found:
         known = ", ".join(_SUFFIXES)
-        raise MissingInputError(f"the folder {folder!r} has no files with a suffix of {known}")
+        raise MissingInputError(f"folder {folder!r} contains no files with a suffix of {known}")
     return [str(path) for path in sorted(found)]
 
 
-def _local(name: str, format: str | None) -> Source:
-    try:
-        status = Path(name).stat()
-    except FileNotFoundError:  # a link that leads nowhere: whoever reads it says so
-        return Source(name, *kind_of(name, format))
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(
-            f"{name!r} is no regular file, and cannot be read a second time; write what it gives "
-            "to a file, or leave it out"
-        )
-    return Source(name, *kind_of(name, format), status.st_size, status.st_mtime_ns)
-
-
-def _refuse_twice(sources: list[Source]) -> None:
+def _refuse_duplicates(sources: list[Source]) -> None:
     seen: set[str] = set()
     for source in sources:
-        is_local = source.name != STDIN and not remote.is_address(source.name)
-        place = os.path.realpath(source.name) if is_local else source.name
-        if place in seen:
-            raise InputError(f"{source.name!r} is given twice; its documents would be there twice")
-        seen.add(place)
+        if source.given is not None:
+            continue
+        is_local = source.name != STDIN and not object_store.is_address(source.name)
+        path = os.path.realpath(source.name) if is_local else source.name
+        if path in seen:
+            raise InputError(
+                f"{source.name!r} is given twice, and its documents would be read twice; remove it "
+                f"once (for training, weights can count it twice: --weight {source.name}=2)"
+            )
+        seen.add(path)
+
+
+def _weigh(found: list[tuple[str, Source]], weights: Mapping[Any, float]) -> list[Source]:
+    """Each source with the weight of its own name, or of the glob or folder that it is in."""
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"weights must be a mapping of names to numbers, got {weights!r}")
+    named: dict[str, float] = {}
+    for key, weight in weights.items():
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not (math.isfinite(weight) and weight > 0):
+            raise OptionError(
+                f"the weight of {os.fspath(key)!r} must be a number above 0, got {weight!r}"
+            )
+        named[os.fspath(key)] = float(weight)
+    used: set[str] = set()
+    weighed = []
+    for given, source in found:
+        keys = [key for key in named if key in (source.name, given)]
+        keys = keys or [key for key in named if fnmatchcase(source.name, key)]
+        if len({named[key] for key in keys}) > 1:
+            raise OptionError(f"{source.name!r} has two weights, of {keys[0]!r} and {keys[1]!r}")
+        used.update(keys)
+        weighed.append(replace(source, weight=named[keys[0]]) if keys else source)
+    for key in named:
+        if key not in used:
+            names = ", ".join(repr(source.name) for _, source in found[:_NAMES_SHOWN])
+            raise OptionError(f"the weight of {key!r} matches no input; the inputs are {names}")
+    return weighed

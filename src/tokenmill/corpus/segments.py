@@ -1,9 +1,8 @@
-"""Sources → segments: a large file in parts that can be read by themselves.
+"""Sources → segments: a large file in parts that can be read separately.
 
-A cut is where a document ends, whatever the documents before are: behind a newline, or behind a
-separator that no earlier one reaches into. A separator of two newlines may overlap itself, and in a
-run of newlines it depends on the beginning which of them are separators; the first two are one in
-any case. Where a cut is depends on the file and on `unit_bytes` alone.
+A cut is the end of a document for any earlier documents: after a newline, or after a separator that
+overlaps no earlier one. A separator of two newlines may overlap itself. In a run of newlines, only
+the first two are certainly a separator. Cuts depend only on the file and `unit_bytes`.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ from typing import Any
 
 from tokenmill.corpus import tables
 from tokenmill.corpus.blocks import open_file
-from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.inputs import TABLES
-from tokenmill.corpus.sources import Source
-from tokenmill.corpus.spans import DocumentOptions, Segment
+from tokenmill.corpus.documents import DocumentOptions, Segment, Source, raise_system_error
+from tokenmill.corpus.options import READERS
 from tokenmill.corpus.streams import compression_of
 
 _LOOK_BYTES = 1 << 16
@@ -30,16 +27,17 @@ def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segm
     end: int | None = None
     if source.compression is None and not source.is_stdin:
         try:
-            if source.kind in TABLES:
+            split = READERS[source.kind].split
+            if split == "table":
                 places, end = tables.cuts(source, unit_bytes)
-            elif source.kind in ("text", "lines", "jsonl") and source.size is not None:
+            elif split == "text" and source.size is not None:
                 separator = options.separator if source.kind == "text" else b"\n"
                 if separator:
                     places = _text_cuts(source, separator, unit_bytes)
                 end = source.size if places else None
         except OSError as error:
-            raise_of_machine(error)
-            places = []  # whoever reads it says what is wrong
+            raise_system_error(error)
+            places = []  # reading the file reports the error
     if not places:
         return [Segment(source)]
     edges = [0, *places]
@@ -54,9 +52,9 @@ def _text_cuts(source: Source, separator: bytes, unit_bytes: int) -> list[int]:
     with open_file(source) as file:
         start = file.read(_LOOK_BYTES)
         if compression_of(start) is not None:
-            return []  # it is not called what it is
+            return []  # the name has no suffix for the compression
         first = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
-        # All about as long, so that none is left alone at the end.
+        # All segments have about the same size, also the last one.
         step = -(-size // -(-size // unit_bytes))
         target = step
         while target < size:
@@ -69,9 +67,9 @@ def _text_cuts(source: Source, separator: bytes, unit_bytes: int) -> list[int]:
 
 
 def _cut_from(file: Any, target: int, size: int, separator: bytes, first: int) -> int | None:
-    """The first cut behind `target` and before the end, or None."""
+    """The first cut after `target` and before the end, or None."""
     width = len(separator)
-    # From here on lies what may reach into a separator that ends behind the target.
+    # A separator that starts here may overlap one that ends after the target.
     place = max(first, target - 2 * width + 2)
     last = place - width
     while True:

@@ -1,8 +1,8 @@
-"""Files → streams of bytes: decompressed, whatever the number of members or frames.
+"""Files → streams of bytes: decompressed, with any number of members or frames.
 
-What is compressed is known by its first bytes, so a pipe needs no name. Readers of other projects
-stop behind the first gzip member, or take a file that was cut off for a whole one; here each member
-must end, and behind the last one the file must.
+The first bytes tell the compression, so a pipe needs no name. Each member must end, and the file
+must end after the last one. Other readers stop after the first gzip member, or accept a truncated
+file. LZMAFile and BZ2File ignore garbage after the data.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import bz2
 import importlib
 import lzma
-import os
 import zlib
 from collections.abc import Callable
 from io import BufferedIOBase, RawIOBase
 from typing import Any, Protocol
 
-from tokenmill.corpus.faults import raise_of_machine
+from tokenmill.corpus.documents import raise_system_error
 from tokenmill.errors import InputError, MissingExtraError
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst", ".xz": "xz", ".bz2": "bz2"}
@@ -25,12 +24,12 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
 _XZ = b"\xfd7zXZ\0"
 _BZIP2 = b"BZh"
-# What follows the size in the head of a bzip2 file: a block, or the end of an empty one.
+# The bytes after the size in a bzip2 header: a block, or the end of an empty file.
 _BZIP2_NEXT = (b"1AY&SY", b"\x17rE8P\x90")
 _MAGIC_BYTES = 10
 
 _CHUNK_BYTES = 1 << 16
-# Four bytes of zstd can become 128 KB, and its object knows no bound: it is fed in steps.
+# Four bytes of zstd can become 128 KB, and its object has no limit: it gets input in steps.
 _STEP_BYTES_MIN = 512
 _OUTPUT_BYTES = 4 << 20
 
@@ -38,7 +37,7 @@ Raw = RawIOBase | BufferedIOBase
 
 
 def compression_of(start: bytes) -> str | None:
-    """How a file that begins so is compressed."""
+    """The compression of a file with these first bytes."""
     if start.startswith(_GZIP):
         return "gz"
     if start.startswith((_ZSTD, *_SKIPPABLE)):
@@ -53,8 +52,8 @@ def compression_of(start: bytes) -> str | None:
 class Stream:
     """The bytes of an open file, decompressed; `bytes_read` are those of the file itself.
 
-    `failure` says why no more can be read, once that is so. With `is_plain` they are not looked
-    at: they come from the middle of a file.
+    `failure` is the error that ended the stream. `is_plain` is for bytes from the middle of a file,
+    which have no header.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class Stream:
         found = None if is_plain else compression_of(start)
         if compression is not None and found != compression and start:
             raise InputError(
-                f"{name} is called .{compression} and does not begin as such a file: "
-                f"{start[:4]!r}; give it the name of what it is"
+                f"{name} is called .{compression} and does not start like such a file: "
+                f"{start[:4]!r}; rename it"
             )
         self.compression = found
         self._make = _decompressor(found, name) if found else None
@@ -81,14 +80,14 @@ class Stream:
             self._packed, self._ready = bytes(self._ready), memoryview(b"")
 
     def fill(self, view: memoryview) -> int:
-        """Reads until the view is full or the text ends; how many bytes that were."""
+        """Read until the view is full or the text ends. Return the number of bytes."""
         count = self.fill_good(view)
         if self.failure is not None:
             raise self.failure
         return count
 
     def fill_good(self, view: memoryview) -> int:
-        """The same, but the bytes before a failure are given, which is then in `failure`."""
+        """The same, with the bytes before a failure, which is then in `failure`."""
         filled = 0
         while filled < len(view) and self.failure is None:
             if not self._ready and self._make is None:
@@ -106,25 +105,8 @@ class Stream:
         self.bytes_out += filled
         return filled
 
-    def size_hint(self) -> int:
-        """How many bytes there are, if the file says so; else 0."""
-        if self._make is not None or not self._file.seekable():
-            return 0
-        return os.fstat(self._file.fileno()).st_size
-
-    def skip(self, count: int) -> None:
-        """Goes on `count` bytes of text behind the beginning."""
-        if self._make is None and self._file.seekable():
-            self._file.seek(count)
-            self._ready = memoryview(b"")
-            self.bytes_read = self.bytes_out = count
-            return
-        buffer = memoryview(bytearray(min(count, _OUTPUT_BYTES)))
-        while count > 0 and (done := self.fill(buffer[: min(count, len(buffer))])):
-            count -= done
-
     def _start(self) -> bytes:
-        """The first bytes: a pipe may give fewer than were asked for."""
+        """The first bytes. One read of a pipe may return fewer."""
         start = b""
         while len(start) < _MAGIC_BYTES and (more := self._take(_CHUNK_BYTES)):
             start += more
@@ -139,14 +121,14 @@ class Stream:
         try:
             count = self._file.readinto(view) or 0
         except OSError as error:
-            raise_of_machine(error)
+            raise_system_error(error)
             self.failure = self._error(f"cannot be read further ({error})")
             return 0
         self.bytes_read += count
         return count
 
     def _inflate(self) -> bool:
-        """Decompresses the next piece; False at the end, or where the file fails."""
+        """Decompress more. Return False at the end, or if the file fails."""
         assert self._make is not None
         while True:
             packed, self._packed = self._packed, b""
@@ -154,7 +136,7 @@ class Stream:
                 try:
                     packed = self._take(_CHUNK_BYTES)
                 except OSError as error:
-                    raise_of_machine(error)
+                    raise_system_error(error)
                     self.failure = self._error(f"cannot be read further ({error})")
                     return False
                 if not packed:
@@ -168,7 +150,7 @@ class Stream:
                     continue
                 self._member = self._make()
             try:
-                data = self._member.decompress(packed)
+                data = self._member.decompress(packed, _OUTPUT_BYTES)
             except Exception as error:  # zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError
                 self.failure = self._error(f"is damaged ({error})")
                 return False
@@ -187,7 +169,7 @@ class Stream:
 
 
 class _Member(Protocol):
-    """One member, frame or stream, whose output comes in pieces of bounded size."""
+    """The decompressor of one member, frame or stream, with output of bounded size."""
 
     @property
     def eof(self) -> bool: ...
@@ -195,7 +177,7 @@ class _Member(Protocol):
     def needs_input(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 class _Gzip:
@@ -205,11 +187,11 @@ class _Gzip:
         self.needs_input = True
         self.unused_data = b""
 
-    def decompress(self, data: bytes) -> bytes:
+    def decompress(self, data: bytes, max_length: int) -> bytes:
         data = self._object.unconsumed_tail + data if self._object.unconsumed_tail else data
-        output = self._object.decompress(data, _OUTPUT_BYTES)
+        output = self._object.decompress(data, max_length)
         self.eof = self._object.eof
-        self.needs_input = not self._object.unconsumed_tail and len(output) < _OUTPUT_BYTES
+        self.needs_input = not self._object.unconsumed_tail and len(output) < max_length
         self.unused_data = self._object.unused_data
         return output
 
@@ -223,12 +205,12 @@ class _Zstd:
         self.needs_input = True
         self.unused_data = b""
 
-    def decompress(self, data: bytes) -> bytes:
+    def decompress(self, data: bytes, max_length: int) -> bytes:
         if data:
             self._rest = memoryview(data)
         output: bytes = self._object.decompress(self._rest[: self._step])
         self._rest = self._rest[self._step :]
-        if len(output) > _OUTPUT_BYTES:
+        if len(output) > max_length:
             self._step = max(_STEP_BYTES_MIN, self._step // 2)
         else:
             self._step = min(_CHUNK_BYTES, self._step * 2)
@@ -238,35 +220,13 @@ class _Zstd:
         return output
 
 
-class _Bounded:
-    """What the standard library's xz and bzip2 have in common."""
-
-    def __init__(self, member: Any) -> None:
-        self._object = member
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._object.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return bool(self._object.needs_input)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._object.unused_data)
-
-    def decompress(self, data: bytes) -> bytes:
-        return bytes(self._object.decompress(data, _OUTPUT_BYTES))
-
-
 def _decompressor(compression: str, name: str) -> Callable[[], _Member]:
     if compression == "gz":
         return _Gzip
     if compression == "xz":
-        return lambda: _Bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ))
+        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)
     if compression == "bz2":
-        return lambda: _Bounded(bz2.BZ2Decompressor())
+        return bz2.BZ2Decompressor
     try:
         zstandard = importlib.import_module("zstandard")
     except ImportError as error:

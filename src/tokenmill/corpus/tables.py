@@ -1,8 +1,8 @@
-"""Parquet and Arrow files → documents: spans over Arrow's own memory, a row each.
+"""Parquet and Arrow files, and Arrow columns → documents: spans in Arrow's memory, a row each.
 
 A segment is some row groups of a Parquet file, or some batches of an Arrow file. Each of them is
-read by itself, so one that is damaged is a problem and the next one is not. A checksum sees the
-file's bytes in the same proportion: tables are not read from left to right.
+read separately, so a damaged one is a problem and the next one is not. Tables are not read in the
+order of their bytes, so a checksum receives the segment's share of the bytes.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tokenmill.corpus import remote, utf8
+from tokenmill import object_store
+from tokenmill.corpus import utf8
 from tokenmill.corpus.blocks import Part, open_file
-from tokenmill.corpus.columns import descend, import_pyarrow, memory_of, text_array
-from tokenmill.corpus.faults import raise_of_machine
-from tokenmill.corpus.reasons import missing
-from tokenmill.corpus.sources import Source
-from tokenmill.corpus.spans import (
+from tokenmill.corpus.documents import (
     RECORD_BYTES_MAX,
     DocumentOptions,
     Documents,
     Problem,
     Segment,
-    failed,
+    Source,
+    WrongFieldError,
+    failure_of,
+    in_blocks,
+    missing,
+    raise_system_error,
+    too_long,
 )
 from tokenmill.corpus.streams import Stream
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, MissingExtraError
 
 _COPY_BYTES = 1 << 20
-# What a file says of the size of its rows is not what they take: a value may be there once, and a
-# thousand times in rows. So few are read at first, and more as they turn out small.
+# The size of rows in memory is unknown: a value may be once in the file and in a thousand rows. So
+# few rows are read at first, and more if they are small.
 _ROWS_FIRST = 16
 _ROWS_GROWTH = 4
 _ROWS_MAX = 1 << 14
@@ -43,7 +45,9 @@ _ARROW_FILE = b"ARROW1"
 _FEATHER_V1 = b"FEA1"
 
 
-def read_table(segment: Segment, options: DocumentOptions, stack: ExitStack) -> Iterator[Documents]:
+def read_documents(
+    segment: Segment, options: DocumentOptions, stack: ExitStack
+) -> Iterator[Documents]:
     """A document for each row of a column of texts."""
     pa = import_pyarrow(f"{segment.source.name}, a table,")
     parts = 1
@@ -52,13 +56,24 @@ def read_table(segment: Segment, options: DocumentOptions, stack: ExitStack) -> 
         parts = table.parts
         yield from _rows(table, segment, options)
     except (InputError, OSError, pa.ArrowException) as error:
-        raise_of_machine(error)
-        yield Documents(problems=[failed(segment.source, error)])
+        raise_system_error(error)
+        yield Documents(problems=[failure_of(segment.source, error)])
     _sum_up(segment, options, parts)
 
 
+def read_column(
+    segment: Segment, options: DocumentOptions, _stack: ExitStack
+) -> Iterator[Documents]:
+    """A document for each row of an Arrow column, or of one column of an Arrow table."""
+    pa = import_pyarrow("an Arrow column")
+    try:
+        yield from _rows(_Column(pa, segment.source), segment, options)
+    except (InputError, pa.ArrowException) as error:
+        yield Documents(problems=[failure_of(segment.source, error)])
+
+
 def cuts(source: Source, unit_bytes: int) -> tuple[list[int], int]:
-    """Between which row groups or batches the file is cut, and how many there are."""
+    """The row groups or batches before which the file is cut, and their number."""
     with ExitStack() as stack:
         try:
             pa = import_pyarrow(f"{source.name}, a table,")
@@ -75,7 +90,7 @@ def cuts(source: Source, unit_bytes: int) -> tuple[list[int], int]:
 
 
 class _Table:
-    """What Parquet and Arrow files have in common: parts with rows, which are read in batches."""
+    """A table: parts with rows, which are read in batches."""
 
     def __init__(self, pa: Any, source: Source, schema: Any, parts: int) -> None:
         self.pa = pa
@@ -93,10 +108,10 @@ class _Table:
         raise NotImplementedError
 
     def column(self, field: str) -> str:
-        """The column that a field is, or that its first part is."""
+        """The column with the name of a field, or of its first part."""
         first = field if field in self.names else field.split(".")[0]
         if first not in self.names:
-            raise InputError(f"{self.source.name} {missing('column', field, self.names)}")
+            raise WrongFieldError(f"{self.source.name} {missing('column', field, self.names)}")
         return first
 
     def pick(self, batch: Any, field: str) -> Any:
@@ -111,7 +126,7 @@ class _Table:
 class _Parquet(_Table):
     def __init__(self, pa: Any, source: Source, where: Any, stack: ExitStack) -> None:
         parquet = importlib.import_module("pyarrow.parquet")
-        # Without a buffer's size whole columns of a row group would be read at once.
+        # Without a buffer size, whole columns of a row group would be read at once.
         file = parquet.ParquetFile(
             where, pre_buffer=False, buffer_size=_COPY_BYTES, page_checksum_verification=True
         )
@@ -150,7 +165,7 @@ class _ArrowFile(_Table):
         yield self._reader(columns).get_batch(part)
 
     def _reader(self, columns: list[str]) -> Any:
-        """A reader that reads these columns alone."""
+        """A reader of these columns only."""
         key = tuple(columns)
         if key not in self._readers:
             fields = [self.names.index(name) for name in columns]
@@ -160,7 +175,7 @@ class _ArrowFile(_Table):
 
 
 class _ArrowStream(_Table):
-    """A stream, which has one part: it is read from left to right."""
+    """A stream, which has one part and is read in order."""
 
     def __init__(self, pa: Any, source: Source, where: Any) -> None:
         self._reader = importlib.import_module("pyarrow.ipc").open_stream(where)
@@ -172,6 +187,37 @@ class _ArrowStream(_Table):
                 yield self._reader.read_next_batch()
             except StopIteration:
                 return
+
+
+class _Column(_Table):
+    """A column or a table in memory. Its parts are the chunks."""
+
+    def __init__(self, pa: Any, source: Source) -> None:
+        given = source.given
+        is_stream = hasattr(given, "__arrow_c_stream__")
+        chunks = pa.chunked_array(given).chunks if is_stream else [pa.array(given)]
+        self._is_table = bool(chunks) and pa.types.is_struct(chunks[0].type)
+        if self._is_table:
+            self._chunks = [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks]
+            schema = self._chunks[0].schema
+        else:
+            schema = pa.schema([("column", chunks[0].type)] if chunks else [])
+            self._chunks = [pa.RecordBatch.from_arrays([c], schema=schema) for c in chunks]
+        super().__init__(pa, source, schema, len(chunks))
+
+    def rows_of(self, part: int) -> int:
+        return len(self._chunks[part])
+
+    def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
+        chunk = self._chunks[part]
+        rows = max(1, int(len(chunk) * bytes_max / max(chunk.nbytes, 1)))
+        yield from (chunk.slice(start, rows) for start in range(0, len(chunk), rows))
+
+    def column(self, field: str) -> str:
+        return super().column(field) if self._is_table else field
+
+    def pick(self, batch: Any, field: str) -> Any:
+        return super().pick(batch, field) if self._is_table else batch.column(0)
 
 
 def _open(pa: Any, source: Source, stack: ExitStack) -> _Table:
@@ -191,13 +237,13 @@ def _open(pa: Any, source: Source, stack: ExitStack) -> _Table:
             )
         return _ArrowStream(pa, source, where)
     except (pa.ArrowException, OSError) as error:
-        raise_of_machine(error)
+        raise_system_error(error)
         raise InputError(f"{source.name} is not {what}, or damaged ({error})") from None
 
 
 def _seekable(pa: Any, source: Source, stack: ExitStack) -> Any:
-    """The file; one that is compressed as a whole is unpacked first."""
-    if source.compression is None and not remote.is_address(source.name):
+    """The file. One that is compressed as a whole is unpacked first."""
+    if source.compression is None and not object_store.is_address(source.name):
         return stack.enter_context(pa.OSFile(source.name))
     file = stack.enter_context(open_file(source))
     if source.compression is None:
@@ -212,7 +258,7 @@ def _seekable(pa: Any, source: Source, stack: ExitStack) -> Any:
 
 
 def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
-    """Shows the checksum the segment's share of the file."""
+    """Give the checksum the segment's share of the file."""
     if options.checksum is None:
         return
     size = segment.source.size
@@ -224,7 +270,7 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
         with open_file(segment.source) as file, Part(file, start or 0, end, options.checksum) as it:
             it.drain()
     except OSError as error:
-        raise_of_machine(error)
+        raise_system_error(error)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +291,7 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
             try:
                 batch = next(batches, None)
             except (table.pa.ArrowException, OSError) as error:
-                raise_of_machine(error)
+                raise_system_error(error)
                 row = numbers.first(part) + rows
                 reason = f"is damaged from row {row:,} on ({error})"
                 problem = Problem(segment.source.name, -1, row, 0, reason)
@@ -261,7 +307,7 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
 
 
 def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any]:
-    """The batch, in slices where its texts are longer than a block when a dictionary gives them."""
+    """The batch in slices, if the texts of its dictionary array are longer than a block."""
     array = table.pick(batch, options.field)
     if not table.pa.types.is_dictionary(array.type) or len(array) < 2:
         yield batch
@@ -269,7 +315,7 @@ def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any
     name = f"{table.source.name}, column {options.field!r}"
     values = text_array(table.pa, array.dictionary, name)
     _, offsets = memory_of(table.pa, values) if len(values) else (b"", np.zeros(1, np.int64))
-    # A null has the size that is appended. An index that leads nowhere is found by whoever follows.
+    # The size 0 is appended for nulls. `dictionary_decode` reports an index out of range.
     sizes = np.append(np.diff(offsets), 0)
     indices = array.indices.cast(table.pa.int64()).fill_null(len(values)).to_numpy()
     ends = np.cumsum(sizes[indices.clip(0, len(values))], dtype=np.int64)
@@ -283,7 +329,7 @@ def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any
 
 
 class _Numbers:
-    """The numbers of rows in the file, which are counted when a problem needs one."""
+    """The numbers of rows in the file, counted if a problem needs one."""
 
     def __init__(self, table: _Table) -> None:
         self._table = table
@@ -291,7 +337,7 @@ class _Numbers:
         self._rows = 0
 
     def first(self, part: int) -> int:
-        """The number of the first row of a part, from 1. Parts are asked for in order."""
+        """The number of the first row of a part, from 1. Parts must come in order."""
         while self._part < part:
             self._rows += self._table.rows_of(self._part)
             self._part += 1
@@ -305,7 +351,7 @@ def _documents_of(
     numbers: _Numbers,
     where: tuple[int, int],
 ) -> Iterator[Documents]:
-    """The documents of a batch, which begins at a row of a part."""
+    """The documents of a batch that starts at a row of a part."""
     pa, name = table.pa, table.source.name
     array = text_array(pa, table.pick(batch, options.field), f"{name}, column {options.field!r}")
     ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
@@ -316,66 +362,83 @@ def _documents_of(
     data: Any = view[low:high]
     offsets = offsets.astype(np.int64) - low
     spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-    keep = np.ones(len(spans), bool)
-    reasons: dict[int, str] = {}
-    if array.null_count:
-        nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
-        reasons = dict.fromkeys(nulls.tolist(), f"has null in the column {options.field!r}")
-        keep[nulls] = False
+    nulls = array.is_null().to_numpy(zero_copy_only=False)
+    reasons = dict.fromkeys(
+        np.flatnonzero(nulls).tolist(), f"has null in the column {options.field!r}"
+    )
+    long = np.flatnonzero(spans[:, 1] - spans[:, 0] > options.max_document_bytes)
+    reasons |= dict.fromkeys(long.tolist(), too_long(options.max_document_bytes))
     bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
     bad = [index for index in bad if index not in reasons]
     if options.utf8 == "replace" and bad:
         data, spans = utf8.replace(data, spans, bad)
-    elif bad:
-        for index in bad:
-            start, end = spans[index].tolist()
-            reasons[index] = utf8.reason(bytes(data[start:end]), 0)
-        keep[bad] = False
+    else:
+        reasons |= {n: utf8.reason(bytes(data[slice(*spans[n].tolist())]), 0) for n in bad}
     problems = []
     for index in sorted(reasons):
         start, end = spans[index].tolist()
         row = numbers.first(where[0]) + where[1] + index
         record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
-        problems.append(Problem(name, -1, row, end - start, reasons[index], record))
+        cause = "null" if nulls[index] else ""
+        problem = Problem(name, -1, row, end - start, reasons[index], record, cause=cause)
+        problems.append(problem)
+    keep = np.ones(len(spans), bool)
+    keep[list(reasons)] = False
     names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
     if problems:
         yield Documents(problems=problems)
-    yield from in_parts(data, spans[keep] if problems else spans, names, options.block_bytes)
-
-
-def in_parts(
-    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
-) -> Iterator[Documents]:
-    """The documents in parts of bounded size; those that are longer in pieces."""
-    view = memoryview(data)
-    ends = np.cumsum(spans[:, 1] - spans[:, 0])
-    index = 0
-    while index < len(spans):
-        before = int(ends[index - 1]) if index else 0
-        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
-        if stop > index:
-            some = spans[index:stop]
-            low = int(some[0, 0])
-            part = Documents(view[low : int(some[-1, 1])], some - low)
-            part.names = None if names is None else names[index:stop]
-            yield part
-            index = stop
-            continue
-        start, end = spans[index].tolist()
-        while end - start > bytes_max:
-            place = utf8.whole_end(view, start + bytes_max)
-            yield Documents(view[start:place], np.array([[0, place - start]]), goes_on=True)
-            start = place
-        part = Documents(view[start:end], np.array([[0, end - start]], np.int64))
-        part.names = None if names is None else names[index : index + 1]
-        yield part
-        index += 1
+    yield from in_blocks(data, spans[keep] if problems else spans, names, options.block_bytes)
 
 
 def _ids(array: Any) -> list[str]:
-    """The values of a column as str; a null is nothing."""
+    """The values of a column as str. A null is an empty one."""
     return ["" if value is None else _shown(value) for value in array.to_pylist()]
 
 
 def _shown(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+# Arrow arrays. The package tokenmill.arrow uses these functions, too.
+
+
+def import_pyarrow(what: str) -> Any:
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{what} needs the package pyarrow: pip install "tokenmill[parquet]"'
+        ) from error
+
+
+def descend(pa: Any, array: Any, field: str, name: str) -> Any:
+    """The column that a name with dots means: a.b is b inside of a."""
+    parts = [field] if field in array.type.names else field.split(".")
+    for part in parts:
+        names = array.type.names if pa.types.is_struct(array.type) else []
+        if part not in names:
+            raise WrongFieldError(f"{name} {missing('column', field, names)}")
+        array = array.flatten()[names.index(part)]
+    return array
+
+
+def text_array(pa: Any, array: Any, name: str) -> Any:
+    """An array of texts that are contiguous in memory. Arrays of other types are an error."""
+    types = pa.types
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):
+        return array.cast(pa.large_binary())  # views may be anywhere: a copy is simpler
+    is_text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if not any(test(array.type) for test in is_text):
+        raise WrongFieldError(f"{name} contains {array.type}, not texts")
+    return array
+
+
+def memory_of(pa: Any, array: Any) -> tuple[memoryview, Any]:
+    """The bytes of an array of texts, and the start of each text and the end of the last one."""
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, offsets_buffer, data = array.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
+    view = memoryview(data) if data is not None else memoryview(b"")
+    return view, offsets[array.offset : array.offset + len(array) + 1]

@@ -1,4 +1,4 @@
-"""Documents → documents under a policy: bytes that are not UTF-8 are refused, replaced or kept."""
+"""Documents → documents without invalid UTF-8: found, named or replaced."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def first_bad(raw: bytes) -> int:
 
 
 def reason(raw: bytes, offset: int) -> str:
-    """What is said of a record that is not UTF-8 and begins at a byte of its file."""
+    """The reason of a record that is not UTF-8 and starts at a byte of its file."""
     bad = first_bad(raw)
     return said(offset + bad, raw[bad])
 
 
 def said(offset: int, byte: int) -> str:
     return (
-        f"is not UTF-8: byte {offset:,} is 0x{byte:02X}; repair it, or take utf8='replace' or "
+        f"is not UTF-8: byte {offset:,} is 0x{byte:02X}; repair it, or use utf8='replace' or "
         "'bytes' (--utf8)"
     )
 
 
 def replace(data: Any, spans: NDArray[np.int64], bad: list[int]) -> tuple[Any, NDArray[np.int64]]:
-    """The same documents, with U+FFFD where the bad ones are not UTF-8, as Python writes it.
+    """The same documents, with U+FFFD for invalid bytes, as Python replaces them.
 
-    The spans lie one behind the other.
+    The spans must be in order.
     """
     view = memoryview(data)
     parts: list[Any] = []
@@ -64,9 +64,9 @@ def replace(data: Any, spans: NDArray[np.int64], bad: list[int]) -> tuple[Any, N
 
 
 def whole_end(view: memoryview, end: int) -> int:
-    """The last place up to `end` where no character is cut in two, if they are UTF-8.
+    """The last offset up to `end` that is not inside of a UTF-8 character.
 
-    Bytes that are not are cut where a decoder would begin anew.
+    Invalid bytes are cut where a decoder would start again.
     """
     for back in range(1, min(3, end) + 1):
         byte = view[end - back]

@@ -1,29 +1,31 @@
-"""GGUF → Parts: the tokenizer of a model for llama.cpp. Only the metadata is read, no tensor.
+"""GGUF → TokenizerSpec: the tokenizer of a model for llama.cpp. Only the metadata is read.
 
 Two kinds of tokenizers are read: "llama", which are SentencePiece's pieces with their scores, and
 "gpt2", which are byte-level tokens with merges (llama.cpp, src/llama-vocab.cpp at 00ad355).
 
-As in llama.cpp, control tokens are found when specials are asked for, and user-defined ones always,
-both in the text as it is; there a longer one is preferred to one before it, here the leftmost.
+As in llama.cpp, control tokens are found when special tokens are asked for, and user-defined ones
+always, both in the text as it is; there a longer one is preferred to one before it, here the
+leftmost.
 """
 
 from __future__ import annotations
 
+import mmap
+import stat
+import struct
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.byte_characters import byte_characters
-from tokenmill.formats.gguf_metadata import HUGGING_FACE, PREFIX, Metadata, metadata
-from tokenmill.formats.gguf_pre import pretokenizer_of
-from tokenmill.formats.parts import DECODED, TOKEN, Added, Item, Model, Parts, Template
-from tokenmill.formats.pieces import (
+from tokenmill.formats.names import byte_characters
+from tokenmill.formats.sentencepiece import (
     BYTES,
     CONTROL,
     NORMAL,
@@ -35,6 +37,231 @@ from tokenmill.formats.pieces import (
     Pieces,
     model_of,
 )
+from tokenmill.formats.spec import DECODED, TOKEN, Added, Item, Model, Template, TokenizerSpec
+from tokenmill.patterns.schemes import (
+    CONTRACTION,
+    DEEPSEEK_OWN_WORDS,
+    GPT2,
+    HAN,
+    Stage,
+    isolated,
+    like_gpt4,
+    like_gpt4o,
+)
+
+PREFIX = "tokenizer.ggml."
+HUGGING_FACE = "tokenizer.huggingface.json"
+_KEPT = ("general.name", HUGGING_FACE)
+
+_METADATA_MAX = 256 << 20
+_KEY_MAX = 1 << 16
+_STRINGS_MAX = 1 << 23  # in all arrays together, 16 times those of the largest vocabularies
+MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_STRING, _ARRAY = 8, 9
+# How NumPy calls the types of numbers.
+_NUMBERS = dict(enumerate(("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?"))) | {
+    10: "<u8",
+    11: "<i8",
+    12: "<f8",
+}
+_SIZES = {type_: np.dtype(name).itemsize for type_, name in _NUMBERS.items()}
+_HEAD = struct.Struct("<4sIQQ")
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+_PAIR_BYTES_MIN = 13  # lengths of key and value, and a byte
+
+_Value: TypeAlias = int | float | bool | bytes | list[bytes] | NDArray[Any]
+Metadata: TypeAlias = dict[str, _Value]
+
+
+def metadata(path: Path, source: str) -> Metadata:
+    """The pairs of a file that say something about its tokenizer."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody who writes
+        raise VocabularyError(f"{source} is no regular file; give the path of a GGUF")
+    if status.st_size < _HEAD.size:
+        raise VocabularyError(f"{source} is cut off within its head; get it again")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return _Reader(data, min(len(data), _METADATA_MAX)).all()
+        except (ValueError, struct.error) as error:
+            raise VocabularyError(
+                f"{source} is damaged, or no GGUF ({error}); get it again"
+            ) from None
+
+
+class _Reader:
+    """Values one after the other. `ValueError` says what is wrong."""
+
+    def __init__(self, data: mmap.mmap, end: int) -> None:
+        self._data = data
+        self._end = end
+        self._at = 0
+        self._strings = 0
+
+    def all(self) -> Metadata:
+        magic, version, _, count = _HEAD.unpack_from(self._data)
+        self._at = _HEAD.size
+        if magic != MAGIC:
+            raise ValueError(f"it begins with {magic!r}")
+        if version not in _VERSIONS:
+            swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+            big = " (it has the byte order of other machines)" if swapped in _VERSIONS else ""
+            raise ValueError(f"its version is {version}{big}, and 2 and 3 are read")
+        if count * _PAIR_BYTES_MIN > self._end - self._at:
+            raise ValueError(f"it says that it has {count:,} pairs")
+        found: Metadata = {}
+        for _ in range(count):
+            key = self._string(_KEY_MAX).decode(errors="replace")
+            wanted = key.startswith(PREFIX) or key in _KEPT
+            value = self._value(self._number(_U32), wanted)
+            if wanted:
+                found[key] = value
+        return found
+
+    def _left(self, size: int) -> int:
+        """Moves over `size` bytes, and says where they begin."""
+        if size > self._end - self._at:
+            raise ValueError(f"{size:,} bytes at byte {self._at:,}, {self._end - self._at:,} left")
+        at, self._at = self._at, self._at + size
+        return at
+
+    def _number(self, kind: struct.Struct) -> int:
+        number: int = kind.unpack_from(self._data, self._left(kind.size))[0]
+        return number
+
+    def _string(self, size_max: int = _METADATA_MAX) -> bytes:
+        size = self._number(_U64)
+        if size > size_max:
+            raise ValueError(f"a text has {size:,} bytes, before byte {self._at:,}")
+        at = self._left(size)
+        return self._data[at : at + size]
+
+    def _value(self, type_: int, wanted: bool) -> _Value:
+        if type_ == _STRING:
+            return self._string()
+        if type_ == _ARRAY:
+            return self._array(wanted)
+        if type_ not in _NUMBERS:
+            raise ValueError(f"a value has type {type_}, before byte {self._at:,}")
+        at = self._left(_SIZES[type_])
+        value: int | float | bool = np.frombuffer(self._data, _NUMBERS[type_], 1, at)[0].item()
+        return value
+
+    def _array(self, wanted: bool) -> _Value:
+        type_, count = self._number(_U32), self._number(_U64)
+        if type_ == _STRING:
+            return self._texts(count, wanted)
+        if type_ not in _NUMBERS:
+            raise ValueError(f"an array has values of type {type_}, before byte {self._at:,}")
+        at = self._left(count * _SIZES[type_])
+        if not wanted:
+            return 0
+        return np.frombuffer(self._data, _NUMBERS[type_], count, at).copy()
+
+    def _texts(self, count: int, wanted: bool) -> list[bytes]:
+        """An array of texts; the one loop over all tokens and merges."""
+        self._strings += count
+        if count * _U64.size > self._end - self._at or self._strings > _STRINGS_MAX:
+            raise ValueError(f"an array has {count:,} texts, before byte {self._at:,}")
+        found: list[bytes] = []
+        data, unpack, at, end = self._data, _U64.unpack_from, self._at, self._end - _U64.size
+        for _ in range(count):
+            if at > end:
+                raise ValueError(f"an array of {count:,} texts is cut off at byte {at:,}")
+            start = at + _U64.size
+            at = start + unpack(data, at)[0]
+            if wanted:
+                found.append(data[start:at])
+        if at > self._end:
+            raise ValueError(f"an array of {count:,} texts ends behind byte {self._end:,}")
+        self._at = at
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pretokenizer:
+    """Stages, whether a pretoken that is a token is that one, and whether texts begin with BOS."""
+
+    stages: tuple[Stage, ...]
+    whole: bool = False
+    add_bos: bool = False
+
+
+def pretokenizer_of(name: str) -> Pretokenizer | None:
+    """What a name stands for."""
+    return _TABLE.get(name)
+
+
+_BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
+_DIGITS = Stage("digits", "isolated")
+
+_NAMES = {
+    Pretokenizer(isolated(GPT2)): (
+        *("gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de"),
+        *("a.x-4.0", "mellum", "modern-bert", "jina-v1-en", "jina-v2-code", "roberta-bpe", "mpt"),
+        *("olmo", "jais", "trillion", "granite-docling", "exaone4"),
+    ),
+    Pretokenizer((_DIGITS, *isolated(GPT2))): (
+        *("starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"),
+        "mellum2",
+    ),
+    Pretokenizer(
+        (
+            Stage("punctuation", "contiguous"),
+            *isolated(GPT2),
+            Stage("digits", "contiguous"),
+            *isolated("[0-9][0-9][0-9]"),
+        )
+    ): ("falcon",),
+    Pretokenizer(isolated(like_gpt4(r"\p{N}{1,3}")[0]), whole=True, add_bos=True): (
+        *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0"),
+        *("lfm2", "jina-v5-nano"),
+    ),
+    Pretokenizer(isolated(like_gpt4(r"\p{N}{1,3}")[0])): (
+        "dbrx",
+        "smaug-bpe",
+        "glm4",
+        "chatglm-bpe",
+    ),
+    Pretokenizer(isolated(like_gpt4(r"\p{N}")[0])): (
+        *("qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan"),
+        *("solar-open", "grok-2"),
+    ),
+    Pretokenizer(
+        isolated(
+            CONTRACTION + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+            r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        )
+    ): ("qwen35",),
+    Pretokenizer(isolated(r"\p{N}{1,3}", like_gpt4(r"\p{N}+")[0]), whole=True): ("minicpm5",),
+    Pretokenizer(
+        isolated(
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+            r"|\s*[\r\n]|\s+(?!\S)|\s+"
+        )
+    ): ("bailingmoe", "bailingmoe2", "llada-moe"),
+    Pretokenizer(
+        isolated(
+            CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}"
+            r"| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+        )
+    ): ("seed-coder",),
+    Pretokenizer(isolated(like_gpt4o(CONTRACTION + "?", r"\p{N}{1,3}"))): (
+        *("gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"),
+    ),
+    Pretokenizer(isolated(like_gpt4o("", r"\p{N}")), whole=True, add_bos=True): ("tekken",),
+    Pretokenizer(isolated(r"\p{N}{1,3}", HAN, DEEPSEEK_OWN_WORDS)): (
+        *("deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"),
+    ),
+    Pretokenizer(
+        (*isolated(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥\u0800-一가-\ud7ff]+"), _DIGITS)
+    ): ("deepseek-coder",),
+    Pretokenizer(isolated(_BLOOM)): ("poro-chat", "bloom", "gpt3-finnish"),
+    Pretokenizer((*isolated(_BLOOM), _DIGITS)): ("viking",),
+}
+_TABLE = {name: one for one, names in _NAMES.items() for name in names}
+
 
 _TOKEN_BYTES_MAX = 1 << 16
 _ALPHABET_END = 0x144  # behind the last character of GPT-2's alphabet
@@ -46,8 +273,10 @@ _BYTE_LEVEL = {
 }
 
 
-def read(path: Path, source: str, read_json: Callable[[bytes, str], Parts] | None = None) -> Parts:
-    """The parts of the tokenizer in a file; `source` is its name.
+def read(
+    path: Path, source: str, read_json: Callable[[bytes, str], TokenizerSpec] | None = None
+) -> TokenizerSpec:
+    """The spec of the tokenizer in a file; `source` is its name.
 
     A tokenizer.json within it is the better source, where there is one and a reader for it.
     """
@@ -195,7 +424,7 @@ def _template(
 # ── Pieces ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _pieces(keys: _Keys) -> Parts:
+def _pieces(keys: _Keys) -> TokenizerSpec:
     texts, types = _tokens(keys)
     scores = keys.numbers("scores", len(texts), "f4")
     if scores is None:
@@ -220,7 +449,7 @@ def _pieces(keys: _Keys) -> Parts:
         {"type": "Fuse"},
         *([{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefixed else []),
     ]
-    return Parts(
+    return TokenizerSpec(
         model,
         added=_added(pieces, keys),
         blank=True,
@@ -233,7 +462,7 @@ def _pieces(keys: _Keys) -> Parts:
 # ── Byte-level tokens ────────────────────────────────────────────────────────────────────────
 
 
-def _byte_level(keys: _Keys) -> Parts:
+def _byte_level(keys: _Keys) -> TokenizerSpec:
     name = keys.text("pre")
     pretokenizer = None if name is None else pretokenizer_of(name)
     if pretokenizer is None:
@@ -252,7 +481,7 @@ def _byte_level(keys: _Keys) -> Parts:
             "tokenizer.json instead"
         )
     pieces = Pieces(texts, np.zeros(len(texts), np.float32), types)
-    return Parts(
+    return TokenizerSpec(
         _merged(pieces, merges, keys.source, whole=pretokenizer.whole),
         added=_added(pieces, keys),
         stages=pretokenizer.stages,

@@ -1,40 +1,59 @@
-"""Rank file ↔ tokens: tiktoken's format, a line `base64 rank` for each token."""
+"""Rank file ↔ TokenizerSpec: tiktoken's format, a line `base64 rank` for each token."""
+
+from __future__ import annotations
 
 import binascii
 import codecs
 import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats.build import added_of, build
+from tokenmill.formats.checks import Place
+from tokenmill.formats.names import bytes_of
+from tokenmill.formats.spec import DECODED, TOKEN, Added, Model, Ranks, TokenizerSpec
+from tokenmill.native import _native
+from tokenmill.patterns.schemes import PATTERNS, Pattern, Stage, pattern_of
+from tokenmill.vocabularies import EMBEDDED, find_known
 
-# The largest real one has 4 MB; more than this is not a vocabulary.
-_BYTES_MAX = 256 << 20
-
+SUFFIX = ".tiktoken"
 # How Whisper's file writes a token without bytes, which is only ever decoded.
 _EMPTY = b"="
 
 
-_LINE = re.compile(rb"(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
+_LINE = re.compile(rb"\n*(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
 
 
-def is_rank_file(path: Path) -> bool:
-    """Whether a file is named as one, or begins as one."""
-    if path.suffix == ".tiktoken":
-        return True
-    with path.open("rb") as file:
-        start = file.read(1 << 17)
-    return _LINE.match(start.lstrip(b"\n")) is not None
+def is_ranks(path: Path, data: bytes) -> bool:
+    """Whether a file has the suffix of a rank file, or begins like one."""
+    return path.suffix == SUFFIX or _LINE.match(data) is not None
 
 
-def read(path: Path) -> dict[bytes, int]:
-    """The tokens of a rank file, with their ranks."""
-    if path.stat().st_size > _BYTES_MAX:
+def read(data: bytes, source: str, pattern: str | None) -> TokenizerSpec:
+    """Return the specification of a rank file. Published files need no `pattern`."""
+    tokens = parse(data, source)
+    known = find_known(data) if pattern is None else None
+    if known is not None:
+        return of_ranks(tokens, pattern_of(known.scheme), known.special_tokens, source)
+    if pattern is None:
         raise VocabularyError(
-            f"{path} has {path.stat().st_size:,} bytes: too large for a rank file"
+            f"a rank file does not say how text is split before merging: load {source} with "
+            f'pattern="…", a regular expression or one of {", ".join(PATTERNS)}'
         )
+    return of_ranks(tokens, pattern, {}, source)
+
+
+def parse(data: bytes, source: str) -> dict[bytes, int]:
+    """Return the tokens of a rank file with their ranks."""
     ranks: dict[bytes, int] = {}
     taken: dict[int, bytes] = {}
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+    for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -45,29 +64,318 @@ def read(path: Path) -> dict[bytes, int]:
             value = int(rank)
         except ValueError:
             if line.startswith(codecs.BOM_UTF8):
-                raise VocabularyError(f"{path} begins with a byte-order mark: remove it") from None
+                raise VocabularyError(
+                    f"{source} starts with a byte-order mark: remove it"
+                ) from None
             is_json = number == 1 and line.lstrip()[:1] in (b"{", b"[")
             what = "; JSON of Hugging Face is not read: save it as .tokenmill" * is_json
             raise VocabularyError(
-                f"{path}, line {number}: {line[:60]!r} is not a token in base64, a space and a "
+                f"{source}, line {number}: {line[:60]!r} is not a token in base64, a space and a "
                 f"rank, so this is not a tiktoken rank file{what}"
             ) from None
         if token in ranks:
-            raise VocabularyError(f"{path}, line {number}: token {token!r} stands there twice")
+            raise VocabularyError(f"{source}, line {number}: token {token!r} stands there twice")
         if value in taken:
             raise VocabularyError(
-                f"{path}, line {number}: {token!r} has rank {value}, and so has {taken[value]!r}"
+                f"{source}, line {number}: {token!r} has rank {value}, and so has {taken[value]!r}"
             )
         taken[value] = token
         ranks[token] = value
     if not ranks:
-        raise VocabularyError(f"{path} holds no tokens, so it is not a tiktoken rank file")
+        raise VocabularyError(f"{source} holds no tokens, so it is not a tiktoken rank file")
     return ranks
 
 
-def write(tokens: dict[int, bytes]) -> bytes:
+def write_ranks(tokens: dict[int, bytes]) -> bytes:
     """The rank file of tokens by id, in the order of the ids."""
     encode = binascii.b2a_base64
     return b"".join(
         (encode(tokens[rank], newline=False) or _EMPTY) + b" %d\n" % rank for rank in sorted(tokens)
     )
+
+
+Merge = tuple[bytes, bytes]
+
+
+def find_merges(tokens: Mapping[int, bytes]) -> list[Merge]:
+    """The pair that becomes each token, in the order of the ids.
+
+    It is the last step of merging the token's bytes with lower ids alone; a token which that does
+    not reach has none.
+    """
+    ranks = {token: id_ for id_, token in tokens.items()}
+    merges = []
+    for id_ in sorted(tokens):
+        token = tokens[id_]
+        if len(token) == 2:
+            merges.append((token[:1], token[1:]))
+        elif len(token) > 2:
+            parts = _merge_below(token, ranks, id_)
+            if len(parts) == 2:
+                merges.append((parts[0], parts[1]))
+    return merges
+
+
+def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[bytes]:
+    parts = [token[i : i + 1] for i in range(len(token))]
+    while len(parts) > 2:
+        best, at = min(
+            (ranks.get(left + right, limit), index)
+            for index, (left, right) in enumerate(pairwise(parts))
+        )
+        if best >= limit:
+            break
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return parts
+
+
+DECODER = {
+    "type": "ByteLevel",
+    "add_prefix_space": True,
+    "trim_offsets": True,
+    "use_regex": True,
+}
+
+
+def pattern_stage(pattern: str) -> Stage:
+    """A pattern as tiktoken has it: what it does not match is left out."""
+    return Stage(Pattern(pattern, "tiktoken"), "removed", True)
+
+
+def of_ranks(
+    ranks: Mapping[bytes, int], pattern: str, special_tokens: Mapping[str, int], source: str
+) -> TokenizerSpec:
+    """Return the specification of ranks as in tiktoken: the rank of a token is its id."""
+    _check_ranks(ranks, Place(source))
+    lengths = np.fromiter(map(len, ranks), np.uint32, len(ranks))
+    model = Model(
+        b"".join(ranks),
+        lengths,
+        np.fromiter(ranks.values(), np.uint32, len(ranks)),
+        np.where(lengths == 0, DECODED, TOKEN).astype(np.uint8),
+        merges=None,
+        whole=True,
+    )
+    return _of_model(model, pattern, added_of(special_tokens))
+
+
+def _of_model(model: Model, pattern: str, added: tuple[Added, ...]) -> TokenizerSpec:
+    stages = (pattern_stage(pattern),)
+    return TokenizerSpec(model, added, stages=stages, decoder=DECODER, ranks=Ranks())
+
+
+def _check_ranks(ranks: Mapping[bytes, int], place: Place) -> None:
+    """Raise VocabularyError unless tokens are bytes and ranks are ids."""
+    numbers = ranks.values()
+    are_typed = {*map(type, ranks)} <= {bytes} and {*map(type, numbers)} <= {int}
+    if are_typed and (not ranks or (min(numbers) >= 0 and max(numbers) < 1 << 32)):
+        return
+    for token, rank in ranks.items():
+        if type(rank) is int and rank >= 1 << 32:
+            place.refuse(f"has rank {rank} for {token!r}, which is too large for an id")
+        if not isinstance(token, bytes) or type(rank) is not int or rank < 0:
+            place.refuse(f"has rank {rank!r} for {token!r}; ranks are of bytes, 0 or more")
+
+
+def of_embedded(name: str, special_tokens: Mapping[str, int]) -> TokenizerSpec:
+    """Return the specification of an embedded vocabulary, with more special tokens."""
+    entry = EMBEDDED[name]
+    for special, id_ in special_tokens.items():
+        if entry.special_tokens.get(special, id_) != id_:
+            raise VocabularyError(
+                f"special {special!r} of {name} has id {entry.special_tokens[special]}, not {id_}"
+            )
+    names = {**entry.special_tokens, **special_tokens}
+    new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
+    _refuse_shared_ids(names, new)
+    spec = _of_model(_NO_TOKENS, pattern_of(entry.scheme), added_of(names))
+    core = build(spec, entry.read_image())
+    return _from_core(spec, core)
+
+
+def of_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
+    """Return the same specification, which takes its tokens from its native tokenizer.
+
+    Raise VocabularyError if the id of a special token is in use.
+    """
+    names = {token.content: token.id for token in spec.added}
+    _refuse_shared_ids(names, names)
+    return _from_core(spec, core)
+
+
+def _from_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
+    _refuse_taken_ids(core, {token.content: token.id for token in spec.added})
+    return replace(spec, model=CoreModel.of(core))
+
+
+class CoreModel(Model):
+    """The model of a native tokenizer whose ids are ranks. Its arrays are made when first used.
+
+    Embedded vocabularies load in milliseconds because of it, and tokens are in memory once.
+    """
+
+    __slots__ = ("core",)
+
+    core: _native.Core
+
+    @classmethod
+    def of(cls, core: _native.Core) -> CoreModel:
+        self = object.__new__(cls)
+        object.__setattr__(self, "core", core)
+        for one in fields(Model):
+            if one.name not in _ARRAYS:
+                value = getattr(_NO_TOKENS, one.name)
+                object.__setattr__(self, one.name, value)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _ARRAYS:
+            raise AttributeError(name)
+        data, buffer = self.core.tokens()
+        lengths = np.diff(np.asarray(buffer), prepend=0)
+        ids = np.flatnonzero(lengths)
+        if (empty := self.core.empty_id()) >= 0:
+            ids = np.sort(np.append(ids, empty))
+            lengths = np.pad(lengths, (0, max(0, empty + 1 - len(lengths))))
+        found = lengths[ids].astype(np.uint32)
+        kinds = np.where(found == 0, DECODED, TOKEN).astype(np.uint8)
+        for key, value in zip(_ARRAYS, (data, found, ids.astype(np.uint32), kinds), strict=True):
+            object.__setattr__(self, key, value)
+        return object.__getattribute__(self, name)
+
+
+_ARRAYS = ("data", "lengths", "ids", "kinds")
+_NO_IDS = np.zeros(0, np.uint32)
+_NO_TOKENS = Model(b"", _NO_IDS, _NO_IDS, np.zeros(0, np.uint8), merges=None, whole=True)
+
+
+def add_special_tokens(
+    spec: TokenizerSpec, special_tokens: Mapping[str, int], name: str
+) -> TokenizerSpec:
+    """Return the specification with more special tokens; only ranks can have more."""
+    added = {token.content: token.id for token in spec.added if token.special}
+    if spec.ranks is not None:
+        return replace(spec, added=added_of({**added, **special_tokens}))
+    for special, id_ in special_tokens.items():
+        if added.get(special) != id_:
+            raise VocabularyError(
+                f"special {special!r} with id {id_} is not in {name}, whose file says which there "
+                "are; add it to the file"
+            )
+    return spec
+
+
+def _refuse_shared_ids(special_tokens: Mapping[str, int], added: Mapping[str, int]) -> None:
+    """Raise VocabularyError if a special token has the id of another: an id decodes to one text."""
+    owners: dict[int, list[str]] = {}
+    for name, id_ in special_tokens.items():
+        owners.setdefault(id_, []).append(name)
+    for name, id_ in added.items():
+        others = (other for other in owners.get(id_, ())[:2] if other != name)
+        if (other := next(others, None)) is not None:
+            raise VocabularyError(f"special tokens {name!r} and {other!r} have the same id {id_}")
+
+
+def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> None:
+    """Raise VocabularyError if a special token has the id of a token with another text."""
+    inner = {special: id_ for special, id_ in special_tokens.items() if id_ < core.ids_end()}
+    if not inner:
+        return
+    tokens, buffer = core.tokens()
+    ends = np.asarray(buffer)
+    free = max(core.ids_end(), 1 + max(special_tokens.values()))
+    for special, id_ in inner.items():
+        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
+        if token not in (b"", special.encode()):
+            raise VocabularyError(
+                f"special {special!r} has id {id_}, which is token {token!r}; "
+                f"give it a free id, such as {free}"
+            )
+
+
+def merges_of(spec: TokenizerSpec) -> list[Merge]:
+    """Return the merges that make the tokens: the learned ones, or else derived from the ranks."""
+    tokens = tokens_of(spec.model)
+    if spec.ranks is None or spec.ranks.learned is None:
+        return find_merges(tokens)
+    # A special token that is written like a learned token has its id and replaces it.
+    texts = {token.id: bytes_of(token.content) or b"" for token in spec.added} | tokens
+    return [(texts[left], texts[right]) for left, right in spec.ranks.learned.tolist()]
+
+
+def tokens_of(model: Model) -> dict[int, bytes]:
+    """All tokens by id."""
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    starts = [0, *ends]
+    return {
+        id_: model.data[start:end]
+        for id_, start, end in zip(model.ids.tolist(), starts, ends, strict=False)
+    }
+
+
+def pattern_text(spec: TokenizerSpec) -> str:
+    """The pattern of a vocabulary of ranks."""
+    (stage,) = spec.stages
+    assert isinstance(stage.match, Pattern)
+    return stage.match.text
+
+
+def write(spec: TokenizerSpec) -> bytes:
+    """The rank file of a tokenizer whose ids are ranks of bytes; any other is refused.
+
+    Specials and the pattern are not in such a file: whoever loads it gives them.
+    """
+    model = spec.model
+    reason = None
+    if model.base != "bytes":
+        reason = "its merges start with characters, and those of a rank file with bytes"
+    elif spec.steps or spec.blank or spec.prefix != "never":
+        reason = "it normalises text before it is split, and a rank file cannot say so"
+    elif len(spec.stages) != 1 or not isinstance(spec.stages[0].match, Pattern):
+        reason = "text is not split by one pattern, and a rank file is loaded with one"
+    elif model.dropout:
+        reason = "it drops merges at random"
+    if reason is not None:
+        raise _refusal(reason)
+    tokens = _ranked(spec)
+    if model.merges is not None:
+        _check_merges(spec, tokens)
+    elif model.order is not None:
+        order = model.order[np.argsort(model.ids)]
+        if np.any(order[1:] <= order[:-1]):
+            raise _refusal("its merges are ordered by something else than its ids")
+    return write_ranks(tokens)
+
+
+def _refusal(reason: str) -> VocabularyError:
+    return VocabularyError(
+        f"this tokenizer cannot be a rank file: {reason}; save to tokenizer.json or .tokenmill"
+    )
+
+
+def _ranked(spec: TokenizerSpec) -> dict[int, bytes]:
+    """The tokens by id, without the special tokens. Where ids are ranks, none of them is one,
+    and a token that has the id of a special is another."""
+    names = set() if spec.ranks is not None else {token.id for token in spec.added}
+    tokens = tokens_of(spec.model)
+    for id_ in spec.model.ids[spec.model.kinds == DECODED].tolist():
+        if tokens[id_] and id_ not in names:
+            raise _refusal(f"token {id_}, {tokens[id_]!r}, is only decoded")
+    return {id_: token for id_, token in tokens.items() if id_ not in names}
+
+
+def _check_merges(spec: TokenizerSpec, tokens: dict[int, bytes]) -> None:
+    """Whether ranks give the merges of the list: each token by the same last step, in its order."""
+    model = spec.model
+    assert model.merges is not None
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    lengths = model.lengths.tolist()
+    texts = [model.data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    listed: dict[bytes, tuple[bytes, bytes]] = {}
+    for left, right in model.merges.tolist():
+        listed[texts[left] + texts[right]] = (texts[left], texts[right])
+    found = find_merges(tokens)
+    if list(listed.values()) != found or len(listed) != len(model.merges):
+        raise _refusal("its merges are not those that the order of its ids gives")
+    if not model.whole and len(found) != sum(len(token) > 1 for token in tokens.values()):
+        raise _refusal("some tokens are reached by no merges, and would be found in a rank file")

@@ -1,4 +1,4 @@
-"""Mistral's tekken.json → Parts.
+"""Mistral's tekken.json → TokenizerSpec.
 
 The file holds ranks and a pattern as tiktoken reads them. Ids begin with the special tokens, and
 the id of a token is its rank behind them (mistral_common 1.13, tokens/tokenizers/tekken.py). Of
@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.parts import TOKEN, Added, Model, Parts, Pattern, Stage
+from tokenmill.formats.spec import TOKEN, Added, Model, TokenizerSpec
+from tokenmill.patterns.schemes import Pattern, Stage
 
 BYTES_MAX = 256 << 20
 _TOKENS_MAX = 1 << 20
 _TOKEN_BYTES_MAX = 1 << 16
 _SPECIALS_MAX = 1 << 17
 
-# The specials of files that do not list them, up to version v7.
+# The special tokens of files that do not list them, up to version v7.
 _SPECIALS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
@@ -37,8 +38,8 @@ _DECODER = {
 }
 
 
-def read(data: bytes, source: str) -> Parts:
-    """The parts of a tekken.json; `source` is the name of the file."""
+def read(data: bytes, source: str) -> TokenizerSpec:
+    """The spec of a tekken.json; `source` is the name of the file."""
     if len(data) > BYTES_MAX:
         raise VocabularyError(f"{source} has {len(data):,} bytes: too large for a tekken.json")
     try:
@@ -66,7 +67,7 @@ def read(data: bytes, source: str) -> Parts:
         merges=None,
         whole=True,
     )
-    return Parts(
+    return TokenizerSpec(
         model,
         added=tuple(Added(name, id_) for id_, name in enumerate(names)),
         # As in tiktoken, what the pattern does not match is left out.

@@ -1,4 +1,4 @@
-"""vocab.json and merges.txt ↔ parts: GPT-2's two files, which do not say how text is split.
+"""vocab.json and merges.txt ↔ TokenizerSpec: GPT-2's two files, which do not say how text is split.
 
 They belong together, and ids are wrong if one of them is of another tokenizer. The first line of a
 merges.txt that is written here, which every reader passes over, has the digest of its vocabulary.
@@ -16,32 +16,27 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import models, spelling
-from tokenmill.formats.parts import Parts, Pattern, Stage
-from tokenmill.formats.places import Place
-from tokenmill.formats.reading import is_file, read_bytes
-from tokenmill.formats.spelling import Names
-from tokenmill.formats.steps import BYTE_LEVEL, Cutting
+from tokenmill.formats.checks import Place, is_file, read_bytes
+from tokenmill.formats.names import Names, entries_of, names_of
+from tokenmill.formats.ranks import DECODER, pattern_stage
+from tokenmill.formats.spec import TokenizerSpec
+from tokenmill.formats.tokenizer_json import (
+    BYTE_LEVEL,
+    Cutting,
+    ignores_merges,
+    read_model,
+    write_merges,
+)
 from tokenmill.native import _native
+from tokenmill.patterns.schemes import Pattern
 
 VOCABULARY = "vocab.json"
 MERGES = "merges.txt"
 _DIGEST = re.compile(rb"#version: 0\.2 - vocab\.json ([0-9a-f]{16})\r?\n")
-DECODER = {
-    "type": "ByteLevel",
-    "add_prefix_space": True,
-    "trim_offsets": True,
-    "use_regex": True,
-}
 
 
-def pattern_stage(pattern: str) -> Stage:
-    """A pattern as tiktoken has it: what it does not match is left out."""
-    return Stage(Pattern(pattern, "tiktoken"), "removed", True)
-
-
-def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
-    """The parts of the two files of a folder; `is_gpt2` if they are split as GPT-2's are."""
+def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> TokenizerSpec:
+    """The spec of the two files of a folder; `is_gpt2` if they are split as GPT-2's are."""
     place = Place(str(folder / VOCABULARY))
     for name in (VOCABULARY, MERGES):
         if not is_file(folder / name):
@@ -69,30 +64,30 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Parts:
             "in the first line of merges.txt"
         )
     options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
-    model = models.read(options, names, np.asarray(merges), unmade, cutting, place)
-    return Parts(model, stages=cutting.stages, decoder=DECODER)
+    model = read_model(options, names, np.asarray(merges), unmade, cutting, place)
+    return TokenizerSpec(model, stages=cutting.stages, decoder=DECODER)
 
 
-def write(parts: Parts) -> tuple[bytes, bytes]:
+def write(spec: TokenizerSpec) -> tuple[bytes, bytes]:
     """vocab.json and merges.txt. How text is split is lost, as always with these files, and which
     tokens are special; what else would be lost is refused."""
-    names = spelling.write_all(parts.model)
-    pairs = models.write_merges(parts, names)
+    names = names_of(spec.model)
+    pairs = write_merges(spec, names)
     lost = None
-    if parts.model.base != "bytes":
+    if spec.model.base != "bytes":
         lost = "its merges start with characters"
-    elif parts.steps or parts.blank or parts.prefix != "never":
+    elif spec.steps or spec.blank or spec.prefix != "never":
         lost = "it normalises text before it is split"
-    elif len(parts.stages) != 1 or not isinstance(parts.stages[0].match, Pattern):
+    elif len(spec.stages) != 1 or not isinstance(spec.stages[0].match, Pattern):
         lost = "text is not split by one pattern"
-    elif parts.model.dropout or models.ignores_merges(parts.model, names, pairs):
+    elif spec.model.dropout or ignores_merges(spec.model, names, pairs):
         lost = "it has options of its model"
     if lost is not None:
         raise VocabularyError(
             f"{lost}, and vocab.json with merges.txt cannot say so; save to tokenizer.json or "
             ".tokenmill"
         )
-    entries = spelling.entries(parts, names, has_added=True)
+    entries = entries_of(spec, names, has_added=True)
     for left, right in pairs:
         if left.startswith("#version"):
             raise VocabularyError(

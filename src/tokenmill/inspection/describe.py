@@ -1,78 +1,66 @@
-"""A tokenizer → its parts in words: what is done with a text, from first to last."""
+"""A tokenizer specification → its components in words, in the order in which they run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tokenmill.formats.parts import (
+from tokenmill.formats.spec import (
     Charsmap,
     Form,
     Item,
-    Literally,
     Lower,
     Model,
-    Parts,
-    Pattern,
     Prepend,
     Replace,
     Squeeze,
-    Stage,
     Step,
     Strip,
+    TokenizerSpec,
 )
-from tokenmill.schemes import name_of
-from tokenmill.tokenizer import Tokenizer
+from tokenmill.patterns.schemes import Literally, Pattern, Stage, name_of
 
-_RANKS = "ids are ranks, and the lowest pair merges first"
 _MISSING = {
-    "fail": "are errors",
-    "drop": "are left out",
-    "unk": "are the unknown token",
-    "bytes": "are tokens for their bytes",
+    "fail": "raise an error",
+    "drop": "are dropped",
+    "unk": "become the unknown token",
+    "bytes": "become byte tokens",
 }
 _PREFIX = {
-    "always": "a blank in front of every text",
-    "missing": "a blank in front of every text that has none",
-    "missing_first": "a blank in front of a text that has none, at its start only",
+    "always": "a space is added before every text",
+    "missing": "a space is added before every text that starts without one",
+    "missing_first": "a space is added at the start of a text that starts without one",
 }
 
 
-def describe(tokenizer: Tokenizer) -> dict[str, list[str]]:
-    """Part → what it does, one thing after the other. A part that does nothing is left out."""
-    parts = tokenizer.parts
-    if parts is None:
-        assert tokenizer.pattern is not None
-        return {
-            "model": ["byte-level BPE", _RANKS],
-            "pre-tokenizer": [_pattern(Pattern(tokenizer.pattern, "tiktoken"))],
-        }
-    rows = {
-        "model": _model(parts.model),
-        "normalizer": [_step(step) for step in parts.steps],
-        "prefix": [] if parts.prefix == "never" else [_PREFIX[parts.prefix]],
-        "blanks": ['are written "▁" in tokens'] if parts.blank else [],
-        "pre-tokenizer": [_stage(stage) for stage in parts.stages] or ["none: text is not cut"],
-        "post-processor": _template(parts),
-        "decoder": _types(parts.decoder),
+def describe(spec: TokenizerSpec) -> dict[str, list[str]]:
+    """Return the steps of each component. A component without steps is left out."""
+    components = {
+        "model": _model(spec.model),
+        "normalizer": [_step(step) for step in spec.steps],
+        "prefix": [] if spec.prefix == "never" else [_PREFIX[spec.prefix]],
+        "spaces": ['are written "▁" in tokens'] if spec.blank else [],
+        "pre-tokenizer": _stages(spec) or ["none: text is not split"],
+        "post-processor": _template(spec),
+        "decoder": [] if spec.ranks is not None else _types(spec.decoder),
     }
-    return {name: lines for name, lines in rows.items() if lines}
+    return {name: lines for name, lines in components.items() if lines}
 
 
 def _model(model: Model) -> list[str]:
-    rows = ["byte-level BPE"] if model.base == "bytes" else ["BPE of characters"]
+    lines = ["byte-level BPE"] if model.base == "bytes" else ["BPE of characters"]
     if model.merges is not None:
-        rows.append(f"a list of {len(model.merges):,} merges")
+        lines.append(f"a list of {len(model.merges):,} merges")
+        if model.whole:
+            lines.append("a pretoken that is a token is not merged (ignore_merges)")
     elif model.order is not None:
-        rows.append("the pair with the best score merges first")
+        lines.append("the pair with the best score merges first")
     else:
-        rows.append(_RANKS)
-    if model.whole and model.merges is not None:
-        rows.append("a pretoken that is a token is not merged (ignore_merges)")
+        lines.append("ids are ranks, and the lowest pair merges first")
     if model.base == "characters":
-        rows.append(f"characters without a token {_MISSING[model.missing]}")
+        lines.append(f"characters without a token {_MISSING[model.missing]}")
     if model.dropout:
-        rows.append(f"merges are dropped at random ({model.dropout:g})")
-    return rows
+        lines.append(f"merges are dropped at random ({model.dropout:g})")
+    return lines
 
 
 def _step(step: Step) -> str:
@@ -82,41 +70,42 @@ def _step(step: Step) -> str:
         case Lower():
             return "lower case"
         case Prepend(text):
-            return f"{text!r} in front"
+            return f"prepend {text!r}"
         case Replace(match, content):
-            return f"{match.text!r} becomes {content!r}"
+            return f"replace {match.text!r} by {content!r}"
         case Strip(left, right):
-            ends = " and ".join(
-                [name for name, is_cut in (("left", left), ("right", right)) if is_cut]
-            )
-            return f"white space on the {ends} goes" if ends else "nothing is stripped"
+            sides = [name for name, is_cut in (("left", left), ("right", right)) if is_cut]
+            return f"strip whitespace on the {' and '.join(sides)}" if sides else "strip no side"
         case Charsmap(data, _):
-            return f"SentencePiece's map of characters ({len(data):,} bytes)"
+            return f"SentencePiece character map ({len(data):,} bytes)"
         case Squeeze():
-            return "one blank in place of several, none at the ends"
+            return "collapse spaces to one, and remove them at both ends"
+
+
+def _stages(spec: TokenizerSpec) -> list[str]:
+    if spec.ranks is not None:  # a tiktoken pattern, whose matches are the pretokens
+        return [_match(stage) for stage in spec.stages]
+    return [_stage(stage) for stage in spec.stages]
 
 
 def _stage(stage: Stage) -> str:
+    behaviour = stage.behaviour.replace("_", " ") + (", inverted" if stage.invert else "")
+    return _match(stage) if behaviour == "isolated" else f"{_match(stage)} ({behaviour})"
+
+
+def _match(stage: Stage) -> str:
     match stage.match:
-        case Pattern() as pattern:
-            what = _pattern(pattern)
+        case Pattern(text, dialect):
+            known = name_of(text, dialect)
+            return text if known is None else f"{known}: {text}"
         case Literally(text):
-            what = f"the text {text!r}"
+            return f"the text {text!r}"
         case name:
-            what = name.replace("_", " ")
-    how = stage.behaviour.replace("_", " ")
-    if stage.invert:
-        how += ", inverted"
-    return what if how == "isolated" else f"{what} ({how})"
+            return name.replace("_", " ")
 
 
-def _pattern(pattern: Pattern) -> str:
-    name = name_of(pattern.text, pattern.dialect)
-    return pattern.text if name is None else f"{name}: {pattern.text}"
-
-
-def _template(parts: Parts) -> list[str]:
-    single = parts.template.single
+def _template(spec: TokenizerSpec) -> list[str]:
+    single = spec.template.single
     return [" ".join(map(_item, single))] if len(single) > 1 else []
 
 

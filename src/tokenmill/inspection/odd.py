@@ -1,8 +1,8 @@
-"""Entries → those that look odd: often junk of the training text, and seldom well trained.
+"""Token table → odd tokens: often junk of the training text, and often badly trained.
 
-None of it is an error. The kinds are what is found again and again in vocabularies of real models:
-long runs of one character, names of program code that one file had ten thousand times (" Solid
-GoldMagikarp"), characters that nobody sees, text that was decoded wrongly.
+They are not errors. The kinds occur in vocabularies of many models: long runs of one
+character, names from program code that one file repeats ten thousand times (" SolidGoldMagikarp"),
+invisible characters, and text that was decoded with the wrong encoding.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from tokenmill.inspection.entries import Entries
-from tokenmill.inspection.scripts import MIXED, SPACE, has_other, scripts_in
+from tokenmill.inspection.scripts import MIXED, SPACE, has_invisible, scripts_in
+from tokenmill.inspection.token_table import TokenTable
 
 OddKind: TypeAlias = Literal[
-    "duplicates", "white_space", "repeats", "invisible", "replacement", "mixed", "partial", "camel"
+    "duplicates", "whitespace", "repeats", "invisible", "replacement", "mixed", "partial", "camel"
 ]
 ODD: dict[OddKind, str] = {
     "duplicates": "same bytes, several ids",
-    "white_space": "runs of white space",
-    "repeats": "one stretch repeated",
+    "whitespace": "runs of whitespace",
+    "repeats": "one sequence repeated",
     "invisible": "invisible characters",
-    "replacement": "U+FFFD, decoded wrongly",
-    "mixed": "scripts mixed",
-    "partial": "a character cut open",
+    "replacement": "U+FFFD, wrong decoding",
+    "mixed": "mixed scripts",
+    "partial": "part of a character",
     "camel": "long CamelCase",
 }
 # Scripts that one language writes together.
@@ -33,51 +33,50 @@ _TOGETHER = (
     {"Han", "Bopomofo"},
 )
 _CAMEL_MIN = 14
-_REPEATED = re.compile(r" ?(.{1,4}?)\1{3,}", re.DOTALL)
+_REPEAT = re.compile(r" ?(.{1,4}?)\1{3,}", re.DOTALL)
 _CAMEL = re.compile(r"[a-z][A-Z]")
 
 
-def find_odd(entries: Entries) -> dict[OddKind, list[int]]:
-    """Kind → places, the longest tokens first."""
-    texts, scripts = entries.texts, entries.scripts
-    # Specials are made to look odd, and a byte is what merging begins with.
+def find_odd(table: TokenTable) -> dict[OddKind, list[int]]:
+    """Return the indexes of odd tokens by kind, the longest tokens first."""
+    texts, scripts = table.texts, table.scripts
+    # Special tokens look odd on purpose, and single bytes are the start of merging.
     usual = [
-        (place, text)
-        for place in entries.places_of("token")
-        if (text := texts[place]) and len(entries.tokens[place]) > 1
+        (index, text)
+        for index in table.select("token")
+        if (text := texts[index]) and len(table.tokens[index]) > 1
     ]
-    hidden = has_other(text for _, text in usual).tolist()
+    invisible = has_invisible(text for _, text in usual).tolist()
     found: dict[OddKind, list[int]] = {
-        "duplicates": _duplicates(entries),
-        "white_space": [p for p, text in usual if scripts[p] == SPACE and len(text) > 1],
-        "repeats": [p for p, text in usual if _is_repeated(text) and scripts[p] != SPACE],
-        "invisible": [p for (p, _), is_odd in zip(usual, hidden, strict=True) if is_odd],
-        "replacement": [p for p, text in usual if "\ufffd" in text],
-        "mixed": [p for p, text in usual if scripts[p] == MIXED and _is_mixed(text)],
-        "partial": [p for p in entries.places_of("token") if _is_partial(entries, p)],
-        "camel": [p for p, text in usual if _is_camel(text)],
+        "duplicates": _duplicates(table),
+        "whitespace": [i for i, text in usual if scripts[i] == SPACE and len(text) > 1],
+        "repeats": [i for i, text in usual if _is_repeat(text) and scripts[i] != SPACE],
+        "invisible": [i for (i, _), is_odd in zip(usual, invisible, strict=True) if is_odd],
+        "replacement": [i for i, text in usual if "\ufffd" in text],
+        "mixed": [i for i, text in usual if scripts[i] == MIXED and _is_mixed(text)],
+        "partial": [i for i in table.select("token") if _is_partial(table, i)],
+        "camel": [i for i, text in usual if _is_camel(text)],
     }
     return {
-        kind: sorted(places, key=lambda place: -len(entries.tokens[place]))
-        for kind, places in found.items()
-        if places
+        kind: sorted(indexes, key=lambda index: -len(table.tokens[index]))
+        for kind, indexes in found.items()
+        if indexes
     }
 
 
-def _duplicates(entries: Entries) -> list[int]:
+def _duplicates(table: TokenTable) -> list[int]:
     first: dict[bytes, int] = {}
     found: dict[int, None] = {}
-    for place in entries.places_of("token", "added", "special", "decoded"):
-        token = entries.tokens[place]
-        other = first.setdefault(token, place)
-        if other != place:
-            found |= dict.fromkeys((other, place))
+    for index in table.select("token", "added", "special", "decoded"):
+        other = first.setdefault(table.tokens[index], index)
+        if other != index:
+            found |= dict.fromkeys((other, index))
     return list(found)
 
 
-def _is_repeated(text: str) -> bool:
-    # Most do not even end as such a text does.
-    return text[-1] in text[-5:-1] and _REPEATED.fullmatch(text) is not None
+def _is_repeat(text: str) -> bool:
+    # The first test is a fast filter: the last character of a repetition occurs shortly before.
+    return text[-1] in text[-5:-1] and _REPEAT.fullmatch(text) is not None
 
 
 def _is_mixed(text: str) -> bool:
@@ -85,10 +84,9 @@ def _is_mixed(text: str) -> bool:
     return not any(found <= together for together in _TOGETHER)
 
 
-def _is_partial(entries: Entries, place: int) -> bool:
-    if entries.texts[place] is not None:
-        return False
-    return bool(entries.tokens[place].decode("utf-8", "ignore").strip())
+def _is_partial(table: TokenTable, index: int) -> bool:
+    is_text = table.texts[index] is not None
+    return not is_text and bool(table.tokens[index].decode("utf-8", "ignore").strip())
 
 
 def _is_camel(text: str) -> bool:

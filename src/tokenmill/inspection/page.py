@@ -1,38 +1,50 @@
-"""A report → a page of HTML that stands alone: plots, trees as nested boxes, coloured pieces.
+"""A report of a tokenizer or of shards → an HTML page without scripts and external files.
 
-There is no script in it and nothing is fetched. Tokens are untrusted: all of them go through
-`shown` and are escaped, and each stands in an element of its own direction, so that Hebrew or
-Arabic does not turn a row round.
+Tokens are untrusted. Every token passes through `display`, is escaped, and has an element with its
+own text direction, so Hebrew or Arabic text does not reorder a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.display import fold_runs, printable, shorten, visible
+from tokenmill.inspection.merges import Pretoken, Word
 from tokenmill.inspection.odd import ODD
 from tokenmill.inspection.reach import REASONS
-from tokenmill.inspection.texts import Pieces
-from tokenmill.inspection.words import Pretoken, Word
-from tokenmill.page import bars, page, table
-from tokenmill.printable import printable
-from tokenmill.shown import folded, shortened, shown
 
 if TYPE_CHECKING:
-    from tokenmill.inspection.report import Report
+    from tokenmill.inspection.report import EncodedText, TokenizerReport
 
 _ROWS_MAX = 1_000
 _ROWS_OPEN = 50
+_LONGEST = 25
 _EXAMPLES = 200
-_PIECES_MAX = 20_000
+_TEXT_TOKENS_MAX = 20_000
 _TOKEN_WIDTH = 80
+_BAR_HEIGHT = 22
+_BAR_LABEL = 180
+_BAR_LABEL_WIDTH = 24
+_BAR_PLOT = 460
+_BAR_NUMBER = 80
 _STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1a1a1a; background: #fff; }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; } p.note { color: #666; max-width: 46rem; }
-code, .piece, .node > span { unicode-bidi: isolate; direction: ltr; }
+table { border-collapse: collapse; } th { font-weight: 600; }
+td, th { padding: .15rem .8rem .15rem 0; text-align: right; vertical-align: top; }
+td:first-child, th:first-child, .facts td, .lost td:nth-child(n+3), .lost th:nth-child(n+3) {
+  text-align: left; }
+.facts td:first-child { white-space: nowrap; color: #666; }
+code { background: #f2f2f2; padding: 0 .25rem; white-space: pre; }
+code, .token, .node > span { unicode-bidi: isolate; direction: ltr; }
 td code { white-space: pre-wrap; overflow-wrap: anywhere; }
-table.parts td { text-align: left; } table.parts td:first-child { white-space: nowrap; }
+svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif;
+  fill: currentColor; } .bar { fill: #3a6ea5; }
 details { margin: .3rem 0; } summary { cursor: pointer; }
-.lost td:nth-child(n+3), .lost th:nth-child(n+3) { text-align: left; }
 .tokens code { display: inline-block; margin: .1rem .15rem; }
 .side { display: flex; flex-wrap: wrap; gap: 0 3rem; }
 .tree { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 14px; overflow-x: auto;
@@ -45,116 +57,111 @@ details { margin: .3rem 0; } summary { cursor: pointer; }
 .root > span { background: #cfe3f7; font-weight: 600; }
 .node small { display: block; font: 11px/1.3 system-ui, sans-serif; color: #567; }
 .text { line-height: 2.6; }
-.piece { display: inline-block; vertical-align: top; margin: 0 1px 4px 0; border-radius: 3px;
+.token { display: inline-block; vertical-align: top; margin: 0 1px 4px 0; border-radius: 3px;
   padding: 0 2px; white-space: pre; font: 14px/1.5 ui-monospace, monospace; color: #111; }
-.piece small { display: block; font: 10px/1.2 system-ui, sans-serif; color: #444; }
+.token small { display: block; font: 10px/1.2 system-ui, sans-serif; color: #444; }
 .c0 { background: #a6d8ff; } .c1 { background: #ffd8a6; } .c2 { background: #b9e8b0; }
 .c3 { background: #e6c6f5; }
-@media (prefers-color-scheme: dark) { p.note { color: #aaa; }
-  .node > span { background: #1e2c3a; border-color: #456; } .leaf > span { background: #222;
-  border-color: #444; } .root > span { background: #23476b; } .node small { color: #9bb; } }
+@media (prefers-color-scheme: dark) { body { color: #e8e8e8; background: #161616; }
+  code { background: #2a2a2a; } .bar { fill: #7fb0e0; } p.note, .facts td:first-child {
+  color: #aaa; } .node > span { background: #1e2c3a; border-color: #456; } .leaf > span {
+  background: #222; border-color: #444; } .root > span { background: #23476b; }
+  .node small { color: #9bb; } }
 """
 
 
-def html(report: Report) -> str:
-    """The page."""
-    sections = [_totals(report), *_words(report.words)]
-    if report.text is not None:
-        sections += _text(report.text)
-    sections += [*_plots(report), *_longest(report), *_unreachable(report), *_odd(report)]
-    return page(printable(report.tokenizer.name), sections, _STYLE)
+def tokenizer_page(report: TokenizerReport) -> str:
+    """Return the page of a tokenizer."""
+    text = [] if report.text is None else _text(report.text)
+    return _page(
+        report.tokenizer.name,
+        [
+            *_components(report),
+            *_words(report.words),
+            *text,
+            *_plots(report),
+            *_longest(report),
+            *_unreachable(report),
+            *_odd(report),
+        ],
+    )
 
 
-def _totals(report: Report) -> str:
+def _components(report: TokenizerReport) -> list[str]:
     from tokenmill.inspection.report import size_rows
 
-    rows = [(escape(name), escape(printable(value))) for name, value in size_rows(report)[1:]]
-    parts = [(escape(name), "<br>".join(map(_code, lines))) for name, lines in report.parts.items()]
-    return table((), [*rows, *parts]).replace("<table>", '<table class="parts">', 1)
+    rows = [(name, _text_cell(value)) for name, value in size_rows(report)[1:]]
+    for name, lines in report.components.items():
+        cell = _code if name == "pre-tokenizer" else _text_cell
+        rows.append((name, "<br>".join(map(cell, lines))))
+    return [_facts(rows)]
 
 
-def _plots(report: Report) -> list[str]:
-    from tokenmill.inspection.report import ranges_of_lengths
+def _plots(report: TokenizerReport) -> list[str]:
+    from tokenmill.inspection.report import length_rows
 
     lengths = report.lengths()
-    rows = ranges_of_lengths(lengths)
-
-    def plot(unit: str) -> str:
-        return bars([(_range(row), row[unit]) for row in rows if row[unit]])
-
-    scripts = report.scripts()
-    return [
-        "<h2>Length of tokens</h2>",
-        f"<h3>in bytes ({lengths['mean_bytes']:.2f} on average)</h3>",
-        plot("bytes"),
-        f"<h3>in characters ({lengths['mean_characters']:.2f} on average)</h3>",
-        plot("characters"),
-        "<h2>Scripts</h2>",
-        bars([(row["script"], row["tokens"]) for row in scripts]),
-    ]
+    sections = ["<h2>Length of tokens</h2>"]
+    for unit in ("bytes", "characters"):
+        bars = [(_range(row["from"], row["to"]), row[unit]) for row in length_rows(lengths)]
+        sections.append(f"<h3>in {unit} ({lengths[f'mean_{unit}']:.2f} on average)</h3>")
+        sections.append(_bars([bar for bar in bars if bar[1]]))
+    scripts = [(row["script"], row["tokens"]) for row in report.scripts()]
+    return [*sections, "<h2>Scripts</h2>", _bars(scripts)]
 
 
-def _range(row: dict[str, int]) -> str:
-    return f"{row['from']:,}" if row["from"] == row["to"] else f"{row['from']:,} – {row['to']:,}"
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} – {high:,}"
 
 
-def _longest(report: Report) -> list[str]:
-    def listed(words: bool) -> str:
-        rows = [
-            (_token(row, 32), row["id"], f"{row['bytes']:,}") for row in report.longest(words=words)
-        ]
-        return table(("token", "id", "bytes"), rows[:25])
+def _longest(report: TokenizerReport) -> list[str]:
+    def table(words: bool) -> str:
+        rows = report.longest(words=words)[:_LONGEST]
+        cells = [(_token(row, 32), row["id"], f"{row['bytes']:,}") for row in rows]
+        return _table(("token", "id", "bytes"), cells)
 
     return [
         "<h2>Longest tokens</h2>",
-        f'<div class="side"><div><h3>of all</h3>{listed(False)}</div>'
-        f"<div><h3>of letters alone</h3>{listed(True)}</div></div>",
+        f'<div class="side"><div><h3>all tokens</h3>{table(False)}</div>'
+        f"<div><h3>letters only</h3>{table(True)}</div></div>",
     ]
 
 
-def _unreachable(report: Report) -> list[str]:
+def _unreachable(report: TokenizerReport) -> list[str]:
     found = report.unreachable()
-    note = (
-        '<p class="note">Encoding the text of such a token gives other tokens, and so do the texts '
-        "around it that were tried.</p>"
-    )
     if not found["count"]:
         return ["<h2>Unreachable tokens</h2>", "<p>none</p>"]
-    reasons = table(
-        ("why", "tokens"),
-        [(escape(REASONS[name]), f"{n:,}") for name, n in found["reasons"].items()],
-    )
+    reasons = [(escape(REASONS[name]), f"{n:,}") for name, n in found["reasons"].items()]
     rows = [
         (
             _token(row),
             row["id"],
             escape(REASONS[row["reason"]]),
-            " ".join(_token(one, 16) for one in row["gives"][:8])
-            + (" …" if len(row["gives"]) > 8 else ""),
+            " ".join(_token(one, 16) for one in row["encoded_as"][:8])
+            + (" …" if len(row["encoded_as"]) > 8 else ""),
         )
         for row in found["tokens"][:_ROWS_MAX]
     ]
-    more = found["count"] - _ROWS_MAX
     return [
         f"<h2>Unreachable tokens: {found['count']:,}</h2>",
-        note,
-        reasons,
+        '<p class="note">The text of such a token is encoded as other tokens, alone and inside '
+        "the texts that were tried.</p>",
+        _table(("reason", "tokens"), reasons),
         f'<details class="lost"{" open" if len(rows) <= _ROWS_OPEN else ""}>'
-        "<summary>the tokens</summary>"
-        + table(("token", "id", "why", "its text gives"), rows)
-        + (f"<p>and {more:,} more</p>" if more > 0 else "")
+        "<summary>tokens</summary>"
+        + _table(("token", "id", "reason", "encoded as"), rows)
+        + _more(found["count"] - _ROWS_MAX)
         + "</details>",
     ]
 
 
-def _odd(report: Report) -> list[str]:
+def _odd(report: TokenizerReport) -> list[str]:
     sections = ["<h2>Odd tokens</h2>"]
-    for kind, places in report.odd.items():
-        tokens = "".join(_token(report.entries.row(place), 40) for place in places[:_EXAMPLES])
-        more = len(places) - _EXAMPLES
+    for kind, indexes in report.odd.items():
+        tokens = "".join(_token(report.table.row(index), 40) for index in indexes[:_EXAMPLES])
         sections.append(
-            f"<details><summary>{escape(ODD[kind])}: {len(places):,}</summary>"
-            f'<p class="tokens">{tokens}{f" and {more:,} more" if more > 0 else ""}</p></details>'
+            f"<details><summary>{escape(ODD[kind])}: {len(indexes):,}</summary>"
+            f'<p class="tokens">{tokens}</p>{_more(len(indexes) - _EXAMPLES)}</details>'
         )
     return sections if report.odd else [*sections, "<p>none</p>"]
 
@@ -163,71 +170,162 @@ def _words(words: list[Word]) -> list[str]:
     sections = []
     for word in words:
         count = len(word.ids)
-        sections.append(
-            f"<h2>Merges of <code>{escape(shown(word.word))}</code>: "
-            f"{count} token{'s'[: count != 1]}</h2>"
-        )
-        trees = "".join(_tree(pretoken) for pretoken in word.pretokens)
-        sections.append(f'<div class="tree">{trees}</div>')
+        sections += [
+            f"<h2>Merges of <code>{escape(visible(word.word))}</code>: "
+            f"{count} token{'s'[: count != 1]}</h2>",
+            f'<div class="tree">{"".join(map(_tree, word.pretokens))}</div>',
+        ]
     return sections
 
 
 def _tree(pretoken: Pretoken) -> str:
-    """Boxes that stand on the pieces they were merged from; a chain of any length."""
+    """Return nested boxes: each token below the two symbols that it was merged from."""
     boxes: list[str] = []
-    roots = set(pretoken.roots)
-    for place, node in enumerate(pretoken.nodes):
-        # Each box is used once, so that what it is made of goes with it.
-        inner, what = "", "" if node.id is None else f"{node.id}"
+    for index, node in enumerate(pretoken.nodes):
+        inner, label = "", "" if node.id is None else f"{node.id}"
         if node.children is not None:
             left, right = node.children
             inner = f'<div class="row">{boxes[left]}{boxes[right]}</div>'
-            boxes[left] = boxes[right] = ""
+            boxes[left] = boxes[right] = ""  # used once; keeps memory linear
             rank = "" if node.rank == node.id else f" · rank {node.rank}"
-            what = f"{what}{rank} · step {node.step}"
-        kinds = "node" + (" root" if place in roots else "") + ("" if node.children else " leaf")
+            label += f"{rank} · step {node.step}"
+        kind = " root" * (index in pretoken.roots) + " leaf" * (node.children is None)
         boxes.append(
-            f'<div class="{kinds}">{inner}<span>{escape(folded(node.token))}'
-            f"<small>{what}</small></span></div>"
+            f'<div class="node{kind}">{inner}<span>{escape(fold_runs(node.token))}'
+            f"<small>{label}</small></span></div>"
         )
-    found = "".join(boxes[root] for root in pretoken.roots)
+    trees = "".join(boxes[root] for root in pretoken.roots)
     if pretoken.is_whole:
-        label = f"a token as it stands, {pretoken.ids[0]}; merging would give these"
-        found = f'<div class="node"><div class="row">{found}</div><span>{label}</span></div>'
-    return f'<div class="row">{found}</div>'
+        label = f"one token, {pretoken.ids[0]}; merging alone would produce these tokens"
+        trees = f'<div class="node"><div class="row">{trees}</div><span>{label}</span></div>'
+    return f'<div class="row">{trees}</div>'
 
 
-def _text(text: Pieces) -> list[str]:
-    figures = text.figures()
-    parts = []
-    pairs = zip(text.tokens[:_PIECES_MAX], text.ids, strict=False)
+def _text(text: EncodedText) -> list[str]:
+    tokens = []
+    pairs = zip(text.tokens[:_TEXT_TOKENS_MAX], text.ids, strict=False)
     for index, (token, id_) in enumerate(pairs):
-        parts.append(
-            f'<span class="piece c{index % 4}">{escape(folded(token))}<small>{id_}</small></span>'
+        tokens.append(
+            f'<span class="token c{index % 4}">{escape(fold_runs(token))}'
+            f"<small>{id_}</small></span>" + "<br>" * token.endswith(b"\n")
         )
-        if token.endswith(b"\n"):
-            parts.append("<br>")
-    more = len(text.ids) - _PIECES_MAX
-    rows = [
-        (name.replace("_", " ").replace(" per ", " a "), _figure(value))
-        for name, value in figures.items()
+    figures = [
+        (name.replace("_", " "), f"{value:.2f}" if isinstance(value, float) else f"{value:,}")
+        for name, value in text.figures().items()
     ]
     return [
         "<h2>Text</h2>",
-        f'<div class="text">{"".join(parts)}</div>',
-        f"<p>and {more:,} more</p>" if more > 0 else "",
-        table((), rows),
+        f'<div class="text">{"".join(tokens)}</div>',
+        _more(len(text.ids) - _TEXT_TOKENS_MAX),
+        _facts(figures),
     ]
 
 
-def _figure(value: float) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}"
+def shards_page(figures: dict[str, Any]) -> str:
+    """Return the page of shards, from `ShardReport.as_json`."""
+    vocabulary = figures["vocabulary"]
+    facts = [
+        ("documents", f"{figures['documents']:,}"),
+        ("tokens", f"{figures['tokens']:,}"),
+        ("bytes of text", f"{figures['bytes']:,}"),
+        ("bytes per token", f"{figures['bytes_per_token']:.3f}"),
+        ("tokens per document", f"{figures['tokens_per_document']:,.1f}"),
+        ("longest document", f"{figures['longest_document']:,} tokens"),
+        ("quarantined", f"{figures['quarantined']:,}"),
+        ("shards", f"{figures['shards']:,} ({escape(figures['format'])}, {figures['dtype']})"),
+        ("tokenizer", _text_cell(figures["tokenizer"]["name"])),
+        ("vocabulary", f"{vocabulary['size']:,} ids, {vocabulary['unused_share']:.1%} unused"),
+    ]
+    lengths = [(_range(row["from"], row["to"] - 1), row["documents"]) for row in figures["lengths"]]
+    least = [(_token(row), row["id"], f"{row['count']:,}") for row in figures["least_used"]]
+    sources = [
+        (
+            _text_cell(source["path"]),
+            f"{source['documents']:,}",
+            f"{source['tokens']:,}",
+            f"{source['bytes_per_token']:.2f}",
+            f"{source['quarantined']:,}",
+            _text_cell(source.get("error", "")),
+        )
+        for source in figures["sources"][:_ROWS_MAX]
+    ]
+    heads = ("source", "documents", "tokens", "bytes per token", "quarantined", "")
+    return _page(
+        figures["output"],
+        [
+            _facts(facts),
+            "<h2>Tokens per document</h2>",
+            _bars(lengths),
+            "<h2>Most frequent tokens</h2>",
+            _bars([(visible(row["token"]), row["count"]) for row in figures["most_used"]]),
+            "<h2>Least frequent tokens</h2>",
+            _table(("token", "id", "count"), least),
+            "<h2>Sources</h2>",
+            _table(heads, sources) + _more(len(figures["sources"]) - _ROWS_MAX),
+        ],
+    )
 
 
-def _token(row: dict[str, Any], most: int = _TOKEN_WIDTH) -> str:
+# Elements. Cells of tables are HTML, all other arguments are text.
+
+
+def _page(title: str, sections: Iterable[str]) -> str:
+    name = _text_cell(title)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body>\n<h1>{name}</h1>\n"
+        + "\n".join(sections)
+        + "\n</body></html>\n"
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> str:
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table{kind}>{f'<tr>{head}</tr>' if head else ''}\n{body}</table>"
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> str:
+    return _table((), rows, ' class="facts"')
+
+
+def _bars(rows: Sequence[tuple[str, int]]) -> str:
+    """Return a horizontal bar for each label and number."""
+    if not rows:
+        return "<p>none</p>"
+    most = max(1, *(count for _, count in rows))
+    bars = []
+    for index, (label, count) in enumerate(rows):
+        top = index * _BAR_HEIGHT
+        width = max(1, round(_BAR_PLOT * count / most))
+        text = escape(shorten(label, _BAR_LABEL_WIDTH))
+        bars.append(
+            f'<text x="{_BAR_LABEL - 8}" y="{top + 15}" text-anchor="end">{text}</text>'
+            f'<rect class="bar" x="{_BAR_LABEL}" y="{top + 4}" width="{width}" '
+            f'height="{_BAR_HEIGHT - 8}"/>'
+            f'<text x="{_BAR_LABEL + width + 6}" y="{top + 15}">{count:,}</text>'
+        )
+    width, height = _BAR_LABEL + _BAR_PLOT + _BAR_NUMBER, len(rows) * _BAR_HEIGHT
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+        f"{''.join(bars)}</svg>"
+    )
+
+
+def _more(count: int) -> str:
+    return f"<p>and {count:,} more</p>" if count > 0 else ""
+
+
+def _token(row: dict[str, Any], width_max: int = _TOKEN_WIDTH) -> str:
     token = bytes.fromhex(row["hex"]) if "hex" in row else row["token"]
-    return f'<code title="{row["id"]}">{escape(shortened(folded(token), most))}</code>'
+    return f'<code title="{row["id"]}">{escape(shorten(fold_runs(token), width_max))}</code>'
 
 
 def _code(text: str) -> str:
-    return f"<code>{escape(printable(text))}</code>"
+    return f"<code>{_text_cell(text)}</code>"
+
+
+def _text_cell(text: str) -> str:
+    return escape(printable(text))

@@ -1,243 +1,323 @@
-"""Entries → those that no text gives, and why: each token's own text is encoded.
+"""Token table → tokens that no text produces, each with the reason.
 
-What is around a token does not change how its own bytes are merged (docs/architecture.md, Merging),
-so a token that merging its bytes alone does not give is given by no text, except where a whole
-pretoken that is a token is that token. What is done before merging does depend on what is around,
-so it is taken away part by part, and the part that makes the difference is the reason:
+The text of each token is encoded. How the bytes of a token merge does not depend on the text around
+it (docs/how-encoding-works.md), so a token that its own bytes do not merge to is never produced,
+except as a whole pretoken. The components before merging do depend on the text around. They are
+removed one by one, and the component that makes the difference is the reason:
 
-- a prefix, and white space that is stripped: those are of the ends of a text, and inside one the
-  token is reached;
-- added tokens, then the normaliser: they find or change a part of it;
-- the pattern: it cuts the token's own text. Such a token is also tried in thousands of texts around
-  it (`surroundings.py`), since what is cut at an end of a text need not be cut inside one.
+- A prefix and stripped whitespace affect only the ends of a text, so they do not count.
+- Added tokens, then the normalizer, find or change a part of the token.
+- The pattern splits the token's text. Such a token is also tried inside thousands of texts, because
+  a pattern may split it only at the end of a text.
+
+The texts around a token complete partial characters first. Then other characters are added before
+and after it: a pattern splits "\\n//" alone, but not after a semicolon. The texts are a sample of
+all possible ones. A token that none of them produces is very likely unreachable, without proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain, product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import arguments, loading
-from tokenmill.errors import MissingByteError
-from tokenmill.formats.parts import Parts, Prepend, Squeeze, Step, Strip
-from tokenmill.formats.rank_parts import of_ranks
-from tokenmill.inspection.entries import Entries
-from tokenmill.inspection.rules import Rules
-from tokenmill.inspection.surroundings import around
+from tokenmill import arguments
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.build import build
+from tokenmill.formats.spec import Prepend, Squeeze, Step, Strip
+from tokenmill.inspection.merges import MergeRules
+from tokenmill.inspection.token_table import TokenTable
 from tokenmill.native import _native
 
 Reason: TypeAlias = Literal[
     "normalizer", "added_token", "pattern", "no_merge", "other_merges", "other_token"
 ]
 REASONS: dict[Reason, str] = {
-    "no_merge": "no merge makes it",
-    "other_merges": "its bytes merge to others first",
-    "pattern": "the pattern cuts it",
-    "normalizer": "the normaliser changes it",
-    "added_token": "an added token is found in it",
+    "no_merge": "no merge produces it",
+    "other_merges": "its bytes merge to other tokens",
+    "pattern": "the pattern splits it",
+    "normalizer": "the normalizer changes it",
+    "added_token": "it contains an added token",
     "other_token": "another token has its text",
 }
 _NO_IDS = np.zeros(0, np.uint32)
-# Texts around a token: a few for all, then many for those that are left.
+# The number of texts around each token: first a few for all tokens, then many for the rest.
 _TRIES = (64, 5_000)
 _TEXTS_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
-    """A token that its own text does not give; `gives` is what it gives in its place."""
+class Unreachable:
+    """A token that its own text does not encode to. `ids` are the ids of its text."""
 
-    place: int
+    index: int
     reason: Reason
-    gives: list[int]
+    ids: list[int]
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What encoding the tokens' own texts tells."""
+    """The unreachable tokens, and the number of tokens that merging makes of two others."""
 
-    unreached: list[Unreached]
-    merged: int  # tokens that merging makes of two others
+    unreachable: list[Unreachable]
+    merge_count: int
 
 
 class _Cores:
-    """A tokenizer's core, and the same with parts taken away; each is made when it is needed."""
+    """Cores of a tokenizer without some of its components, each built when first used."""
 
-    def __init__(self, entries: Entries) -> None:
-        self.given = entries.tokenizer.parts
-        self.parts: Parts = _ranked(entries) if self.given is None else self.given
-        model = self.parts.model
+    def __init__(self, table: TokenTable) -> None:
+        # Components are removed below, so the cores are not built from plain ranks.
+        self.spec = replace(table.spec, ranks=None)
+        model = self.spec.model
         self._model = replace(model, dropout=None) if model.dropout else model
-        self._real = entries.tokenizer._core
+        self._real = table.tokenizer._core
 
     @cached_property
     def real(self) -> _native.Core:
-        if not self.parts.model.dropout:
+        if not self.spec.model.dropout:
             return self._real
-        return loading.core_of_parts(replace(self.parts, model=self._model))
+        return build(replace(self.spec, model=self._model))
 
     @property
     def _inner_steps(self) -> tuple[Step, ...]:
-        steps = self.parts.steps
+        steps = self.spec.steps
         return tuple(step for step in steps if not isinstance(step, Prepend | Strip | Squeeze))
 
     @cached_property
     def inner(self) -> _native.Core:
-        """Without what is done at the ends of a text."""
-        return self._made(prefix="never", steps=self._inner_steps)
+        """Without changes at the ends of a text."""
+        return self._build(prefix="never", steps=self._inner_steps)
 
     @cached_property
-    def unadded(self) -> _native.Core:
-        """And without added tokens."""
-        return self._made(prefix="never", steps=self._inner_steps, added=())
+    def without_added(self) -> _native.Core:
+        """Without changes at the ends and added tokens."""
+        return self._build(prefix="never", steps=self._inner_steps, added=())
 
     @cached_property
-    def cut(self) -> _native.Core:
-        """Only cuts and merges."""
-        return self._made(prefix="never", steps=(), added=())
+    def split_and_merge(self) -> _native.Core:
+        return self._build(prefix="never", steps=(), added=())
 
     @cached_property
-    def merging(self) -> _native.Core:
-        """Only merges."""
+    def merge(self) -> _native.Core:
         model = replace(self._model, whole=False)
-        return self._made(prefix="never", steps=(), added=(), stages=(), model=model)
+        return self._build(prefix="never", steps=(), added=(), stages=(), model=model)
 
-    def _made(self, **changes: Any) -> _native.Core:
-        """A core with other parts; the tokenizer's own where they change nothing."""
-        made = replace(self.parts, **({"model": self._model} | changes))
-        is_found = any(not token.special for token in self.parts.added)  # others are not looked for
-        same = ("prefix", "steps", "stages", *(("added",) if is_found else ()))
-        if made.model is self.parts.model and all(
-            getattr(made, name) == getattr(self.parts, name) for name in same
+    def _build(self, **changes: Any) -> _native.Core:
+        """Return a core of the changed specification, or the real one if they are equivalent."""
+        spec = replace(self.spec, **({"model": self._model} | changes))
+        has_added = any(not token.special for token in self.spec.added)  # special tokens are off
+        names = ("prefix", "steps", "stages", *(("added",) if has_added else ()))
+        if spec.model is self.spec.model and all(
+            getattr(spec, name) == getattr(self.spec, name) for name in names
         ):
             return self.real
-        return loading.core_of_parts(made)
+        return build(spec)
 
 
-def _ranked(entries: Entries) -> Parts:
-    """Parts of a vocabulary whose ids are its ranks."""
-    tokenizer = entries.tokenizer
-    assert tokenizer.pattern is not None
-    return of_ranks(entries.merged, tokenizer.pattern, tokenizer.specials, tokenizer.name)
-
-
-def reach_of(entries: Entries, rules: Rules) -> Reach:
-    """Encodes every token that a text could give."""
-    cores = _Cores(entries)
-    places = [place for place in entries.places_of("token", "byte") if entries.tokens[place]]
-    merges = set(_given(entries, cores.merging, places))
-    left = _missed(entries, cores.real, places)
+def find_unreachable(table: TokenTable, rules: MergeRules) -> Reach:
+    """Encode the text of every token that a text could produce."""
+    cores = _Cores(table)
+    indexes = [index for index in table.select("token", "byte") if table.tokens[index]]
+    merged = _reached(table, cores.merge, indexes)
+    left = _without(indexes, _reached(table, cores.real, indexes))
     squeezed: set[int] = set()
-    if left and cores.given is not None:
-        if any(isinstance(step, Squeeze) for step in cores.parts.steps):
-            squeezed = {place for place in left if b"  " in entries.tokens[place]}
-        missed = set(_missed(entries, cores.inner, left)) | squeezed
-        left = [place for place in left if place in missed]
-    is_whole = cores.parts.model.whole
-    tried = [place for place in left if (place in merges or is_whole) and place not in squeezed]
-    found = _surrounded(entries, cores.inner, tried)
-    left = [place for place in left if place not in found]
-    reasons = _reasons(entries, cores, rules, left, merges)
+    if any(isinstance(step, Squeeze) for step in cores.spec.steps):
+        squeezed = {index for index in left if b"  " in table.tokens[index]}
+    left = _without(left, _reached(table, cores.inner, left) - squeezed)
+    tries = _without(left, squeezed)
+    if not cores.spec.model.whole:
+        tries = [index for index in tries if index in merged]
+    left = _without(left, _reached_inside(table, cores.inner, tries))
+    reasons = _find_reasons(table, cores, rules, left, merged)
     reasons |= dict.fromkeys(squeezed, "normalizer")
-    gives = _encode(cores.inner, [entries.tokens[place] for place in left])
-    unreached = [Unreached(p, reasons[p], ids) for p, ids in zip(left, gives, strict=True)]
-    return Reach(unreached, _composed_count(entries, merges, cores.parts.model.base == "bytes"))
+    ids = _encode_all(cores.inner, [table.tokens[index] for index in left])
+    unreachable = [Unreachable(i, reasons[i], found) for i, found in zip(left, ids, strict=True)]
+    has_bytes = cores.spec.model.base == "bytes"
+    sizes = table.byte_counts if has_bytes else np.abs(table.character_counts)
+    merges = int(np.count_nonzero(sizes[np.fromiter(merged, np.int64, len(merged))] > 1))
+    return Reach(unreachable, merges)
 
 
-def _composed_count(entries: Entries, merges: set[int], has_bytes: bool) -> int:
-    """How many are more than what merging begins with."""
-    places = np.fromiter(merges, np.int64, len(merges))
-    counts = entries.byte_counts if has_bytes else np.abs(entries.character_counts)
-    return int(np.count_nonzero(counts[places] > 1))
-
-
-def _reasons(
-    entries: Entries, cores: _Cores, rules: Rules, left: list[int], merges: set[int]
+def _find_reasons(
+    table: TokenTable, cores: _Cores, rules: MergeRules, left: list[int], merged: set[int]
 ) -> dict[int, Reason]:
-    found: dict[int, Reason] = {}
-    uncut = set(_given(entries, cores.cut, left))
-    free = set(_given(entries, cores.unadded, list(uncut)))
-    for place in left:
-        token, id_ = entries.tokens[place], int(entries.ids[place])
-        if place in uncut:
-            found[place] = "added_token" if place in free else "normalizer"
-        elif entries.kinds[place] == "byte" or entries.merged.get(token, id_) != id_:
-            found[place] = "other_token"
-        elif place in merges or cores.parts.model.whole:
-            found[place] = "pattern"
+    reasons: dict[int, Reason] = {}
+    not_split = _reached(table, cores.split_and_merge, left)
+    not_added = _reached(table, cores.without_added, list(not_split))
+    for index in left:
+        token, id_ = table.tokens[index], int(table.ids[index])
+        if index in not_split:
+            reasons[index] = "added_token" if index in not_added else "normalizer"
+        elif table.kinds[index] == "byte" or table.mergeable.get(token, id_) != id_:
+            reasons[index] = "other_token"
+        elif index in merged or cores.spec.model.whole:
+            reasons[index] = "pattern"
         else:
-            found[place] = "other_merges" if rules.makes(token) else "no_merge"
-    return found
+            reasons[index] = "other_merges" if rules.produce(token) else "no_merge"
+    return reasons
 
 
-def _surrounded(entries: Entries, core: _native.Core, places: list[int]) -> set[int]:
-    """Those that some text around them gives."""
+def _without(indexes: list[int], others: set[int]) -> list[int]:
+    return [index for index in indexes if index not in others]
+
+
+def _reached(table: TokenTable, core: _native.Core, indexes: list[int]) -> set[int]:
+    """Return the tokens whose own text is encoded as this one token."""
+    texts = [table.tokens[index] for index in indexes]
+    try:
+        ids, ends = _encode_ragged(core, texts)
+    except VocabularyError:
+        pairs = zip(indexes, _encode_all(core, texts), strict=True)
+        return {index for index, found in pairs if found == [int(table.ids[index])]}
+    where = np.array(indexes, np.int64)
+    is_one = np.diff(ends, prepend=0) == 1
+    is_same = ids[ends[is_one] - 1] == table.ids[where[is_one]]
+    return set(where[is_one][is_same].tolist())
+
+
+def _reached_inside(table: TokenTable, core: _native.Core, indexes: list[int]) -> set[int]:
+    """Return the tokens that occur in the ids of some text around them."""
     found: set[int] = set()
     for tries in _TRIES:
         texts: list[bytes] = []
         owners: list[int] = []
-        left = [place for place in places if place not in found]
-        for place in left[: _TEXTS_MAX // tries]:
-            some = list(around(entries.tokens[place], tries))
+        for index in _without(indexes, found)[: _TEXTS_MAX // tries]:
+            some = list(texts_around(table.tokens[index], tries))
             texts += some
-            owners += [place] * len(some)
-        ids, ends = _ragged(core, texts)
+            owners += [index] * len(some)
+        ids, ends = _encode_ragged(core, texts)
         owner = np.repeat(np.array(owners, np.int64), np.diff(ends, prepend=0))
-        found |= set(owner[ids == entries.ids[owner]].tolist())
+        found |= set(owner[ids == table.ids[owner]].tolist())
     return found
 
 
-def _missed(entries: Entries, core: _native.Core, places: list[int]) -> list[int]:
-    given = set(_given(entries, core, places))
-    return [place for place in places if place not in given]
-
-
-def _given(entries: Entries, core: _native.Core, places: list[int]) -> list[int]:
-    """Those places whose tokens encoding gives as a whole."""
+def _encode_all(core: _native.Core, texts: Sequence[bytes]) -> list[list[int]]:
+    """Return the ids of each text, empty for a text with a byte without a token."""
     try:
-        ids, ends = _ragged(core, [entries.tokens[place] for place in places])
-    except MissingByteError:
-        texts = _encode(core, [entries.tokens[place] for place in places])
-        wanted = zip(places, texts, strict=True)
-        return [place for place, ids in wanted if ids == [int(entries.ids[place])]]
-    where = np.array(places, np.int64)
-    is_one = np.diff(ends, prepend=0) == 1
-    is_same = ids[ends[is_one] - 1] == entries.ids[where[is_one]]
-    kept: list[int] = where[is_one][is_same].tolist()
-    return kept
-
-
-def _encode(core: _native.Core, texts: Sequence[bytes]) -> list[list[int]]:
-    """The ids of many texts; of one that holds a byte without a token, none."""
-    try:
-        ids, ends = _ragged(core, texts)
-    except MissingByteError:
-        return [_try(core, text) for text in texts]
+        ids, ends = _encode_ragged(core, texts)
+    except VocabularyError:
+        return [_encode_or_empty(core, text) for text in texts]
     return [part.tolist() for part in np.split(ids, ends[:-1])] if len(ends) else []
 
 
-def _try(core: _native.Core, text: bytes) -> list[int]:
+def _encode_or_empty(core: _native.Core, text: bytes) -> list[int]:
     try:
         return core.encode(text, None)
-    except MissingByteError:
+    except VocabularyError:
         return []
 
 
-def _ragged(
-    core: _native.Core, texts: Iterable[bytes]
+def _encode_ragged(
+    core: _native.Core, texts: Sequence[bytes]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Ids end to end, and where those of each text end."""
-    listed = list(texts)
-    if not listed:
+    """Return the concatenated ids of all texts, and the end offset of each text."""
+    if not texts:
         return _NO_IDS, np.zeros(0, np.int64)
-    ends = np.cumsum(np.fromiter(map(len, listed), np.int64, len(listed)))
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     spans = np.ascontiguousarray(np.stack([np.concatenate([[0], ends])[:-1], ends], axis=1))
     threads = arguments.thread_count(None)
-    joined = b"".join(listed)
-    pair = core.encode_documents(joined, spans, None, _NO_IDS, _NO_IDS, False, threads)
+    pair = core.encode_documents(b"".join(texts), spans, None, _NO_IDS, _NO_IDS, False, threads)
     return np.asarray(pair[0]), np.asarray(pair[1])
+
+
+# Texts around a token
+
+_CONTINUATION = range(0x80, 0xC0)
+# The first bytes of characters, by their number of bytes.
+_LEADS = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
+# Characters that patterns distinguish: letters of either case, digits, whitespace, punctuation,
+# and endings of English words. Then all of ASCII.
+_KINDS = ("", *"aʣAꟶ1٣ \n.;⍼'", "'s", "'ll", "世", "ll", "\u0301")
+_ASCII = ("", *map(chr, range(0x20, 0x7F)), "\n", "\r\n", "\t")
+
+
+def texts_around(token: bytes, count_max: int) -> Iterator[bytes]:
+    """Yield texts of whole characters that contain a token.
+
+    Up to `count_max` texts differ before the token, as many after it, and as many on both sides.
+    """
+    is_lead = (at for at, byte in enumerate(token) if byte not in _CONTINUATION)
+    head = next(is_lead, len(token))
+    prefixes = _prefixes(token[:head], count_max)
+    suffixes = _suffixes(_open_end(token[head:]), count_max)
+    side = max(1, round(count_max**0.5))
+    pairs = chain(
+        product(prefixes, suffixes[:1]),
+        product(prefixes[:1], suffixes),
+        product(_sample(prefixes, side), _sample(suffixes, side)),
+    )
+    for prefix, suffix in pairs:
+        if _is_text(text := prefix + token + suffix):
+            yield text
+
+
+def _sample(items: list[bytes], count: int) -> list[bytes]:
+    return items[:: max(1, len(items) // count)]
+
+
+@cache
+def _prefixes(head: bytes, count_max: int) -> list[bytes]:
+    """Return texts before a token that starts with these continuation bytes."""
+    if not head:
+        return _contexts(count_max)
+    found: list[bytes] = []
+    for length, leads in _LEADS.items():
+        missing = length - 1 - len(head)
+        if missing >= 0:
+            found += _sequences(leads, missing, count_max // 2)
+    return [prefix for prefix in found if _is_text(prefix + head)]
+
+
+@cache
+def _suffixes(tail: bytes, count_max: int) -> list[bytes]:
+    """Return texts after a token that ends with these first bytes of a character."""
+    if not tail:
+        return _contexts(count_max)
+    length = next(n for n, leads in _LEADS.items() if tail[0] in leads)
+    found = _sequences(_CONTINUATION, length - len(tail) - 1, count_max)
+    return [suffix for suffix in found if _is_text(tail + suffix)]
+
+
+def _contexts(count_max: int) -> list[bytes]:
+    found = _KINDS if count_max < 2 * len(_ASCII) else dict.fromkeys(chain(_KINDS, _ASCII))
+    return [text.encode() for text in found]
+
+
+def _open_end(rest: bytes) -> bytes:
+    """Return the bytes of an incomplete character at the end."""
+    for back in range(1, min(3, len(rest)) + 1):
+        lead = rest[-back]
+        if any(lead in leads and length > back for length, leads in _LEADS.items()):
+            return rest[len(rest) - back :]
+        if lead not in _CONTINUATION:
+            break
+    return b""
+
+
+def _sequences(first: range, more: int, count_max: int) -> list[bytes]:
+    """Return a first byte and `more` continuation bytes: all, or an even sample of all."""
+    total = len(first) << 6 * more
+    count = min(total, count_max)
+    found = []
+    for index in range(count):
+        rest = index * total // count
+        tail = []
+        for _ in range(more):
+            tail.append(0x80 + (rest & 63))
+            rest >>= 6
+        found.append(bytes([first[rest], *reversed(tail)]))
+    return found
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""A tokenizer → a report of its vocabulary, and of words and a text if they are given."""
+"""A tokenizer → a report of its vocabulary, with trees of words and the tokens of a text."""
 
 from __future__ import annotations
 
@@ -13,69 +13,110 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill import arguments
+from tokenmill.display import token_text
 from tokenmill.inspection.describe import describe
-from tokenmill.inspection.entries import Entries, entries_of
+from tokenmill.inspection.merges import MergeRules, Word, merge_word
 from tokenmill.inspection.odd import OddKind, find_odd
-from tokenmill.inspection.reach import Reach, reach_of
-from tokenmill.inspection.rules import Rules
+from tokenmill.inspection.reach import Reach, find_unreachable
 from tokenmill.inspection.scripts import are_words
-from tokenmill.inspection.texts import Pieces, pieces_of
-from tokenmill.inspection.words import Word, word_of
+from tokenmill.inspection.token_table import TokenTable, make_table
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
 
 _LONGEST = 50
 _GAPS_LISTED = 1000
 _GAPS_NAMED = 3
-# Lengths that have a row of a plot for themselves; then one for each power of two.
+# Lengths with a row of their own in a plot. Longer ones share a row per power of two.
 _LENGTHS_ALONE = 16
+_KINDS = {
+    "ordinary_tokens": "token",
+    "byte_tokens": "byte",
+    "special_tokens": "special",
+    "added_tokens": "added",
+    "decode_only_tokens": "decoded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text and its tokens. `tokens` are the bytes of the ids, after any normalizer."""
+
+    text: str | bytes
+    ids: list[int]
+    tokens: list[bytes]
+    pretokens: int
+
+    def figures(self) -> dict[str, Any]:
+        """Return counts and the compression of the text."""
+        if isinstance(self.text, str):
+            size, characters = len(self.text.encode("utf-8", "surrogatepass")), len(self.text)
+        else:
+            size, characters = len(self.text), len(self.text.decode("utf-8", "replace"))
+        count = len(self.ids)
+        return {
+            "bytes": size,
+            "characters": characters,
+            "tokens": count,
+            "distinct_tokens": len(set(self.ids)),
+            "pretokens": self.pretokens,
+            "bytes_per_token": round(size / count, 4) if count else 0.0,
+            "characters_per_token": round(characters / count, 4) if count else 0.0,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        texts = [token_text(token) for token in self.tokens]
+        return self.figures() | {"ids": self.ids, "token_texts": texts}
 
 
 @dataclass(frozen=True)
-class Report:
-    """What is in a vocabulary, worked out when it is asked for. `as_json` has all of it, in the
-    shape of docs/inspect.md."""
+class TokenizerReport:
+    """A report of a vocabulary. Each figure is computed when first used.
 
-    entries: Entries
+    `as_json` returns all figures as documented in docs/inspect.md.
+    """
+
+    table: TokenTable
     words: list[Word]
-    text: Pieces | None
+    text: EncodedText | None
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return self.entries.tokenizer
+        return self.table.tokenizer
 
     @cached_property
-    def rules(self) -> Rules:
-        return Rules(self.entries)
+    def rules(self) -> MergeRules:
+        return MergeRules(self.table)
 
     @cached_property
     def reach(self) -> Reach:
-        return reach_of(self.entries, self.rules)
+        return find_unreachable(self.table, self.rules)
 
     @cached_property
     def odd(self) -> dict[OddKind, list[int]]:
-        return find_odd(self.entries)
+        return find_odd(self.table)
 
     @cached_property
-    def parts(self) -> dict[str, list[str]]:
-        """What is done with a text, in words."""
-        return describe(self.tokenizer)
+    def components(self) -> dict[str, list[str]]:
+        """The components of the tokenizer in words."""
+        return describe(self.table.spec)
 
     def as_json(self) -> dict[str, Any]:
-        """All figures, for programs."""
+        """Return all figures as JSON values."""
+        odd = {
+            kind: {"count": len(indexes), "tokens": [self.table.row(i) for i in indexes]}
+            for kind, indexes in self.odd.items()
+        }
         figures: dict[str, Any] = {
             "tokenizer": self.tokenizer.name,
             "pattern": self.tokenizer.pattern,
-            "parts": self.parts,
+            "components": self.components,
             "sizes": self.sizes(),
             "lengths": self.lengths(),
             "scripts": self.scripts(),
             "longest": self.longest(),
             "longest_words": self.longest(words=True),
             "unreachable": self.unreachable(),
-            "odd": {
-                kind: {"count": len(places), "tokens": [self.entries.row(p) for p in places]}
-                for kind, places in self.odd.items()
-            },
+            "odd": odd,
             "words": [word.as_json() for word in self.words],
         }
         if self.text is not None:
@@ -83,40 +124,37 @@ class Report:
         return figures
 
     def html(self) -> str:
-        """The same as a page that stands alone."""
-        from tokenmill.inspection.page import html
+        """Return the report as an HTML page without external files."""
+        from tokenmill.inspection.page import tokenizer_page
 
-        return html(self)
+        return tokenizer_page(self)
 
     def sizes(self) -> dict[str, Any]:
-        """How many of what there are."""
-        entries = self.entries
-        kinds = Counter(entries.kinds)
+        """Return the numbers of ids, tokens and merges."""
+        table = self.table
+        kinds = Counter(table.kinds)
+        model = table.spec.model
         gaps = self._gaps()
-        blank = {token for token in entries.merged if token[:1] == b" " and len(token) > 1}
+        spaced = {token for token in table.mergeable if token[:1] == b" " and len(token) > 1}
+        merges = self.reach.merge_count if model.merges is None else len(model.merges)
         return {
             "ids": self.tokenizer.vocab_size,
-            "entries": len(entries.ids),
-            "tokens": kinds["token"],
-            "merges": self._merges(),
-            "specials": kinds["special"],
-            "added": kinds["added"],
-            "byte_tokens": kinds["byte"],
-            "decoded_only": kinds["decoded"],
+            "tokens": len(table.ids),
+            **{name: kinds[kind] for name, kind in _KINDS.items()},  # type: ignore[index]
+            "merges": merges,
             "gaps": sum(end - start for start, end in gaps),
             "gap_ranges": gaps[:_GAPS_LISTED],
-            "ids_are_ranks": self._has_ranks(),
+            "ids_are_ranks": model.merges is None and model.order is None,
             "out_of_order": self._out_of_order(),
-            "with_blank": len(blank),
-            "with_and_without_blank": sum(token[1:] in entries.merged for token in blank),
+            "with_space": len(spaced),
+            "with_and_without_space": sum(token[1:] in table.mergeable for token in spaced),
         }
 
     def lengths(self) -> dict[str, Any]:
-        """How long tokens are; specials, added ones and those for bytes are not counted."""
-        entries = self.entries
-        places = entries.places_of("token")
-        sizes = entries.byte_counts[places]
-        characters = entries.character_counts[places]
+        """Return the lengths of the ordinary tokens in bytes and characters."""
+        indexes = self.table.select("token")
+        sizes = self.table.byte_counts[indexes]
+        characters = self.table.character_counts[indexes]
         characters = characters[characters >= 0]
         return {
             "bytes": _histogram(sizes),
@@ -126,9 +164,8 @@ class Report:
         }
 
     def scripts(self) -> list[dict[str, Any]]:
-        """What tokens are written in, the most frequent first."""
-        entries = self.entries
-        found = Counter(entries.scripts[place] for place in entries.places_of("token"))
+        """Return the scripts of the ordinary tokens, the most frequent first."""
+        found = Counter(self.table.scripts[index] for index in self.table.select("token"))
         total = max(1, found.total())
         return [
             {"script": name, "tokens": count, "share": round(count / total, 6)}
@@ -136,87 +173,78 @@ class Report:
         ]
 
     def longest(self, *, words: bool = False) -> list[dict[str, Any]]:
-        """The tokens of most bytes; with `words` those that are letters alone, but for a blank."""
-        entries = self.entries
-        places = entries.places_of("token")
+        """Return the longest tokens by bytes, with `words` only those made of letters."""
+        table = self.table
+        indexes = table.select("token")
         if words:
-            whole = [(p, text) for p in places if (text := entries.texts[p])]
+            whole = [(index, text) for index in indexes if (text := table.texts[index])]
             has_letters = are_words(text for _, text in whole).tolist()
-            places = [p for (p, _), is_word in zip(whole, has_letters, strict=True) if is_word]
-        order = np.argsort(-entries.byte_counts[places], kind="stable")
-        places = [places[index] for index in order[:_LONGEST].tolist()]
+            indexes = [i for (i, _), is_word in zip(whole, has_letters, strict=True) if is_word]
+        order = np.argsort(-table.byte_counts[indexes], kind="stable")
         return [
-            entries.row(place)
+            table.row(index)
             | {
-                "bytes": len(entries.tokens[place]),
-                "characters": None if (text := entries.texts[place]) is None else len(text),
+                "bytes": len(table.tokens[index]),
+                "characters": None if (text := table.texts[index]) is None else len(text),
             }
-            for place in places
+            for index in (indexes[at] for at in order[:_LONGEST].tolist())
         ]
 
     def unreachable(self) -> dict[str, Any]:
-        """Tokens that no text gives, and why."""
+        """Return the tokens that no text produces, with reasons."""
+        table = self.table
         rows = [
-            self.entries.row(one.place)
+            table.row(one.index)
             | {
                 "reason": one.reason,
-                "gives": [self.entries.row(self.entries.places[id_]) for id_ in one.gives],
+                "encoded_as": [table.row(table.index_of[id_]) for id_ in one.ids],
             }
-            for one in self.reach.unreached
+            for one in self.reach.unreachable
         ]
-        reasons = Counter(one.reason for one in self.reach.unreached)
+        reasons = Counter(one.reason for one in self.reach.unreachable)
         return {"count": len(rows), "reasons": dict(reasons.most_common()), "tokens": rows}
 
     def _gaps(self) -> list[tuple[int, int]]:
-        """Stretches of ids that stand for nothing: the first, and the one behind the last."""
-        bounds = [-1, *self.entries.ids.tolist(), self.tokenizer.vocab_size]
+        """Return the ranges of unused ids: first id, and the id after the last."""
+        bounds = [-1, *self.table.ids.tolist(), self.tokenizer.vocab_size]
         return [(left + 1, right) for left, right in pairwise(bounds) if right > left + 1]
 
-    def _has_ranks(self) -> bool:
-        parts = self.tokenizer.parts
-        return parts is None or (parts.model.merges is None and parts.model.order is None)
-
-    def _merges(self) -> int:
-        parts = self.tokenizer.parts
-        if parts is not None and parts.model.merges is not None:
-            return len(parts.model.merges)
-        return self.reach.merged
-
     def _out_of_order(self) -> int:
-        """Tokens whose id is below that of one which is merged earlier."""
-        if self._has_ranks():
-            return 0
-        entries = self.entries
-        ids: Iterable[int]
-        if self.rules.listed is not None:
-            ids = (entries.merged[token] for token in self.rules.results if token in entries.merged)
-        else:
-            model = self.tokenizer.parts.model  # type: ignore[union-attr]
-            assert model.order is not None
-            found = np.array(list(entries.merged.values()), np.int64)
+        """Return the number of tokens with a smaller id than a token that merges earlier."""
+        model, mergeable = self.table.spec.model, self.table.mergeable
+        ids: Iterable[int] = ()
+        if self.rules.pairs is not None:
+            ids = (mergeable[token] for token in self.rules.results if token in mergeable)
+        elif model.order is not None:
             order = dict(zip(model.ids.tolist(), model.order.tolist(), strict=True))
-            ids = sorted(found.tolist(), key=lambda id_: order[id_])
+            ids = sorted(mergeable.values(), key=order.__getitem__)
         listed = np.fromiter(ids, np.int64)
         return int(np.count_nonzero(listed < np.maximum.accumulate(listed))) if len(listed) else 0
 
 
-def inspect(
+def inspect_tokenizer(
     tokenizer: Tokenizer | str | os.PathLike[str],
     *,
     words: Iterable[str] = (),
     text: str | bytes | None = None,
-    specials: SpecialsChoice = False,
-) -> Report:
-    """Looks at a vocabulary: sizes, lengths, scripts, tokens out of reach, odd ones.
-
-    `tokenizer` is one, or what `Tokenizer.load` takes. Each of `words` is shown with the tree of
-    its merges, and `text` as its pieces, with `specials` as in `encode`.
-    """
-    found = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
-    entries = entries_of(found)
-    report = Report(entries, [], None if text is None else pieces_of(found, text, specials))
-    report.words.extend(word_of(entries, report.rules, word) for word in words)
+    allowed_special: SpecialsChoice = False,
+) -> TokenizerReport:
+    """Return a report of a tokenizer. See `tokenmill.inspect`."""
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = Tokenizer.load(tokenizer)
+    encoded = None if text is None else _encode_text(tokenizer, text, allowed_special)
+    report = TokenizerReport(make_table(tokenizer), [], encoded)
+    report.words.extend(merge_word(report.table, report.rules, word) for word in words)
     return report
+
+
+def _encode_text(
+    tokenizer: Tokenizer, text: str | bytes, allowed_special: SpecialsChoice
+) -> EncodedText:
+    allowed = tokenizer._allowed(allowed_special)
+    ids, _, numbers = arguments.read(tokenizer._core.encode_words, text, allowed)
+    tokens = {id_: tokenizer.id_to_token(id_) for id_ in set(ids)}
+    return EncodedText(text, ids, [tokens[id_] for id_ in ids], len(set(numbers)))
 
 
 def _histogram(lengths: NDArray[np.int64]) -> list[dict[str, int]]:
@@ -229,47 +257,42 @@ def _mean(lengths: NDArray[np.int64]) -> float:
     return round(float(lengths.mean()), 4) if len(lengths) else 0.0
 
 
-def size_rows(report: Report) -> list[tuple[str, str]]:
-    """Names of sizes and what there is to say about each."""
+def size_rows(report: TokenizerReport) -> list[tuple[str, str]]:
+    """Return the sizes as pairs of a name and a text."""
     sizes = report.sizes()
-    kinds = [
-        f"{sizes[kind]:,} {name if sizes[kind] > 1 else name.removesuffix('s')}"
-        for kind, name in (
-            ("tokens", "tokens"),
-            ("byte_tokens", "byte tokens"),
-            ("specials", "specials"),
-            ("added", "added"),
-            ("decoded_only", "only decoded"),
-        )
-        if sizes[kind]
-    ]
+    kinds = [f"{sizes[name]:,} {_kind_name(name, sizes[name])}" for name in _KINDS if sizes[name]]
     if sizes["ids_are_ranks"]:
-        order = "are ranks"
+        order = "ranks"
     elif sizes["out_of_order"]:
-        order = f"are no ranks; {sizes['out_of_order']:,} are not in the order of merges"
+        order = f"not ranks, {sizes['out_of_order']:,} not in the order of merges"
     else:
-        order = "are no ranks, but in the order of merges"
-    blank = f"{sizes['with_blank']:,} tokens, of which {sizes['with_and_without_blank']:,} are"
+        order = "not ranks, but in the order of merges"
+    both = f"{sizes['with_and_without_space']:,} also exist without it"
     return [
         ("tokenizer", report.tokenizer.name),
-        ("entries", f"{sizes['entries']:,}: {', '.join(kinds)}"),
+        ("tokens", f"{sizes['tokens']:,}: {', '.join(kinds)}"),
         ("merges", f"{sizes['merges']:,}"),
-        ("ids", f"{sizes['ids']:,}, which {order}"),
-        ("gaps", _gaps_in_words(sizes)),
-        ("with a blank in front", f"{blank} there without it, too"),
+        ("ids", f"{sizes['ids']:,} ({order})"),
+        ("unused ids", _describe_gaps(sizes)),
+        ("with a first space", f"{sizes['with_space']:,} tokens, {both}"),
     ]
 
 
-def _gaps_in_words(sizes: dict[str, Any]) -> str:
+def _kind_name(name: str, count: int) -> str:
+    name = name.replace("_", " ").replace("decode only", "decode-only")
+    return name if count > 1 else name.removesuffix("s")
+
+
+def _describe_gaps(sizes: dict[str, Any]) -> str:
     if not sizes["gaps"]:
         return "none"
     ranges = [f"{a}" if b == a + 1 else f"{a} to {b - 1}" for a, b in sizes["gap_ranges"]]
-    more = f", … ({len(ranges)} stretches)" if len(ranges) > _GAPS_NAMED else ""
-    return f"{sizes['gaps']:,} ids: {', '.join(ranges[:_GAPS_NAMED])}{more}"
+    more = f", … ({len(ranges)} ranges)" if len(ranges) > _GAPS_NAMED else ""
+    return f"{sizes['gaps']:,}: {', '.join(ranges[:_GAPS_NAMED])}{more}"
 
 
-def ranges_of_lengths(lengths: dict[str, Any]) -> list[dict[str, int]]:
-    """The two histograms side by side, in few enough rows for a plot."""
+def length_rows(lengths: dict[str, Any]) -> list[dict[str, int]]:
+    """Return both histograms of `lengths` in few enough rows for a plot."""
     counts = {
         unit: {row["length"]: row["tokens"] for row in lengths[unit]}
         for unit in ("bytes", "characters")

@@ -1,9 +1,8 @@
-"""Tokens → what they are written in: the Unicode script of their letters, or else what they are.
+"""Tokens → their script: the Unicode script of their letters, or the class of other characters.
 
-Scripts are Unicode 16.0's (Scripts.txt, in the data of `tokenmill.patterns.unicode`). Letters and
-marks decide, so that " don't" is Latin; a letter that many scripts share, such as a combining
-accent, decides nothing. A token without letters is digits, else punctuation, else white space if
-there is nothing else in it.
+Scripts are those of Unicode 16.0 (Scripts.txt, in `tokenmill.patterns.unicode`). Letters
+and marks decide, so " don't" is Latin. A letter that several scripts share, such as a combining
+accent, does not decide. A token without letters is digits, else punctuation, else whitespace.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from tokenmill.patterns import unicode
 
-SPACE = "white space"
+SPACE = "whitespace"
 OTHER = "controls and others"
 PUNCTUATION = "punctuation and symbols"
 SHARED = "letters of no script"
@@ -24,13 +23,13 @@ DIGITS = "digits"
 MIXED = "several scripts"
 PARTIAL = "parts of characters"  # not UTF-8
 EMPTY = "empty"
-# In this order a character decides for those before it; scripts are the last.
+# A class takes precedence over the classes before it. Scripts take precedence over all.
 _CLASSES = (SPACE, OTHER, PUNCTUATION, SHARED, DIGITS)
 _NONE = 255
 
 
 def classify(texts: Sequence[str | None]) -> list[str]:
-    """The name of each text's script, or of one of the classes above; None is `PARTIAL`."""
+    """Return the script or class of each text. None means `PARTIAL`."""
     names, _ = _table()
     whole = [text for text in texts if text]
     lowest, highest = _extremes(whole)
@@ -42,14 +41,14 @@ def classify(texts: Sequence[str | None]) -> list[str]:
 
 
 def scripts_in(text: str) -> list[str]:
-    """The scripts of a text's letters, in the order of their names."""
+    """Return the scripts of the letters of a text, sorted by name."""
     names, table = _table()
     found = {int(table[ord(character)]) for character in text}
     return sorted(names[code] for code in found if code >= len(_CLASSES))
 
 
-def has_other(texts: Iterable[str]) -> NDArray[np.bool_]:
-    """Whether each text, none of them empty, holds a character that is not to be seen."""
+def has_invisible(texts: Iterable[str]) -> NDArray[np.bool_]:
+    """Return whether each text contains an invisible character. No text may be empty."""
     whole = list(texts)
     codes, starts = _codes(whole)
     if not len(starts):
@@ -58,7 +57,7 @@ def has_other(texts: Iterable[str]) -> NDArray[np.bool_]:
 
 
 def are_words(texts: Iterable[str]) -> NDArray[np.bool_]:
-    """Whether each text, none of them empty, is letters alone, behind a blank or not."""
+    """Return whether each text is letters only, with an optional first space. None is empty."""
     bare = [text.removeprefix(" ") or " " for text in texts]
     codes, starts = _codes(bare)
     if not len(starts):
@@ -68,7 +67,7 @@ def are_words(texts: Iterable[str]) -> NDArray[np.bool_]:
 
 
 def _extremes(texts: list[str]) -> tuple[list[int], list[int]]:
-    """The lowest code of a script in each text, and the highest code at all."""
+    """Return the lowest script code of each text, and the highest code of any kind."""
     codes, starts = _codes(texts)
     if not len(starts):
         return [], []
@@ -79,7 +78,7 @@ def _extremes(texts: list[str]) -> tuple[list[int], list[int]]:
 
 
 def _codes(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The codes of all characters end to end, and where each text starts."""
+    """Return the codes of all characters, concatenated, and the start of each text."""
     _, table = _table()
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -88,7 +87,7 @@ def _codes(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 @cache
 def _table() -> tuple[list[str], NDArray[np.uint8]]:
-    """Names of codes, and the code of each code point."""
+    """Return the names of the codes, and the code of each code point."""
     names = list(_CLASSES)
     table = np.full(unicode.CODE_POINTS, names.index(OTHER), np.uint8)
     letters = _named("l") | _named("m")
@@ -102,7 +101,7 @@ def _table() -> tuple[list[str], NDArray[np.uint8]]:
             names.append(script.replace("_", " "))
             _fill(scripts, members, len(names) - 1)
     table = np.where(is_letter, scripts, table)
-    # Some scripts are written with joiners, which are seen in what they join.
+    # Some scripts need joiners, which are visible in the letters that they join.
     _fill(table, _named("joincontrol"), names.index(SHARED))
     _fill(table, unicode.space(), names.index(SPACE))
     return names, table

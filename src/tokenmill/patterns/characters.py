@@ -1,7 +1,7 @@
-"""Escapes and sets → sets of characters: the part of the parser below the structure.
+"""Escapes and sets of a pattern → sets of code points.
 
-What each escape and each corner of a set means in the two dialects was tried with tiktoken 0.14
-(fancy-regex 0.19) and regex 2025.9.18; where they disagree there is a message that says so.
+The meaning of each escape and set operation was tested with tiktoken 0.14 (fancy-regex 0.19) and
+regex 2025.9.18. A construct with two meanings raises an error that names both.
 """
 
 import re
@@ -26,7 +26,7 @@ class Flags:
 
 _CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27}
 
-# On the other POSIX classes the dialects disagree: ASCII in tiktoken, Unicode in `regex`.
+# The other POSIX classes are ASCII in tiktoken and Unicode in `regex`.
 _POSIX = {
     "ascii": CodePoints((0, 0x80)),
     "digit": CodePoints((0x30, 0x3A)),
@@ -37,9 +37,9 @@ _ESCAPE_REASONS = {
     "K": "it would move the start of a match",
     "G": "it depends on the match before",
     "X": "grapheme clusters are not supported",
-    "h": "it is a hex digit in tiktoken and a blank in regex; write [0-9A-Fa-f] or [ \\t]",
+    "h": "it is a hex digit in tiktoken and whitespace in regex; write [0-9A-Fa-f] or [ \\t]",
     "H": "its meaning differs between dialects; write the set out",
-    "N": "it is 'no newline' in tiktoken and a named character in regex; write [^\\n] or \\x{…}",
+    "N": "it is [^\\n] in tiktoken and a named character in regex; write [^\\n] or \\x{…}",
     "O": "write (?s:.)",
     "k": "back-references are not supported",
     "g": "back-references and calls are not supported",
@@ -53,7 +53,7 @@ _ESCAPE_REASONS = {
 
 
 class Characters:
-    """Reads a pattern from `self._at` on; the flags are those that hold there."""
+    """The reader of escapes and sets: `_at` is the position and `_flags` are in effect there."""
 
     operators: ClassVar[tuple[str, ...]] = ("&&", "--", "~~", "||")
 
@@ -83,8 +83,8 @@ class Characters:
     def _scalar(self, code_point: int, position: int) -> int:
         if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
             self.fail(
-                f"U+{code_point:04X} is no character",
-                "surrogates and code points above U+10FFFF never occur in text",
+                f"U+{code_point:04X} is not a character",
+                "remove it: surrogates and code points above U+10FFFF never occur in text",
                 position,
             )
         return code_point
@@ -96,17 +96,17 @@ class Characters:
         return members.folded()
 
     def _spend(self, ranges: int, position: int) -> None:
-        """Refuses a pattern whose classes together would take long to work out."""
+        """Count the ranges computed so far, and raise an error above the limit."""
         self._ranges += ranges
         if self._ranges > RANGES_MAX:
             self.fail(
-                f"the sets up to here take more than {RANGES_MAX:,} ranges to work out",
+                f"the sets up to here need more than {RANGES_MAX:,} ranges",
                 "use fewer classes, or smaller sets under (?i)",
                 position,
             )
 
     def _set_escape(self, in_set: bool) -> CodePoints | int:
-        """A backslash that means the same inside and outside of a set: a set or one character."""
+        """Return the set or character of an escape with one meaning inside and outside a set."""
         start = self._at
         char = self._text[start + 1 : start + 2]
         self._at += 2
@@ -136,7 +136,7 @@ class Characters:
         return ord(char)
 
     def _word(self, in_set: bool) -> CodePoints:
-        """\\w"""
+        """Return the members of \\w."""
         return unicode.word()
 
     def _hex(self, kind: str, start: int) -> int:
@@ -211,7 +211,7 @@ class Characters:
         return ~members if negative else members
 
     def _operand(self, start: int, first: bool) -> CodePoints:
-        """The items up to an operator or the closing bracket."""
+        """Return the items before the next operator or the closing bracket."""
         begin = self._at
         ranges: list[tuple[int, int]] = []
         if first and self._take("]"):
@@ -225,11 +225,11 @@ class Characters:
                 break
             ranges += [(low, high - 1) for low, high in self._item().ranges()]
         if self._at == begin:
-            self.fail("an operator of sets with nothing beside it", "escape the characters", begin)
+            self.fail("a set operator without an operand", "escape its characters", begin)
         if self._peek(2) == "||" and "||" in self.operators:
             self.fail(
                 "'||' in a set",
-                "it is a union in regex and a character in tiktoken; write | once, or nothing",
+                "it is a union in regex and a character in tiktoken; write | once, or remove it",
                 self._at,
             )
         # Classes and nested sets are closed under folding already.
@@ -237,7 +237,7 @@ class Characters:
         return self._fold(CodePoints.of(ranges), begin)
 
     def _item(self) -> CodePoints:
-        """One member of a set: a nested set, a class, a range or a character."""
+        """Return one member of a set: a nested set, a class, a range or a character."""
         position = self._at
         low = (self._posix() or self._set()) if self._peek() == "[" else self._endpoint()
         if isinstance(low, CodePoints):

@@ -1,9 +1,9 @@
-"""pattern → the same pattern as Oniguruma reads it, which Hugging Face's tokenizers run.
+"""pattern → an equivalent pattern in Oniguruma's dialect, for Hugging Face tokenizers.
 
-Its dialect is Ruby's: `$` is the end of a line, `{1,3}+` repeats a repetition, `(?s)` is unknown.
-Instead of patching such places in the text, the tree is written out again. Sets are written with
-general categories where they hold whole ones, so Oniguruma's own version of Unicode decides about
-characters that are newer than it.
+The dialect is Ruby's: `$` is the end of a line, `{1,3}+` repeats a repetition, and `(?s)` is not
+supported. The pattern is therefore parsed and written again from its tree. A set that contains a
+whole general category is written with the category's name, so Oniguruma's version of Unicode
+decides about newer characters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAJOR = {
 
 
 def to_oniguruma(pattern: str) -> str:
-    """The pattern in Oniguruma's dialect."""
+    """Return the pattern in Oniguruma's dialect."""
     return _write(parse(pattern))
 
 
@@ -48,7 +48,7 @@ def _write(node: Node) -> str:
 
 
 def _inner(node: Node) -> str:
-    """A node among others."""
+    """Return a node as one item of a sequence."""
     return f"(?:{_write(node)})" if isinstance(node, Choice) else _write(node)
 
 
@@ -61,7 +61,7 @@ def _repeat(node: Repeat) -> str:
     count = signs.get((low, high), f"{{{low},{'' if high is None else high}}}")
     if node.mode == "possessive":
         return f"(?>{item}{count})"
-    # With equal bounds there is nothing to choose, and {n}? is an optional {n} in Ruby.
+    # Equal bounds leave no choice, and {n}? means an optional {n} in Ruby.
     return f"{item}{count}{'?' if node.mode == 'lazy' and low != high else ''}"
 
 
@@ -81,7 +81,7 @@ def _set(members: CodePoints) -> str:
 
 
 def _items(members: CodePoints) -> list[str]:
-    """The categories that lie in the set as a whole, and the ranges that are left."""
+    """Return the categories that the set contains as a whole, then the remaining ranges."""
     items = []
     rest = members
     for major, minors in _MAJOR.items():

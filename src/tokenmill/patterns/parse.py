@@ -1,21 +1,30 @@
-"""pattern → tree
+"""pattern → tree, in one of two dialects.
 
-Reads a regular expression as Python's `regex` module and tiktoken (Rust's fancy-regex) read it.
-Where the two agree, or where only one knows a construct, that is its meaning; `$`, `\\z`, `\\Z` and
-letter case follow tiktoken. A construct on which they disagree is a PatternError, as is everything
-that the engine cannot run: a pattern is never guessed. tests/test_patterns.py keeps the list of
-what was tried.
+The dialect "tiktoken" is the common ground of Python's `regex` module and tiktoken (Rust's
+fancy-regex). `$`, `\\z`, `\\Z` and letter case follow tiktoken. A construct with different meanings
+in the two raises PatternError, and so does a construct that the engine cannot run.
+tests/patterns/test_patterns.py lists the tested constructs.
 
-**Invariant**: a tree is at most a few times `NESTING_MAX` deep, so that recursion over it is safe.
+The dialect "oniguruma" is Ruby's, which Hugging Face tokenizers use: `^` and `$` match at lines,
+`(?m)` lets the dot match a newline, and `{1,3}+` repeats a repetition. It was tested with
+tokenizers 0.23.3 (Oniguruma 6.9, Unicode 16.0); tests/patterns/test_oniguruma.py compares both
+again. Under (?i) one character can equal several ("ß" and "ss"). The engine's sets cannot express
+that, so such a pattern raises PatternError.
+
+**Invariant**: a tree is at most a few times `NESTING_MAX` deep, so recursion over it is safe.
 """
 
 import re
 from dataclasses import replace
-from typing import ClassVar
+from functools import cache
+from typing import ClassVar, Literal, TypeAlias
 
+from tokenmill.patterns import unicode
 from tokenmill.patterns.characters import NESTING_MAX, Characters
 from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Mode, Node, Repeat, Sequence
-from tokenmill.patterns.unicode import ALL, CodePoints
+from tokenmill.patterns.unicode import ALL, NONE, CodePoints
+
+Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
 
 PATTERN_CHARS_MAX = 20_000
 REPEAT_MAX = 1_000
@@ -25,17 +34,23 @@ _NOT_NEWLINE = ~_NEWLINE
 _LINE_ENDS = CodePoints((10, 14, 0x85, 0x86, 0x2028, 0x202A))
 
 
-def parse(pattern: str) -> Node:
-    """The tree of `pattern`; a PatternError names the construct, its position and the way out."""
-    return Parser(pattern).whole()
+def parse(pattern: str, dialect: Dialect = "tiktoken") -> Node:
+    """Return the tree of `pattern`.
+
+    Raises:
+        PatternError: The pattern is not valid or not supported. The message names the construct,
+            its position and a replacement.
+    """
+    parser = _Parser if dialect == "tiktoken" else _OnigurumaParser
+    return parser(pattern).whole()
 
 
-class Edge(Choice):
-    """A word boundary: a choice that takes no quantifier."""
+class _Edge(Choice):
+    """A word boundary: a choice that cannot have a quantifier."""
 
 
-class Parser(Characters):
-    """Reads one pattern; a dialect of its own overrides what differs."""
+class _Parser(Characters):
+    """The parser of the dialect "tiktoken". Other dialects override its methods."""
 
     flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
     name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
@@ -50,7 +65,7 @@ class Parser(Characters):
     )
 
     def whole(self) -> Node:
-        """The tree of the pattern."""
+        """Return the tree of the pattern."""
         if len(self._text) > PATTERN_CHARS_MAX:
             self.fail(
                 f"the pattern has {len(self._text):,} characters",
@@ -59,11 +74,11 @@ class Parser(Characters):
             )
         node = self._choice()
         if self._at < len(self._text):
-            self.fail("this ')' closes no group", "write \\) for the character", self._at)
+            self.fail("this ')' does not close a group", "write \\) for the character", self._at)
         return node
 
     def _skip(self) -> None:
-        """Comments, and in verbose mode white space: nothing, wherever they stand."""
+        """Skip comments, and whitespace in verbose mode."""
         while True:
             if self._text.startswith("(?#", self._at):
                 self._skip_comment()
@@ -74,7 +89,7 @@ class Parser(Characters):
                 self._at = len(self._text) if end < 0 else end + 1
             elif self._flags.verbose and self._peek().isspace():
                 self.fail(
-                    "white space beyond ASCII under (?x)",
+                    "whitespace beyond ASCII under (?x)",
                     "the dialects disagree about it; remove or escape it",
                     self._at,
                 )
@@ -84,7 +99,7 @@ class Parser(Characters):
     def _skip_comment(self) -> None:
         end = self._text.find(")", self._at)
         if end < 0:
-            self.fail("this comment has no end", "close it with ')'", self._at)
+            self.fail("this comment is not closed", "close it with ')'", self._at)
         self._at = end + 1
 
     def _choice(self) -> Node:
@@ -107,7 +122,7 @@ class Parser(Characters):
             items.append(self._quantified(node, start))
 
     def _atom(self) -> Node | None:
-        """The next item without its quantifier; None for flags that hold from here on."""
+        """Return the next item without its quantifier, or None for flags like (?i)."""
         start = self._at
         char = self._text[start]
         if char == "(":
@@ -126,12 +141,12 @@ class Parser(Characters):
             return Look(Chars(after), behind=False, negative=True, position=start)
         if char in "*+?" or (char == "{" and self._quantifier_at(start)):
             self.fail(
-                f"the quantifier {char!r} has nothing to repeat",
+                f"the quantifier {char!r} does not follow an item",
                 f"write \\{char} for the character",
                 start,
             )
         if char == "{" and self._flags.verbose:
-            self.fail("a '{' that starts no quantifier under (?x)", "write \\{", start)
+            self.fail("a '{' that is not a quantifier under (?x)", "write \\{", start)
         return Chars(self._literal(ord(char), start))
 
     def _start_of_line(self, start: int) -> Node:
@@ -163,7 +178,7 @@ class Parser(Characters):
         return Look(node, behind="<" in kind, negative="!" in kind, position=start)
 
     def _group_kind(self) -> str:
-        """Reads what opens a group: 'plain', 'atomic', 'flags', or one of = ! <= <! for a look."""
+        """Read the opening of a group: 'plain', 'atomic', 'flags', or = ! <= <! for a look."""
         start = self._at
         self._at += 1
         if self._peek() == "*":
@@ -207,7 +222,7 @@ class Parser(Characters):
         return "flags" if bare else "plain"
 
     def _may_set_flags(self, start: int) -> bool:
-        """Whether flags without a group can stand at `start`."""
+        """Return whether flags without a group are allowed at `start`."""
         return self._depth == 0
 
     # Quantifiers
@@ -220,9 +235,9 @@ class Parser(Characters):
         bounds = self._bounds()
         if bounds is None:
             return node
-        if isinstance(node, Look | Edge):
+        if isinstance(node, Look | _Edge):
             self.fail(
-                f"the quantifier follows {self._text[start:position]!r}, which matches no text",
+                f"the quantifier follows {self._text[start:position]!r}, which is always empty",
                 "remove the quantifier",
                 position,
             )
@@ -256,7 +271,7 @@ class Parser(Characters):
         for count in (match[1], match[3] or ""):
             if len(count) > 9 or int(count or 0) > REPEAT_MAX:
                 self.fail(
-                    f"the quantifier {match[0][:24]} counts further than {REPEAT_MAX:,}",
+                    f"the quantifier {match[0][:24]} exceeds the limit of {REPEAT_MAX:,}",
                     "use a smaller count, or no bound",
                     position,
                 )
@@ -269,7 +284,7 @@ class Parser(Characters):
     # Escapes that are more than one character
 
     def _escape(self) -> Node:
-        """A backslash outside of a set."""
+        """Return the node of an escape outside a set."""
         start = self._at
         char = self._text[start + 1 : start + 2]
         look = self._zero_width(char, start)
@@ -307,9 +322,243 @@ class Parser(Characters):
             return Look(word, behind, negative, start)
 
         inside = char == "B"
-        return Edge(
+        return _Edge(
             (
                 Sequence((side(True, False), side(False, not inside))),
                 Sequence((side(True, True), side(False, inside))),
             )
         )
+
+
+# Oniguruma
+
+_HEX_DIGITS = CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67))
+# Outside sets, Oniguruma's \w uses a table below U+0100 that also contains "²", "¼" and others.
+_LATIN_1_WORDS = CodePoints((0xB2, 0xB4, 0xB9, 0xBA, 0xBC, 0xBF))
+
+# All characters that fold to several characters. Unicode guarantees that folding is stable, so the
+# list is final for assigned characters. Python supplies the sequences.
+_EXPANDING_RANGES = (
+    "DF 130 149 1F0 390 3B0 587 1E96-1E9A 1E9E 1F50 1F52 1F54 1F56 1F80-1FAF 1FB2-1FB4 "
+    "1FB6-1FB7 1FBC 1FC2-1FC4 1FC6-1FC7 1FCC 1FD2-1FD3 1FD6-1FD7 1FE2-1FE4 1FE6-1FE7 "
+    "1FF2-1FF4 1FF6-1FF7 1FFC FB00-FB06 FB13-FB17"
+)
+_EXPANDING = CodePoints.of(
+    (int(low, 16), int(high or low, 16))
+    for low, _, high in (each.partition("-") for each in _EXPANDING_RANGES.split())
+)
+_EXPANDED_MAX = 3
+
+_ONIGURUMA_ESCAPE_REASONS = {
+    "y": "text segments are not supported",
+    "Y": "text segments are not supported",
+    "U": "write \\x{…}",
+    "M": "meta characters are not supported",
+    "C": "control escapes are not supported; write \\x{…}",
+    "o": "octal escapes are not supported; write \\x{…}",
+}
+
+
+@cache
+def _expansions() -> frozenset[str]:
+    """Return the case foldings of the expanding characters."""
+    return frozenset(
+        chr(code_point).casefold()
+        for low, high in _EXPANDING.ranges()
+        for code_point in range(low, high)
+    )
+
+
+class _OnigurumaParser(_Parser):
+    flag_names: ClassVar = {"i": "ignore_case", "m": "dot_all", "x": "verbose"}
+    operators = ("&&",)
+    name = re.compile(r"<[^\W\d]\w*>|'[^\W\d]\w*'")
+    flags = re.compile(r"([imx]*)(?:-([imx]+))?([:)])")
+    flags_misplaced = "after the start of the pattern"
+    last_newlines_max = 1
+    groups = (
+        "known are (…) (?:…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) and the flags i m x, as "
+        "in (?i:…); back-references, calls, conditionals, absent groups and callouts cannot run "
+        "here"
+    )
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__(pattern)
+        # The last adjacent literals under (?i), folded.
+        self._run = ""
+        self._literals = 0
+        self._set_depth = 0
+
+    def _skip_comment(self) -> None:
+        start = self._at
+        super()._skip_comment()
+        if "\\" in self._text[start : self._at]:
+            self.fail("a backslash in a comment", "leave it out", start)
+
+    def _may_set_flags(self, start: int) -> bool:
+        return start == 0
+
+    def _start_of_line(self, start: int) -> Node:
+        """Return the start of a line. The end of a text never starts a line."""
+        after_newline = Look(Chars(_NOT_NEWLINE), behind=True, negative=True, position=start)
+        before_character = Look(Chars(ALL), behind=False, negative=False, position=start)
+        return _Edge((Sequence((after_newline, before_character)),))
+
+    def _sequence(self) -> Node:
+        if self._text[self._at - 1 : self._at] == "|":
+            self._run = ""
+        return super()._sequence()
+
+    def _atom(self) -> Node | None:
+        if self._peek() == "$":
+            self._at += 1
+            after = Chars(_NOT_NEWLINE)
+            return Look(after, behind=False, negative=True, position=self._at - 1)
+        literals = self._literals
+        node = super()._atom()
+        if isinstance(node, Chars) and self._literals == literals:
+            self._run = ""
+        return node
+
+    # Quantifiers
+
+    def _quantifier_at(self, position: int) -> re.Match[str] | None:
+        match = super()._quantifier_at(position)
+        return None if match and match[0] == "{,}" else match
+
+    def _repeated(self, node: Node, bounds: tuple[int, int | None], position: int) -> Node:
+        """Read the mode and further quantifiers: {n,m} is never possessive, {n} never lazy."""
+        if self._run:
+            self._literal(ord(self._run[-1]), position)
+        sign = self._text[self._at - 1]
+        mode: Mode = "greedy"
+        is_fixed = sign == "}" and "," not in self._text[position : self._at]
+        if not is_fixed and self._take("?"):
+            mode = "lazy"
+        elif sign != "}" and self._take("+"):
+            mode = "possessive"
+        repeat = Repeat(node, *bounds, mode, position)
+        self._skip()
+        again = self._at
+        following = self._bounds()
+        return repeat if following is None else self._repeated(repeat, following, again)
+
+    # Characters
+
+    def _escape(self) -> Node:
+        char = self._text[self._at + 1 : self._at + 2]
+        if char in ("N", "O"):
+            self._at += 2
+            return Chars(_NOT_NEWLINE if char == "N" else ALL)
+        return super()._escape()
+
+    def _word(self, in_set: bool) -> CodePoints:
+        joiners = unicode.binary("joincontrol")
+        assert joiners is not None
+        words = unicode.word() - joiners
+        return words if in_set else words | _LATIN_1_WORDS
+
+    def _set_escape(self, in_set: bool) -> CodePoints | int:
+        start = self._at
+        char = self._text[start + 1 : start + 2]
+        if char in ("h", "H"):
+            self._at += 2
+            return _HEX_DIGITS if char == "h" else ~_HEX_DIGITS
+        if char in ("<", ">"):
+            self._at += 2
+            return ord(char)
+        if char in _ONIGURUMA_ESCAPE_REASONS:
+            self.fail(
+                f"the escape \\{char} is not supported", _ONIGURUMA_ESCAPE_REASONS[char], start
+            )
+        return super()._set_escape(in_set)
+
+    def _hex(self, kind: str, start: int) -> int:
+        forms = {"x": r"\{([0-9A-Fa-f]{1,8})\}|([0-7][0-9A-Fa-f])", "u": r"()([0-9A-Fa-f]{4})"}
+        match = re.compile(forms[kind]).match(self._text, self._at)
+        if match is None:
+            self.fail(
+                f"the escape \\{kind} is incomplete, or a byte beyond ASCII",
+                "write \\x{…} with the number of the character",
+                start,
+            )
+        self._at = match.end()
+        return self._scalar(int(match[1] or match[2], 16), start)
+
+    def _property(self, negative: bool, start: int) -> CodePoints:
+        match = re.compile(r"\{\^?([^{}]*)\}").match(self._text, self._at)
+        if match is None:
+            self.fail("a property without braces", "write \\p{L}, for example", start)
+        name = unicode.loose(match[1])
+        known = unicode.named(name) is not None and name not in ("bidim", "bidimirrored")
+        if not known:
+            self.fail(
+                f"the property {self._text[start : match.end()][:60]} is unknown",
+                "known are general categories, scripts and binary properties of Unicode "
+                f"{unicode.VERSION} by their names alone",
+                start,
+            )
+        return super()._property(negative, start)
+
+    def _posix_class(self, name: str) -> CodePoints | None:
+        names = {
+            "alpha": "alphabetic",
+            "ascii": "ascii",
+            "cntrl": "cc",
+            "digit": "nd",
+            "lower": "lowercase",
+            "space": "whitespace",
+            "upper": "uppercase",
+        }
+        if name in names:
+            return unicode.named(names[name])
+        if name == "xdigit":
+            return _HEX_DIGITS
+        if name == "word":
+            return self._word(in_set=True)
+        parts = {"alnum": ("alphabetic", "nd"), "punct": ("p", "s")}.get(name, ())
+        found = [unicode.named(part) for part in parts]
+        return found[0] | found[1] if len(found) == 2 and found[0] and found[1] else None
+
+    # Letter case
+
+    def _literal(self, code_point: int, position: int) -> CodePoints:
+        members = super()._literal(code_point, position)
+        self._literals += 1
+        if not self._flags.ignore_case:
+            self._run = ""
+            return members
+        if members & _EXPANDING != NONE:
+            self._refuse_expansion(chr(code_point), position)
+        self._run = (self._run + chr(code_point).casefold())[-_EXPANDED_MAX:]
+        for length in range(2, _EXPANDED_MAX + 1):
+            if self._run[-length:] in _expansions():
+                self._refuse_expansion(self._run[-length:], position)
+        return members
+
+    def _refuse_expansion(self, text: str, position: int) -> None:
+        self.fail(
+            f"{text!r} under (?i)",
+            "it can equal a different number of characters, as ß and ss; write out both forms",
+            position,
+        )
+
+    def _set(self) -> CodePoints:
+        start = self._at
+        ignores_case = self._flags.ignore_case
+        if ignores_case and self._set_depth:
+            self.fail("a set in a set under (?i)", "write one set, or (?-i:…)", start)
+        self._set_depth += 1
+        negative = self._peek(2) == "[^"
+        members = super()._set()
+        self._set_depth -= 1
+        if ignores_case and "&&" in self._text[start : self._at]:
+            self.fail("'&&' in a set under (?i)", "write the set out, or (?-i:…)", start)
+        if ignores_case and not negative and members & _EXPANDING != NONE:
+            self._refuse_expansion(self._text[start : self._at][:60], start)
+        return members
+
+    def _item(self) -> CodePoints:
+        if self._peek(2) == "--":
+            self.fail("'--' in a set", "write \\- for the character", self._at)
+        return super()._item()

@@ -1,25 +1,23 @@
-"""tree → program
+"""tree → program for the general engine (core/pretokens/matcher.zig)
 
-A program is what the general engine (core/pretokens/matcher.zig) runs: code points in equivalence
-classes, sets of classes, and instructions. All sets of a pattern together cut the code points into
-few classes, within which no set tells two apart; a set is then a bit mask over classes, with one
-more bit, the edge, for "no character here". A character class with a quantifier is one
-instruction. Branches and loops carry a guard, the set of characters with which what follows can
-start, so that most of them need no backtracking.
+A program consists of character classes, sets of classes and instructions. Two code points are in
+one class if every set of the pattern contains both or neither. A set is a bit mask over classes.
+One more bit, the edge, means "no character here". A character class with a quantifier is one
+instruction. Branches and loops have a guard, the set of characters that can follow, so most of
+them need no backtracking.
 
-**Invariant**: every cycle of instructions consumes a character, and always in one direction.
+**Invariant**: every cycle of instructions consumes a character, always in the same direction.
 """
 
+import struct
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from enum import IntEnum, auto
 
 from tokenmill.errors import PatternError
+from tokenmill.patterns.analysis import Emptiness
 from tokenmill.patterns.characters import NESTING_MAX
-from tokenmill.patterns.emptiness import Emptiness
-from tokenmill.patterns.guards import Guards
-from tokenmill.patterns.instructions import LOOPS, UNBOUNDED, Instruction, Op, serialize
-from tokenmill.patterns.parse import parse
-from tokenmill.patterns.parse_oniguruma import parse_oniguruma
+from tokenmill.patterns.parse import Dialect, parse
 from tokenmill.patterns.tree import (
     Atomic,
     Chars,
@@ -32,13 +30,10 @@ from tokenmill.patterns.tree import (
 )
 from tokenmill.patterns.unicode import CODE_POINTS, NONE, CodePoints
 
-# Whose reading of a pattern is meant.
-Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
-
-# Real patterns have fewer than 200. Time and memory for one character grow with it: a pattern of
-# 900 optional letters took 40 KB a character.
+# Real patterns have fewer than 200. Time and memory per character grow with the number: a pattern
+# of 900 optional letters took 40 KB per character.
 INSTRUCTIONS_MAX = 500
-# All counts of loops together: what `a{1000}` may cost at each place where it is tried.
+# The sum of all loop counts. It bounds the cost of `a{1000}` at each position of a text.
 COUNTS_MAX = 2_000
 SETS_MAX = 300
 RANGES_MAX = 200_000
@@ -46,31 +41,80 @@ ENTRIES_MAX = 200
 LOOK_BEHIND_MAX = 255
 
 _LOWER_BLOCK = 0x2581  # ▁
-_BLANK = CodePoints((0x20, 0x21))
-_BLANKS = _BLANK | CodePoints((_LOWER_BLOCK, _LOWER_BLOCK + 1))
+_SPACE = CodePoints((0x20, 0x21))
+_SPACES = _SPACE | CodePoints((_LOWER_BLOCK, _LOWER_BLOCK + 1))
+MAGIC = b"tmP1"
+UNBOUNDED = 0xFFFFFFFF
+
+
+class Op(IntEnum):
+    """The operation of an instruction. core/pretokens/program.zig has the same numbers."""
+
+    MATCH = 0
+    CHAR = auto()
+    CHAR_BEHIND = auto()
+    LOOP_GREEDY = auto()
+    LOOP_LAZY = auto()
+    LOOP_POSSESSIVE = auto()
+    SPLIT = auto()
+    JUMP = auto()
+    PEEK_AHEAD = auto()
+    PEEK_BEHIND = auto()
+    LOOK_AHEAD = auto()
+    LOOK_AHEAD_NOT = auto()
+    LOOK_BEHIND = auto()
+    LOOK_BEHIND_NOT = auto()
+    ATOMIC = auto()
+    SUB_END = auto()
+
+
+LOOPS = (Op.LOOP_GREEDY, Op.LOOP_LAZY, Op.LOOP_POSSESSIVE)
+PEEKS = (Op.PEEK_AHEAD, Op.PEEK_BEHIND)
+LOOKS = (Op.LOOK_AHEAD, Op.LOOK_AHEAD_NOT, Op.LOOK_BEHIND, Op.LOOK_BEHIND_NOT)
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One step of the engine.
+
+    `members` is a set. `a` and `b` are the targets of a split or the minimum and maximum of a
+    loop. `a` of a look or atomic group is its continuation, and `a` of a SUB_END is the start of
+    its group. `guard_a` and `guard_b` are the sets that may follow at `a` and `b` or after a loop.
+    """
+
+    op: Op
+    members: int = 0
+    a: int = 0
+    b: int = 0
+    guard_a: int = 0
+    guard_b: int = 0
+
 
 _LOOPS = {"greedy": Op.LOOP_GREEDY, "lazy": Op.LOOP_LAZY, "possessive": Op.LOOP_POSSESSIVE}
 
 
-def compile_pattern(pattern: str, dialect: Dialect = "tiktoken", blank: bool = False) -> bytes:
-    """The serialized program of `pattern` as the dialect reads it; raises PatternError.
+def compile_pattern(
+    pattern: str, dialect: Dialect = "tiktoken", escaped_spaces: bool = False
+) -> bytes:
+    """Return the serialized program of `pattern`.
 
-    With `blank` the pattern is meant for a text with "▁" in place of blanks, and the program for
-    the text with the blanks.
+    Args:
+        pattern: The regular expression.
+        dialect: The dialect of the pattern.
+        escaped_spaces: The pattern is written for a text with "▁" in place of spaces. The program
+            reads the text with spaces.
+
+    Raises:
+        PatternError: The pattern is not valid or not supported.
     """
     try:
-        return _Compiler(blank).compile(parse_as(pattern, dialect))
+        return _Compiler(escaped_spaces).compile(parse(pattern, dialect))
     except RecursionError:
         raise pattern_error(
             f"groups are nested too deep (the limit is {NESTING_MAX}, less in a deep call stack)",
             "write the pattern flatter",
             0,
         ) from None
-
-
-def parse_as(pattern: str, dialect: Dialect) -> Node:
-    """The tree of `pattern` as the dialect reads it; raises PatternError."""
-    return parse(pattern) if dialect == "tiktoken" else parse_oniguruma(pattern)
 
 
 def _too_large(what: str) -> PatternError:
@@ -80,8 +124,8 @@ def _too_large(what: str) -> PatternError:
 
 
 class _Compiler:
-    def __init__(self, blank: bool) -> None:
-        self._blank = blank
+    def __init__(self, escaped_spaces: bool) -> None:
+        self._escaped_spaces = escaped_spaces
         self._code: list[Instruction] = []
         self._sets: dict[CodePoints, int] = {NONE: 0}
         self._emptiness = Emptiness()
@@ -89,7 +133,7 @@ class _Compiler:
         self._counts = 0
 
     def compile(self, tree: Node) -> bytes:
-        entries = self._emit_entries(_merged(tree))
+        entries = self._emit_entries(_merge_chars(tree))
         starts, classes, masks = self._partition()
         class_count = max(classes) + 1
         guards = Guards(self._code, masks, class_count)
@@ -98,7 +142,7 @@ class _Compiler:
         return serialize(starts, classes, guards.masks, self._code, guarded)
 
     def _emit_entries(self, tree: Node) -> list[int]:
-        """Each alternative of the pattern is an entry; the first character picks among them."""
+        """Emit each alternative of the pattern as an entry, to be chosen by first character."""
         items = tree.items if isinstance(tree, Choice) else (tree,)
         if len(items) > ENTRIES_MAX:
             items = (*items[: ENTRIES_MAX - 1], Choice(items[ENTRIES_MAX - 1 :]))
@@ -112,9 +156,9 @@ class _Compiler:
     # Instructions
 
     def _set(self, members: CodePoints) -> int:
-        if self._blank:
-            # No text has a ▁, and what it says of that holds for the blank.
-            members = members - _BLANKS | (_BLANK if _LOWER_BLOCK in members else NONE)
+        if self._escaped_spaces:
+            # The space takes the place of ▁, which does not occur in the text.
+            members = members - _SPACES | (_SPACE if _LOWER_BLOCK in members else NONE)
         index = self._sets.setdefault(members, len(self._sets))
         if index > SETS_MAX:
             raise _too_large(f"{SETS_MAX:,} different sets of characters")
@@ -131,7 +175,7 @@ class _Compiler:
         return len(self._code) - 1
 
     def _count_work(self) -> None:
-        """A repeat of nothing emits nothing, so the walk itself needs a bound."""
+        """Bound the traversal itself, because a repeat of an empty item emits no instruction."""
         self._work += 1
         if self._work > 10 * INSTRUCTIONS_MAX:
             raise _too_large(f"{INSTRUCTIONS_MAX:,} instructions")
@@ -212,7 +256,7 @@ class _Compiler:
             return item
         if not self._emptiness.empty_last(item):
             raise pattern_error(
-                "this quantifier repeats something that prefers to match nothing",
+                "this quantifier repeats an item that prefers the empty match",
                 "the dialects disagree about it; let each repetition match some text",
                 node.position,
             )
@@ -221,7 +265,7 @@ class _Compiler:
     def _emit_options(
         self, item: Node, count: int, emit: Callable[[Node], None], lazy: bool
     ) -> None:
-        """Up to `count` times the item, each time only after the one before."""
+        """Emit the item up to `count` times."""
         splits = []
         for _ in range(count):
             splits.append(self._add(Op.SPLIT))
@@ -238,7 +282,7 @@ class _Compiler:
     def _emit_look(self, node: Look) -> None:
         item = node.item
         if isinstance(item, Chars):
-            # `b` says whether the edge satisfies it: "not this character" is true at the edge.
+            # `b` is 1 if the edge satisfies the look: "not this character" is true at the edge.
             members = self._set(~item.members if node.negative else item.members)
             op = Op.PEEK_BEHIND if node.behind else Op.PEEK_AHEAD
             self._add(op, members, b=int(node.negative))
@@ -260,19 +304,19 @@ class _Compiler:
                 node.position,
             )
         fixed = length == self._emptiness.length_min(node.item)
-        if _holds(node.item, Atomic) or (not fixed and _holds(node.item, Look)):
+        if _contains(node.item, Atomic) or (not fixed and _contains(node.item, Look)):
             raise pattern_error(
-                "this look-behind holds an atomic group, a possessive quantifier or, while its "
-                "length varies, a look-around or anchor",
+                "this look-behind contains an atomic group, a possessive quantifier or, with a "
+                "variable length, a look-around or anchor",
                 "the dialects disagree about it; use plain groups and quantifiers",
                 node.position,
             )
 
     def _emit_behind(self, node: Node) -> None:
-        """Instructions that match from the end of the node to its start.
+        """Emit instructions that match from the end of the node to its start.
 
-        A look-behind asks only whether there is a match, so preference does not matter, and an
-        iteration that matches nothing is harmless where counts are bounded.
+        A look-behind only tests for a match, so the order of preference does not matter. An empty
+        iteration is harmless because counts are bounded.
         """
         self._count_work()
         match node:
@@ -286,13 +330,13 @@ class _Compiler:
             case Repeat():
                 for _ in range(node.count_min):
                     self._emit_behind(node.item)
-                # Without a bound the item has no length here, and once is as good as often.
+                # An unbounded item matches only the empty text here, so one repetition is enough.
                 most = node.count_min if node.count_max is None else node.count_max
                 self._emit_options(node.item, most - node.count_min, self._emit_behind, lazy=False)
             case Look():
                 self._emit_look(node)
             case Atomic():
-                raise AssertionError("refused by _check_look_behind")
+                raise AssertionError("rejected by _check_look_behind")
 
     def _emit_sub(self, op: Op, item: Node) -> None:
         start = self._add(op)
@@ -306,7 +350,7 @@ class _Compiler:
     # Classes
 
     def _partition(self) -> tuple[list[int], list[int], list[int]]:
-        """(starts of runs of code points, class of each run, mask of each set over classes)"""
+        """Return the starts of runs of code points, the class of each run, the mask of each set."""
         if sum(len(members.bounds) for members in self._sets) > 2 * RANGES_MAX:
             raise _too_large(f"{RANGES_MAX:,} ranges of characters")
         changes = {0: 0}
@@ -331,15 +375,15 @@ class _Compiler:
         return starts, classes, masks
 
 
-def _merged(node: Node) -> Node:
-    """The same tree, with neighbouring characters of a choice as one set."""
+def _merge_chars(node: Node) -> Node:
+    """Return the same tree, with adjacent characters of a choice merged to one set."""
     match node:
         case Sequence(items):
-            return Sequence(tuple(map(_merged, items)))
+            return Sequence(tuple(map(_merge_chars, items)))
         case Choice(items):
             merged: list[Node] = []
             chars: list[CodePoints] = []
-            for item in (*map(_merged, items), None):
+            for item in (*map(_merge_chars, items), None):
                 if isinstance(item, Chars):
                     chars.append(item.members)
                     continue
@@ -350,11 +394,11 @@ def _merged(node: Node) -> Node:
                     merged.append(item)
             return merged[0] if len(merged) == 1 else Choice(tuple(merged))
         case Repeat(item, count_min, count_max, mode, position):
-            return Repeat(_merged(item), count_min, count_max, mode, position)
+            return Repeat(_merge_chars(item), count_min, count_max, mode, position)
         case Look(item, behind, negative, position):
-            return Look(_merged(item), behind, negative, position)
+            return Look(_merge_chars(item), behind, negative, position)
         case Atomic(item):
-            return Atomic(_merged(item))
+            return Atomic(_merge_chars(item))
         case Chars():
             return node
 
@@ -365,12 +409,130 @@ def _union(sets: list[CodePoints]) -> CodePoints:
     return CodePoints.of((low, high - 1) for members in sets for low, high in members.ranges())
 
 
-def _holds(node: Node, kind: type[Atomic] | type[Look]) -> bool:
-    """Whether the kind occurs in it; what is inside of a look-around is that one's own affair."""
+def _contains(node: Node, kind: type[Atomic] | type[Look]) -> bool:
+    """Return whether the kind occurs in the node, outside of nested look-arounds."""
     match node:
         case Sequence(items) | Choice(items):
-            return any(_holds(item, kind) for item in items)
+            return any(_contains(item, kind) for item in items)
         case Repeat():
-            return (kind is Atomic and node.mode == "possessive") or _holds(node.item, kind)
+            return (kind is Atomic and node.mode == "possessive") or _contains(node.item, kind)
         case _:
             return isinstance(node, kind)
+
+
+class Guards:
+    """The guards of one program. `masks` grows by the sets that guards need."""
+
+    def __init__(self, code: list[Instruction], masks: list[int], class_count: int) -> None:
+        self._code = code
+        self.masks = masks
+        self._edge = 1 << class_count
+        self._all = (2 << class_count) - 1
+        self._index = {mask: index for index, mask in enumerate(masks)}
+        self._firsts: list[int | None] = [None] * len(code)
+
+    def apply(self) -> None:
+        """Set the guards, and remove backtracking that cannot lead to a match."""
+        for code in self._code:
+            if code.op in PEEKS and code.b:
+                code.members = self._intern(self.masks[code.members] | self._edge)
+        safe = self._find_safe()
+        for pc, code in enumerate(self._code):
+            if code.op == Op.SPLIT:
+                code.guard_a, code.guard_b = self.set_of(code.a), self.set_of(code.b)
+            elif code.op in (Op.LOOP_GREEDY, Op.LOOP_LAZY):
+                code.guard_a = self.set_of(pc + 1)
+                # Giving a character back is useless if the continuation cannot start with it, or
+                # cannot fail.
+                overlap = self.masks[code.guard_a] & self.masks[code.members]
+                if code.op == Op.LOOP_GREEDY and (not overlap or safe[pc + 1]):
+                    code.op = Op.LOOP_POSSESSIVE
+
+    def set_of(self, pc: int) -> int:
+        """Return the set of characters (or the edge) that can continue a match at `pc`."""
+        stack = [pc]
+        while stack:
+            at = stack[-1]
+            missing = [target for target in self._depends(at) if self._firsts[target] is None]
+            if missing:
+                stack += missing
+            else:
+                self._firsts[at] = self._combine(at)
+                stack.pop()
+        first = self._firsts[pc]
+        assert first is not None
+        return self._intern(first)
+
+    def _intern(self, mask: int) -> int:
+        if mask not in self._index:
+            self._index[mask] = len(self.masks)
+            self.masks.append(mask)
+        return self._index[mask]
+
+    def _find_safe(self) -> list[bool]:
+        """Return for each instruction whether a match from it cannot fail.
+
+        The answer is conservative: False is always correct.
+        """
+        safe = [False] * len(self._code)
+        for pc in reversed(range(len(self._code))):
+            code = self._code[pc]
+            if code.op in (Op.MATCH, Op.SUB_END):
+                safe[pc] = True
+            elif code.op == Op.SPLIT:
+                safe[pc] = safe[code.a] or safe[code.b]
+            elif code.op == Op.JUMP:
+                safe[pc] = safe[code.a]
+            elif code.op in LOOPS and code.a == 0:
+                safe[pc] = safe[pc + 1]
+        return safe
+
+    def _depends(self, pc: int) -> tuple[int, ...]:
+        """Return the instructions that a match may reach from `pc` without a character."""
+        code = self._code[pc]
+        if code.op == Op.SPLIT:
+            return (code.a, code.b)
+        if code.op == Op.JUMP or code.op in LOOKS:
+            return (code.a,)
+        if code.op in LOOPS:
+            return () if code.a else (pc + 1,)
+        if code.op in PEEKS or code.op == Op.ATOMIC:
+            return (pc + 1,)
+        return ()
+
+    def _combine(self, pc: int) -> int:
+        code = self._code[pc]
+        rest = 0
+        for target in self._depends(pc):
+            rest |= self._firsts[target] or 0
+        if code.op == Op.CHAR or code.op in LOOPS:
+            return self.masks[code.members] | rest
+        if code.op == Op.PEEK_AHEAD:
+            return self.masks[code.members] & rest
+        # At the end of a match or group any character may follow: the choice of an atomic group
+        # must not depend on the text after it.
+        return rest if self._depends(pc) else self._all
+
+
+def serialize(
+    starts: list[int],
+    classes: list[int],
+    masks: list[int],
+    code: list[Instruction],
+    entries: list[tuple[int, int]],
+) -> bytes:
+    """Return the little-endian bytes that core/pretokens/program.zig reads."""
+    class_count = max(classes) + 1
+    words = class_count // 64 + 1  # one bit more than classes: the edge
+    counts = (class_count, len(starts), len(masks), len(code), len(entries))
+    parts = [MAGIC, struct.pack("<5I", *counts)]
+    parts += [struct.pack("<2I", *run) for run in zip(starts, classes, strict=True)]
+    parts += [mask.to_bytes(8 * words, "little") for mask in masks]
+    for line in code:
+        a = 0 if line.op == Op.SUB_END else line.a
+        b = 0 if line.op in PEEKS else line.b
+        parts.append(
+            struct.pack("<2H2I2H", line.op, line.members, a, b, line.guard_a, line.guard_b)
+        )
+    parts += [struct.pack("<2I", *entry) for entry in entries]
+    return b"".join(parts)

@@ -1,8 +1,8 @@
 """The nodes of a parsed pattern.
 
-Six kinds are enough. An anchor is a look-around for a single character (`$` is "no character
-follows"), a word boundary a choice of two pairs of them, and letter case is resolved into the sets.
-Capturing makes no difference to where a match lies, so every group is a plain group.
+Six kinds are enough. An anchor is a look-around for one character (`$` means "no character
+follows"). A word boundary is a choice of two pairs of look-arounds. Letter case is part of the
+sets. Capturing does not change the position of a match, so every group is a plain group.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The items one after the other; nothing, where there are none."""
+    """The items in order. A sequence without items matches the empty text."""
 
     items: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The first of the items that lets the rest match; earlier ones are preferred."""
+    """One of the items. Earlier items are preferred."""
 
     items: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The item `count_min` to `count_max` times; None is without bound."""
+    """The item, `count_min` to `count_max` times. None means unbounded."""
 
     item: "Node"
     count_min: int
@@ -48,7 +48,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Whether the item matches here (ends here, where `behind`), without moving."""
+    """A test whether a match of the item starts here, or ends here for a look-behind."""
 
     item: "Node"
     behind: bool
@@ -58,7 +58,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """The first way in which the item matches, and no other."""
+    """The first match of the item, without alternatives."""
 
     item: "Node"
 
@@ -67,5 +67,5 @@ Node = Chars | Sequence | Choice | Repeat | Look | Atomic
 
 
 def pattern_error(what: str, way_out: str, position: int) -> PatternError:
-    """The one form of all messages about a pattern."""
+    """Return an error in the common form of all messages about a pattern."""
     return PatternError(f"pattern, position {position}: {what}; {way_out}")

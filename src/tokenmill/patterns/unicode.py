@@ -1,11 +1,11 @@
-"""names of Unicode properties → sets of code points
+"""Names of Unicode properties → sets of code points.
 
-Unicode 16.0.0, from the data file that core/unicode/generate.py writes; it is read at the first
-question. A set is an inversion list: the sorted bounds where membership changes, so that the four
-set operations are one merge, and complement is a change of the first and the last bound.
+The data is Unicode 16.0.0 from the file that core/unicode/generate.py writes. It is read when
+first used. A set is an inversion list: the sorted bounds at which membership changes. All four set
+operations are therefore one merge, and a complement changes only the first and the last bound.
 
-Names are matched loosely (UAX #44, LM3: case, spaces, hyphens and underscores do not count), as
-both dialects do.
+Names are matched loosely, as in both dialects (UAX #44, LM3: case, spaces, hyphens and underscores
+are ignored).
 """
 
 import json
@@ -30,7 +30,7 @@ class CodePoints:
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> "CodePoints":
-        """The set of the given ranges (ends inclusive), in any order and overlapping or not."""
+        """Return the union of `ranges` (ends inclusive), which may overlap, in any order."""
         bounds: list[int] = []
         for low, high in sorted(ranges):
             if bounds and low <= bounds[-1]:
@@ -40,7 +40,7 @@ class CodePoints:
         return cls(tuple(bounds))
 
     def ranges(self) -> Iterable[tuple[int, int]]:
-        """The ranges in ascending order, ends exclusive."""
+        """Return the ranges in ascending order, ends exclusive."""
         return zip(self.bounds[::2], self.bounds[1::2], strict=True)
 
     def __contains__(self, code_point: int) -> bool:
@@ -85,7 +85,7 @@ class CodePoints:
         return CodePoints(tuple(bounds))
 
     def folded(self) -> "CodePoints":
-        """With every code point that equals one of these under simple case folding."""
+        """Return the set closed under simple case folding."""
         cased, orbits = _orbits()
         more = [
             (member, member)
@@ -103,7 +103,7 @@ NONE = CodePoints(())
 
 
 def loose(name: str) -> str:
-    """The form in which names are compared."""
+    """Return the form of a name for comparison."""
     return name.lower().replace(" ", "").replace("_", "").replace("-", "")
 
 
@@ -116,7 +116,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _orbits() -> tuple[list[int], dict[int, list[int]]]:
-    """All code points that fold, in order, and the orbit of each of them."""
+    """Return all code points with case variants, in order, and the variants of each."""
     orbits: list[list[int]] = _data()["fold"]
     of_member = {member: orbit for orbit in orbits for member in orbit}
     return sorted(of_member), of_member
@@ -124,11 +124,11 @@ def _orbits() -> tuple[list[int], dict[int, list[int]]]:
 
 @cache
 def _names(prop: str) -> dict[str, list[int]]:
-    """Loose name, short and long, → deltas."""
+    """Return the deltas by loose name, short and long."""
     return {loose(name): deltas for *names, deltas in _data()[prop] for name in names}
 
 
-# Groups of general categories, and the aliases that are neither their short nor their long names.
+# Groups of general categories, and aliases other than their short and long names.
 _GROUPS = {
     "c": ("cc", "cf", "cs", "co", "cn"),
     "l": ("lu", "ll", "lt", "lm", "lo"),
@@ -180,14 +180,14 @@ def _table(prop: str, name: str) -> CodePoints:
 
 
 def scripts() -> list[tuple[str, CodePoints]]:
-    """The long name of each script, and what is written in it."""
+    """Return the long name of each script with its code points."""
     names = [name for _, name, *_ in _data()["script"] if name != "Unknown"]
     return [(name, _table("script", loose(name))) for name in names]
 
 
 @cache
 def binary(name: str) -> CodePoints | None:
-    """The set of a binary property, or None where the name is unknown."""
+    """Return the set of a binary property, or None if the name is unknown."""
     if name == "any":
         return ALL
     if name == "ascii":
@@ -198,7 +198,7 @@ def binary(name: str) -> CodePoints | None:
 
 
 def named(name: str) -> CodePoints | None:
-    """\\p{name}: a general category, a script or a binary property, or None where unknown."""
+    """Return the set of \\p{name} (category, script or binary property), or None if unknown."""
     name = loose(name)
     category = _category(name)
     if category is not None:
@@ -209,7 +209,7 @@ def named(name: str) -> CodePoints | None:
 
 
 def valued(prop: str, value: str) -> CodePoints | None:
-    """\\p{prop=value}, or None where the property or the value is unknown."""
+    """Return the set of \\p{prop=value}, or None if the property or value is unknown."""
     prop, value = loose(prop), loose(value)
     if prop in ("gc", "generalcategory"):
         return _category(value)
@@ -222,19 +222,19 @@ def valued(prop: str, value: str) -> CodePoints | None:
 
 @cache
 def digit() -> CodePoints:
-    """\\d"""
+    """Return the members of \\d."""
     return _table("category", "nd")
 
 
 @cache
 def space() -> CodePoints:
-    """\\s"""
+    """Return the members of \\s."""
     return _table("binary", "whitespace")
 
 
 @cache
 def word() -> CodePoints:
-    """\\w (UTS #18, annex C)"""
+    """Return the members of \\w (UTS #18, annex C)."""
     parts = [_table("binary", "alphabetic"), _table("binary", "joincontrol"), digit()]
     parts += [_table("category", name) for name in ("mn", "mc", "me", "pc")]
     return CodePoints.of((low, high - 1) for part in parts for low, high in part.ranges())

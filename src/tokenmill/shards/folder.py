@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus import remote
-from tokenmill.errors import MissingShardError, ShardError
-from tokenmill.mirror import Mirror
+from tokenmill import object_store
+from tokenmill.errors import MissingInputError, ShardError
+from tokenmill.object_store import ObjectStore
 from tokenmill.shards.layouts import layout
 from tokenmill.shards.layouts.base import Reader, read_npy
 from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
@@ -45,17 +45,17 @@ class Shards:
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest
         try:
-            self.layout: str = manifest["layout"]
+            self.layout: str = manifest["shard_format"]
             self.spec = _spec(manifest)
-            units = [*manifest["units"], *manifest.get("mixes", [])]
-            rows = [row for unit in units for row in unit["shards"]]
+            entries = [*manifest["tasks"], *manifest.get("shuffled", [])]
+            rows = [row for entry in entries for row in entry["shards"]]
             self.shards = tuple(Shard.from_json(row) for row in rows)
             self.totals: dict[str, int] = manifest["totals"]
         except (KeyError, TypeError) as error:
             raise ShardError(f"{path / MANIFEST} is no manifest of tokenmill ({error!r})") from None
         self._layout = layout(self.layout)
         self._check_files()
-        sequence = self.spec.sequence
+        sequence = self.spec.sequence_length
         self._ends = list(accumulate(shard.entries(sequence) for shard in self.shards))
         self._original_ends = list(accumulate(shard.documents for shard in self.shards))
         self._readers: OrderedDict[int, Reader] = OrderedDict()
@@ -104,12 +104,12 @@ class Shards:
 
     def sequences(self, shard: int) -> NDArray[Any]:
         """The packed sequences of a shard, the rows of a matrix; a ShardError if not packed."""
-        if self.spec.sequence is None:
+        if self.spec.sequence_length is None:
             raise ShardError(
                 f"{self.path} is not packed: its documents have lengths of their own. Take ids() "
-                "and cut them, or tokenize with --pack LENGTH"
+                "and cut them, or tokenize with --sequence-length"
             )
-        return self.ids(shard).reshape(-1, self.spec.sequence)
+        return self.ids(shard).reshape(-1, self.spec.sequence_length)
 
     def document_starts(self, shard: int) -> NDArray[Any]:
         """Where documents begin among the ids of a packed shard; a ShardError if not packed."""
@@ -119,7 +119,7 @@ class Shards:
 
     def document_ends(self, shard: int) -> NDArray[Any]:
         """Where each document ends among the ids of a shard, packed or not."""
-        if self.spec.sequence is None:
+        if self.spec.sequence_length is None:
             return self.reader(shard).ends
         starts = self.document_starts(shard)
         return np.append(starts[1:], self.shards[shard].tokens).astype(np.int64)
@@ -134,7 +134,7 @@ class Shards:
         shard = bisect_right(self._original_ends, index)
         number = index - (self._original_ends[shard - 1] if shard else 0)
         reader = self.reader(shard)
-        if self.spec.sequence is None:
+        if self.spec.sequence_length is None:
             return shard, *reader.span(number)
         starts = self._starts.get(shard)
         if starts is None:
@@ -151,7 +151,7 @@ class Shards:
                 gone, _ = self._readers.popitem(last=False)
                 self._starts.pop(gone, None)
             found = self._layout.Reader(self.path / self.shards[shard].stem, self.spec)
-            expected = self.shards[shard].entries(self.spec.sequence)
+            expected = self.shards[shard].entries(self.spec.sequence_length)
             if len(found) != expected:
                 raise ShardError(
                     f"{self.shards[shard].stem} has {len(found)} documents, and its manifest says "
@@ -196,7 +196,7 @@ class Shards:
                 try:
                     size = path.stat().st_size
                 except FileNotFoundError:
-                    raise MissingShardError(
+                    raise ShardError(
                         f"{path} is gone: the manifest names it. Run the same tokenize command "
                         "again, with an empty folder as its output"
                     ) from None
@@ -210,22 +210,22 @@ class Shards:
 def open(path: str | Path) -> Shards:
     """The shards in a folder that `tokenmill tokenize` has sealed, or in a copy of an address.
 
-    A folder that is not there or not complete is a MissingShardError, one that is damaged a
+    A folder that does not exist is a MissingInputError. One that is incomplete or damaged is a
     ShardError.
 
     Examples:
         >>> with open("shards/") as shards:  # doctest: +SKIP
         ...     print(len(shards), shards[0])
     """
-    if isinstance(path, str) and remote.is_address(path):
+    if isinstance(path, str) and object_store.is_address(path):
         return _open_address(path)
     folder = Path(path)
     if not folder.is_dir():
-        raise MissingShardError(f"{folder} is no folder of shards")
+        raise MissingInputError(f"{folder} is no folder of shards")
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
-        raise MissingShardError(
+        raise ShardError(
             f"{folder} has no {MANIFEST}: "
             + (
                 "its run is not complete. Run the same tokenize command again to go on"
@@ -247,9 +247,9 @@ def open(path: str | Path) -> Shards:
 
 def _open_address(address: str) -> Shards:
     """The same of a copy, which goes with the shards: files are mapped, and objects cannot be."""
-    mirror = Mirror(address)
+    mirror = ObjectStore(address)
     if MANIFEST not in mirror.sizes():
-        raise MissingShardError(
+        raise ShardError(
             f"{address} has no {MANIFEST}: it is no output of tokenmill tokenize, or its run is "
             "not complete"
         )
@@ -277,5 +277,5 @@ def _spec(manifest: dict[str, Any]) -> Spec:
         bos=manifest["bos"],
         vocab_size=tokenizer["vocab_size"],
         tokenizer=tokenizer["name"],
-        sequence=manifest["sequence"],
+        sequence_length=manifest["sequence_length"],
     )

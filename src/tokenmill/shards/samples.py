@@ -28,11 +28,11 @@ class Samples:
         documents: bool = False,
         targets: bool = True,
     ) -> None:
-        packed = shards.spec.sequence
+        packed = shards.spec.sequence_length
         if documents and packed is not None:
             raise ShardError(
                 f"{shards.path} is packed into sequences of {packed}, which cut documents: take "
-                "the sequences, or tokenize without --pack"
+                "the sequences, or tokenize without --sequence-length"
             )
         if documents and length is not None:
             raise ShardError("documents have lengths of their own: leave out length or documents")
@@ -49,7 +49,7 @@ class Samples:
     def _count(self, shard: int) -> int:
         found = self.shards.shards[shard]
         if self._length is None:
-            return found.entries(self.shards.spec.sequence)
+            return found.entries(self.shards.spec.sequence_length)
         return max(0, found.tokens - self._extra) // self._length
 
     def __len__(self) -> int:

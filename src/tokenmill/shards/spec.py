@@ -24,7 +24,7 @@ class Spec:
     vocab_size: int = 0
     tokenizer: str = ""  # its name
     # The length of packed sequences, each of which is then a document to a layout.
-    sequence: int | None = None
+    sequence_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,11 @@ class Shard:
     files: tuple[File, ...]
     padding: int = 0  # ids that fill the last packed sequence up
 
-    def entries(self, sequence: int | None) -> int:
+    def entries(self, sequence_length: int | None) -> int:
         """How many documents a layout's reader gives: sequences, where they are packed."""
-        return self.documents if sequence is None else (self.tokens + self.padding) // sequence
+        if sequence_length is None:
+            return self.documents
+        return (self.tokens + self.padding) // sequence_length
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest holds it."""

@@ -1,7 +1,7 @@
 """Writes, one after the other → files with their checksums, or spools that have no name.
 
-A file is hashed while it is written. What changes bytes that were hashed already, a header filled
-in at the end or a document taken back, has it hashed again by reading it in blocks.
+A file is hashed while it is written. One whose header is filled in at the end is read again to be
+hashed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,6 @@ class HashedFile:
         self._file.write(view)
         self._checksum.update(view)
         self.bytes += len(view)
-
-    def truncate(self, bytes: int) -> None:
-        """Only the first `bytes` bytes stay, and what is written next comes after them."""
-        if bytes != self.bytes:
-            self._file.flush()
-            self._file.truncate(bytes)
-            self._file.seek(bytes)
-            self.bytes, self._changed = bytes, True
 
     def patch(self, data: bytes) -> None:
         """The first bytes, which were written before what they say was known."""
@@ -121,13 +113,12 @@ class Spool:
         self._file.write(np.ascontiguousarray(items, self.dtype).view(np.uint8).data)
         self.items += items.size
 
-    def truncate(self, items: int) -> None:
-        """Only the first `items` items stay. A map of the others must not be read again."""
+    def clear(self) -> None:
+        """Remove all items. A map of them must not be read again."""
         self._map = None
-        self._file.flush()
-        self._file.truncate(items * self.dtype.itemsize)
-        self._file.seek(0, os.SEEK_END)
-        self.items = items
+        self._file.seek(0)
+        self._file.truncate()
+        self.items = 0
 
     def blocks(self, items: int = _SPOOL_ITEMS) -> Iterator[NDArray[Any]]:
         """The array in blocks of at most `items`; each is good until the next one is asked for."""

@@ -1,261 +1,338 @@
-"""Rows of tasks that are done ↔ lines on the disk.
+"""Journal entries of finished tasks → the manifest of a complete output.
 
-A kill can tear the last line, and then that task is done again. A run has one journal; ranks, which
-know nothing of each other, have one each, and whoever comes next reads all of them. At an address
-each row is an object of its own, which the task has written last.
+A task writes its entry, `journal/00012.json`, after its files. A run that starts again reads all
+entries and does the other tasks. When every task has an entry, `finalize` writes the manifest,
+which contains the entries in the order of the plan, and removes the journal.
+**Invariant**: names in entries and manifests lead to files of the output alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import TokenizeError
-from tokenmill.files import write_whole
-from tokenmill.mirror import Mirror
-from tokenmill.tokenizing.listed import Kept, spelled
-from tokenmill.tokenizing.plan import Plan, Unit
-from tokenmill.tokenizing.rows import is_whole, named_files
+from tokenmill.errors import TokenizeError, TokenmillError
+from tokenmill.formats.hf_folder import files_of
+from tokenmill.native import _native
+from tokenmill.shards import checksum, layouts
+from tokenmill.shards.folder import STEM, SUFFIX
+from tokenmill.shards.spec import File, Shard, Spec
+from tokenmill.tokenizing import quarantine
+from tokenmill.tokenizing.output import Output, open_output
+from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines
+from tokenmill.tokenizing.plan import NAME as PLAN
 
-NAME = "rows.jsonl"
-FOLDER = "rows"
-_JOURNALS = "rows*.jsonl"
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer.tokenmill"
+FOLDER = "journal"
+SHUFFLE = "shuffle-tmp"
+COUNTS = ("documents", "tokens", "bytes", "quarantined")
+_FORMAT = "tokenmill.shards"
+_VERSION = 1
+_COUNT_MAX = 1 << 63
+_ERROR_CHARS_MAX = 200
+_SHUFFLE_FILE = re.compile(r"[0-9]{5,}\.[a-z_]+")
+_REPAIR = "delete it and run the same tokenize command again"
+_PARTS = (
+    ("tasks", list), ("shuffled", list), ("sources", list), ("totals", dict), ("options", dict),
+    ("tokenizer", dict), ("shard_format", str), ("dtype", str),
+)  # fmt: skip
+
+Entry = dict[str, Any]
 
 
-class UnitRows(Mapping[int, dict[str, Any]]):
-    """The rows of units by number, which stay in the journals: here is where each of them begins,
-    and how many documents it has."""
+@dataclass(slots=True)
+class Entries:
+    """The entries of finished tasks, and of shards of the shuffle pass; by number."""
 
-    def __init__(self, units: int) -> None:
-        self._starts = array("q", [-1]) * units
-        self._documents = array("q", [0]) * units
-        self._journals = array("l", [0]) * units
-        self._files: list[Path | Kept] = []
-        self._places: dict[Path | Kept, int] = {}
-        self._count = 0
-        self._last: tuple[Path | Kept | None, Kept | None] = None, None
+    tasks: dict[int, Entry] = field(default_factory=dict)
+    shuffled: dict[int, Entry] = field(default_factory=dict)
 
-    def put(self, row: dict[str, Any], journal: Path | Kept, start: int) -> None:
-        """Remembers where a row begins. A journal that others may replace is given open."""
-        number = row["unit"]
-        self._count += self._starts[number] < 0
-        self._starts[number] = start
-        self._documents[number] = row["documents"]
-        if journal not in self._places:
-            self._places[journal] = len(self._files)
-            self._files.append(journal)
-        self._journals[number] = self._places[journal]
-
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        if number not in self:
-            raise KeyError(number)
-        try:
-            journal = self._opened(self._files[self._journals[number]])
-            row: Any = json.loads(journal.line(self._starts[number]))
-            if row["unit"] == number:
-                return dict(row)
-        except (OSError, ValueError, TypeError, KeyError):
-            pass
-        raise TokenizeError(
-            f"the row of unit {number} is no longer where it was: another run has rewritten the "
-            "journal; when it has ended, the same command goes on"
-        )
-
-    def _opened(self, journal: Path | Kept) -> Kept:
-        """A journal to read; the last one stays open."""
-        if isinstance(journal, Kept):
-            return journal
-        last, kept = self._last
-        if kept is None or last != journal:
-            with journal.open("rb") as file:
-                kept = Kept(file)
-            self._last = journal, kept
-        return kept
-
-    def __contains__(self, number: object) -> bool:
-        if not isinstance(number, int) or not 0 <= number < len(self._starts):
-            return False
-        return self._starts[number] >= 0
-
-    def __iter__(self) -> Iterator[int]:
-        return (number for number, start in enumerate(self._starts) if start >= 0)
-
-    def __len__(self) -> int:
-        return self._count
+    def add(self, entry: Entry) -> None:
+        if "shuffled" in entry:
+            self.shuffled[entry["shuffled"]] = entry
+        else:
+            self.tasks[entry["task"]] = entry
 
     def documents(self) -> dict[int, int]:
-        """How many documents each unit has, for those who mix them."""
-        return {number: self._documents[number] for number in self}
+        """The number of documents of each task."""
+        return {number: self.tasks[number]["documents"] for number in sorted(self.tasks)}
 
 
-class Rows:
-    """What is done: units, and shards that were mixed; by number."""
-
-    def __init__(self, units: int) -> None:
-        self.units = UnitRows(units)
-        self.mixes: dict[int, dict[str, Any]] = {}
-
-    def put(self, row: dict[str, Any], journal: Path | Kept, start: int) -> None:
-        """Takes a row that lies in a journal, from byte `start` on."""
-        if "mix" in row:
-            self.mixes[row["mix"]] = row
-        else:
-            self.units.put(row, journal, start)
-
-    def in_order(self) -> Iterator[dict[str, Any]]:
-        yield from self.units.values()
-        yield from self.mixes.values()
+def write_entry(output: Output, entry: Entry) -> None:
+    """Record a finished task. The entry of a failed task does not replace another one."""
+    if "shuffled" in entry:
+        name = f"shuffled-{entry['shuffled']:05d}"
+    else:
+        name = f"{entry['task']:05d}" + (".failed" if "failed" in entry else "")
+    output.write(f"{FOLDER}/{name}.json", json.dumps(entry, sort_keys=True).encode() + b"\n")
 
 
-def read_rows(
-    folder: Path, plan: Plan, *, failed: bool = False, mirror: Mirror | None = None
-) -> Rows:
-    """The rows of all journals that are whole, of this plan, and whose files are there.
+def read_entries(
+    output: Output, plan: Plan, manifest: dict[str, Any] | None = None, *, failed: bool = False
+) -> Entries:
+    """The valid entries of this plan whose files exist: of the journal, and of an older manifest.
 
-    Units that failed are tried again, so their rows are left out, unless they are asked for: then
-    those are given that nobody has done since.
+    Entries of failed tasks are left out unless `failed`, because their tasks are tried again.
     """
-    rows = Rows(len(plan.units))
-    given_up: list[tuple[dict[str, Any], Path, int]] = []
-    for path in sorted(folder.glob(_JOURNALS)):
-        for row, start in _lines_of(path):
-            if not is_whole(row) or not _is_ours(row, plan):
-                continue
-            if "failed" in row:
-                given_up.append((row, path, start))
-            elif is_there(row, folder, mirror):
-                rows.put(row, path, start)
-    for row, path, start in given_up if failed else ():
-        if row["unit"] not in rows.units:
-            rows.put(row, path, start)
-    return rows
+    sizes = output.list()
+    names = sorted(name for name in sizes if name.startswith(f"{FOLDER}/"))
+    found: list[Any] = [] if manifest is None else [*manifest["tasks"], *manifest["shuffled"]]
+    found += map(_parse, output.read_many(names))
+    entries, failures = Entries(), []
+    for entry in found:
+        if not is_valid(entry) or not _is_of_plan(entry, plan):
+            continue
+        if "failed" in entry:
+            failures.append(entry)
+        elif has_files(entry, sizes, plan):
+            entries.add(entry)
+    for entry in failures if failed else ():
+        entries.tasks.setdefault(entry["task"], entry)
+    return entries
 
 
-def _lines_of(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """The rows of a journal, and where they begin. It may be gone by now."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        yield from _rows_of(file)
-
-
-def _rows_of(lines: Iterable[bytes]) -> Iterator[tuple[dict[str, Any], int]]:
-    start = 0
-    for line in lines:
-        row = _parsed(line)
-        if row is not None:
-            yield row, start
-        start += len(line)
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """A row, or None where a kill has torn it."""
+def _parse(data: bytes) -> Any:
     try:
-        row = json.loads(line) if line.endswith(b"\n") else None
+        return json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) else None
 
 
-def _is_ours(row: dict[str, Any], plan: Plan) -> bool:
-    """Whether it is of a unit of this plan; what is mixed is compared when all units are done."""
-    if "mix" in row:
+def _is_of_plan(entry: Entry, plan: Plan) -> bool:
+    if "shuffled" in entry:
         return True
-    if row["unit"] >= len(plan.units):
+    if entry["task"] >= len(plan.tasks):
         return False
-    unit = plan.units[row["unit"]]
-    names = [segment["source"] for segment in row["segments"]]
-    return row["id"] == unit.id and names == [segment.source.name for segment in unit.segments]
+    task = plan.tasks[entry["task"]]
+    names = [segment["source"] for segment in entry["segments"]]
+    return entry["id"] == task.id and names == [segment.source.name for segment in task.segments]
 
 
-def is_there(row: dict[str, Any], folder: Path, mirror: Mirror | None = None) -> bool:
-    """Whether the files of a row are what it says; what is not is done again."""
-    if not is_whole(row):
-        return False
-    if mirror is not None:
-        return all(mirror.listed.get(name) == size for name, size in named_files(row))
-    try:
-        return all((folder / name).stat().st_size == size for name, size in named_files(row))
-    except OSError:
-        return False
+def has_files(entry: Entry, sizes: Mapping[str, int], plan: Plan) -> bool:
+    """Whether the files of an entry exist with their sizes."""
+    if plan.options["shuffle"] is not None and "task" in entry and "shuffle_files" not in entry:
+        return False  # of a manifest: its shuffled documents are in shards, and not by task
+    return all(sizes.get(name) == size for name, size in files_of_entry(entry))
 
 
-class Journal:
-    """The rows of what is done, on the disk."""
-
-    def __init__(
-        self,
-        folder: Path,
-        plan: Plan,
-        *,
-        alone: bool = True,
-        keeps_failed: bool = False,
-        mirror: Mirror | None = None,
-    ) -> None:
-        """Reads what there is. One who is `alone` puts it into one file; a rank has its own."""
-        self.rows = read_rows(folder, plan, failed=keeps_failed, mirror=mirror)
-        self._mirror = mirror
-        path = folder / (NAME if alone else f"rows.{secrets.token_hex(8)}.jsonl")
-        if alone:
-            # Without a torn end, so that what follows it stands on a line of its own.
-            write_whole(path, map(_line, self.rows.in_order()))
-        self._file = path.open("ab")
-        # Where the system has no locks another run may replace the file: this one is kept.
-        with path.open("rb") as reading:
-            self._kept = Kept(reading)
-        if alone:
-            self.rows = Rows(len(plan.units))
-            for row, start in _rows_of(self._kept):
-                self.rows.put(row, self._kept, start)
-            remove_all(folder, but=path)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Records a task: from here on it is done."""
-        if self._mirror is not None and "failed" in row:
-            upload(self._mirror, row)
-        start = os.fstat(self._file.fileno()).st_size
-        self._file.write(_line(row))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self.rows.put(row, self._kept, start)
-
-    def close(self) -> None:
-        self._file.close()
+def files_of_entry(entry: Entry) -> Iterator[tuple[str, int]]:
+    """The names of the files of a valid entry, and their bytes."""
+    for file in entry.get("shuffle_files", ()):
+        yield f"{SHUFFLE}/{file['name']}", file["bytes"]
+    for shard in entry["shards"]:
+        for file in shard["files"]:
+            yield shard["stem"] + file["suffix"], file["bytes"]
 
 
-def remove_all(folder: Path, but: Path | None = None) -> None:
-    """Removes the journals of a folder, whose rows are elsewhere now."""
-    for path in folder.glob(_JOURNALS):
-        if path != but:
-            path.unlink(missing_ok=True)
-
-
-def write(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Makes a journal of rows that were in a manifest."""
-    write_whole(folder / NAME, map(_line, rows))
-
-
-def upload(mirror: Mirror, row: dict[str, Any]) -> None:
-    """Records a unit at an address. One that failed does not stand in the way of one that did not,
-    which another rank may have had."""
-    end = ".failed.json" if "failed" in row else ".json"
-    mirror.write(f"{FOLDER}/{row['unit']:05d}{end}", _line(row))
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    return spelled(row).encode() + b"\n"
-
-
-def failed_row(unit: Unit, why: str) -> dict[str, Any]:
-    """The row of a unit that could not be done: all of it is missing, and it says so."""
+def failed_entry(task: Task, why: str) -> Entry:
+    """The entry of a task that failed: none of its documents is in the output."""
     nothing = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
     segments = [
         {"source": segment.source.name, "start": segment.start, "end": segment.end} | nothing
-        for segment in unit.segments
+        for segment in task.segments
     ]
-    row = {"unit": unit.number, "id": unit.id, "failed": why, "input": None, "shards": []}
-    return row | nothing | {"segments": segments, "quarantined": len(segments)}
+    entry = {"task": task.number, "id": task.id, "failed": why, "input": None, "shards": []}
+    return entry | nothing | {"segments": segments, "quarantined": len(segments)}
+
+
+# Entries may come from another machine or a damaged disk.
+
+
+def is_valid(entry: Any) -> bool:
+    """Whether an entry has all fields, of the right types."""
+    if not isinstance(entry, dict) or not _are(entry.get("shards"), _is_shard):
+        return False
+    if "shuffled" in entry:
+        return _has_counts(entry, "shuffled", "of") and isinstance(entry.get("tasks"), str)
+    return (
+        _has_counts(entry, "task", *COUNTS)
+        and isinstance(entry.get("id"), str)
+        and _are(entry.get("segments"), _is_segment)
+        and _are(entry.get("shuffle_files", []), _is_shuffle_file)
+    )
+
+
+def _are(value: Any, is_one: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) and is_one(one) for one in value)
+
+
+def _has_counts(value: dict[str, Any], *names: str) -> bool:
+    return all(type(value.get(n)) is int and 0 <= value[n] < _COUNT_MAX for n in names)
+
+
+def _is_segment(segment: dict[str, Any]) -> bool:
+    return isinstance(segment.get("source"), str) and _has_counts(segment, *COUNTS)
+
+
+def _is_shard(shard: dict[str, Any]) -> bool:
+    return _matches(shard.get("stem"), STEM) and _are(shard.get("files"), _is_file)
+
+
+def _is_file(file: dict[str, Any]) -> bool:
+    has_checksum = isinstance(file.get("checksum"), str)
+    return has_checksum and _matches(file.get("suffix"), SUFFIX) and _has_counts(file, "bytes")
+
+
+def _is_shuffle_file(file: dict[str, Any]) -> bool:
+    return _matches(file.get("name"), _SHUFFLE_FILE) and _has_counts(file, "bytes")
+
+
+def _matches(value: Any, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+# ── the manifest ─────────────────────────────────────────────────────────────────────────────
+
+
+def finalize(
+    output: Output, plan: Plan, entries: Entries, spec: Spec, staging: Path
+) -> dict[str, Any]:
+    """Write errors.jsonl, the index of the shard format and, last, the manifest."""
+    tasks = [
+        {key: value for key, value in entries.tasks[number].items() if key != "shuffle_files"}
+        for number in range(len(plan.tasks))
+    ]
+    shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
+    content = describe(plan, tasks, shuffled)
+    files = []
+    if content["totals"]["quarantined"]:
+        files.append(_write_errors(output, tasks, staging))
+    make_index = getattr(layouts.layout(plan.options["format"]), "make_index", None)
+    if make_index is not None:
+        shards = [
+            Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]
+        ]
+        name, data = make_index(shards, spec)
+        output.write(name, data)
+        found = _native.Checksum()
+        found.update(data)
+        files.append(File(name, len(data), checksum.hexadecimal(found)))
+    content["files"] = [file.to_json() for file in files]
+    output.write(MANIFEST, dump_lines(content))
+    clear(output, content)
+    return content
+
+
+def _write_errors(output: Output, tasks: Iterable[Entry], staging: Path) -> File:
+    path = staging / quarantine.ERRORS
+    with path.open("wb") as file:
+        quarantine.write_errors(output, tasks, file)
+        file.flush()
+        os.fsync(file.fileno())
+    written = File(quarantine.ERRORS, path.stat().st_size, checksum.of_file(path))
+    output.commit(path, quarantine.ERRORS)
+    return written
+
+
+def clear(output: Output, manifest: dict[str, Any]) -> None:
+    """Remove the files that a complete output does not need."""
+    kept = {file["suffix"] for file in manifest["files"]}
+    kept |= {
+        quarantine.errors_name(entry["task"])
+        for entry in manifest["tasks"]
+        if entry["quarantined"] and "failed" not in entry
+    }
+    ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{quarantine.FOLDER}/", quarantine.ERRORS)
+    output.remove([name for name in output.list() if name.startswith(ours) and name not in kept])
+
+
+def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str, Any]:
+    """The content of a manifest for these entries, which may be those of one rank."""
+    options = plan.options
+    totals = {name: sum(entry[name] for entry in tasks) for name in COUNTS}
+    totals["shards"] = sum(len(entry["shards"]) for entry in [*tasks, *shuffled])
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "shard_format": options["format"],
+        "dtype": options["dtype"],
+        "sequence_length": options["sequence_length"],
+        "eos": options["eos"],
+        "bos": options["bos"],
+        "tokenizer": plan.tokenizer,
+        "options": options,
+        "totals": totals,
+        "sources": _sources(plan, tasks),
+        "tasks": tasks,
+        "shuffled": shuffled,
+    }
+
+
+def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
+    """The counts of each source. A source of a complete run without documents is an error."""
+    is_part = len(tasks) < len(plan.tasks)
+    found: dict[str, dict[str, Any]] = {}
+    for source in plan.sources:
+        row = {"path": source.name, "size": source.size, "modified": source.modified}
+        found[source.name] = row | dict.fromkeys(COUNTS, 0)
+    seen = set()
+    for entry in tasks:
+        for segment in entry["segments"]:
+            source_row = found[segment["source"]]
+            seen.add(segment["source"])
+            for name in COUNTS:
+                source_row[name] += segment[name]
+            if "error" in segment or "failed" in entry:
+                source_row["error"] = entry.get("failed") or segment["error"]
+    if is_part:
+        return [row for name, row in found.items() if name in seen]
+    for row in found.values():
+        if not row["documents"]:
+            row.setdefault("error", "it gave no documents")
+    return list(found.values())
+
+
+def load_manifest(output: Output) -> dict[str, Any] | None:
+    """The manifest of an output; None if there is none."""
+    data = output.read(MANIFEST)
+    if data is None:
+        return None
+    with reading(output.name):
+        content = json.loads(data)
+        if content.get("format") != _FORMAT:
+            raise TokenizeError(
+                f"{output.name}/{MANIFEST} is not a manifest of tokenmill; pass another folder"
+            )
+        if content.get("version") != _VERSION:
+            raise TokenizeError(
+                f"{output.name}/{MANIFEST} has version {content.get('version')!r}; this version "
+                f"of tokenmill reads {_VERSION}"
+            )
+        missing = [name for name, kind in _PARTS if not isinstance(content.get(name), kind)]
+        if missing:
+            raise TokenizeError(
+                f"{output.name}/{MANIFEST} is damaged, without {missing[0]}; {_REPAIR}"
+            )
+        found: dict[str, Any] = content
+        return found
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn exceptions of a damaged manifest into a TokenizeError."""
+    try:
+        yield
+    except TokenmillError:
+        raise
+    except DAMAGE as error:
+        text = f"{type(error).__name__}: {error}"[:_ERROR_CHARS_MAX]
+        raise TokenizeError(f"{name}/{MANIFEST} is damaged ({text}); {_REPAIR}") from None
+
+
+def is_output(path: Path) -> bool:
+    """Whether a folder is the output of a run. One with a tokenizer must have our manifest, because
+    other programs write a manifest.json too."""
+    names = [name for name in (MANIFEST, PLAN, FOLDER) if (path / name).exists()]
+    if not names or not files_of(path):
+        return bool(names)
+    try:
+        return load_manifest(open_output(path)) is not None
+    except TokenizeError:
+        return False

@@ -1,199 +1,309 @@
-"""What the caller asks for → options that are checked: those that the output depends on."""
+"""The options of `tokenize`, each defined once → checked values, and those that a plan contains."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias, get_type_hints
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 
-from tokenmill.errors import TokenizeError
+from tokenmill.corpus.documents import DOCUMENT_BYTES
+from tokenmill.corpus.options import RECORDS, ReadOptions
+from tokenmill.errors import ClusterError, TokenizeError
+from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
+from tokenmill.ray_cluster import ENGINES, LOCAL, RAY
 from tokenmill.shards import layouts
 from tokenmill.shards.spec import Spec
 from tokenmill.tokenizer import Tokenizer
 
-OnError: TypeAlias = Literal["fail", "skip", "quarantine"]
-ON_ERROR = ("fail", "skip", "quarantine")
-UTF8 = ("strict", "replace", "bytes")
 DTYPES = ("uint16", "uint32")
-FIELD = "text"
 AUTO = "auto"
 NONE = "none"
-
-# Ids below this fit Megatron's uint16, which leaves some for padding a vocabulary.
+# Ids below this fit Megatron's uint16, with room for padding a vocabulary.
 NARROW_END = 65_500
-UNIT_BYTES = 64 << 20
-SHARD_TOKENS = 100_000_000
-# A document that can be cut nowhere is held whole, as text and as ids.
-WHOLE_BYTES = 16 << 20
-WHOLE_BYTES_MIN = 4 << 20
+MAX_UNSPLIT_BYTES = 16 << 20
+MAX_UNSPLIT_BYTES_MIN = 4 << 20
+MEMORY_MIN = 64 << 20
+_SEQUENCE_MAX = 1 << 24
 
-# How tokenizers call what ends a document. Two of them in one vocabulary, and nobody knows.
-_EOS_NAMES = (
+# Usual token texts. A vocabulary with two of them needs a decision of the user.
+_EOS_TOKENS = (
     "<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "<EOS>", "[EOS]",
     "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "<|endofdocument|>",
 )  # fmt: skip
-_BOS_NAMES = (
+_BOS_TOKENS = (
     "<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "<BOS>", "<BOS_TOKEN>", "[BOS]",
     "<｜begin▁of▁sentence｜>", "<|startoftext|>",
 )  # fmt: skip
-_NAMES_SHOWN = 8
-_SEQUENCE_MAX = 1 << 24
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """All that decides about the bytes of the output, beside the inputs and the tokenizer."""
-
-    layout: str = "megatron"
-    field: str = FIELD
-    id_field: str | None = None
-    separator: str | None = None
-    utf8: str = "strict"
-    specials: bool = False
-    eos: int | None = None
-    bos: int | None = None
-    dtype: str = "uint32"
-    shard_tokens: int = SHARD_TOKENS
-    sequence: int | None = None
-    pad: int | None = None
-    shuffle: int | None = None
-    unit_bytes: int = UNIT_BYTES
-    whole_bytes: int = WHOLE_BYTES
-    on_error: OnError = "quarantine"
-
-    @property
-    def before(self) -> tuple[int, ...]:
-        """The ids in front of each document. Some layouts have what ends a text there."""
-        eos = self.eos if _eos_is_first(self.layout) else None
-        return tuple(id_ for id_ in (eos, self.bos) if id_ is not None)
-
-    @property
-    def after(self) -> tuple[int, ...]:
-        """The ids behind each document."""
-        return () if self.eos is None or _eos_is_first(self.layout) else (self.eos,)
-
-    def spec(self, tokenizer: Tokenizer) -> Spec:
-        """What a layout has to know."""
-        return Spec(
-            dtype=self.dtype,
-            eos=self.eos,
-            bos=self.bos,
-            vocab_size=tokenizer.vocab_size,
-            tokenizer=tokenizer.name,
-            sequence=self.sequence,
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Options:
-        """The options that a plan has; a ValueError if they are none."""
-        found = cls(**values)
-        allowed = {"layout": layouts.NAMES, "utf8": UTF8, "dtype": DTYPES, "on_error": ON_ERROR}
-        for name, hint in get_type_hints(cls).items():
-            value = getattr(found, name)
-            if name in allowed:
-                is_right = value in allowed[name]
-            else:
-                is_right = isinstance(value, hint) and not (
-                    isinstance(value, bool) and hint is not bool
-                )
-            if not is_right:
-                raise ValueError(f"its {name} is {value!r}")
-        return found
-
-
-def make_options(
-    tokenizer: Tokenizer,
-    *,
-    layout: str,
-    eos: int | str | None,
-    bos: int | str | None,
-    dtype: str | None,
-    **more: Any,
-) -> Options:
-    """The options, with what is left to us decided and what cannot be refused."""
-    if layout not in layouts.NAMES:
-        raise TokenizeError(f"a layout is one of {', '.join(layouts.NAMES)}, not {layout!r}")
-    for name in ("field", "id_field", "separator"):
-        if not isinstance(more.get(name), str | None):
-            raise TokenizeError(f"{name} must be a str, not {more[name]!r}")
-    if dtype is not None and dtype not in DTYPES:
-        raise TokenizeError(f"dtype is uint16 or uint32, not {dtype!r}")
-    if (more.get("sequence") or 0) > _SEQUENCE_MAX:
-        raise TokenizeError(
-            f"a sequence has at most {_SEQUENCE_MAX:,} ids, not {more['sequence']:,}"
-        )
-    if more.get("pad") is not None and more.get("sequence") is None:
-        raise TokenizeError("--pad is for the sequences of --pack, which is not given")
-    _one_of("on_error", more["on_error"], ON_ERROR)
-    _one_of("utf8", more["utf8"], UTF8)
-    for name in ("shard_tokens", "sequence", "unit_bytes", "whole_bytes"):
-        _at_least_one(name, more.get(name))
-    if more.get("whole_bytes", WHOLE_BYTES) < WHOLE_BYTES_MIN:
-        raise TokenizeError(f"whole_bytes must be {WHOLE_BYTES_MIN:,} or more")
-    seed, pad = more.get("shuffle"), more.get("pad")
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 64):
-        raise TokenizeError(f"a seed is a whole number from 0 to 2^64 - 1, not {seed!r}")
-    if pad is not None and not (isinstance(pad, int) and 0 <= pad < tokenizer.vocab_size):
-        raise TokenizeError(
-            f"--pad {pad!r} is no id of {tokenizer.name}, which has {tokenizer.vocab_size:,}"
-        )
-    if more.get("separator") == "":
-        raise TokenizeError("a separator must not be empty; without one a file is one document")
-    options = Options(
-        layout=layout,
-        eos=boundary(tokenizer, eos, "eos"),
-        bos=boundary(tokenizer, bos, "bos"),
-        dtype=dtype or ("uint16" if tokenizer.vocab_size < NARROW_END else "uint32"),
-        **more,
-    )
-    if np.dtype(options.dtype).itemsize == 2 and tokenizer.vocab_size > 1 << 16:
-        raise TokenizeError(
-            f"the ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,} and do not fit "
-            "uint16; leave dtype out"
-        )
-    if options.sequence is not None and options.pad is None:
-        if options.eos is None:
-            raise TokenizeError(
-                "the last sequence of a shard is filled up, and there is no end of a document to "
-                "do it with; give --pad ID"
-            )
-        options = replace(options, pad=options.eos)
-    if refusal := layouts.layout(layout).refuse(options.spec(tokenizer)):
-        raise TokenizeError(refusal)
-    return options
-
-
-# Kinds of inputs for which an option does something; others have no fields, or no text to cut.
-RECORDS = ("jsonl", "parquet", "arrow", "csv", "tsv")
+_TOKENS_SHOWN = 8
+# Formats of inputs for which an option has an effect.
 _CONCERNS = {"separator": ("text",), "field": RECORDS, "id_field": (*RECORDS, "warc")}
 
 
-def refuse_without_effect(options: Options, kinds: Iterable[str]) -> None:
-    """Raises if an option is given that does nothing for any of the inputs: it was meant to."""
+class RunOptions(TypedDict, total=False):
+    """How a run is done. They do not change the output."""
+
+    threads: Annotated[
+        int | None,
+        number(None, "number of threads (default: all cores)", group="run", shapes_output=False),
+    ]
+    memory: Annotated[
+        int,
+        amount(
+            2 << 30, "memory limit for input buffers", MEMORY_MIN, group="run", shapes_output=False
+        ),
+    ]
+    engine: Annotated[
+        str,
+        one_of(
+            ENGINES,
+            LOCAL,
+            "execution engine: this machine or a Ray cluster",
+            group="several machines",
+            shapes_output=False,
+        ),
+    ]
+    ray_address: Annotated[
+        str | None,
+        text(
+            None, "address of a running Ray cluster, such as auto; without it, one is started",
+            metavar="ADDRESS", group="several machines", shapes_output=False,
+        ),
+    ]  # fmt: skip
+
+
+class TokenizeOptions(ReadOptions, RunOptions, total=False):
+    """All options of `tokenize`."""
+
+    id_field: Annotated[
+        str | None,
+        text(None, "field with the id of a document, for shard formats with ids", group="inputs"),
+    ]
+    max_document_bytes: Annotated[
+        int,
+        amount(DOCUMENT_BYTES, "largest record; longer ones are rejected", group="inputs"),
+    ]
+    max_unsplit_bytes: Annotated[
+        int,
+        amount(MAX_UNSPLIT_BYTES, "largest text without a safe split point", group="inputs"),
+    ]
+    allowed_special: Annotated[
+        bool,
+        switch("encode special tokens in the text as such", flag="--allow-special", group="inputs"),
+    ]
+    format: Annotated[str, one_of(layouts.NAMES, "megatron", "shard format", group="shards")]
+    eos: Annotated[
+        int | str | None,
+        anything(
+            AUTO,
+            "token after each document: its text, its id, auto or none",
+            metavar="TOKEN",
+            group="shards",
+        ),
+    ]
+    bos: Annotated[
+        int | str | None,
+        anything(
+            NONE,
+            "token before each document: its text, its id, auto or none",
+            metavar="TOKEN",
+            group="shards",
+        ),
+    ]
+    dtype: Annotated[
+        str | None,
+        one_of(DTYPES, None, "type of ids; without it, the vocabulary decides", group="shards"),
+    ]
+    shard_tokens: Annotated[
+        int,
+        number(
+            100_000_000,
+            "tokens per shard; the document that reaches it is the last",
+            group="shards",
+        ),
+    ]
+    sequence_length: Annotated[
+        int | None,
+        number(
+            None,
+            "length of packed sequences; without it, documents are not packed",
+            most=_SEQUENCE_MAX,
+            group="shards",
+        ),
+    ]
+    pad_id: Annotated[
+        int | None,
+        number(
+            None,
+            "token id that pads the last sequence of a shard (default: eos)",
+            0,
+            metavar="ID",
+            group="shards",
+        ),
+    ]
+    shuffle: Annotated[
+        int | None,
+        number(
+            None,
+            "seed of a random order of all documents",
+            0,
+            (1 << 64) - 1,
+            metavar="SEED",
+            group="shards",
+        ),
+    ]
+    task_bytes: Annotated[
+        int,
+        amount(64 << 20, "input bytes per task; each task starts a new shard", group="run"),
+    ]
+    rank: Annotated[
+        int | None,
+        number(
+            None, "index of this process, from 0", 0, group="several machines", shapes_output=False
+        ),
+    ]
+    world_size: Annotated[
+        int | None,
+        number(None, "number of processes", group="several machines", shapes_output=False),
+    ]  # fmt: skip
+
+
+# The formats of the inputs are in the plan's sources.
+PLANNED = [
+    name
+    for name, option in table(TokenizeOptions).items()
+    if option.shapes_output and name != "input_format"
+]
+
+
+def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """All options, checked, with the values that depend on the tokenizer."""
+    # None means "none" for these, and not the default.
+    given = dict(given)
+    for name in ("eos", "bos"):
+        if name in given and given[name] is None:
+            given[name] = NONE
+    options = resolve(TokenizeOptions, given, TokenizeError)
+    check_run(options)
+    if options["max_unsplit_bytes"] < MAX_UNSPLIT_BYTES_MIN:
+        raise TokenizeError(
+            f"max_unsplit_bytes must be at least {MAX_UNSPLIT_BYTES_MIN:,}, got "
+            f"{options['max_unsplit_bytes']:,}"
+        )
+    _check_rank(options["rank"], options["world_size"])
+    for name in ("eos", "bos"):
+        options[name] = find_token(tokenizer, options[name], name)
+    size = tokenizer.vocab_size
+    options["dtype"] = options["dtype"] or ("uint16" if size < NARROW_END else "uint32")
+    if np.dtype(options["dtype"]).itemsize == 2 and size > 1 << 16:
+        raise TokenizeError(
+            f"dtype 'uint16' cannot represent the {size:,} ids of {tokenizer.name}; leave dtype out"
+        )
+    _check_sequences(options, tokenizer)
+    if options["max_errors"] is not None and options["on_error"] == "fail":
+        raise TokenizeError(
+            "--max-errors has no effect with --on-error fail; leave out one of them"
+        )
+    if reason := layouts.layout(options["format"]).refuse(spec_of(options, tokenizer)):
+        raise TokenizeError(reason)
+    return options
+
+
+def check_run(options: Mapping[str, Any]) -> None:
+    """Raise if the address of a cluster is given for another engine."""
+    if options["ray_address"] is not None and options["engine"] != RAY:
+        raise ClusterError(f"--ray-address needs --engine ray, got engine {options['engine']!r}")
+
+
+def _check_rank(rank: int | None, world_size: int | None) -> None:
+    if (rank is None) != (world_size is None):
+        raise TokenizeError("rank and world_size need each other, as in --rank 0 --world-size 8")
+    if rank is not None and world_size is not None and rank >= world_size:
+        raise TokenizeError(f"rank must be below world_size {world_size}, got {rank}")
+
+
+def _check_sequences(options: dict[str, Any], tokenizer: Tokenizer) -> None:
+    pad_id, size = options["pad_id"], tokenizer.vocab_size
+    if options["sequence_length"] is None:
+        if pad_id is not None:
+            raise TokenizeError("--pad-id needs --sequence-length")
+        return
+    if pad_id is not None and pad_id >= size:
+        raise TokenizeError(
+            f"pad_id must be an id of {tokenizer.name} below {size:,}, got {pad_id}"
+        )
+    if pad_id is None:
+        if options["eos"] is None:
+            raise TokenizeError(
+                "the last sequence of a shard needs padding and there is no eos; pass --pad-id ID"
+            )
+        options["pad_id"] = options["eos"]
+
+
+def check_planned(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a plan; a ValueError if they are not valid."""
+    if sorted(options) != sorted(PLANNED):
+        raise ValueError(f"its options are {', '.join(sorted(options))}")
+    kinds = {"eos": (int, type(None)), "bos": (int, type(None))}
+    for name, option in table(TokenizeOptions).items():
+        if name not in PLANNED:
+            continue
+        value = options[name]
+        if name in kinds:
+            if not isinstance(value, kinds[name]) or isinstance(value, bool):
+                raise ValueError(f"its {name} is {value!r}")
+        elif value is not None:
+            option.value(name, value)
+        elif option.default is not None and name not in ("pad_id",):
+            raise ValueError(f"its {name} is {value!r}")
+    return options
+
+
+def ids_before(options: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids before each document. Some shard formats have eos there."""
+    eos = options["eos"] if _eos_is_first(options["format"]) else None
+    return tuple(id_ for id_ in (eos, options["bos"]) if id_ is not None)
+
+
+def ids_after(options: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids after each document."""
+    eos = options["eos"]
+    return () if eos is None or _eos_is_first(options["format"]) else (eos,)
+
+
+def spec_of(options: Mapping[str, Any], tokenizer: Tokenizer) -> Spec:
+    """The properties of all shards of a run."""
+    return Spec(
+        dtype=options["dtype"],
+        eos=options["eos"],
+        bos=options["bos"],
+        vocab_size=tokenizer.vocab_size,
+        tokenizer=tokenizer.name,
+        sequence_length=options["sequence_length"],
+    )
+
+
+def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:
+    """Raise if an option is given that has no effect on any input."""
     found = sorted(set(kinds))
-    given = {"separator": options.separator, "id_field": options.id_field}
-    if options.field != FIELD:  # which is what is there when none is given
-        given["field"] = options.field
-    for name, value in given.items():
-        if value is not None and not set(found) & set(_CONCERNS[name]):
+    defaults = table(TokenizeOptions)
+    for name, concerned in _CONCERNS.items():
+        value = options[name]
+        if value != defaults[name].default and not set(found) & set(concerned):
             raise TokenizeError(
                 f"--{name.replace('_', '-')} {value!r} has no effect: it is for inputs of "
-                f"{', '.join(_CONCERNS[name])}, and here all are {', '.join(found)}. Leave it out, "
-                "or say with --input-format what they are"
+                f"{', '.join(concerned)}, and all inputs are {', '.join(found)}. Leave it out, or "
+                "pass --input-format"
             )
-    if options.id_field is None:
+    if options["id_field"] is None:
         return
     keeping = [name for name in layouts.NAMES if _keeps_names(name)]
-    if options.sequence is not None or not _keeps_names(options.layout):
-        where = "packed sequences" if options.sequence is not None else options.layout
+    is_packed = options["sequence_length"] is not None
+    if is_packed or not _keeps_names(options["format"]):
+        where = "packed sequences have" if is_packed else f"{options['format']} has"
         raise TokenizeError(
-            f"--id-field {options.id_field!r} has no effect: there is no room for ids in {where}. "
-            f"Leave it out, or take one of {', '.join(keeping)} without --pack"
+            f"--id-field {options['id_field']!r} has no effect: {where} no ids of documents. Leave "
+            f"it out, or use one of {', '.join(keeping)} without --sequence-length"
         )
 
 
@@ -205,50 +315,42 @@ def _eos_is_first(layout: str) -> bool:
     return bool(getattr(layouts.layout(layout), "EOS_FIRST", False))
 
 
-def _one_of(name: str, value: Any, values: tuple[str, ...]) -> None:
-    if value not in values:
-        raise TokenizeError(f"{name} is one of {', '.join(values)}, not {value!r}")
-
-
-def _at_least_one(name: str, value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise TokenizeError(f"{name} must be a whole number of 1 or more, not {value!r}")
-
-
-def boundary(
-    tokenizer: Tokenizer, asked: int | str | None, option: Literal["eos", "bos"]
-) -> int | None:
-    """The id that ends (or begins) a document: given, named, or the only one that fits."""
-    names, verb = (_EOS_NAMES, "ends") if option == "eos" else (_BOS_NAMES, "begins")
+def find_token(tokenizer: Tokenizer, asked: Any, option: str) -> int | None:
+    """The id of a token before or after documents: given, named, or the only one that fits."""
+    texts = _EOS_TOKENS if option == "eos" else _BOS_TOKENS
     if asked is None or asked == NONE:
         return None
     if asked == AUTO:
-        found = [name for name in names if name in tokenizer.specials]
+        found = [name for name in texts if name in tokenizer.special_tokens]
         if len(found) == 1:
-            return tokenizer.specials[found[0]]
-        named = f"one of {_shown(tokenizer)} or " if tokenizer.specials else ""
-        which = f"has {' and '.join(found)}" if found else "has none of the usual names"
+            return tokenizer.special_tokens[found[0]]
+        named = f"one of {_shown(tokenizer)}, " if tokenizer.special_tokens else ""
+        which = f"has {' and '.join(found)}" if found else "has none of the usual special tokens"
         raise TokenizeError(
-            f"which token {verb} a document is not clear: {tokenizer.name} {which}. Give "
-            f"--{option} with {named}an id, or --{option} none"
+            f"cannot choose {option}: {tokenizer.name} {which}; pass --{option} with {named}an id "
+            "or none"
         )
     if isinstance(asked, str) and not asked.isdecimal():
-        if asked not in tokenizer.specials:
+        if asked not in tokenizer.special_tokens:
             raise TokenizeError(
-                f"{asked!r} is no special of {tokenizer.name}; there are {_shown(tokenizer)}"
+                f"{option} {asked!r} is not a special token of {tokenizer.name}, which has "
+                f"{_shown(tokenizer)}"
             )
-        return tokenizer.specials[asked]
+        return tokenizer.special_tokens[asked]
     if isinstance(asked, bool) or not isinstance(asked, int | str):
-        raise TokenizeError(f"{option} is an id, a name, auto or none, not {asked!r}")
-    number = int(asked)
-    if not 0 <= number < tokenizer.vocab_size:
+        raise TokenizeError(f"{option} must be an id, a token, auto or none, got {asked!r}")
+    id_ = int(asked)
+    if not 0 <= id_ < tokenizer.vocab_size:
         raise TokenizeError(
-            f"--{option} {number} is no id of {tokenizer.name}, which has {tokenizer.vocab_size:,}"
+            f"{option} must be an id of {tokenizer.name} below {tokenizer.vocab_size:,}, got {id_}"
         )
-    return number
+    return id_
 
 
 def _shown(tokenizer: Tokenizer) -> str:
-    names = list(tokenizer.specials)
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return (", ".join(names[:_NAMES_SHOWN]) + more) or "no specials at all"
+    names = list(tokenizer.special_tokens)
+    more = f" and {len(names) - _TOKENS_SHOWN} more" if len(names) > _TOKENS_SHOWN else ""
+    return (", ".join(names[:_TOKENS_SHOWN]) + more) or "no special tokens"
+
+
+Boundary = Literal["eos", "bos"]

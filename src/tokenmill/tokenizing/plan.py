@@ -1,54 +1,45 @@
-"""Inputs and options → a plan: units that do not change, whoever does them and when.
+"""Inputs and options → a plan: tasks that stay the same, and with them the output.
 
-The plan is written once and decides the order of the output; how many workers there are does not
-come into it. A file that can be cut is cut where a document begins, small files share a unit. Units
-and sources are read from its file when they are asked for.
+The plan is written once and decides the order of the output. The number of threads and machines
+does not. Large files are split between documents, small files share a task.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from operator import eq
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tokenmill.corpus.documents import DocumentOptions, Segment, cuts
-from tokenmill.corpus.inputs import TABLES
-from tokenmill.corpus.sources import Source
+from tokenmill.corpus import STDIN, DocumentOptions, Segment, Source, cuts
+from tokenmill.corpus.documents import Key
+from tokenmill.corpus.options import TABLES
 from tokenmill.errors import TokenizeError
-from tokenmill.files import write_new
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import listed, standard_input
-from tokenmill.tokenizing.options import Options
+from tokenmill.tokenizing.options import check_planned
+from tokenmill.tokenizing.output import Output
 
 NAME = "plan.json"
 _FORMAT = "tokenmill.plan"
 _VERSION = 1
-# Small files that share a unit; each has a line in its row.
+TASKS_MAX = 65_536
+# Small files that share a task. Each has a line in the journal entry.
 _SEGMENTS_MAX = 1024
-# What a compressed byte becomes, about.
+# Bytes of text per compressed byte, about.
 _EXPANSION = 4
 _DIFFERENCES_SHOWN = 5
 _IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
-# What comes of reading a file that is not what it was.
+_TOKENIZER = {"name": str, "sha256": str, "vocab_size": int, "embedded": bool}
+# Exceptions of reading a damaged file.
 DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
-_DESCRIBED = {"name": str, "sha256": str, "vocab_size": int, "embedded": bool}
-# How the user calls them.
-_SAID = {"sequence": "pack", "layout": "format"}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """What one `run_unit` does: stretches of sources, one after the other."""
+class Task:
+    """Segments of sources, one after the other, which become shards of their own."""
 
     number: int
     id: str
@@ -58,102 +49,120 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All units of a run, in the order of their output, and the bytes of each."""
+    """All tasks of a run, in the order of their output."""
 
-    options: Options
+    options: dict[str, Any]
     tokenizer: dict[str, Any]
-    sources: Sequence[Source]
-    units: Sequence[Unit]
-    sizes: NDArray[np.int64]
-    file: listed.Kept  # where sources and units are
+    sources: list[Source]
+    tasks: list[Task]
+
+    def dump(self) -> bytes:
+        """The plan as JSON."""
+        places = {source.name: place for place, source in enumerate(self.sources)}
+        tasks = [
+            {
+                "task": task.number,
+                "id": task.id,
+                "bytes": task.bytes,
+                "segments": [[places[s.source.name], s.start, s.end] for s in task.segments],
+            }
+            for task in self.tasks
+        ]
+        return dump_lines(
+            {
+                "format": _FORMAT,
+                "version": _VERSION,
+                "options": self.options,
+                "tokenizer": self.tokenizer,
+                "sources": list(map(_source_row, self.sources)),
+                "tasks": tasks,
+            }
+        )
+
+
+def dump_lines(content: Mapping[str, Any]) -> bytes:
+    """JSON with one line per item of its lists."""
+    parts = []
+    for key, value in content.items():
+        text = json.dumps(value, sort_keys=True)
+        if isinstance(value, list) and value:
+            items = ",\n  ".join(json.dumps(item, sort_keys=True) for item in value)
+            text = f"[\n  {items}\n ]"
+        parts.append(f" {json.dumps(key)}: {text}")
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What a plan and a manifest say about a tokenizer."""
+    """The tokenizer as plans and manifests name it."""
     return {
         "name": tokenizer.name,
-        "sha256": tokenizer._digest().hex(),
+        "sha256": tokenizer._fingerprint,
         "vocab_size": tokenizer.vocab_size,
-        "embedded": tokenizer._loaded.is_embedded and Tokenizer.load(tokenizer.name) == tokenizer,
+        "embedded": tokenizer._is_embedded and Tokenizer.load(tokenizer.name) == tokenizer,
     }
 
 
-def document_options(options: Options, block_bytes: int, checksum: Any = None) -> DocumentOptions:
-    """How a unit's documents are read."""
-    separator = options.separator
+def document_options(
+    options: Mapping[str, Any],
+    block_bytes: int,
+    checksum: Any = None,
+    skip: Mapping[Key, str] | None = None,
+) -> DocumentOptions:
+    """How the documents of a task are read."""
+    separator = options["separator"]
     return DocumentOptions(
-        field=options.field,
-        id_field=options.id_field,
+        field=options["field"],
+        id_field=options["id_field"],
         separator=None if separator is None else separator.encode("utf-8", "surrogateescape"),
-        utf8=options.utf8,
+        utf8=options["utf8"],
         block_bytes=block_bytes,
+        max_document_bytes=options["max_document_bytes"],
         checksum=checksum,
+        skip=skip or {},
     )
 
 
-def make_plan(
-    sources: Sequence[Source], options: Options, tokenizer: Tokenizer, folder: Path | None = None
-) -> Plan:
-    """Cuts the sources into units. A source that is standard input has its copy in `folder`."""
+def make_plan(sources: Sequence[Source], options: dict[str, Any], tokenizer: Tokenizer) -> Plan:
+    """Divide the sources into tasks of about `task_bytes`, at most 65,536 of them."""
     described = describe(tokenizer)
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "options": options.as_dict(),
-        "tokenizer": described,
-        "sources": map(_source_row, sources),
-        "units": _unit_rows(sources, options, described),
-    }
-    # Not beside the output, where a file without a name has one on some file systems.
-    with tempfile.TemporaryFile() as file:
-        file.writelines(listed.lines(content))
-        file.flush()
-        return _plan(listed.Kept(file), folder)
+    total = sum((source.size or 0) * _expansion(source) for source in sources)
+    # Two neighbours have more bytes than a task together.
+    task_bytes = max(options["task_bytes"], -(-2 * total // TASKS_MAX))
+    groups = _group(sources, document_options(options, 1 << 20), task_bytes)
+    tasks = [
+        Task(number, _task_id(segments, options, described), tuple(segments), size)
+        for number, (segments, size) in enumerate(groups)
+    ]
+    return Plan(options, described, list(sources), tasks)
 
 
-def _unit_rows(
-    sources: Sequence[Source], options: Options, tokenizer: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    reading = document_options(options, 1 << 20)
-    groups = _grouped(sources, reading, options.unit_bytes)
-    for number, (segments, places, size) in enumerate(groups):
-        yield {
-            "unit": number,
-            "id": _unit_id(segments, options, tokenizer),
-            "bytes": size,
-            "segments": [
-                [place, segment.start, segment.end]
-                for place, segment in zip(places, segments, strict=True)
-            ],
-        }
-
-
-def _grouped(
-    sources: Sequence[Source], reading: DocumentOptions, unit_bytes: int
-) -> Iterator[tuple[list[Segment], list[int], int]]:
-    """Stretches of about a unit, which sources they are of, and their bytes: of a large file one,
-    of small ones many."""
+def _group(
+    sources: Sequence[Source], reading: DocumentOptions, task_bytes: int
+) -> Iterator[tuple[list[Segment], int]]:
+    """Segments for one task each, and their bytes: one of a large file, or many small files."""
     group: list[Segment] = []
-    places: list[int] = []
     size = weight = 0
-    for place, source in enumerate(sources):
-        segments = cuts(source, reading, unit_bytes)
+    for source in sources:
+        segments = cuts(source, reading, task_bytes)
         for segment in segments:
             file_bytes = _file_bytes(segment, len(segments))
-            more = file_bytes * (_EXPANSION if source.compression else 1)
-            if group and (weight + more > unit_bytes or len(group) >= _SEGMENTS_MAX):
-                yield group, places, size
-                group, places, size, weight = [], [], 0, 0
+            more = file_bytes * _expansion(source)
+            if group and (weight + more > task_bytes or len(group) >= _SEGMENTS_MAX):
+                yield group, size
+                group, size, weight = [], 0, 0
             group.append(segment)
-            places.append(place)
             size += file_bytes
             weight += more
     if group:
-        yield group, places, size
+        yield group, size
+
+
+def _expansion(source: Source) -> int:
+    return _EXPANSION if source.compression else 1
 
 
 def _file_bytes(segment: Segment, count: int) -> int:
-    """How much of its file a segment takes; of tables, whose places are not bytes, a share."""
+    """The bytes of a segment. Segments of tables are not counted in bytes and get a share."""
     size = segment.source.size or 0
     if segment.source.kind in TABLES:
         return size // count
@@ -161,139 +170,114 @@ def _file_bytes(segment: Segment, count: int) -> int:
     return max(0, end - segment.start)
 
 
-def _unit_id(segments: list[Segment], options: Options, tokenizer: dict[str, Any]) -> str:
-    """A hash of all that a unit's output depends on."""
+def _task_id(segments: list[Segment], options: dict[str, Any], tokenizer: dict[str, Any]) -> str:
+    """A hash of everything that the output of a task depends on."""
     stretches = [
-        [
-            segment.source.name,
-            segment.source.kind,
-            segment.source.compression,
-            segment.source.size,
-            segment.source.modified,
-            segment.source.etag,
-            segment.start,
-            segment.end,
-        ]
-        for segment in segments
+        [*_source_row(segment.source).values(), segment.start, segment.end] for segment in segments
     ]
-    what = json.dumps([stretches, options.as_dict(), tokenizer["sha256"]], sort_keys=True)
+    what = json.dumps([stretches, options, tokenizer["sha256"]], sort_keys=True)
     return hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
-
-
-# ── the file ─────────────────────────────────────────────────────────────────────────────────
-
-
-def write(plan: Plan, folder: Path) -> bool:
-    """Writes the plan, once and for all; False if there is one."""
-    return write_new(folder / NAME, iter(plan.file))
 
 
 def _source_row(source: Source) -> dict[str, Any]:
     return {key: getattr(source, key) for key in _IDENTITY}
 
 
-def load(folder: Path) -> Plan:
-    """The plan of a folder, as it was written."""
-    path = folder / NAME
+def load(output: Output, stdin: str | None = None) -> Plan | None:
+    """The plan of an output; None if there is none. `stdin` is the copy of standard input."""
+    data = output.read(NAME)
+    if data is None:
+        return None
     try:
-        with path.open("rb") as file:
-            return _plan(listed.Kept(file), folder)
-    except FileNotFoundError:
-        raise TokenizeError(
-            f"{path} is gone, which says what was read and how; tokenize into another folder"
-        ) from None
+        content = json.loads(data)
+        if content["format"] != _FORMAT or content["version"] != _VERSION:
+            raise TokenizeError(
+                f"{output.name}/{NAME} is of another version of tokenmill; use another output"
+            )
+        return _read(content, stdin)
     except DAMAGE as error:
         if isinstance(error, TokenizeError):
             raise
         raise TokenizeError(
-            f"{path} is damaged ({error}); move the folder away, and begin again"
+            f"{output.name}/{NAME} is damaged ({error}); remove the output and start again"
         ) from None
 
 
-def _plan(file: listed.Kept, folder: Path | None) -> Plan:
-    content = listed.read_kept(file)
-    if content["format"] != _FORMAT or content["version"] != _VERSION:
-        raise TokenizeError(
-            f"{folder}/{NAME} is no plan that this version can read; use another folder"
-        )
-    named, rows = content["sources"], content["units"]
-    for row in named:
-        Source(**row)  # or an error, now
-    sizes = np.empty(len(rows), np.int64)
-    for number, row in enumerate(rows):
-        if row["unit"] != number or not isinstance(row["id"], str):
-            raise ValueError(f"unit {number} is not in its place")
+def _read(content: dict[str, Any], stdin: str | None) -> Plan:
+    sources = [Source(**row) for row in content["sources"]]
+    if stdin is not None:
+        sources = [replace(s, place=stdin) if s.name == STDIN else s for s in sources]
+    tasks = []
+    for number, row in enumerate(content["tasks"]):
+        if (
+            row["task"] != number
+            or not isinstance(row["id"], str)
+            or not 0 <= row["bytes"] < 1 << 62
+        ):
+            raise ValueError(f"task {number} is not valid")
         for place, start, _ in row["segments"]:
-            if not 0 <= place < len(named) or start < 0:
-                raise ValueError(f"unit {number} has a part of no source")
-        if row["bytes"] < 0:
-            raise ValueError(f"unit {number} has {row['bytes']} bytes")
-        sizes[number] = row["bytes"]
-    sources = listed.Items(len(named), lambda place: _source(named[place], folder))
-    units = listed.Items(len(rows), lambda number: _unit(rows[number], sources))
-    options, described = Options.of(content["options"]), content["tokenizer"]
-    for name, kind in _DESCRIBED.items():
+            if not 0 <= place < len(sources) or start < 0:
+                raise ValueError(f"task {number} has a segment of no source")
+        segments = tuple(Segment(sources[place], *span) for place, *span in row["segments"])
+        tasks.append(Task(number, row["id"], segments, row["bytes"]))
+    described = content["tokenizer"]
+    for name, kind in _TOKENIZER.items():
         if type(described[name]) is not kind:
             raise ValueError(f"its tokenizer's {name} is {described[name]!r}")
-    return Plan(options, described, sources, units, sizes, file)
+    return Plan(check_planned(content["options"]), described, sources, tasks)
 
 
-def _source(row: dict[str, Any], folder: Path | None) -> Source:
-    source = Source(**row)
-    return source if folder is None else standard_input.find_copy(source, folder)
+def require(output: Output, stdin: str | None = None) -> Plan:
+    """The plan of an output that has a manifest or a task."""
+    found = load(output, stdin)
+    if found is None:
+        raise TokenizeError(f"{output.name}/{NAME} not found; tokenize into another output")
+    return found
 
 
-def _unit(row: dict[str, Any], sources: Sequence[Source]) -> Unit:
-    segments = tuple(Segment(sources[place], start, end) for place, start, end in row["segments"])
-    return Unit(row["unit"], row["id"], segments, row["bytes"])
-
-
-def refuse_difference(was: Plan, now: Plan, folder: Path) -> None:
-    """Raises if a run was begun with something else, and says with what."""
+def refuse_difference(was: Plan, now: Plan, name: str) -> None:
+    """Raise if the run of an output has other inputs, options or another tokenizer."""
     found = []
     if was.tokenizer["sha256"] != now.tokenizer["sha256"]:
         found.append(
             f"the tokenizer was {was.tokenizer['name']} ({was.tokenizer['sha256'][:12]}…) and is "
             f"{now.tokenizer['name']} ({now.tokenizer['sha256'][:12]}…)"
         )
-    before, after = was.options.as_dict(), now.options.as_dict()
+    before, after = was.options, now.options
     found += [
-        f"{_SAID.get(name, name)} was {before[name]!r} and is {after[name]!r}"
+        f"{name} was {before.get(name)!r} and is {after[name]!r}"
         for name in after
-        if before[name] != after[name]
+        if before.get(name) != after[name]
     ]
     found += _changed_sources(was.sources, now.sources)
-    is_other = any(a.id != b.id for a, b in zip(was.units, now.units, strict=False))
-    if not found and (is_other or len(was.units) != len(now.units)):
-        found.append("its units are not those that were planned")
+    if not found and [task.id for task in was.tasks] != [task.id for task in now.tasks]:
+        found.append("the inputs are split into other tasks")
     if found:
         more = len(found) - _DIFFERENCES_SHOWN
         shown = "; ".join(found[:_DIFFERENCES_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise TokenizeError(
-            f"{str(folder)!r} was begun with something else: {shown}. Put it back as it was to go "
-            "on, or give another folder"
+            f"cannot resume {name!r}, because the run has changed: {shown}. Change it back, or "
+            "pass another output"
         )
 
 
 def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
-    if len(was) == len(now) and all(map(eq, map(_source_row, was), map(_source_row, now))):
-        return []
     before = {source.name: source for source in was}
     after = {source.name: source for source in now}
-    found = [f"the input {name!r} is no longer given" for name in before if name not in after]
+    found = [f"the input {name!r} is missing" for name in before if name not in after]
     found += [f"the input {name!r} is new" for name in after if name not in before]
     for name, source in after.items():
         old = before.get(name)
-        if old is None:
+        if old is None or _source_row(old) == _source_row(source):
             continue
         if old.size != source.size:
             found.append(f"{name!r} had {_bytes(old.size)} and has {_bytes(source.size)}")
         elif (old.modified, old.etag) != (source.modified, source.etag):
             found.append(f"{name!r} was written again in the meantime")
-        elif (old.kind, old.compression) != (source.kind, source.compression):
+        else:
             found.append(f"{name!r} was read as {old.kind} and is {source.kind}")
     if not found and list(before) != list(after):
-        found.append("the inputs come in another order")
+        found.append("the inputs are in another order")
     return found
 
 

@@ -1,8 +1,4 @@
-"""Records that gave no document → lines of JSON, and what they say about a source.
-
-Nothing is dropped in silence: each one has its file, its place, its reason and its bytes, so that
-it can be repaired and given again.
-"""
+"""Rejected records → lines of JSON, each with its source, position, reason and bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tokenmill.corpus.documents import Problem
+from tokenmill.errors import TokenizeError
+from tokenmill.tokenizing.output import Output
 
 ERRORS = "errors.jsonl"
 FOLDER = "quarantine"
@@ -21,7 +19,7 @@ _RECORD_CHARS_SHOWN = 200
 
 
 class Quarantine:
-    """The bad records of one unit, written as they come."""
+    """The rejected records of one task."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,14 +41,14 @@ class Quarantine:
         self._file.write(json.dumps(row).encode() + b"\n")
         self.count += 1
 
-    def finish(self) -> bool:
-        """Whether there is a file, which is then safe on the disk."""
+    def finish(self) -> Path | None:
+        """The file, which is on the disk; None if there is none."""
         if self._file is None:
-            return False
+            return None
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        return True
+        return self._path
 
     def discard(self) -> None:
         if self._file is not None:
@@ -65,34 +63,33 @@ def _record(raw: bytes) -> dict[str, Any]:
         return {"record_base64": base64.b64encode(raw).decode("ascii")}
 
 
-def errors_path(folder: Path, unit: int) -> Path:
-    """Where the bad records of a unit are kept."""
-    return folder / errors_name(unit)
+def errors_name(task: int) -> str:
+    """The file of the rejected records of a task."""
+    return f"{FOLDER}/{task:05d}.jsonl"
 
 
-def errors_name(unit: int) -> str:
-    """The same as a name in the output."""
-    return f"{FOLDER}/{unit:05d}.jsonl"
-
-
-def write_errors(folder: Path, rows: Iterable[dict[str, Any]], target: BinaryIO) -> None:
-    """All that is missing, in the order of the plan, each with a line."""
-    for row in rows:
-        unit = row["unit"]
-        for line in _lines(folder, row):
+def write_errors(output: Output, entries: Iterable[dict[str, Any]], target: BinaryIO) -> None:
+    """Write a line for each rejected record, in the order of the plan."""
+    for entry in entries:
+        task = entry["task"]
+        for line in _lines(output, entry):
             line.pop("record_base64", None)
             if "record" in line:
                 line["record"] = line["record"][:_RECORD_CHARS_SHOWN]
-            target.write(json.dumps({"unit": unit} | line).encode() + b"\n")
+            target.write(json.dumps({"task": task} | line).encode() + b"\n")
 
 
-def _lines(folder: Path, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "failed" in row:
-        for segment in row["segments"]:
-            reason = f"this part could not be done: {row['failed']}"
+def _lines(output: Output, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "failed" in entry:
+        for segment in entry["segments"]:
+            reason = f"the task of this segment failed: {entry['failed']}"
             yield {"source": segment["source"], "offset": segment["start"], "reason": reason}
-        return
-    path = errors_path(folder, row["unit"])
-    if path.exists():
-        with path.open("rb") as file:
-            yield from map(json.loads, file)
+    elif entry["quarantined"]:
+        name = errors_name(entry["task"])
+        data = output.read(name)
+        if data is None:
+            raise TokenizeError(
+                f"file not found: {name!r} in {output.name!r}; delete the journal entry of task "
+                f"{entry['task']} and run the same command again"
+            )
+        yield from map(json.loads, data.splitlines())

@@ -1,311 +1,470 @@
-"""Inputs → a folder of shards: plan, do what is not done, seal. `tokenmill.tokenize`."""
+"""Inputs → an output with shards: plan, do the tasks that are not done, finalize."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
-from tokenmill.cluster import LOCAL, Engine
-from tokenmill.corpus.inputs import find_inputs
-from tokenmill.errors import TokenizeError
+import numpy as np
+
+from tokenmill import arguments, object_store
+from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, read
+from tokenmill.corpus.options import RECORDS
+from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
+from tokenmill.options import describe, resolve
+from tokenmill.progress import Progress, Tracker
+from tokenmill.ray_cluster import RAY, Engine, here
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.tokenizing import desk, lock, manifest, plan, ranks
-from tokenmill.tokenizing import folder as folders
-from tokenmill.tokenizing.crew import Settings, Waiting
-from tokenmill.tokenizing.journal import Journal
-from tokenmill.tokenizing.options import (
-    AUTO,
-    FIELD,
-    NONE,
-    SHARD_TOKENS,
-    UNIT_BYTES,
-    WHOLE_BYTES,
-    Options,
-    make_options,
-    refuse_without_effect,
+from tokenmill.tokenizing import journal, plan
+from tokenmill.tokenizing.executors import (
+    Order,
+    Settings,
+    load_tokenizer,
+    make_executor,
+    run_orders,
 )
-from tokenmill.tokenizing.progress import Progress, Tracker
-from tokenmill.tokenizing.tasks import Run
-from tokenmill.tokenizing.worker import load_tokenizer
+from tokenmill.tokenizing.journal import Entries
+from tokenmill.tokenizing.options import (
+    PLANNED,
+    RunOptions,
+    TokenizeOptions,
+    check_effect,
+    check_run,
+    resolve_options,
+    spec_of,
+)
+from tokenmill.tokenizing.output import (
+    LocalOutput,
+    Output,
+    StoreOutput,
+    copy_stdin,
+    open_output,
+    raise_full_disk,
+)
+from tokenmill.tokenizing.plan import Plan
+from tokenmill.tokenizing.shuffle import digest, shard_count
+from tokenmill.tokenizing.task import refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
-MEMORY = 2 << 30
+Show: TypeAlias = Callable[[Progress], None] | None
+_NUMBERS_SHOWN = 5
+# The field of records is checked at the start of some inputs.
+_CHECKED_ID_SOURCES = 32
+_CHECKED_BLOCKS = 2
+_CHECKED_BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run left behind: the `folder`, its `totals`, and how many units were there before.
+    """The output of a run, its totals, and the number of tasks that were done before.
 
-    `documents`, `tokens`, `bytes`, `quarantined` and `shards` are the totals, and `failures` the
-    inputs that gave nothing, or not all of themselves, each with its reason. Of a rank, whose
-    folder is not sealed, they are of the rank's units.
+    `failures` are the inputs that gave no documents, or not all of them, each with its reason. The
+    result of a rank is about its own tasks, and its output is not complete.
     """
 
-    folder: Path | str  # an address is a str
-    totals: dict[str, int]
+    output: Path | str  # a URL is a str
+    documents: int
+    tokens: int
+    bytes: int
+    quarantined: int
+    shards: int
     failures: list[dict[str, Any]]
-    options: Options
+    options: dict[str, Any]
     tokenizer: Tokenizer
-    units: int
-    units_total: int
-    units_resumed: int
-    is_sealed: bool = True
-
-    def __getattr__(self, name: str) -> int:
-        """Totals by name: documents, tokens, bytes, quarantined, shards."""
-        try:
-            return self.totals[name]
-        except KeyError:
-            raise AttributeError(name) from None
+    tasks: int
+    tasks_total: int
+    tasks_resumed: int
+    is_final: bool = True
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing at all was put aside."""
-        return not self.failures and not self.totals["quarantined"]
+        """Whether no record was rejected and no input failed."""
+        return not self.failures and not self.quarantined
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What manifest.json says, with a row for each unit and source; it is read from there."""
-        if not self.is_sealed:
+        """The content of manifest.json."""
+        found = journal.load_manifest(open_output(self.output)) if self.is_final else None
+        if found is None:
             raise TokenizeError(
-                f"{str(self.folder)!r} is not sealed, and so has no manifest; tokenmill.finish, or "
-                "tokenize --finish, seals it when all ranks are done"
+                f"{str(self.output)!r} has no manifest yet; call tokenmill.finalize when all ranks "
+                "are done"
             )
-        found: dict[str, Any] = json.loads(desk.read(self.folder, manifest.NAME))
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Everything that the tasks of a run have in common."""
+
+    output: LocalOutput | StoreOutput
+    staging: Path
+    plan: Plan
+    tokenizer: Tokenizer
+    options: dict[str, Any]  # how the run is done
+    progress: Show
+
+    def do_tasks(self, entries: Entries, tracker: Tracker, numbers: Iterable[int]) -> None:
+        """Do the tasks without an entry; the largest first, so that none is alone at the end."""
+        sizes = tracker.sizes
+        left = np.array([number for number in numbers if number not in entries.tasks], np.int64)
+        ordered = left[np.argsort(-sizes[left], kind="stable")].tolist()
+        self._do([Order(number) for number in ordered], entries, tracker)
+
+    def do_shuffle(self, entries: Entries, tracker: Tracker) -> None:
+        """Do the shards of the shuffle pass without an entry."""
+        found = entries.tasks.values()
+        tokens = sum(entry["tokens"] for entry in found)
+        documents = sum(entry["documents"] for entry in found)
+        count = shard_count(tokens, documents, self.plan.options["shard_tokens"])
+        # A task that failed before may be done now, which gives every shard other documents.
+        made_of = digest(entries.documents())
+        for entry in list(entries.shuffled.values()):
+            if (entry["of"], entry["tasks"]) != (count, made_of):
+                self.output.remove([name for name, _ in journal.files_of_entry(entry)])
+                del entries.shuffled[entry["shuffled"]]
+        numbers = [number for number in range(count) if number not in entries.shuffled]
+        self._do([Order(number, count) for number in numbers], entries, tracker)
+
+    def _do(self, orders: list[Order], entries: Entries, tracker: Tracker) -> None:
+        if not orders:
+            return  # a complete run needs no cluster
+        settings = self._settings()
+        names = [source.name for source in self.plan.sources]
+        engine, address = self.options["engine"], self.options["ray_address"]
+        made_of = digest(entries.documents()) if orders[0].of else None
+        with make_executor(engine, address, names, settings) as executor:
+            for message in run_orders(executor, orders):
+                if "progress" in message:
+                    tracker.running(message["progress"], message["memory"])
+                    continue
+                if "stop" in message:
+                    self._stop(message)
+                entry = message.get("entry") or self._give_up(message)
+                if made_of is not None and entry["tasks"] != made_of:
+                    raise TokenizeError(
+                        "a machine did not see all tasks in the shuffle pass; run the same command "
+                        "again when all machines see the same files"
+                    )
+                entries.add(entry)
+                if "task" in entry:
+                    tracker.finished(entry)
+                    refuse_too_many(tracker.quarantined, self.options["max_errors"])
+
+    def _settings(self) -> Settings:
+        threads = self.options["threads"] or arguments.cpu_count()
+        name = self.output.name
+        if isinstance(self.output, LocalOutput):
+            name = str(self.output.folder.resolve())
+        names = [source.name for source in self.plan.sources]
+        in_store = isinstance(self.output, StoreOutput) and all(map(object_store.is_address, names))
+        stdin = next((s.place for s in self.plan.sources if s.name == STDIN), None)
+        cwd = None if in_store else here()
+        memory, max_errors = self.options["memory"], self.options["max_errors"]
+        return Settings(name, threads, memory, max_errors, stdin, str(self.staging), cwd)
+
+    def _give_up(self, message: dict[str, Any]) -> journal.Entry:
+        order, why = message["order"], message["given_up"]
+        if self.plan.options["on_error"] == "fail" or order.of:
+            raise TokenizeError(f"a task failed: {why}")
+        entry = journal.failed_entry(self.plan.tasks[order.number], why)
+        journal.write_entry(self.output, entry)
+        return entry
+
+    def _stop(self, message: dict[str, Any]) -> None:
+        raise_full_disk(message.get("errno"), message["stop"], self.output.name)
+        if "errno" in message:
+            raise OSError(message["errno"], message["stop"])
+        raise TokenizeError(message["stop"])
+
+    def finish(self, entries: Entries, resumed: int, tracker: Tracker) -> Result:
+        """Do the shuffle pass, and finalize the output."""
+        if self.plan.options["shuffle"] is not None:
+            self.do_shuffle(entries, tracker)
+        spec = spec_of(self.plan.options, self.tokenizer)
+        content = journal.finalize(self.output, self.plan, entries, spec, self.staging)
+        tracker.end()
+        return self.result(content, resumed)
+
+    def result(self, content: dict[str, Any], resumed: int, tasks: int | None = None) -> Result:
+        output = self.output
+        total = len(self.plan.tasks)
+        return Result(
+            output.folder if isinstance(output, LocalOutput) else output.name,
+            **content["totals"],
+            failures=[source for source in content["sources"] if "error" in source],
+            options=self.plan.options,
+            tokenizer=self.tokenizer,
+            tasks=total if tasks is None else tasks,
+            tasks_total=total,
+            tasks_resumed=resumed,
+            is_final=tasks is None,
+        )
+
+    def tracker(self, entries: Iterable[journal.Entry], share: range | None = None) -> Tracker:
+        sizes = np.array([task.bytes for task in self.plan.tasks], np.int64)
+        return Tracker(sizes, entries, self.progress, share)
+
+
+@describe(TokenizeOptions)
 def tokenize(
     inputs: Path_ | Iterable[Path_],
     output: Path_,
     tokenizer: Tokenizer | Path_,
     *,
-    format: str = "megatron",
-    input_format: str | None = None,
-    field: str = FIELD,
-    id_field: str | None = None,
-    separator: str | None = None,
-    utf8: str = "strict",
-    specials: bool = False,
-    eos: int | str | None = AUTO,
-    bos: int | str | None = NONE,
-    dtype: str | None = None,
-    shard_tokens: int = SHARD_TOKENS,
-    pack: int | None = None,
-    pad: int | None = None,
-    shuffle: int | None = None,
-    on_error: str = "quarantine",
-    max_errors: int | None = None,
-    workers: int | None = None,
-    memory: int = MEMORY,
-    unit_bytes: int = UNIT_BYTES,
-    whole_bytes: int = WHOLE_BYTES,
-    engine: str = LOCAL,
-    ray_address: str | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Show = None,
+    **options: Unpack[TokenizeOptions],
 ) -> Result:
-    """Turns files into shards of ids in the folder `output`, or at an address such as s3://b/out.
+    """Convert files to shards of token ids, in a folder or at a URL such as s3://bucket/out.
 
-    What was begun in the folder goes on where it stopped, and a folder that is complete is left as
-    it is. The bytes depend on inputs, tokenizer and options alone, not on `workers` or `memory`. A
-    run that cannot start or has to stop is a TokenizeError; inputs that are not there are a
-    MissingInputError; what the system refuses is an OSError, and the same call goes on.
+    The same call resumes a run that was stopped, and leaves a complete output as it is. The bytes
+    of the shards depend on the inputs, the tokenizer and the options for inputs and shards.
 
     Args:
-        inputs: Files, folders, globs, `-` for standard input, or addresses such as s3://bucket/x.
-        output: The folder; it is made.
-        tokenizer: A tokenizer, or what `Tokenizer.load` takes.
-        format: The layout of the shards, one of `tokenmill.shards.NAMES`.
-        input_format: What files are, whatever their names: text, lines, jsonl, parquet, arrow, csv,
-            tsv or warc.
-        field: Where the text is in JSON lines and tables; `a.b` leads into objects.
-        id_field: Where a document's own id is.
-        separator: A text at which a document ends in text files; without one a file is a document.
-        utf8: Bytes that are not UTF-8 are an error (`strict`), U+FFFD (`replace`) or stay as they
-            are (`bytes`).
-        specials: Whether specials are found in the text.
-        eos: What ends each document: a name, an id, None, or `auto` for what the tokenizer has.
-        bos: What begins each document.
-        dtype: `uint16` or `uint32`; by default what the vocabulary needs.
-        shard_tokens: A shard ends with the document that brings it to so many ids.
-        pack: The length of sequences that documents are packed into, end to end.
-        pad: The id that fills the last packed sequence; by default `eos`.
-        shuffle: A seed; documents come in an order that it decides, over the whole corpus.
-        on_error: What a record that gives no document does: `quarantine` keeps it in quarantine/
-            and names it in errors.jsonl, `skip` only names it, `fail` stops the run.
-        max_errors: More of them stop the run.
-        workers: How many threads work; None is all processors.
-        memory: Bytes for the blocks that are read.
-        unit_bytes: How much of the inputs is one step of the work.
-        whole_bytes: A longer text that can be cut nowhere is put aside.
-        engine: `ray` does the units on a Ray cluster that shares the file system.
-        ray_address: Where the cluster is; without it one is started on this machine.
-        rank: Which share of the units this call does, beside others; `finish` seals the folder
-            when all are done.
-        world_size: How many shares there are.
-        progress: Called with a `Progress` now and then.
+        inputs: Files, folders, globs, URLs, or `-` for standard input.
+        output: A folder, which is made, or a URL.
+        tokenizer: A tokenizer, or an argument of `Tokenizer.load`.
+        progress: Function that gets a `Progress` several times per second.
+
+    Options:
+
+    Raises:
+        TokenizeError: The run cannot start, or has to stop.
+        MissingInputError: An input is not found.
+        OSError: The operating system fails. The same call resumes the run.
 
     Examples:
         >>> _ = Path("corpus.txt").write_text("grain in")
-        >>> result = tokenize("corpus.txt", "shards", "gpt2", workers=1)
+        >>> result = tokenize("corpus.txt", "shards", "gpt2", threads=1)
         >>> result.documents, result.tokens, result.is_complete
         (1, 3, True)
     """
     used = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
-    options = make_options(
-        used,
-        layout=format,
-        eos=eos,
-        bos=bos,
-        dtype=dtype,
-        field=field,
-        id_field=id_field,
-        separator=separator,
-        utf8=utf8,
-        specials=specials,
-        shard_tokens=shard_tokens,
-        sequence=pack,
-        pad=pad,
-        shuffle=shuffle,
-        on_error=on_error,
-        unit_bytes=unit_bytes,
-        whole_bytes=whole_bytes,
-    )
-    count = os.cpu_count() or 1 if workers is None else workers
-    settings = Settings(count, memory, max_errors, engine=Engine(engine, ray_address))
-    settings.check()
-    share = ranks.check(rank, world_size)
-    where = desk.place(output)
-    desk.refuse_shuffle(where, shuffle)
-    sources = folders.without(where, find_inputs(inputs, input_format))
-    refuse_without_effect(options, (source.kind for source in sources))
-    if max_errors is not None and on_error == "fail":
-        raise TokenizeError(
-            "--max-errors has no effect with --on-error fail, which stops at the first; leave one "
-            "of them out"
-        )
-    settings = desk.settle(where, sources, settings)
-    settings.engine.refuse_absence()
-    with desk.opened(where) as (folder, mirror):
-        folders.make(folder, mirror)
-        with lock.locked(folder, shared=share is not None) as handle:
-            sealed, planned = folders.prepare(
-                folder, sources, options, used, alone=share is None, mirror=mirror
-            )
-            run = Run(folder, planned, replace(settings, lock=handle), progress, mirror)
-            return _do(run, used, share, sealed)
-
-
-def _do(
-    run: Run, tokenizer: Tokenizer, share: tuple[int, int] | None, sealed: dict[str, Any] | None
-) -> Result:
-    """What is still to do of a run, or of a rank's share."""
-    if share is not None and sealed is None:
-        found, resumed = ranks.do(run, share)
-        units = len(ranks.numbers(run.plan, share))
-        return replace(_result(run, tokenizer, found, resumed), units=units, is_sealed=False)
-    if sealed is None or (share is None and _retry(run, sealed)):
-        return _go_on(run, tokenizer)
-    return _left_as_it_is(run, tokenizer, sealed)
-
-
-def _left_as_it_is(run: Run, tokenizer: Tokenizer, sealed: dict[str, Any]) -> Result:
-    manifest.clear_sealed(run.folder)  # a kill may have come between the manifest and this
-    if run.mirror is not None:
-        desk.clear_sealed(run.mirror, sealed)
-    return _result(run, tokenizer, sealed, len(run.plan.units))
-
-
-def finish(
-    output: Path_,
-    *,
-    workers: int | None = None,
-    memory: int = MEMORY,
-    engine: str = LOCAL,
-    ray_address: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Result:
-    """Seals a folder whose units the ranks of a run have done; one that is sealed stays as it is.
-
-    What a rank gave up is named in the manifest. Units that nobody has done are an error, and so
-    are ranks that still work. Shards of a shuffled run are mixed now, by `engine`.
-    """
-    where = desk.place(output)
-    count = os.cpu_count() or 1 if workers is None else workers
-    settings = Settings(count, memory, engine=Engine(engine, ray_address))
-    settings.check()
-    with desk.opened(where) as (folder, mirror):
-        if not (folder / plan.NAME).exists():
-            raise TokenizeError(
-                f"{str(where)!r} is no folder of a run: there is no {plan.NAME} in it"
-            )
-        with lock.locked(folder) as handle:
-            with desk.naming(folder, mirror):
-                planned, sealed = plan.load(folder), manifest.load(folder)
-                tokenizer = load_tokenizer(folder, planned)
-            run = Run(folder, planned, replace(settings, lock=handle), progress, mirror)
-            if sealed is not None:
-                return _left_as_it_is(run, tokenizer, sealed)
-            ranks.refuse_missing(folder, planned, mirror)
-            return _go_on(run, tokenizer, keeps_failed=True)
-
-
-def _result(run: Run, tokenizer: Tokenizer, said: dict[str, Any], resumed: int) -> Result:
-    where = run.folder if run.mirror is None else run.mirror.address
-    failures = [source for source in said["sources"] if "error" in source]
-    options = run.plan.options
-    total = len(run.plan.units)
-    return Result(where, said["totals"], failures, options, tokenizer, total, total, resumed)
-
-
-def _go_on(run: Run, tokenizer: Tokenizer, *, keeps_failed: bool = False) -> Result:
-    manifest.clear(run.folder)
-    journal = Journal(run.folder, run.plan, keeps_failed=keeps_failed, mirror=run.mirror)
-    rows = journal.rows
-    resumed = len(rows.units)
-    tracker = Tracker(run.plan.sizes, rows.units.values(), run.progress)
+    values = resolve_options(options, used)
+    target = open_output(output)
+    sources = _outside(target, find(inputs, values["input_format"]))
+    check_effect(values, (source.kind for source in sources))
+    _check_places(target, sources, values)
+    Engine(values["engine"], values["ray_address"]).refuse_absence()
+    is_new = isinstance(target, LocalOutput) and not target.folder.exists()
+    target.make()
     try:
-        run.do(run.units_but(rows), journal, tracker)
-        if run.plan.options.shuffle is not None:
-            run.do(run.mixes(rows), journal, tracker)
-        if run.mirror is not None:
-            desk.fetch_errors(run.mirror, run.folder, rows)
-        sealed = manifest.seal(run.folder, run.plan, rows, run.plan.options.spec(tokenizer))
-        if run.mirror is not None:
-            desk.seal(run.mirror, run.folder, sealed)
-    except BaseException:
-        with suppress(OSError):  # of a disk that is full, say
-            manifest.clear(run.folder)
+        with target.hold(shared=values["rank"] is not None), target.staging() as staging:
+            try:
+                copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
+                planned = plan.make_plan(copied, {name: values[name] for name in PLANNED}, used)
+                _begin(target, planned, used, staging)
+            except OSError as error:
+                raise_full_disk(error.errno, str(error), target.name)
+                raise
+            run = _Run(target, staging, planned, used, values, progress)
+            return _do(run)
+    except TokenmillError as error:
+        if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
+            _remove_new(target)
         raise
-    finally:
-        journal.close()
+
+
+def _remove_new(output: Output) -> None:
+    """Remove an output that no task was done in."""
+    if isinstance(output, LocalOutput):
+        for name in (plan.NAME, journal.TOKENIZER, ".lock"):
+            (output.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            output.folder.rmdir()
+
+
+def _do(run: _Run) -> Result:
+    """Do the tasks that are not done, of a run or of a rank."""
+    output, rank = run.output, run.options["rank"]
+    manifest = journal.load_manifest(output)
+    with journal.reading(output.name):
+        entries = journal.read_entries(output, run.plan, manifest)
+        is_complete = manifest is not None and _is_complete(run, manifest, entries)
+    if manifest is not None and (is_complete or rank is not None):
+        journal.clear(output, manifest)  # a kill may have come between the manifest and this
+        return run.result(manifest, len(run.plan.tasks))
+    if manifest is not None and run.plan.options["shuffle"] is not None:
+        if not _retry(run, manifest):
+            journal.clear(output, manifest)
+            return run.result(manifest, len(run.plan.tasks))
+        entries = journal.read_entries(output, run.plan)
+    count = len(run.plan.tasks)
+    numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
+    done = [entries.tasks[number] for number in numbers if number in entries.tasks]
+    tracker = run.tracker(done, numbers)
+    run.do_tasks(entries, tracker, numbers)
+    if rank is None:
+        return run.finish(entries, len(done), tracker)
     tracker.end()
-    return _result(run, tokenizer, sealed, resumed)
+    content = journal.describe(run.plan, [entries.tasks[number] for number in numbers], [])
+    return run.result(content, len(done), len(numbers))
 
 
-def _retry(run: Run, sealed: dict[str, Any]) -> bool:
-    """Tries again what failed in a shuffled run that is complete; whether it has to be mixed anew.
-
-    One more document changes every shard, and the others' ids are gone: all units are done again
-    then, but only then.
-    """
-    numbers = manifest.units_to_retry(sealed)
-    if not numbers:
+def _is_complete(run: _Run, manifest: dict[str, Any], entries: Entries) -> bool:
+    """Whether no task of a manifest failed, and all files exist."""
+    if any("failed" in entry for entry in manifest["tasks"]):
         return False
-    manifest.clear(run.folder)
-    with closing(Journal(run.folder, run.plan)) as journal:
-        done = (row for row in sealed["units"] if row["unit"] not in numbers)
-        tracker = Tracker(run.plan.sizes, done, run.progress)
-        waiting = Waiting(number for number in numbers if number not in journal.rows.units)
-        run.do(waiting, journal, tracker)
-        if all("failed" in journal.rows.units[number] for number in numbers):
+    if run.plan.options["shuffle"] is None:
+        return len(entries.tasks) == len(run.plan.tasks)
+    return len(entries.shuffled) == len(manifest["shuffled"])
+
+
+def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
+    """Try the failed tasks of a shuffled output again. Return whether all tasks must be done again.
+
+    One more document changes every shard, and the ids of the other tasks are gone.
+    """
+    failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
+    sizes = run.output.list()
+    shards = list(filter(journal.is_valid, manifest["shuffled"]))
+    is_whole = len(shards) == len(manifest["shuffled"]) and all(
+        journal.has_files(entry, sizes, run.plan) for entry in shards
+    )
+    if failed and is_whole:
+        entries = journal.read_entries(run.output, run.plan)
+        done = (entry for entry in manifest["tasks"] if "failed" not in entry)
+        run.do_tasks(entries, run.tracker(done), failed)
+        if all("failed" in entries.tasks[number] for number in failed):
             return False
-    manifest.unseal(run.folder, sealed)
+    # The manifest goes last: after a kill its files are missing, and this is done again.
+    names = [name for entry in shards for name, _ in journal.files_of_entry(entry)]
+    run.output.remove(names)
+    run.output.remove([journal.MANIFEST])
     return True
+
+
+@describe(RunOptions)
+def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptions]) -> Result:
+    """Write the manifest of an output when all ranks of its run are done.
+
+    Tasks that failed are named in the manifest. Tasks without an entry are an error. A shuffled run
+    gets its shards now. A complete output stays as it is.
+
+    Args:
+        output: The folder or URL of the ranks.
+        progress: Function that gets a `Progress` several times per second.
+
+    Options:
+    """
+    values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
+    check_run(values)
+    target = open_output(output)
+    planned = plan.load(target)
+    if planned is None:
+        raise TokenizeError(f"{target.name!r} is not an output of tokenize: it has no {plan.NAME}")
+    with target.hold(shared=False), target.staging() as staging:
+        run = _Run(target, staging, planned, load_tokenizer(target, planned), values, progress)
+        manifest = journal.load_manifest(target)
+        if manifest is not None:
+            journal.clear(target, manifest)
+            return run.result(manifest, len(planned.tasks))
+        entries = journal.read_entries(target, planned, failed=True)
+        missing = [number for number in range(len(planned.tasks)) if number not in entries.tasks]
+        if missing:
+            shown = ", ".join(map(str, missing[:_NUMBERS_SHOWN]))
+            more = ", …" if len(missing) > _NUMBERS_SHOWN else ""
+            raise TokenizeError(
+                f"{len(missing):,} of {len(planned.tasks):,} tasks are not done ({shown}{more}); "
+                "start their ranks again, or the same command without --rank"
+            )
+        tracker = run.tracker(entries.tasks.values())
+        return run.finish(entries, len(entries.tasks), tracker)
+
+
+# Checks before the first task.
+
+
+def _outside(output: LocalOutput | StoreOutput, sources: list[Source]) -> list[Source]:
+    """The sources that are not in the output."""
+    if isinstance(output, LocalOutput):
+        folder = output.folder.resolve()
+        found = [
+            source
+            for source in sources
+            if object_store.is_address(source.name)
+            or folder not in Path(source.name).resolve().parents
+        ]
+    else:
+        start = object_store.whole_name(output.name) + "/"
+        found = [source for source in sources if not source.name.startswith(start)]
+    if not found:
+        raise TokenizeError(f"all inputs are in the output {output.name!r}; pass another output")
+    return found
+
+
+def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:
+    """Raise for inputs and outputs that the run cannot have where they are."""
+    names = [source.name for source in sources]
+    in_store = isinstance(output, StoreOutput)
+    if in_store and options["shuffle"] is not None:
+        raise TokenizeError(
+            f"--shuffle cannot write to {output.name!r}; tokenize into a folder and upload it"
+        )
+    if options["rank"] is not None and STDIN in names:
+        raise TokenizeError("ranks cannot share standard input; write it to a file first")
+    if options["engine"] != RAY:
+        return
+    if object_store.is_of_process([*names, output.name]):
+        raise TokenizeError(
+            "memory:// is visible to one process only and cannot be used with --engine ray"
+        )
+    if in_store and STDIN in names:
+        raise TokenizeError(
+            "other machines cannot read standard input; upload it first, or leave out --engine ray"
+        )
+
+
+def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
+    """Write the plan, or compare it with the plan of the output."""
+    names = set(output.list())
+    others = {name for name in names if name not in (journal.TOKENIZER,)}
+    if others and not others & {plan.NAME, journal.MANIFEST}:
+        raise TokenizeError(
+            f"{output.name!r} has other files, such as {min(others)!r}; pass an empty folder"
+        )
+    was = plan.load(output)
+    if was is None:
+        check_field(planned)
+        check_id_field(planned)
+        if not output.create(plan.NAME, planned.dump()):  # another rank was faster
+            was = plan.require(output)
+    if was is not None:
+        plan.refuse_difference(was, planned, output.name)
+    # A kill may have come before it.
+    if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.list():
+        tokenizer.save(staging / journal.TOKENIZER)
+        output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
+
+
+def check_field(planned: Plan) -> None:
+    """Raise if no record at the start of the first inputs has the field."""
+    reading = plan.document_options(planned.options, _CHECKED_BLOCK_BYTES)
+    error = find_wrong_field(planned.sources, reading)
+    if error is not None:
+        raise TokenizeError(error)
+
+
+def check_id_field(planned: Plan) -> None:
+    """Raise if no record at the start of some inputs has an id."""
+    name = planned.options["id_field"]
+    sources = [source for source in planned.sources if source.kind in RECORDS]
+    if name is None or not sources:
+        return
+    reading = plan.document_options(planned.options, _CHECKED_BLOCK_BYTES)
+    seen = 0
+    for source in sources[:: -(-len(sources) // _CHECKED_ID_SOURCES)]:
+        for documents in islice(read(Segment(source), reading), _CHECKED_BLOCKS):
+            seen += len(documents.spans)
+            if any(documents.names or ()):
+                return
+    if seen:
+        raise TokenizeError(
+            f"none of {seen:,} records, first in {sources[0].name!r}, has an id in the field "
+            f"{name!r}; pass the right --id-field, or leave it out"
+        )

@@ -1,8 +1,8 @@
-"""Documents of all units → shards in an order that a seed decides.
+"""Documents of all tasks → shards in an order that a seed decides.
 
-Each document gets a number by hashing the seed, its unit and its place there; shards are ranges of
+Each document gets a number by hashing the seed, its task and its place there; shards are ranges of
 these numbers, and inside a shard they give the order. So every document's place is known without a
-list of all of them, and shards can be mixed one by one, by anybody. Until then the units' ids lie
+list of all of them, and shards can be mixed one by one, by anybody. Until then the tasks' ids lie
 in pieces/, flat, with the ends of their documents.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,20 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.shards.spec import Rows
-from tokenmill.tokenizing.ids import Encoded
+from tokenmill.tokenizing.journal import SHUFFLE, Entries
+from tokenmill.tokenizing.output import LocalOutput
+from tokenmill.tokenizing.task import Job, make_shards_writer
 
-PIECES = "pieces"
 _GATHER_TOKENS = 1 << 20
 _GATHER_DOCUMENTS = 1 << 16
 _SHARD_DOCUMENTS = 1 << 20
-_PIECES_OPEN = 32
+_OPEN_MAX = 32
+_NO_BOUND = 1 << 62
 _FORGET_TOKENS = 1 << 24
 
 
-def keys(seed: int, unit: int, count: int) -> NDArray[np.uint64]:
-    """A number for each document of a unit, evenly spread (splitmix64)."""
+def keys(seed: int, task: int, count: int) -> NDArray[np.uint64]:
+    """A number for each document of a task, evenly spread (splitmix64)."""
     with np.errstate(over="ignore"):
-        start = _mix(np.array([seed], np.uint64)) + np.uint64(unit) * np.uint64(0x9E3779B97F4A7C15)
+        start = _mix(np.array([seed], np.uint64)) + np.uint64(task) * np.uint64(0x9E3779B97F4A7C15)
         return _mix(_mix(start) + np.arange(count, dtype=np.uint64) * np.uint64(0xD1342543DE82EF95))
 
 
@@ -55,38 +56,38 @@ def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
 
 
 def digest(documents: dict[int, int]) -> str:
-    """What shards are mixed of: which units have how many documents."""
+    """What shards are mixed of: which tasks have how many documents."""
     spelled = repr([pair for pair in sorted(documents.items()) if pair[1]])
     return hashlib.blake2b(spelled.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The documents of one shard in their order: unit, and number in the unit."""
+    """The documents of one shard in their order: task, and number in the task."""
 
-    units: NDArray[np.int64]
+    tasks: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
 
 def places(seed: int, documents: dict[int, int], shard: int, shards: int) -> Places:
-    """Which documents a shard has; `documents` says how many each unit has."""
+    """Which documents a shard has; `documents` says how many each task has."""
     low, high = bounds(shard, shards)
-    found_keys, found_units, found_numbers = [], [], []
-    for unit, count in documents.items():
-        all_keys = keys(seed, unit, count)
+    found_keys, found_tasks, found_numbers = [], [], []
+    for task, count in documents.items():
+        all_keys = keys(seed, task, count)
         chosen = np.flatnonzero((all_keys >= np.uint64(low)) & (all_keys <= np.uint64(high - 1)))
         found_keys.append(all_keys[chosen])
-        found_units.append(np.full(len(chosen), unit, np.int64))
+        found_tasks.append(np.full(len(chosen), task, np.int64))
         found_numbers.append(chosen.astype(np.int64))
     if not found_keys:
         return Places(np.empty(0, np.int64), np.empty(0, np.int64))
-    units, numbers = np.concatenate(found_units), np.concatenate(found_numbers)
-    order = np.lexsort((numbers, units, np.concatenate(found_keys)))
-    return Places(units[order], numbers[order])
+    tasks, numbers = np.concatenate(found_tasks), np.concatenate(found_numbers)
+    order = np.lexsort((numbers, tasks, np.concatenate(found_keys)))
+    return Places(tasks[order], numbers[order])
 
 
 class Order:
-    """Where the documents of a unit are in the output."""
+    """Where the documents of a task are in the output."""
 
     def __init__(self, first: dict[int, int], counts: dict[int, int], seed: int | None) -> None:
         self._first = first
@@ -97,38 +98,38 @@ class Order:
     @classmethod
     def of(cls, manifest: dict[str, Any]) -> Order:
         """The order of a sealed folder."""
-        counts = {row["unit"]: row["documents"] for row in manifest["units"]}
+        counts = {entry["task"]: entry["documents"] for entry in manifest["tasks"]}
         first, total = {}, 0
-        for unit, count in counts.items():
-            first[unit] = total
+        for task, count in counts.items():
+            first[task] = total
             total += count
         order = cls(first, counts, manifest["options"]["shuffle"])
         if order._seed is not None:
-            order._rank(max(1, len(manifest["mixes"])))
+            order._rank(max(1, len(manifest["shuffled"])))
         return order
 
     def _rank(self, shards: int) -> None:
         assert self._seed is not None
-        self._ranks = {unit: np.empty(count, np.int64) for unit, count in self._counts.items()}
+        self._ranks = {task: np.empty(count, np.int64) for task, count in self._counts.items()}
         base = 0
         for shard in range(shards):
             found = places(self._seed, self._counts, shard, shards)
-            for unit, here in by_unit(found.units):
-                self._ranks[unit][found.numbers[here]] = here + base
-            base += len(found.units)
+            for task, here in by_task(found.tasks):
+                self._ranks[task][found.numbers[here]] = here + base
+            base += len(found.tasks)
 
-    def numbers(self, unit: int) -> NDArray[np.int64]:
-        """For each document of a unit its number in the output."""
+    def numbers(self, task: int) -> NDArray[np.int64]:
+        """For each document of a task its number in the output."""
         if self._ranks is not None:
-            return self._ranks[unit]
-        return np.arange(self._counts[unit], dtype=np.int64) + self._first[unit]
+            return self._ranks[task]
+        return np.arange(self._counts[task], dtype=np.int64) + self._first[task]
 
 
-class Piece:
-    """The ids of one unit as they lie in pieces/, mapped; and the names of its documents."""
+class TaskFiles:
+    """The ids of one task as they lie in pieces/, mapped; and the names of its documents."""
 
-    def __init__(self, folder: Path, unit: int, dtype: str) -> None:
-        stem = folder / PIECES / f"{unit:05d}"
+    def __init__(self, folder: Path, task: int, dtype: str) -> None:
+        stem = folder / SHUFFLE / f"{task:05d}"
         self._maps: list[mmap.mmap] = []
         self.ids = self._map(stem.with_suffix(".ids"), dtype)
         self.ends = self._map(stem.with_suffix(".ends"), "<i8")
@@ -159,93 +160,40 @@ class Piece:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
 
-class Pieces:
-    """The pieces of all units, of which a few are open: each holds descriptors."""
+class AllFiles:
+    """The pieces of all tasks, of which a few are open: each holds descriptors."""
 
     def __init__(self, folder: Path, dtype: str) -> None:
         self._folder = folder
         self.dtype = dtype
-        self._open: OrderedDict[int, Piece] = OrderedDict()
+        self._open: OrderedDict[int, TaskFiles] = OrderedDict()
 
-    def __getitem__(self, unit: int) -> Piece:
-        found = self._open.pop(unit, None)
+    def __getitem__(self, task: int) -> TaskFiles:
+        found = self._open.pop(task, None)
         if found is None:
-            if len(self._open) >= _PIECES_OPEN:
+            if len(self._open) >= _OPEN_MAX:
                 self._open.popitem(last=False)
-            found = Piece(self._folder, unit, self.dtype)
-        self._open[unit] = found
+            found = TaskFiles(self._folder, task, self.dtype)
+        self._open[task] = found
         return found
 
     def forget(self) -> None:
-        for piece in self._open.values():
-            piece.forget()
+        for files in self._open.values():
+            files.forget()
 
 
-class PieceWriter:
-    """Ids of a unit → its piece. Takes what `Series` takes."""
+def gather(
+    files: AllFiles, found: Places
+) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.int64]]]:
+    """The documents of a shard in their order, some at a time: their places, ids and ends.
 
-    def __init__(self, folder: Path, unit: int, dtype: str, *, keeps_names: bool) -> None:
-        self._stem = folder / f"{unit:05d}"
-        self._dtype = np.dtype(dtype)
-        suffixes = (".ids", ".ends") + ((".names", ".name_ends") if keeps_names else ())
-        self._files = {suffix: self._stem.with_suffix(suffix).open("wb") for suffix in suffixes}
-        self._tokens = self._name_bytes = 0
-        self._open_at: int | None = None
-
-    def add(self, encoded: Encoded, rows: Rows | None) -> None:
-        ids = self._files[".ids"]
-        if encoded.withdrawn:
-            if self._open_at is not None:
-                self._tokens, self._open_at = self._open_at, None
-                ids.seek(self._tokens * self._dtype.itemsize)
-                ids.truncate()
-            return
-        if encoded.is_open and self._open_at is None:
-            self._open_at = self._tokens
-        ids.write(np.ascontiguousarray(encoded.ids, self._dtype).data)
-        ends = encoded.ends + self._tokens
-        self._tokens += len(encoded.ids)
-        if encoded.is_closed:
-            self._open_at = None
-            ends = np.array([self._tokens], np.int64)
-        self._files[".ends"].write(ends.tobytes())
-        if ".names" in self._files and len(ends):
-            names = None if rows is None else rows.names
-            self._add_names([""] * len(ends) if names is None else list(names))
-
-    def _add_names(self, names: list[str]) -> None:
-        spelled = [name.encode("utf-8", "replace") for name in names]
-        ends = np.cumsum([len(name) for name in spelled], dtype=np.int64) + self._name_bytes
-        self._files[".names"].write(b"".join(spelled))
-        self._files[".name_ends"].write(ends.tobytes())
-        self._name_bytes = int(ends[-1])
-
-    def finish(self) -> list[dict[str, Any]]:
-        """The files of the piece, whole and on the disk."""
-        rows = []
-        for suffix, file in self._files.items():
-            file.flush()
-            os.fsync(file.fileno())
-            rows.append({"name": self._stem.name + suffix, "bytes": file.tell()})
-            file.close()
-        return rows
-
-    def discard(self) -> None:
-        for suffix, file in self._files.items():
-            file.close()
-            self._stem.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def gather(pieces: Pieces, found: Places) -> Iterator[tuple[slice, Encoded]]:
-    """The documents of a shard in their order, some at a time, and which of them they are.
-
-    One that is longer than what is taken at a time comes in pieces.
+    The ids of a document longer than that come in several parts, the last one with its end.
     """
     since = 0
-    for first in range(0, len(found.units), _GATHER_DOCUMENTS):
+    for first in range(0, len(found.tasks), _GATHER_DOCUMENTS):
         some = slice(first, first + _GATHER_DOCUMENTS)
-        chosen = Places(found.units[some], found.numbers[some])
-        starts, ends = _bounds(pieces, chosen)
+        chosen = Places(found.tasks[some], found.numbers[some])
+        starts, ends = _bounds(files, chosen)
         lengths = ends - starts
         place = 0
         while place < len(lengths):
@@ -253,55 +201,94 @@ def gather(pieces: Pieces, found: Places) -> Iterator[tuple[slice, Encoded]]:
             last = place + max(1, int(np.searchsorted(sums, _GATHER_TOKENS, side="right")))
             part = slice(first + place, first + last)
             if lengths[place] > _GATHER_TOKENS:
-                ids = pieces[int(chosen.units[place])].ids[starts[place] : ends[place]]
-                for encoded in _in_parts(ids):
-                    yield part, encoded
-                    pieces.forget()
+                ids = files[int(chosen.tasks[place])].ids[starts[place] : ends[place]]
+                for start in range(0, len(ids), _GATHER_TOKENS):
+                    some_ids = ids[start : start + _GATHER_TOKENS]
+                    is_last = start + _GATHER_TOKENS >= len(ids)
+                    yield part, some_ids, np.array([len(some_ids)] * is_last, np.int64)
+                    files.forget()
             else:
                 here = slice(place, last)
-                ids = _copy(pieces, chosen.units[here], starts[here], lengths[here])
-                yield part, Encoded(ids, np.cumsum(lengths[here], dtype=np.int64), 0)
+                ids = _copy(files, chosen.tasks[here], starts[here], lengths[here])
+                yield part, ids, np.cumsum(lengths[here], dtype=np.int64)
             since += int(lengths[place:last].sum())
             place = last
             if since >= _FORGET_TOKENS:
                 since = 0
-                pieces.forget()
+                files.forget()
 
 
-def _bounds(pieces: Pieces, chosen: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    starts = np.empty(len(chosen.units), np.int64)
-    ends = np.empty(len(chosen.units), np.int64)
-    for unit, here in by_unit(chosen.units):
-        starts[here], ends[here] = pieces[unit].bounds(chosen.numbers[here])
+def _bounds(files: AllFiles, chosen: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    starts = np.empty(len(chosen.tasks), np.int64)
+    ends = np.empty(len(chosen.tasks), np.int64)
+    for task, here in by_task(chosen.tasks):
+        starts[here], ends[here] = files[task].bounds(chosen.numbers[here])
     return starts, ends
 
 
-def by_unit(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each unit with the places where it stands, in order."""
-    order = np.argsort(units, kind="stable")
-    values, firsts = np.unique(units[order], return_index=True)
+def by_task(tasks: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each task with the places where it stands, in order."""
+    order = np.argsort(tasks, kind="stable")
+    values, firsts = np.unique(tasks[order], return_index=True)
     yield from zip(values.tolist(), np.split(order, firsts[1:]), strict=True)
 
 
 def _copy(
-    pieces: Pieces,
-    units: NDArray[np.int64],
+    files: AllFiles,
+    tasks: NDArray[np.int64],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> NDArray[Any]:
     """The ids of documents end to end, in their order, each piece opened once."""
-    out = np.empty(int(lengths.sum()), pieces.dtype)
+    out = np.empty(int(lengths.sum()), files.dtype)
     targets = np.cumsum(lengths) - lengths
-    for unit, here in by_unit(units):
-        ids = pieces[unit].ids
+    for task, here in by_task(tasks):
+        ids = files[task].ids
         columns = (targets[here].tolist(), starts[here].tolist(), lengths[here].tolist())
         for target, start, length in zip(*columns, strict=True):
             out[target : target + length] = ids[start : start + length]
     return out
 
 
-def _in_parts(ids: NDArray[Any]) -> Iterator[Encoded]:
-    none = np.empty(0, np.int64)
-    for start in range(0, len(ids), _GATHER_TOKENS):
-        end = start + _GATHER_TOKENS
-        yield Encoded(ids[start:end], none, 0, is_open=True, is_closed=end >= len(ids))
+def run_shuffle(job: Job, entries: Entries, shard: int, shards: int) -> dict[str, Any]:
+    """Write one shard of the shuffle pass. The seed alone decides its documents and their order."""
+    options = job.options
+    assert isinstance(job.output, LocalOutput)
+    counts = entries.documents()
+    found = places(options["shuffle"], counts, shard, shards)
+    files = AllFiles(job.output.folder, options["dtype"])
+    writer = make_shards_writer(job, shard, _NO_BOUND)
+    sources = {task: _sources(entries.tasks[task]) for task in np.unique(found.tasks).tolist()}
+    has_names = options["id_field"] is not None
+    try:
+        for part, ids, ends in gather(files, found):
+            chosen = Places(found.tasks[part], found.numbers[part])
+            origins = _rows(chosen, files if has_names else None, sources) if len(ends) else None
+            writer.append(ids, ends, origins)
+        written = writer.finish()
+        job.commit(written)
+    except BaseException:
+        writer.discard()
+        raise
+    entry = {"shuffled": shard, "of": shards, "tasks": digest(counts)}
+    return entry | {"shards": [shard.to_json() for shard in written]}
+
+
+def _sources(entry: dict[str, Any]) -> tuple[NDArray[np.int64], list[str]]:
+    """The document ends of each segment of a task, and the names of their sources."""
+    counts = [segment["documents"] for segment in entry["segments"]]
+    return np.cumsum(counts, dtype=np.int64), [segment["source"] for segment in entry["segments"]]
+
+
+def _rows(
+    chosen: Places,
+    files: AllFiles | None,
+    sources: dict[int, tuple[NDArray[np.int64], list[str]]],
+) -> Rows:
+    pairs = list(zip(chosen.tasks.tolist(), chosen.numbers.tolist(), strict=True))
+    named = []
+    for task, number in pairs:
+        ends, names = sources[task]
+        named.append(names[int(np.searchsorted(ends, number, side="right"))])
+    documents = None if files is None else [files[task].name(number) for task, number in pairs]
+    return Rows(names=documents, sources=named)

@@ -1,30 +1,32 @@
 """Documents → counts: how often each pretoken occurs in all sources together.
 
-The sources are read in the caller's thread, since an iterator may not like another, and counted in
-one beside it: while a batch is counted the next is read. Sources of one weight are counted
-together. What does not fit the memory goes to a folder as sorted runs, which are added up at the
-end; so does what is weighed, since only sums can be weighed exactly.
+The caller's thread reads the sources, because an iterator may not be thread-safe. A second thread
+counts a batch while the next one is read. Sources of one weight are counted together. Counts that
+exceed the memory limit go to a folder as sorted runs, which are added up at the end. So do weighted
+counts, because only sums can be weighted exactly.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tokenmill import arguments
-from tokenmill.cluster import Engine
-from tokenmill.corpus import Batch, ReadOptions, Source, read
+from tokenmill import arguments, corpus
+from tokenmill.corpus import DocumentOptions, Documents, Rejections, Segment, Source
+from tokenmill.corpus.text import refuse_binary
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.files import write_whole
 from tokenmill.native import _native
-from tokenmill.training.journal import Journal, Run
+from tokenmill.ray_cluster import Engine
+from tokenmill.training.checkpoint import Checkpoint, Run
 from tokenmill.training.progress import Progress, Report, silent
 
 Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
@@ -32,22 +34,56 @@ Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
 # Of the memory that is allowed, the tables may take this share before they are spilled; sorting
 # them, the batches and Python take the rest.
 _TABLES_SHARE = 0.4
-# An inventory that takes more than this is not kept beside the words that it becomes.
+# A larger inventory is not kept in memory together with its unique pretokens.
 _KEPT_SHARE = 0.2
 _BATCHES_IN_MEMORY = 16
+# A batch has enough bytes for all threads, and few enough that three of them fit into memory.
+_BATCH_BYTES = 16 << 20
 _BATCH_BYTES_MIN = 1 << 16
 _PART_ENTRIES = 1 << 16
+_LOOK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How documents are read for training, and which of them are counted.
+
+    `sample` is the share of documents that is counted, chosen by a hash of each and `seed`. A
+    rejected record is an error, or with `on_error="skip"` a warning. `note` receives warnings.
+    """
+
+    field: str = "text"
+    utf8: str = "bytes"
+    sample: float | None = None
+    seed: int = 0
+    on_error: str = "fail"
+    max_errors: int | None = None
+    note: Callable[[str], None] = print
+
+
+@dataclass(slots=True)
+class Batch:
+    """Blocks of documents, and the position in the sources after them.
+
+    A position is the number of a source, and the number of bytes of its documents that were read.
+    """
+
+    blocks: list[Documents]
+    position: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is counted, and within which bounds. With `apart` each source has runs of its own;
-    `prepare` gives the texts that stand for those of a batch."""
+    """The inputs and the limits of counting.
+
+    With `apart`, each source has runs of its own. `prepare` turns the texts of a batch into those
+    that are counted.
+    """
 
     sources: list[Source]
-    options: ReadOptions
+    reading: Reading
     scheme: str | bytes
-    specials: tuple[str, ...]
+    special_tokens: tuple[str, ...]
     metadata: bytes
     folder: Path
     threads: int
@@ -55,7 +91,7 @@ class Plan:
     ordered: bool = False
     apart: bool = False
     progress: Report = silent
-    journal: Journal | None = None
+    journal: Checkpoint | None = None
     prepare: Callable[[list[Any]], list[Any]] | None = None
     engine: Engine | None = None
 
@@ -80,9 +116,9 @@ def count_documents(plan: Plan) -> Counted:
     return _Counting(plan).run()
 
 
-def metadata(pattern: str, specials: tuple[str, ...]) -> bytes:
-    """What a file of counts says about them; it depends on nothing that the counts do not."""
-    document = {"pattern": pattern, "specials": sorted(specials)}
+def metadata(pattern: str, special_tokens: tuple[str, ...]) -> bytes:
+    """The metadata of a file of counts: the options that the counts depend on."""
+    document = {"pattern": pattern, "specials": sorted(special_tokens)}
     return json.dumps(document, ensure_ascii=False).encode()
 
 
@@ -133,12 +169,14 @@ class _Counting:
         self._bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._bytes_done = 0
         self._unique = 0
-        self._batch_bytes = plan.options.batch_bytes
+        self._batch_bytes = _BATCH_BYTES
+        self._rejections = Rejections(plan.reading.on_error, plan.reading.max_errors)
         if plan.memory is not None:
             fitting = plan.memory // (3 * _BATCHES_IN_MEMORY)
             self._batch_bytes = max(_BATCH_BYTES_MIN, min(self._batch_bytes, fitting))
 
     def run(self) -> Counted:
+        self._check_field()
         groups = self._groups()
         for index, sources in enumerate(groups):
             if self._plan.journal is not None and index < self._plan.journal.group:
@@ -156,6 +194,13 @@ class _Counting:
         self._plan.progress(Progress("adding up", count, count, unique=self._unique))
         return counted
 
+    def _check_field(self) -> None:
+        """Raise before hours of work if the records have no text in the field."""
+        options = DocumentOptions(self._plan.reading.field, utf8=self._plan.reading.utf8)
+        error = corpus.find_wrong_field(self._plan.sources, options)
+        if error is not None:
+            raise InputError(error)
+
     def _groups(self) -> list[list[Source]]:
         """Sources that are counted together: those of one weight, or each alone."""
         groups: dict[object, list[Source]] = {}
@@ -165,7 +210,7 @@ class _Counting:
         return list(groups.values())
 
     def _count_group(self, index: int, sources: list[Source], alone: bool) -> Counts | None:
-        """Counts one group into runs; or gives its counts back where nothing has to be added."""
+        """Count one group into runs. Return its counts instead if there are no others to add."""
         first = sources[0]
         name = first.name if self._plan.apart else ""
         if first.kind == "counts":
@@ -185,7 +230,10 @@ class _Counting:
             self._count_on(self._plan.engine, index, sources, name)
             return None
         counter = _native.Counter(
-            self._plan.scheme, list(self._plan.specials), secrets.randbits(64), self._plan.ordered
+            self._plan.scheme,
+            list(self._plan.special_tokens),
+            secrets.randbits(64),
+            self._plan.ordered,
         )
         with ThreadPoolExecutor(1, "tokenmill-count") as pool:
             self._pump(pool, counter, index, sources, name)
@@ -217,43 +265,98 @@ class _Counting:
         sources: list[Source],
         name: str,
     ) -> None:
-        """Reads a batch while the one before it is counted."""
+        """Read a batch while the one before it is counted."""
         pending: Future[None] | None = None
-        place = (0, 0)
-        for batch, next_place in self._batches(index, sources):
+        position = (0, 0)
+        for batch in self._batches(index, sources):
             if pending is not None:
                 pending.result()
-                self._settle(counter, index, sources[0].weight, name, place)
-            prepare = self._plan.prepare
-            texts = _as_utf8(batch.texts) if prepare is None else prepare(batch.texts)
-            pending = pool.submit(arguments.read_all, counter.add, texts, self._plan.threads)
-            place = next_place
+                self._settle(counter, index, sources[0].weight, name, position)
+            pending = pool.submit(self._count, counter, batch.blocks)
+            position = batch.position
         if pending is not None:
             pending.result()
             self._tell(counter)
+        if rejected := self._rejections.count:
+            self._plan.reading.note(
+                f"{rejected:,} record{'s'[: rejected != 1]} gave no document, the first: "
+                f"{self._rejections.first}"
+            )
 
-    def _batches(
-        self, index: int, sources: list[Source]
-    ) -> Iterator[tuple[Batch, tuple[int, int]]]:
-        """Batches of about equal size across the sources, each with the place behind it."""
+    def _count(self, counter: _native.Counter, blocks: list[Documents]) -> None:
+        prepare = self._plan.prepare
+        if prepare is not None:
+            texts = prepare([text for block in blocks for text in _texts(block)])
+            arguments.read_all(counter.add, texts, self._plan.threads)
+            return
+        spans = [(block.data, np.ascontiguousarray(block.spans), block.goes_on) for block in blocks]
+        counter.add_blocks(spans, self._plan.threads)
+
+    def _batches(self, index: int, sources: list[Source]) -> Iterator[Batch]:
+        """Batches of about equal size across the sources."""
         journal = self._plan.journal
         first, start = journal.place if journal is not None and journal.group == index else (0, 0)
         self._bytes_done += sum(source.size or 0 for source in sources[:first])
-        texts: list[Any] = []
+        blocks: list[Documents] = []
         size = 0
-        options = self._plan.options.with_batch_bytes(self._batch_bytes)
+        is_open = False
         for number, source in enumerate(sources[first:], first):
             before = self._bytes_done
             position = start if number == first else 0
-            for batch in read(source, options, position):
-                texts += batch.texts
-                size += batch.bytes
-                self._bytes_done = before + batch.bytes_read
+            for documents in self._read(source, position):
+                bytes_ = int((documents.spans[:, 1] - documents.spans[:, 0]).sum())
+                position += bytes_
+                size += bytes_
+                blocks.append(self._sampled(documents))
+                is_open = documents.goes_on
+                self._bytes_done = before + documents.bytes_read
                 if size >= self._batch_bytes:
-                    yield Batch(texts, size, batch.position, 0), (number, batch.position)
-                    texts, size = [], 0
+                    yield Batch(blocks, (number, position))
+                    blocks, size = [], 0
+            if is_open:  # the file failed in a document
+                blocks.append(Documents(spans=np.zeros((1, 2), np.int64)))
+                is_open = False
             self._bytes_done = before + source.size if source.size else self._bytes_done
-        yield Batch(texts, size, 0, 0), (len(sources), 0)
+        yield Batch(blocks, (len(sources), 0))
+
+    def _read(self, source: Source, start: int) -> Iterator[Documents]:
+        """The documents of a source, without the first `start` bytes of them."""
+        reading = self._plan.reading
+        needs_whole = self._plan.prepare is not None or reading.sample is not None
+        if source.kind == "text" and needs_whole:
+            source = replace(source, kind="lines")  # a text file has no other parts to choose from
+        options = DocumentOptions(
+            field=reading.field, utf8=reading.utf8, block_bytes=self._batch_bytes,
+            keep_newlines=True,
+        )  # fmt: skip
+        is_first = source.kind in ("text", "lines")
+        documents = corpus.read_once(Segment(source), options)
+        for block in _without_start(
+            corpus.join_parts(documents) if needs_whole else documents, start
+        ):
+            # Records with null are skipped: they are common in tables.
+            self._rejections.add([one for one in block.problems if one.cause != "null"])
+            if is_first and len(block.spans):
+                is_first = False
+                warning = refuse_binary(bytes(memoryview(block.data)[:_LOOK_BYTES]), source.name)
+                if warning is not None:
+                    reading.note(warning)
+            if len(block.spans):
+                yield block
+
+    def _sampled(self, documents: Documents) -> Documents:
+        """The documents of the sample: those with a low hash.
+
+        The hash is of the bytes alone. So the choice depends neither on the order nor on threads,
+        and copies of a document are chosen together.
+        """
+        share = self._plan.reading.sample
+        if share is None:
+            return documents
+        limit = int(share * 2**64)
+        key = self._plan.reading.seed.to_bytes(8, "little")
+        chosen = [_hash(text, key) < limit for text in _texts(documents)]
+        return Documents(documents.data, documents.spans[np.array(chosen, bool)])
 
     def _settle(
         self,
@@ -263,15 +366,17 @@ class _Counting:
         name: str,
         place: tuple[int, int],
     ) -> None:
-        """What is done between two batches, while the counter is idle."""
+        """Spill and record the work between two batches, while the counter is idle."""
         self._tell(counter)
+        # The end of an open document is in the counter, and not in the runs.
+        place = (place[0], place[1] - counter.open_bytes())
         journal, memory = self._plan.journal, self._plan.memory
         is_full = memory is not None and counter.memory() > memory * _TABLES_SHARE
         if self._plan.ordered:
             if is_full:
                 raise TrainingError(
                     f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and "
-                    "minbpe's ties need all of them in order; allow more, or use other ties"
+                    "trainer='minbpe' needs all of them in order; pass more, or another trainer"
                 )
             return
         if is_full or (journal is not None and journal.is_due()):
@@ -333,19 +438,26 @@ class _Counting:
         return merged
 
 
-def _as_utf8(texts: list[Any]) -> list[Any]:
-    """The same texts, of which none keeps its UTF-8: CPython would leave it in every str, where it
-    takes as much memory again; and it is made while the core counts the texts before."""
-    try:
-        if all(map(str.isascii, texts)):
-            return texts
-    except TypeError:  # bytes are among them
-        pass
-    return [_encoded(t) if isinstance(t, str) and not t.isascii() else t for t in texts]
+def _texts(documents: Documents) -> Iterator[memoryview]:
+    view = memoryview(documents.data)
+    return (view[start:end] for start, end in documents.spans.tolist())
 
 
-def _encoded(text: str) -> str | bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, for which `arguments.read_all` has an answer
-        return text
+def _hash(text: memoryview, key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")
+
+
+def _without_start(blocks: Iterator[Documents], size: int) -> Iterator[Documents]:
+    """The documents after their first `size` bytes."""
+    for block in blocks:
+        ends = np.cumsum(block.spans[:, 1] - block.spans[:, 0])
+        if size == 0 or not len(ends):
+            yield block
+            continue
+        first = int(np.searchsorted(ends, size, side="right"))
+        before = int(ends[first - 1]) if first else 0
+        spans = block.spans[first:].copy()
+        if len(spans):
+            spans[0, 0] += size - before
+        yield replace(block, spans=spans)
+        size = max(0, size - int(ends[-1]))

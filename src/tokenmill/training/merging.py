@@ -1,7 +1,8 @@
-"""Counts of pretokens → merges: one call of the core, with the rules of the trainer one follows."""
+"""Counts of pretokens → merges: one call of the core with the rules of a trainer."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,27 +12,38 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill import arguments
+from tokenmill.errors import TrainingError
 from tokenmill.native import _native
+from tokenmill.training.progress import Report
 
-# Which of two pairs with the same count is merged first, as the core calls it.
-TIES = {
-    "huggingface": "ids",
+# The core's name of the rule that decides between two pairs with the same count.
+TIE_RULES = {
+    "tokenizers": "ids",
     "rustbpe": "ids",
     "cs336": "bytes",
     "minbpe": "order",
     "sentencepiece": "pieces",
 }
 
-# In the alphabet: a byte that is left out of words. As a length: no limit.
+# In the alphabet: a byte that is removed from words. As a length: no limit.
 _NONE = 2**32 - 1
 
-# Merges so far and the count of the last one, called now and then.
-Progress = Callable[[int, int], None]
+# About the memory of a unique pretoken while it is merged. The rest of the memory is for pairs.
+_WORD_BYTES = 56
+_WORDS_SHARE = 0.5
+_PYTHON_BYTES = 64 << 20  # the interpreter, numpy and other imports
+# Threads synchronize at each merge. One thread merges fewer pretokens than this in less than 0.1 s.
+# Two threads on busy cores took two to ten times as long.
+_FEW_WORDS = 100_000
+
+# Merges so far and the count of the last one, called from time to time.
+Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
 class Merges:
-    """What was learned: merge i joins lefts[i] and rights[i] to ids[i], which had counts[i]."""
+    """Learned merges: merge i joins lefts[i] and rights[i] to ids[i]. The pair had counts[i]."""
 
     lefts: NDArray[np.uint32]
     rights: NDArray[np.uint32]
@@ -51,19 +63,20 @@ class Merges:
 
 
 def no_merges() -> Merges:
-    """What is known at the beginning."""
+    """An empty list of merges."""
     none = np.array([], np.uint32)
     return Merges(none, none, none, np.array([], np.uint64))
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """Why the merges are exact, and what they took.
+class ExactnessCheck:
+    """The reason why the merges are exact, and the work that they took.
 
-    Pairs that never had more than `floor` were not followed; no merge has a count below it.
+    Pairs whose count was never above `min_tracked_count` were not tracked. No merge has a lower
+    count.
     """
 
-    floor: int
+    min_tracked_count: int
     last_count: int
     rescans: int
     batches: int
@@ -72,16 +85,47 @@ class Certificate:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Threads and memory of a run, None if the user did not set them, and a folder for files."""
+
+    threads: int | None
+    memory: int | None
+    folder: Path
+    progress: Report
+
+    def for_words(self, count: int) -> dict[str, Any]:
+        """The `threads`, `memory` and `spill` for merging a number of unique pretokens."""
+        threads = arguments.thread_count(self.threads)
+        if self.threads is None and count < _FEW_WORDS:
+            threads = 1
+        if self.memory is None:
+            return {"threads": threads, "memory": 0, "spill": None}
+        memory = max(self.memory - _PYTHON_BYTES, self.memory // 4)
+        is_large = count * _WORD_BYTES > memory * _WORDS_SHARE
+        if is_large and sys.platform != "linux":
+            least = int(count * _WORD_BYTES / _WORDS_SHARE) + _PYTHON_BYTES
+            raise TrainingError(
+                f"memory={self.memory:_} is too small for {count:_} unique pretokens: on "
+                f"{sys.platform} they cannot be moved to disk; pass {least:_} or more"
+            )
+        return {
+            "threads": threads,
+            "memory": memory,
+            "spill": self.folder if is_large else None,
+        }
+
+
 class Merging:
     """Words → merges.
 
-    `tokens` are all that exist before the first merge, by id; a merge that spells one of them gets
-    its id. `alphabet` gives the token of each byte; a byte without one is left out of its words.
-    New ids are `first_id` up to before `ids_end`. Tokens from `made_from` on come from merges of
-    an earlier run; `revives` says that merges may give tokens that words already have. With
-    `memory`, lists of words are made when they fit; with `spill`, a folder, the words themselves
-    lie there in files that nobody sees. For the ties of SentencePiece all tokens are characters,
-    `scripts` has the script of each, and `max_token_length` counts characters.
+    `tokens` are the tokens before the first merge, by id. A merge with the bytes of one of them
+    gets its id. `alphabet` has the token of each byte. Other bytes are removed from their words.
+    New ids are in `range(first_id, ids_end)`. Tokens from `made_from` on are merges of an earlier
+    run. `revives` allows merges whose tokens occur in the words already. `memory` limits the lists
+    of words if it is above 0. With a folder `spill`, the words are in unnamed files there. With
+    trainer "sentencepiece" all tokens are characters, `scripts` has the script of each, and
+    `max_token_length` counts characters.
     """
 
     def __init__(
@@ -91,7 +135,7 @@ class Merging:
         alphabet: Mapping[int, int],
         first_id: int,
         ids_end: int,
-        ties: str,
+        trainer: str,
         min_frequency: int = 0,
         max_token_length: int | None = None,
         threads: int = 1,
@@ -109,7 +153,7 @@ class Merging:
             b"".join(tokens.values()),
             np.fromiter(map(len, tokens.values()), np.uint32, len(tokens)),
             np.fromiter(tokens, np.uint32, len(tokens)),
-            TIES[ties],
+            TIE_RULES[trainer],
             first_id,
             first_id if made_from is None else made_from,
             max(ids_end, first_id),
@@ -134,24 +178,24 @@ class Merging:
             file.close()
 
     def add(self, counts: _native.Inventory | _native.CountsFile) -> None:
-        """Adds pretokens by their bytes; for minbpe's ties, in order of first occurrence."""
+        """Add pretokens by their bytes. For minbpe, in the order of their first occurrence."""
         self._learner.add(counts)
 
     def add_ids(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.uint32], counts: NDArray[np.uint64]
     ) -> None:
-        """Adds pretokens that are encoded already, end to end."""
+        """Add encoded pretokens, end to end."""
         self._learner.add_ids(ids, lengths, counts)
 
-    def run(self, progress: Progress | None = None) -> tuple[Merges, Certificate]:
-        """Learns the merges, once; Ctrl-C ends it."""
+    def run(self, progress: Progress | None = None) -> tuple[Merges, ExactnessCheck]:
+        """Learn the merges, once. Ctrl-C interrupts it."""
         self._learner.run(progress)
         merges = self.merges()
-        floor, *numbers = self._learner.certificate()
+        min_tracked_count, *numbers = self._learner.certificate()
         last_count = int(merges.counts[-1]) if len(merges) else 0
-        return merges, Certificate(floor, last_count, *numbers)
+        return merges, ExactnessCheck(min_tracked_count, last_count, *numbers)
 
     def merges(self, start: int = 0) -> Merges:
-        """Those from `start` on that are known by now: all, or inside `progress` those so far."""
+        """The merges from `start` on: all of them, or inside `progress` those so far."""
         columns: Iterable[Any] = map(np.asarray, self._learner.merges(start))
         return Merges(*columns)

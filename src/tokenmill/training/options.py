@@ -1,143 +1,308 @@
-"""Options as they were given → options as they are used, or an error that names them."""
+"""The options of training: one table per function, and the rules between options and inputs."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from tokenmill import arguments
 from tokenmill.corpus import Source
+from tokenmill.corpus.options import ReadOptions
 from tokenmill.errors import InputError, TokenmillError, TrainingError
-from tokenmill.formats import own
+from tokenmill.formats import tokenmill_file
+from tokenmill.formats.build import added_of
 from tokenmill.native import _native
-from tokenmill.schemes import pattern_of, scheme_of
+from tokenmill.options import (
+    Option,
+    amount,
+    anything,
+    number,
+    one_of,
+    parse_amount,
+    resolve,
+    share,
+    text,
+)
+from tokenmill.patterns.schemes import pattern_of, scheme_of
+from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, Engine
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training.merging import TIES
-from tokenmill.training.pieces.vocabulary import META, PieceOptions
+from tokenmill.training.merging import TIE_RULES
+from tokenmill.training.progress import Report
 
+Path_: TypeAlias = str | os.PathLike[str]
+
+TRAINERS = tuple(TIE_RULES)
+# The defaults of training for `ReadOptions`.
+READ_DEFAULTS = {"utf8": "bytes", "on_error": "fail"}
 _DEFAULT_PATTERN = "o200k"
-_ALPHABETS = ("bytes", "seen")
 _MEMORY_MIN = 64 << 20
 _VOCAB_MAX = 1 << 24
 _NUMBER_MAX = (1 << 62) - 1
 
 
+def _limited(option: Option, most: int = _NUMBER_MAX) -> Option:
+    """The option with larger numbers reduced to `most`."""
+
+    def check(value: Any) -> Any:
+        return option.check(min(value, most) if isinstance(value, int) else value)
+
+    return replace(option, check=check)
+
+
+def _check_memory(value: Any) -> int:
+    found: int = _limited(amount(None, "", least=_MEMORY_MIN)).check(value)
+    return found
+
+
+def _check_names(value: Any) -> list[str]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a list of str")
+    return list(value)
+
+
+def _check_weights(value: Any) -> dict[str, float]:
+    """Weights from a mapping, or from the pairs of a command line."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    found: dict[str, float] = {}
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        if not (isinstance(pair, tuple) and isinstance(pair[0], str | os.PathLike)):
+            raise ValueError("a mapping of inputs to numbers")
+        weight = pair[1]
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not (math.isfinite(weight) and weight > 0):
+            raise ValueError("a mapping of inputs to numbers above 0")
+        if os.fspath(pair[0]) in found:
+            raise ValueError(f"one number per input, and {os.fspath(pair[0])!r} has two")
+        found[os.fspath(pair[0])] = float(weight)
+    return found
+
+
+def _parse_weight(word: str) -> tuple[str, float]:
+    """FILE=2.5"""
+    name, _, digits = word.rpartition("=")
+    try:
+        weight = float(digits)
+    except ValueError:
+        weight = 0.0
+    if not name or not 0 < weight < math.inf:
+        raise ValueError(f"expected FILE=NUMBER such as wiki.txt=2.5, got {word!r}")
+    return name, weight
+
+
+def _path(help: str, **more: Any) -> Option:
+    def check(value: Any) -> Path:
+        if not isinstance(value, str | os.PathLike):
+            raise ValueError("a path")
+        return Path(value)
+
+    return Option(None, help, check, **more)
+
+
+_VOCABULARY = {"group": "vocabulary"}
+_RUN = {"group": "run", "shapes_output": False}
+
+
+class CountOptions(ReadOptions, total=False):
+    """The options of `count_pretokens`."""
+
+    weights: Annotated[
+        Mapping[Any, float] | None,
+        Option(
+            None, "factors for the counts of inputs or globs",
+            _check_weights, _parse_weight, metavar="FILE=2.5", flag="--weight", group="inputs",
+            repeats=True, shapes_output=False,
+        ),
+    ]  # fmt: skip
+    sample: Annotated[
+        float | None,
+        share(None, "share of the documents to train on; for text files, of lines", group="inputs"),
+    ]
+    seed: Annotated[
+        int, number(0, "seed of the sample", least=0, most=(1 << 64) - 1, group="inputs")
+    ]
+    pattern: Annotated[
+        str | None,
+        text(
+            None, "pre-tokenizer: a name such as o200k or a regular expression (default: that of "
+            "the counts or of the extended tokenizer, else o200k)", **_VOCABULARY,
+        ),
+    ]  # fmt: skip
+    special_tokens: Annotated[
+        Sequence[str],
+        Option(
+            (), "special tokens that get ids", _check_names, metavar="TEXT",
+            flag="--special-token", repeats=True, **_VOCABULARY,
+        ),
+    ]  # fmt: skip
+    threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
+    memory: Annotated[
+        int | str | None,
+        Option(
+            None, "memory limit of at least 64MiB; data beyond it is on disk (default: no limit)",
+            _check_memory, parse_amount, metavar="BYTES", **_RUN,
+        ),
+    ]  # fmt: skip
+    engine: Annotated[str, one_of(ENGINES, LOCAL, "execution engine of the counting", **_RUN)]
+    ray_address: Annotated[
+        str | None,
+        text(None, "address of a Ray cluster (default: a new one on this machine)", **_RUN),
+    ]
+    progress: Annotated[
+        Report | None,
+        anything(None, "function that is called with a Progress", **_RUN),
+    ]
+
+
+class TrainOptions(CountOptions, total=False):
+    """The options of `train`, `train_sizes`, `train_from_iterator` and `train_from_counts`."""
+
+    trainer: Annotated[
+        str,
+        one_of(TRAINERS, "tokenizers", "library whose merges and ids are learned", **_VOCABULARY),
+    ]
+    min_frequency: Annotated[
+        int, _limited(number(0, "minimum count of a merge", least=0, **_VOCABULARY))
+    ]
+    max_token_length: Annotated[
+        int | None,
+        _limited(
+            number(
+                None, "maximum token length: tokens have fewer bytes than this; for sentencepiece, "
+                "at most this many characters (default: 16)", **_VOCABULARY,
+            ),
+            1 << 31,
+        ),
+    ]  # fmt: skip
+    initial_alphabet: Annotated[
+        str,
+        one_of(
+            ("bytes", "seen"), "bytes", "first tokens: all 256 bytes, or those of the inputs",
+            **_VOCABULARY,
+        ),
+    ]  # fmt: skip
+    character_coverage: Annotated[
+        float | None,
+        share(
+            None, "share of the text whose characters are tokens; only for sentencepiece (default: "
+            "0.9995)", **_VOCABULARY,
+        ),
+    ]  # fmt: skip
+    extend: Annotated[
+        Tokenizer | Path_ | None,
+        anything(
+            None, "tokenizer to extend; its ids do not change", metavar="TOKENIZER", **_VOCABULARY
+        ),
+    ]
+    resume: Annotated[
+        Path_ | None,
+        _path("folder for checkpoints, from which an interrupted run resumes", metavar="DIR",
+              **_RUN),
+    ]  # fmt: skip
+    trace: Annotated[
+        Path_ | None,
+        _path("file for all merges with their counts, as JSON lines", metavar="FILE", **_RUN),
+    ]
+    report: Annotated[
+        Path_ | None,
+        _path("file for the use of the vocabulary by each input, as JSON", metavar="FILE", **_RUN),
+    ]
+
+
 class TrainingWarning(UserWarning):
-    """Something about the input or the result of training that the caller should know."""
+    """A fact about the input or the result of training that the caller should know."""
 
 
 def note(text: str) -> None:
+    """Warn the caller."""
     warnings.warn(text, TrainingWarning, stacklevel=2)
 
 
-def vocab_sizes(vocab_size: Any) -> list[int]:
-    listed = [vocab_size] if hasattr(vocab_size, "__index__") else vocab_size
-    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
-        raise TypeError(f"vocab_size must be an int or several, not {vocab_size!r}")
-    sizes = [arguments.whole_number(size, "vocab_size", 1) for size in listed]
-    if not sizes:
-        raise TrainingError("vocab_size names no size")
-    if max(sizes) > _VOCAB_MAX:
-        raise TrainingError(f"vocab_size must be at most {_VOCAB_MAX:_}, not {max(sizes):_}")
-    return sizes
+# Values → checked values
 
 
-def check_choices(
-    ties: str, alphabet: str, sources: list[Source], resume: object, report: object
-) -> None:
-    """Refuses what does not exist, and what does not go together."""
-    if ties not in TIES:
-        raise TrainingError(f"ties must be one of {', '.join(TIES)}, not {ties!r}")
-    if alphabet not in _ALPHABETS:
-        raise TrainingError(
-            f'initial_alphabet must be "bytes" for all 256 or "seen" for those that occur, '
-            f"not {alphabet!r}"
-        )
-    if ties == "minbpe":
-        if any(source.weight != 1 for source in sources) or resume is not None:
-            what = "resume" if resume is not None else "weights"
-            raise TrainingError(
-                f"minbpe's ties go by the order of the corpus, which {what} would lose; "
-                "use other ties"
-            )
-        if (
-            any(s.kind == "counts" for s in sources)
-            or len({s.kind == "mapping" for s in sources}) > 1
-        ):
-            raise TrainingError(
-                "minbpe's ties go by the order of the corpus, which counts have lost; "
-                "give the documents"
-            )
-        if report is not None:
-            raise TrainingError(
-                "minbpe's ties need all documents in order, and a report each source alone; "
-                "use other ties, or no report"
-            )
-    if ties == "sentencepiece" and any(s.kind in ("counts", "mapping") for s in sources):
-        raise TrainingError(
-            "sentencepiece's ties need lines, which counts have lost; give the documents"
-        )
-    if resume is not None:
-        for source in sources:
-            if not source.is_file:
+def resolve_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a table, checked one by one and against each other."""
+    options = resolve(kind, given, TrainingError, **READ_DEFAULTS)
+    if options["on_error"] == "quarantine":
+        raise TrainingError("on_error='quarantine' is not supported in training; use skip or fail")
+    Engine(options["engine"], options["ray_address"]).check()
+    separator = options["separator"] or ""
+    if not _is_unicode(separator):
+        raise TrainingError(f"separator must be valid Unicode text, got {separator!r}")
+    trainer = options.get("trainer")
+    if trainer == "sentencepiece":
+        for name in ("pattern", "extend", "separator", "initial_alphabet"):
+            if options[name] not in (None, "bytes"):
                 raise TrainingError(
-                    f"a run over {source.name!r} cannot go on where it was killed, since it cannot "
-                    "be read again; give files, or leave out resume"
+                    f"{name}={options[name]!r} is not supported by trainer='sentencepiece'; remove "
+                    f"{name} or choose another trainer"
                 )
-
-
-def piece_options(
-    ties: str, specials: Any, length_max: int | None, coverage: Any, others: Mapping[str, object]
-) -> PieceOptions | None:
-    """The options of SentencePiece's trainer, if its ties are wanted; `others` are not its own."""
-    if ties != "sentencepiece":
-        if coverage is not None:
-            raise TrainingError(
-                f"character_coverage={coverage!r} is for the ties of sentencepiece, whose tokens "
-                f"are characters; with {ties!r} they are bytes: leave it out"
-            )
-        return None
-    for name, value in others.items():
-        if value not in (None, "bytes"):
-            raise TrainingError(
-                f"sentencepiece's ties have words and characters of their own, and no {name}; "
-                "leave it out (character_coverage says which characters), or use other ties"
-            )
-    usual = PieceOptions()
-    names = special_names(specials, None)
-    for name in names:
-        if name in META or any(sign in name for sign in " \t\n▁▅"):
-            raise TrainingError(
-                f"special {name!r} cannot be a symbol of sentencepiece: {', '.join(META)} are "
-                "there already, and spaces, tabs, newlines, ▁ and ▅ are not allowed; rename it"
-            )
-    share = usual.coverage if coverage is None else coverage
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+    elif options.get("character_coverage") is not None:
         raise TrainingError(
-            f"character_coverage must be a share above 0 and at most 1, not {share!r}"
+            f"character_coverage={options['character_coverage']!r} requires "
+            f"trainer='sentencepiece', got trainer={trainer!r}; remove character_coverage"
         )
-    return PieceOptions(names, float(share), length_max or usual.length_max)
+    return options
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_sizes(sizes: Any) -> list[int]:
+    """Vocabulary sizes."""
+    if isinstance(sizes, str | bytes) or not isinstance(sizes, Iterable):
+        raise TypeError(f"sizes must be a list of int, got {sizes!r}")
+    found = [arguments.whole_number(size, "vocab_size", 1) for size in sizes]
+    if not found:
+        raise TrainingError("sizes must contain at least one vocabulary size, got none")
+    if max(found) > _VOCAB_MAX:
+        raise TrainingError(f"vocab_size must be at most {_VOCAB_MAX:_}, got {max(found):_}")
+    return found
+
+
+def special_names(options: Mapping[str, Any], base: Tokenizer | None) -> tuple[str, ...]:
+    """The special tokens of the extended tokenizer and of the options, each once."""
+    given = [*(base.special_tokens if base else ()), *options["special_tokens"]]
+    names = list(dict.fromkeys(given))
+    added_of({name: index for index, name in enumerate(names)})
+    return tuple(names)
+
+
+def tokenizer_to_extend(given: Any, pattern: str | None) -> Tokenizer | None:
+    """The tokenizer to extend. The pattern of a rank file is an option."""
+    if given is None or isinstance(given, Tokenizer):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"extend must be a Tokenizer, a name or a path, got {given!r}")
+    path = Path(given)
+    is_ranks = path.is_file() and path.suffix != tokenmill_file.SUFFIX
+    return Tokenizer.load(path, pattern=pattern) if is_ranks else Tokenizer.load(given)
 
 
 def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Source]) -> str:
-    """The pattern: the given one, or the one that the counts or the other tokenizer have."""
-    if given is not None and not isinstance(given, str):
-        raise TypeError(f"pattern must be a str, a regular expression or a name: {given!r}")
+    """The pattern of the options, of the extended tokenizer or of the counts, or the default."""
     wanted = None if given is None else pattern_of(given)
     if base is not None:
-        if base.pattern is None or base.parts is not None:
+        if base.pattern is None or base._spec.ranks is None:
             raise TrainingError(
-                f"{base.name} is not made of ranks and one pattern, so it cannot be extended; "
-                "extend an embedded vocabulary, a rank file or one that was trained here"
+                f"cannot extend {base.name}: it is not a byte-level vocabulary of ranks with one "
+                "pattern; extend an embedded vocabulary, a rank file or one trained by tokenmill"
             )
         if wanted is not None and scheme_of(wanted) != scheme_of(base.pattern):
             raise TrainingError(
-                f"{base.name} has another pattern than the given one, and keeps it; leave out "
-                "pattern"
+                f"pattern={given!r} is not the pattern of the extended tokenizer {base.name}; "
+                "remove pattern"
             )
         return base.pattern
     if wanted is None:
@@ -147,21 +312,60 @@ def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Sour
     return pattern_of(_DEFAULT_PATTERN) if wanted is None else wanted
 
 
-def tokenizer_to_extend(given: Any, pattern: str | None) -> Tokenizer | None:
-    """The tokenizer that is extended; a rank file takes its pattern from the options."""
-    if given is None or isinstance(given, Tokenizer):
-        return given
-    if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"extend must be a Tokenizer, a name or a path, not {given!r}")
-    path = Path(given)
-    is_ranks = path.is_file() and not own.is_own(path)
-    return Tokenizer.load(path, pattern=pattern) if is_ranks else Tokenizer.load(given)
+# Rules between options and inputs
 
 
-def refuse_other_counts(
-    sources: list[Source], pattern: str, specials: tuple[str, ...], cut_at: tuple[str, ...]
+def check_sources(options: Mapping[str, Any], sources: list[Source]) -> None:
+    """Reject combinations of options and inputs that are not possible."""
+    trainer, resume = options.get("trainer"), options.get("resume")
+    has_counts = any(source.kind in ("counts", "mapping") for source in sources)
+    if options["sample"] is not None and has_counts:
+        raise TrainingError(
+            f"sample={options['sample']} requires documents, but the inputs contain counts; "
+            "remove sample, or sample the documents when you count them"
+        )
+    if trainer == "sentencepiece" and has_counts:
+        raise TrainingError(
+            "trainer='sentencepiece' requires lines, but the inputs contain counts; pass the "
+            "documents"
+        )
+    if trainer == "minbpe":
+        _check_order(options, sources)
+    if resume is not None:
+        for source in sources:
+            if not source.is_file:
+                raise TrainingError(
+                    f"resume={str(resume)!r} requires files, but {source.name!r} cannot be read "
+                    "again; pass files or remove resume"
+                )
+
+
+def _check_order(options: Mapping[str, Any], sources: list[Source]) -> None:
+    """Reject options that lose the order of the documents, on which minbpe's merges depend."""
+    given = {
+        "weights": any(source.weight != 1 for source in sources),
+        "resume": options["resume"] is not None,
+        "report": options["report"] is not None,
+        "engine='ray'": options["engine"] == RAY,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise TrainingError(
+                f"trainer='minbpe' depends on document order and cannot be combined with {name}; "
+                f"remove {name.partition('=')[0]} or choose another trainer"
+            )
+    kinds = {source.kind for source in sources}
+    if "counts" in kinds or ("mapping" in kinds and len(kinds) > 1):
+        raise TrainingError(
+            "trainer='minbpe' depends on document order, which counts do not contain; pass the "
+            "documents"
+        )
+
+
+def check_counts_files(
+    sources: list[Source], pattern: str, special_tokens: tuple[str, ...], cut_at: tuple[str, ...]
 ) -> None:
-    """Counts were made with a pattern and specials, and only those give the same pretokens."""
+    """Reject counts with another pattern, and warn about other special tokens."""
     for source in sources:
         if source.kind != "counts":
             continue
@@ -169,13 +373,13 @@ def refuse_other_counts(
         if scheme_of(known["pattern"]) != scheme_of(pattern):
             raise TrainingError(
                 f"{source.name} was counted with pattern {known['pattern']!r}, not with "
-                f"{pattern!r}; count it again, or leave out pattern"
+                f"{pattern!r}; count it again or remove pattern"
             )
         cut = set(known["specials"])
-        if cut - set(specials) or set(cut_at) - cut:
+        if cut - set(special_tokens) or set(cut_at) - cut:
             note(
-                f"{source.name} was counted with the specials {sorted(cut)}, and these are "
-                f"{sorted(specials)}; a name that was no special there counts as text"
+                f"{source.name} was counted with the special tokens {sorted(cut)}, not with "
+                f"{sorted(special_tokens)}; it counts the other names as text"
             )
 
 
@@ -186,47 +390,4 @@ def _metadata_of(source: Source) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, TokenmillError):
             raise
-        raise InputError(f"{source.name} is not a file of counts ({error})") from None
-
-
-def separator_text(given: Any) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise TypeError(f"separator must be a str or None, not {given!r}")
-    if given == "":
-        raise TrainingError("separator must not be empty; None leaves documents as they are")
-    try:
-        (given or "").encode()
-    except UnicodeEncodeError:
-        raise TrainingError(
-            f"separator {given!r} is not Unicode text, and stands nowhere"
-        ) from None
-    return given
-
-
-def special_names(specials: Any, base: Tokenizer | None) -> tuple[str, ...]:
-    if isinstance(specials, str | Mapping) or not isinstance(specials, Iterable):
-        raise TypeError(f"specials must be a list of names, which get ids here: {specials!r}")
-    names = list(dict.fromkeys([*(base.specials if base else ()), *specials]))
-    arguments.pack_specials({name: index for index, name in enumerate(names)})
-    return tuple(names)
-
-
-def memory_bytes(memory: Any) -> int | None:
-    if memory is None:
-        return None
-    return bounded(arguments.whole_number(memory, "memory", _MEMORY_MIN, " bytes"))
-
-
-def bounded(number: int) -> int:
-    """The same, as far as the core can count."""
-    return min(number, _NUMBER_MAX)
-
-
-def sample_share(sample: Any, sources: list[Source]) -> float | None:
-    if sample is None:
-        return None
-    if isinstance(sample, bool) or not isinstance(sample, int | float) or not 0 < sample <= 1:
-        raise TrainingError(f"sample must be a share above 0 and at most 1, not {sample!r}")
-    if any(source.kind in ("counts", "mapping") for source in sources):
-        raise TrainingError("a sample takes documents, and counts have none; sample the documents")
-    return float(sample)
+        raise InputError(f"{source.name} is not a file of pretoken counts ({error})") from None

@@ -1,4 +1,4 @@
-"""Work → how far it is: what `train` and `count` tell a `progress` function."""
+"""The progress of `train` and `count_pretokens`, as a `progress` function gets it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Phase: TypeAlias = Literal["counting", "adding up", "merging", "reporting"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a phase is: bytes of the inputs while counting, merges while merging.
+    """The state of a phase: `done` of `total` input bytes while counting, merges while merging.
 
-    `total` is None where nobody knows it, as for a pipe; `unique` is about how many different
-    pretokens there are so far, and `best_count` how often the pair of the last merge occurred. When
-    merging ends, `floor` says below which count pairs were not followed: no merge was.
+    `total` is None if it is unknown, for example for a pipe. `unique` is about the number of unique
+    pretokens so far. `best_count` is the count of the last merge. At the end of merging,
+    `min_tracked_count` is the count below which pairs were not tracked. No merge has a lower count.
     """
 
     phase: Phase
@@ -23,11 +23,11 @@ class Progress:
     total: int | None
     unique: int = 0
     best_count: int = 0
-    floor: int | None = None
+    min_tracked_count: int | None = None
 
 
 Report: TypeAlias = Callable[[Progress], object]
 
 
 def silent(_: Progress) -> None:
-    """Tells nobody."""
+    """Ignore the progress."""

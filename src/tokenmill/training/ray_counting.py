@@ -1,8 +1,8 @@
 """Files → runs of counts, on a Ray cluster.
 
-A task counts some of the files and gives its counts in parts, by a hash of the pretokens; for each
-part another task adds up what all of them gave. So a pretoken is in one sum only, and the sums,
-which are all that comes back, are the runs that are added up as ever.
+A task counts some of the files and returns its counts in parts, by a hash of the pretokens. For
+each part, another task adds up the counts of all files. So a pretoken is in one sum only. The sums
+are the runs that the driver adds up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import cluster
+from tokenmill import ray_cluster
 from tokenmill.corpus import Source
 from tokenmill.errors import ClusterError, TrainingError
 from tokenmill.native import _native
@@ -35,7 +35,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 def count_on_ray(
     plan: counting.Plan,
     sources: list[Source],
-    engine: cluster.Engine,
+    engine: ray_cluster.Engine,
     tell: Callable[[int], None],
 ) -> Iterator[bytes]:
     """The counts of files as runs, of which no two have a pretoken in common.
@@ -49,19 +49,19 @@ def count_on_ray(
             "it on this machine into a .tmc file, and give that"
         )
     running: dict[Any, list[Source]] = {}
-    with cluster.connected(engine.address, plan.threads, lambda: running) as ray:
-        processors = cluster.processors(ray)
+    with ray_cluster.connected(engine.address, plan.threads, lambda: running) as ray:
+        processors = ray_cluster.processors(ray)
         # Sums are weighed, not parts of them.
         plain = [replace(source, weight=1.0) for source in sources]
         chunks = _chunks(plain, _TASKS_PER_PROCESSOR * processors)
         parts = min(processors, _PARTS_MAX)
-        # What only this process can use stays here.
+        # Objects of this process are not sent.
         lean = replace(plan, sources=[], threads=1, journal=None, progress=silent, engine=None)
         count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
         counted = []
         for chunk in chunks:
-            counted.append(count.remote(lean, chunk, parts, cluster.here()))
+            counted.append(count.remote(lean, chunk, parts, ray_cluster.here()))
             running[counted[-1][-1]] = chunk  # its last output says that it is over
         sums = [
             add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
@@ -84,7 +84,7 @@ def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
 
 
 def _wait(ray: Any, running: dict[Any, list[Source]], tell: Callable[[int], None]) -> None:
-    """Waits for the counting tasks, and raises what one of them raised."""
+    """Wait for the counting tasks. Raise the first error of one of them."""
     while running:
         ready, _ = ray.wait(list(running), timeout=_WAIT_SECONDS)
         for reference in ready:
@@ -98,8 +98,8 @@ def _get(ray: Any, reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         cause = error.cause or error
         if isinstance(cause, RuntimeError) and "failed to import" in str(cause):  # as Ray says it
-            raise ClusterError(cluster.cannot_run(error)) from None
-        raise cause from None  # what the task itself raised
+            raise ClusterError(ray_cluster.cannot_run(error)) from None
+        raise cause from None  # the error of the task itself
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"a part of the counting was lost with its machine, more often than Ray tries again "
@@ -109,7 +109,7 @@ def _get(ray: Any, reference: Any) -> Any:
 
 def _count(plan: counting.Plan, sources: list[Source], parts: int, folder: str) -> list[Any]:
     """Counts files where Ray has put it: the counts by parts, and at the end that it is done."""
-    cluster.enter(folder)
+    ray_cluster.enter(folder)
     found: list[list[Part]] = [[] for _ in range(parts)]
     with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
         mine = replace(plan, sources=sources, folder=Path(temporary))

@@ -1,6 +1,6 @@
-"""A vocabulary and the counts of each source → a report: what it compresses, and what it learned.
+"""A vocabulary → its trace, a JSON line per merge, and its report, the use of it by each source.
 
-Every pretoken of a source is encoded once, with its count as weight.
+For the report every unique pretoken of a source is encoded once and weighted with its count.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,57 +17,77 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.files import write_whole
 from tokenmill.native import _native
+from tokenmill.training.checkpoint import Run
 from tokenmill.training.counting import parts
-from tokenmill.training.encoding import Encoder
-from tokenmill.training.journal import Run
-from tokenmill.training.layout import Learned
-from tokenmill.training.pieces.encoding import PieceEncoder
+from tokenmill.training.merging import Merges
+from tokenmill.training.numbering import Vocabulary
 from tokenmill.training.progress import Progress, Report
+
+
+class Encoder(Protocol):
+    """Encodes counted pretokens. `space_bytes` are those that a counted pretoken lacks."""
+
+    space_bytes: int
+
+    def encode(
+        self, counts: _native.Inventory, threads: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]: ...
+
+
+def write_trace(
+    path: Path, vocabulary: Vocabulary, merges: Merges, head: Mapping[str, Any]
+) -> None:
+    """Write a JSON line about the run, then one per merge: ids, count and the token's bytes."""
+    count = len(vocabulary.merges) - vocabulary.base
+    columns = (merges.ids, merges.lefts, merges.rights, merges.counts)
+    rows = zip(*(column[:count].tolist() for column in columns), strict=True)
+    lines = [json.dumps({"merges": count, **head}, ensure_ascii=False)]
+    for id_, left, right, occurrences in rows:
+        token = vocabulary.tokens[id_]
+        row = {"id": id_, "left": left, "right": right, "count": occurrences, "hex": token.hex()}
+        lines.append(json.dumps({**row, "text": token.decode(errors="replace")}))
+    write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def write_report(
     path: Path,
     vocab_size: int,
-    learned: Learned,
-    encoder: Encoder | PieceEncoder,
+    vocabulary: Vocabulary,
+    encoder: Encoder,
     runs: Mapping[str, list[Run]],
     progress: Report,
-) -> dict[str, Any]:
-    """Writes the report as JSON, and gives it back."""
-    ids = {token: id_ for id_, token in learned.tokens.items()}
+) -> None:
+    """Write the report as JSON. `runs` are the counts of each source."""
+    tokens = vocabulary.tokens
+    ids = {token: id_ for id_, token in tokens.items()}
     sources: dict[str, dict[str, Any]] = {}
     used: dict[str, NDArray[np.uint64]] = {}
     for index, (name, of_source) in enumerate(runs.items()):
         progress(Progress("reporting", index, len(runs)))
         sources[name], used[name] = _measure(encoder, of_source, vocab_size)
+    lengths = Counter(map(len, tokens.values()))
     document = {
         "vocab_size": vocab_size,
-        "merges": len(learned.merges) - learned.base,
+        "merges": len(vocabulary.merges) - vocabulary.base,
         "sources": sources,
-        "token_lengths": _lengths(learned),
+        "token_lengths": {str(length): lengths[length] for length in sorted(lengths)},
         "tokens": [
             {
                 "id": id_,
-                "hex": learned.tokens[id_].hex(),
-                "text": learned.tokens[id_].decode(errors="replace"),
+                "hex": tokens[id_].hex(),
+                "text": tokens[id_].decode(errors="replace"),
                 "used": {name: int(counts[id_]) for name, counts in used.items() if counts[id_]},
             }
-            for id_ in (ids[left + right] for left, right in learned.merges[learned.base :])
+            for id_ in (ids[left + right] for left, right in vocabulary.merges[vocabulary.base :])
         ],
     }
     write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
-    return document
-
-
-def _lengths(learned: Learned) -> dict[str, int]:
-    counter = Counter(map(len, learned.tokens.values()))
-    return {str(length): counter[length] for length in sorted(counter)}
 
 
 def _measure(
-    encoder: Encoder | PieceEncoder, runs: list[Run], ids_end: int
+    encoder: Encoder, runs: list[Run], ids_end: int
 ) -> tuple[dict[str, Any], NDArray[np.uint64]]:
-    """The figures of one source, and how often it uses each token."""
+    """The figures of one source, and its number of uses of each token."""
     used = np.zeros(ids_end, np.uint64)
     bytes_total = pretokens = 0
     for run in runs:

@@ -1,489 +1,397 @@
-"""Sources → a tokenizer: documents are counted, merges learned, ids given. `train` and `count`."""
+"""Inputs → tokenizers: pretokens are counted, merges learned, ids assigned."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from tokenmill import arguments
-from tokenmill.cluster import LOCAL, RAY, Engine
-from tokenmill.corpus import ReadOptions, Source, find_sources
-from tokenmill.errors import InputError, TrainingError
+from tokenmill import arguments, corpus
+from tokenmill.corpus import Source
+from tokenmill.errors import InputError
+from tokenmill.formats.ranks import of_ranks
+from tokenmill.formats.spec import Ranks
 from tokenmill.native import _native
-from tokenmill.schemes import scheme_of
+from tokenmill.options import describe, table
+from tokenmill.patterns.schemes import scheme_of
+from tokenmill.ray_cluster import RAY, Engine
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training import options
-from tokenmill.training.counting import Counted, Plan, bytes_seen, count_documents, metadata, parts
-from tokenmill.training.encoding import Encoder
-from tokenmill.training.journal import Journal
-from tokenmill.training.layout import (
-    Layout,
-    Learned,
-    assign,
-    extended_layout,
-    new_layout,
+from tokenmill.training import options as rules
+from tokenmill.training import sentencepiece
+from tokenmill.training.checkpoint import Checkpoint, describe_input, temporary_folder
+from tokenmill.training.counting import (
+    Counted,
+    Plan,
+    Reading,
+    bytes_seen,
+    count_documents,
+    metadata,
+    parts,
 )
-from tokenmill.training.merging import Merges, Merging, no_merges
-from tokenmill.training.pieces.sentences import PATTERN, sentences
-from tokenmill.training.pieces.train import Resources, train_pieces
-from tokenmill.training.pieces.vocabulary import PieceOptions, Pieces
-from tokenmill.training.progress import Progress, Report, silent
-from tokenmill.training.report import write_report
-from tokenmill.training.trace import write_trace
+from tokenmill.training.encoding import Encoder
+from tokenmill.training.merging import Merges, Merging, Resources, no_merges
+from tokenmill.training.numbering import (
+    Numbering,
+    Vocabulary,
+    assign,
+    extended_numbering,
+    new_numbering,
+)
+from tokenmill.training.options import CountOptions, TrainOptions
+from tokenmill.training.progress import Progress, silent
+from tokenmill.training.report import write_report, write_trace
 
-Path_: TypeAlias = "str | os.PathLike[str]"
-BytesTies: TypeAlias = Literal["huggingface", "rustbpe", "cs336", "minbpe"]
-PieceTies: TypeAlias = Literal["sentencepiece"]
+Path_: TypeAlias = str | os.PathLike[str]
+Inputs: TypeAlias = Path_ | Iterable[Path_]
 
-# Whose trainer cuts documents at the names of specials; to the others they are text.
-_CUT_AT_SPECIALS = ("cs336",)
-
-# About what a word takes while it is merged; and of the memory, what words may take: the rest is
-# for their pairs. Where that is not enough, they lie in files.
-_WORD_BYTES = 56
-_PYTHON_BYTES = 64 << 20  # the interpreter, numpy and what else was imported
-_WORDS_SHARE = 0.5
-# Threads that merge wait for each other at each merge. Fewer words than these take one thread less
-# than a tenth of a second, where two on busy processors took two to ten times as long.
-_FEW_WORDS = 100_000
+# The trainer that cuts documents at special tokens. For the others they are text.
+_CUTS_AT_SPECIAL_TOKENS = "cs336"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `count` has counted: pretokens, and how many of them differ."""
+    """The number of pretokens that `count_pretokens` counted, and of unique ones."""
 
     total: int
     unique: int
 
 
-def count(
-    source: Any,
-    output: Path_,
-    *,
-    pattern: str | None = None,
-    specials: Sequence[str] = (),
-    field: str = "text",
-    format: str | None = None,
-    separator: str | None = None,
-    weights: Mapping[Any, float] | None = None,
-    sample: float | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | None = None,
-    engine: str = LOCAL,
-    ray_address: str | None = None,
-    progress: Report | None = None,
-) -> Summary:
-    """Counts the pretokens of a source into a file, from which `train` learns at any size.
+@describe(CountOptions, **rules.READ_DEFAULTS)
+def count_pretokens(inputs: Inputs, output: Path_, **options: Unpack[CountOptions]) -> Summary:
+    """Count the pretokens of files into a file, from which `train` learns any vocabulary size.
 
-    `output` is the file, `.tmc`. Files of several machines are added up by giving them together to
-    `train` or `count`. All other arguments are those of `train`, and so are the errors.
+    The file `output` has the suffix `.tmc`. To add up the files of several machines, pass them
+    together to `train` or `count_pretokens`. The errors are those of `train`.
+
+    Options:
 
     Examples:
-        >>> count(["the mill mills", "the meal"], "corpus.tmc")
-        Summary(total=5, unique=4)
-        >>> train("corpus.tmc", vocab_size=258)
-        <Tokenizer 'trained': vocab_size 258, 0 specials>
+        >>> from pathlib import Path
+        >>> _ = Path("mill.txt").write_text("the mill mills the meal")
+        >>> count_pretokens("mill.txt", "mill.tmc")
+        Summary(total=5, unique=5)
+        >>> train("mill.tmc", 258)
+        <Tokenizer 'trained': vocab_size 258, 0 special tokens>
     """
-    sources = find_sources(source, weights, format)
-    with ExitStack() as stack:
-        job = _Job(
-            stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
-            seed=seed, threads=threads, memory=memory, progress=progress, separator=separator,
-            engine=Engine(engine, ray_address),
-        )  # fmt: skip
-        counted = job.count()
+    with _start(inputs, rules.resolve_options(CountOptions, options)) as run:
+        counted = run.count()
         counts = counted.take()
         path = os.path.realpath(output)
         if isinstance(counts, _native.Inventory):
-            counts.write(path, job.metadata)
+            counts.write(path, run.plan.metadata)
         else:
-            _native.merge_counts([counted.path], np.ones(1), path, job.metadata)
+            _native.merge_counts([counted.path], np.ones(1), path, run.plan.metadata)
         return Summary(counts.total(), len(counts))
 
 
-@overload
-def train(
-    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: BytesTies = ...,
-    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., character_coverage: float | None = ...,
-    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
-    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
-    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
-) -> Tokenizer: ...  # fmt: skip
-@overload
-def train(
-    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: BytesTies = ...,
-    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., character_coverage: float | None = ...,
-    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
-    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
-    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
-) -> list[Tokenizer]: ...  # fmt: skip
-@overload
-def train(
-    source: Any, *, vocab_size: int, pattern: str | None = ..., ties: PieceTies,
-    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., character_coverage: float | None = ...,
-    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
-    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
-    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
-) -> Pieces: ...  # fmt: skip
-@overload
-def train(
-    source: Any, *, vocab_size: Iterable[int], pattern: str | None = ..., ties: PieceTies,
-    specials: Sequence[str] = ..., min_frequency: int = ..., max_token_length: int | None = ...,
-    initial_alphabet: str = ..., character_coverage: float | None = ...,
-    weights: Mapping[Any, float] | None = ..., sample: float | None = ..., seed: int = ...,
-    threads: int | None = ..., memory: int | None = ..., resume: Path_ | None = ...,
-    extend: Tokenizer | Path_ | None = ..., field: str = ..., format: str | None = ...,
-    separator: str | None = ..., trace: Path_ | None = ..., report: Path_ | None = ...,
-    engine: str = ..., ray_address: str | None = ..., progress: Report | None = ...,
-) -> list[Pieces]: ...  # fmt: skip
-def train(
-    source: Any,
-    *,
-    vocab_size: int | Iterable[int],
-    pattern: str | None = None,
-    ties: BytesTies | PieceTies = "huggingface",
-    specials: Sequence[str] = (),
-    min_frequency: int = 0,
-    max_token_length: int | None = None,
-    initial_alphabet: str = "bytes",
-    character_coverage: float | None = None,
-    weights: Mapping[Any, float] | None = None,
-    sample: float | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | None = None,
-    resume: Path_ | None = None,
-    extend: Tokenizer | Path_ | None = None,
-    field: str = "text",
-    format: str | None = None,
-    separator: str | None = None,
-    trace: Path_ | None = None,
-    report: Path_ | None = None,
-    engine: str = LOCAL,
-    ray_address: str | None = None,
-    progress: Report | None = None,
-) -> Tokenizer | list[Tokenizer] | Pieces | list[Pieces]:
-    """Learns a vocabulary from a path, a glob, texts, an Arrow column or counts.
+@describe(TrainOptions, **rules.READ_DEFAULTS)
+def train(inputs: Inputs, vocab_size: int, **options: Unpack[TrainOptions]) -> Tokenizer:
+    """Train a tokenizer on files.
 
-    The result depends on the documents and these options alone, not on threads or memory. An input
-    that cannot be read is an InputError or a MissingInputError, options that cannot be met are a
-    TrainingError, and what the caller should know of the result is a TrainingWarning.
+    The result depends on the documents and the options. Threads and memory do not change it.
 
     Args:
-        source: A path or a glob, or a list of `Path`s; texts; an Arrow column or table; a mapping
-            of pretokens to counts.
-        vocab_size: Bytes, merges and specials together. Several sizes give a list of tokenizers
-            from one run.
-        pattern: The name of a scheme or a regular expression; o200k's, unless counts or `extend`
-            have another.
-        ties: Which library's rule decides between pairs of one count, and gives ids. With that of
-            SentencePiece the result is `Pieces`.
-        specials: Names that get ids of their own.
-        min_frequency: Merges of a lower count are not made.
-        max_token_length: Tokens have fewer bytes than this; of SentencePiece at most so many
-            characters.
-        initial_alphabet: `bytes` for all 256, `seen` for those that occur.
-        character_coverage: Of SentencePiece: the share of the text whose characters are kept.
-        weights: Source → factor of its counts.
-        sample: The share of the documents that is taken, by a hash of each and `seed`.
-        seed: See `sample`.
-        threads: How many to use; None is all processors.
-        memory: Bytes; what is over it goes to disk.
-        resume: A folder in which work is kept, so that a killed run goes on.
-        extend: A tokenizer to go on from, whose ids stay.
-        field: Where the text is in JSON lines, Parquet and tables; `a.b` leads into objects.
-        format: What files are, whatever their names: text, lines, jsonl, parquet or counts.
-        separator: A text at which a document also ends, and which is no text itself.
-        trace: A file for every merge with its count.
-        report: A file that says how each source uses the vocabulary.
-        engine: `ray` counts files on a Ray cluster that shares the file system.
-        ray_address: Where the cluster is; without it one is started on this machine.
-        progress: Called with a `Progress` now and then.
+        inputs: File, folder, glob or URL, or `-` for standard input, or a list of them. Names that
+            end in `.tmc` are files of `count_pretokens`.
+        vocab_size: Number of bytes, merges and special tokens together.
+
+    Options:
+
+    Raises:
+        InputError: An input cannot be read. If it does not exist, a MissingInputError.
+        TrainingError: An option has a wrong value, or options exclude each other.
+
+    Warns:
+        TrainingWarning: The result differs from the request, for example in its size.
 
     Examples:
-        >>> tokenizer = train(["the mill mills the meal"] * 9, vocab_size=260)
+        >>> from pathlib import Path
+        >>> _ = Path("mill.txt").write_text("the mill mills the meal " * 9)
+        >>> tokenizer = train("mill.txt", 260)
         >>> [tokenizer.decode([id]) for id in tokenizer.encode("the mill")]
         ['the', ' m', 'il', 'l']
     """
-    sizes = options.vocab_sizes(vocab_size)
-    frequency = options.bounded(arguments.whole_number(min_frequency, "min_frequency", 0))
-    length = None
-    if max_token_length is not None:
-        length = min(arguments.whole_number(max_token_length, "max_token_length", 1), 1 << 31)
-    chosen: dict[str, Any] = {
-        "ties": ties, "min_frequency": frequency, "max_token_length": length,
-        "initial_alphabet": initial_alphabet,
-    }  # fmt: skip
-    pieces = options.piece_options(
-        ties, specials, length, character_coverage,
-        {
-            "pattern": pattern, "extend": extend, "initial_alphabet": initial_alphabet,
-            "separator": separator,
-        },
-    )  # fmt: skip
-    if pieces is not None:
-        pattern = PATTERN
-        del chosen["initial_alphabet"]
-        chosen |= {"max_token_length": pieces.length_max, "character_coverage": pieces.coverage}
-    base = options.tokenizer_to_extend(extend, pattern)
-    sources = find_sources(source, weights, format)
-    options.check_choices(ties, initial_alphabet, sources, resume, report)
-    if pieces is not None:  # whose text files are lines, too
-        sources = [replace(s, kind="lines") if s.kind == "text" else s for s in sources]
-    with ExitStack() as stack:
-        job = _Job(
-            stack, sources, pattern=pattern, specials=specials, field=field, sample=sample,
-            seed=seed, threads=threads, memory=memory, progress=progress, base=base,
-            cuts=ties in _CUT_AT_SPECIALS, ordered=ties == "minbpe",
-            apart=report is not None, resume=resume,
-            fixed={"vocab_size": sizes, **chosen}, pieces=pieces, separator=separator,
-            engine=Engine(engine, ray_address),
-        )  # fmt: skip
-        if pieces is not None:
-            found = train_pieces(
-                job.count(), sizes, pieces, frequency, {**job.provenance(), **chosen},
-                job.resources, trace, report,
-            )  # fmt: skip
-            return found[0] if hasattr(vocab_size, "__index__") else found
-        if initial_alphabet == "bytes":
-            job.layout(ties, range(256)).merges_max(min(sizes))  # an error before hours of work
-        counted = job.count()
-        seen = range(256) if initial_alphabet == "bytes" else bytes_seen(counted.counts)
-        layout = job.layout(ties, seen)
-        most = max(map(layout.merges_max, sizes))
-        merges, certificate = job.learn(counted, layout, most, ties, frequency, length)
-        provenance = {**job.provenance(), **chosen}
-        trained = [job.tokenizer(layout, merges, size, provenance) for size in sizes]
-        if trace is not None or report is not None:
-            learned = assign(layout, merges, max(sizes))
-        if trace is not None:
-            write_trace(Path(trace), learned, merges, {**provenance, **certificate})
-        if report is not None:
-            encoder = Encoder(learned)
-            size = max(one.vocab_size for one in trained)
-            write_report(Path(report), size, learned, encoder, counted.runs, job.progress)
-    return trained[0] if hasattr(vocab_size, "__index__") else trained
+    return _train(inputs, [vocab_size], options)[0]
 
 
-class _Job:
-    """What `train` and `count` share: checked options, a folder for spilled work, a plan."""
+@describe(TrainOptions, **rules.READ_DEFAULTS)
+def train_sizes(
+    inputs: Inputs, sizes: Iterable[int], **options: Unpack[TrainOptions]
+) -> list[Tokenizer]:
+    """Train tokenizers of several vocabulary sizes in one run. See `train`.
 
-    def __init__(
-        self,
-        stack: ExitStack,
-        sources: list[Source],
-        *,
-        pattern: str | None,
-        specials: Sequence[str],
-        field: str,
-        sample: float | None,
-        seed: int,
-        threads: int | None,
-        memory: int | None,
-        progress: Report | None,
-        engine: Engine,
-        base: Tokenizer | None = None,
-        cuts: bool = True,
-        ordered: bool = False,
-        apart: bool = False,
-        resume: Path_ | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        pieces: PieceOptions | None = None,
-        separator: str | None = None,
-    ) -> None:
-        engine.check()
-        if ordered and engine.name == RAY:
-            raise TrainingError("minbpe's ties need all texts in order, which a cluster has not")
-        self._base = base
-        self._extended: Layout | None = None
-        self.progress = progress or silent
-        self.pattern = options.choose_pattern(pattern, base, sources)
-        self.specials = options.special_names(specials, base)
-        cut_at = self.specials if cuts else ()
-        self.metadata = metadata(self.pattern, cut_at)
-        self._separator = options.separator_text(separator)
-        ends = (*cut_at, self._separator) if self._separator else cut_at
-        self._memory = options.memory_bytes(memory)
-        self._threads = arguments.thread_count(threads)
-        self._are_threads_asked_for = threads is not None
-        self._sample = options.sample_share(sample, sources)
-        self._seed = arguments.whole_number(seed, "seed", 0) % (1 << 64)
-        scheme = scheme_of(self.pattern)
-        reading = ReadOptions(
-            field=field,
-            whole=not isinstance(scheme, str),
-            specials=tuple(name.encode() for name in ends),
-            sample=self._sample,
-            seed=self._seed,
-            note=options.note,
-        )
-        options.refuse_other_counts(sources, self.pattern, self.specials, cut_at)
-        self._journal = None
-        if resume is not None:
-            self._journal = Journal(Path(resume), self._fixed(sources, field, apart, fixed or {}))
-            folder = Path(resume)
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokenmill-")))
-        self._plan = Plan(
-            sources, reading, scheme, ends, self.metadata, folder, self._threads,
-            self._memory, ordered, apart, self.progress, self._journal,
-            None if pieces is None else partial(sentences, names=pieces.front),
-            engine if engine.name == RAY else None,
-        )  # fmt: skip
+    Options:
 
-    def _fixed(
-        self, sources: list[Source], field: str, apart: bool, more: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The options that decide the result, as the journal compares them."""
-        inputs = [[s.name, s.kind, s.size, s.modified, s.weight] for s in sources]
-        base = None if self._base is None else self._base._digest().hex()
-        return {
-            "pattern": self.pattern, "specials": list(self.specials), "field": field,
-            "separator": self._separator, "sample": self._sample, "seed": self._seed,
-            "report": apart, "extend": base, **more, "inputs": inputs,
-        }  # fmt: skip
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("mill.txt").write_text("the mill mills the meal " * 9)
+        >>> [tokenizer.vocab_size for tokenizer in train_sizes("mill.txt", [258, 260])]
+        [258, 260]
+    """
+    return _train(inputs, sizes, options)
+
+
+@describe(TrainOptions, **rules.READ_DEFAULTS)
+def train_from_iterator(
+    texts: Iterable[Any], vocab_size: int, **options: Unpack[TrainOptions]
+) -> Tokenizer:
+    """Train a tokenizer on texts, lists of texts or an Arrow column. See `train`.
+
+    A text is a str or has a buffer of bytes. An Arrow table has the texts in the column `field`.
+
+    Options:
+
+    Examples:
+        >>> train_from_iterator(["the mill mills the meal"] * 9, 260)
+        <Tokenizer 'trained': vocab_size 260, 0 special tokens>
+    """
+    if isinstance(texts, Mapping):
+        raise TypeError("texts must be an iterable of texts, got a mapping; use train_from_counts")
+    return _train([corpus.from_python(texts)], [vocab_size], options)[0]
+
+
+@describe(TrainOptions, **rules.READ_DEFAULTS)
+def train_from_counts(
+    counts: Mapping[Any, int], vocab_size: int, **options: Unpack[TrainOptions]
+) -> Tokenizer:
+    """Train a tokenizer on a mapping of pretokens, str or bytes, to counts. See `train`.
+
+    Options:
+
+    Examples:
+        >>> train_from_counts({"the": 9, " mill": 5}, 258)
+        <Tokenizer 'trained': vocab_size 258, 0 special tokens>
+    """
+    if not isinstance(counts, Mapping):
+        raise TypeError(f"counts must be a mapping of pretokens to int, got {counts!r}")
+    return _train([corpus.from_python(counts)], [vocab_size], options)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of training or counting: options, sources, and the plan for counting them."""
+
+    options: dict[str, Any]
+    base: Tokenizer | None
+    pattern: str
+    special_tokens: tuple[str, ...]
+    plan: Plan
+    resources: Resources
 
     def count(self) -> Counted:
-        counted = count_documents(self._plan)
+        counted = count_documents(self.plan)
         if not counted.counts:
             raise InputError(
-                "the inputs hold no text; give others, or another field, format or sample"
+                "the inputs contain no text; check the inputs, field, input_format and sample"
             )
         return counted
 
-    def provenance(self) -> dict[str, Any]:
-        """What was learned from, as far as the result depends on it."""
-        known: dict[str, Any] = {"sample": self._sample, "seed": self._seed}
-        return {k: v for k, v in known.items() if self._sample is not None}
 
-    def layout(self, ties: str, alphabet: Iterable[int]) -> Layout:
-        if self._base is None:
-            return new_layout(ties, self.specials, alphabet)
-        if self._extended is None:  # finding the merges of a large vocabulary takes a second
-            self._extended = extended_layout(self._base, self.specials, ties)
-        return self._extended
-
-    def learn(
-        self,
-        counted: Counted,
-        layout: Layout,
-        merges_max: int,
-        ties: str,
-        min_frequency: int,
-        length_max: int | None,
-    ) -> tuple[Merges, dict[str, Any]]:
-        """The merges, and the certificate that they are exact."""
-        journal = self._journal
-        before = journal.merges if journal is not None else no_merges()
-        if journal is not None and journal.is_finished:
-            return before, {}
-        counts = counted.take()
-        done = assign(layout, before, layout.first_id + len(layout.back) + merges_max)
-        merging = Merging(
-            tokens={**layout.taken, **done.tokens},
-            alphabet=layout.alphabet(),
-            first_id=done.next_id,
-            ids_end=layout.first_id + merges_max,
-            ties=ties,
-            min_frequency=min_frequency,
-            max_token_length=length_max,
-            threads=self._merging_threads(len(counts)),
-            memory=self._words_memory(),
-            made_from=layout.made_from(),
-            revives=bool(layout.base),
-            spill=self._plan.folder if self._is_large(len(counts)) else None,
+@contextmanager
+def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None) -> Iterator[_Run]:
+    """A run over inputs or sources. Without `sizes` it only counts."""
+    trainer, resume = options.get("trainer"), options.get("resume")
+    base = rules.tokenizer_to_extend(options.get("extend"), options["pattern"])
+    sources = corpus.find(inputs, options["input_format"], options["weights"], counts=True)
+    rules.check_sources(options, sources)
+    special_tokens = rules.special_names(options, base)
+    prepare = None
+    if trainer == "sentencepiece":
+        options = {**options, "pattern": sentencepiece.PATTERN}
+        chosen = sentencepiece.piece_options(options, special_tokens)
+        prepare = partial(sentencepiece.sentences, names=chosen.front)
+    pattern = rules.choose_pattern(options["pattern"], base, sources)
+    cut_at = special_tokens if trainer in (None, _CUTS_AT_SPECIAL_TOKENS) else ()
+    rules.check_counts_files(sources, pattern, special_tokens, cut_at)
+    ends = (*cut_at, options["separator"]) if options["separator"] else cut_at
+    names = ("field", "utf8", "sample", "seed", "on_error", "max_errors")
+    reading = Reading(**{name: options[name] for name in names}, note=rules.note)
+    progress = options["progress"] or silent
+    engine = Engine(options["engine"], options["ray_address"])
+    with temporary_folder() if resume is None else nullcontext(resume) as folder:
+        checkpoint = None
+        if resume is not None:
+            decisive = _decisive(options, pattern, special_tokens, base, sizes, sources)
+            checkpoint = Checkpoint(resume, decisive)
+        plan = Plan(
+            sources,
+            reading,
+            scheme_of(pattern),
+            ends,
+            metadata(pattern, cut_at),
+            folder,
+            arguments.thread_count(options["threads"]),
+            options["memory"],
+            ordered=trainer == "minbpe",
+            apart=options.get("report") is not None,
+            progress=progress,
+            journal=checkpoint,
+            prepare=prepare,
+            engine=engine if engine.name == RAY else None,
         )
+        resources = Resources(options["threads"], options["memory"], folder, progress)
+        yield _Run(options, base, pattern, special_tokens, plan, resources)
 
-        def tell(count: int, best_count: int) -> None:
-            self.progress(Progress("merging", len(before) + count, merges_max, 0, best_count))
-            if journal is not None and journal.is_due():
-                journal.record_merges(before + merging.merges())
 
-        with merging:
-            self._add_words(merging, counts, done)
-            del counts
-            merges, certificate = merging.run(tell)
-            merges = before + merges
-        last = (certificate.last_count, certificate.floor)
-        self.progress(Progress("merging", len(merges), len(merges), 0, *last))
-        if journal is not None:
-            journal.record_merges(merges, is_finished=True)
-        return merges, {"certificate": asdict(certificate)}
+def _decisive(
+    options: Mapping[str, Any],
+    pattern: str,
+    special_tokens: tuple[str, ...],
+    base: Tokenizer | None,
+    sizes: list[int] | None,
+    sources: list[Source],
+) -> dict[str, Any]:
+    """The options and inputs that decide the result, as a checkpoint compares them."""
+    known = table(TrainOptions)
+    return {
+        **{name: value for name, value in options.items() if known[name].shapes_output},
+        "pattern": pattern,
+        "special_tokens": list(special_tokens),
+        "extend": None if base is None else base._fingerprint,
+        "report": options["report"] is not None,
+        "vocab_size": sizes,
+        "inputs": [describe_input(s.name, s.kind, s.size, s.modified, s.weight) for s in sources],
+    }
 
-    def resources(self, entries: int) -> Resources:
-        """What learning from so many entries may use."""
-        spill = self._plan.folder if self._is_large(entries) else None
-        threads = self._merging_threads(entries)
-        return Resources(threads, self._words_memory(), spill, self.progress)
 
-    def _merging_threads(self, entries: int) -> int:
-        """As many as are asked for, or else one for few words."""
-        few = entries < _FEW_WORDS and not self._are_threads_asked_for
-        return 1 if few else self._threads
-
-    def _is_large(self, entries: int) -> bool:
-        """Whether the words would take more than their share of the memory."""
-        memory = self._words_memory()
-        return memory > 0 and entries * _WORD_BYTES > memory * _WORDS_SHARE
-
-    def _words_memory(self) -> int:
-        """What is left for words and pairs; 0 is as much as they take."""
-        if self._memory is None:
-            return 0
-        return max(self._memory - _PYTHON_BYTES, self._memory // 4)
-
-    def _add_words(
-        self, merging: Merging, counts: _native.Inventory | _native.CountsFile, done: Learned
-    ) -> None:
-        """Gives the pretokens to be merged, as what earlier merges leave of them."""
-        if not done.merges:
-            merging.add(counts)
-            return
-        encoder = Encoder(done)
-        for part in parts(counts):
-            merging.add_ids(*encoder.encode(part, self._threads))
-
-    def tokenizer(
-        self, layout: Layout, merges: Merges, size: int, provenance: Mapping[str, Any]
-    ) -> Tokenizer:
-        learned = assign(layout, merges, size)
-        names = {id_: name.encode() for name, id_ in learned.specials.items()}
-        for id_ in names.keys() & learned.tokens.keys():
-            options.note(
-                f"special {names[id_].decode()!r} is written like a learned token and has its id "
-                f"{id_}, as in tokenizers; text is encoded as there with tokenizer.json, and here "
-                "merged as that id says"
+def _train(inputs: Any, sizes: Iterable[int], options: Mapping[str, Any]) -> list[Tokenizer]:
+    """Tokenizers of all sizes from one run."""
+    sizes = rules.check_sizes(sizes)
+    with _start(inputs, rules.resolve_options(TrainOptions, options), sizes) as run:
+        if run.options["trainer"] == "sentencepiece":
+            chosen = sentencepiece.piece_options(run.options, run.special_tokens)
+            known = {
+                "max_token_length": chosen.length_max,
+                "character_coverage": chosen.coverage,
+            }
+            provenance = _provenance(run.options) | known
+            return sentencepiece.train_pieces(
+                run.count(), sizes, chosen, run.options, run.resources, provenance
             )
-        tokens = {
-            token: id_ for id_, token in learned.tokens.items() if names.get(id_, token) == token
-        }
-        arrays = arguments.token_arrays(tokens, "the trained vocabulary")
-        tokenizer = Tokenizer._from_arrays(
-            arrays, self.pattern, learned.specials, "trained", learned.merges,
-            {**provenance, "vocab_size": size},
-        )  # fmt: skip
-        if tokenizer.vocab_size < size:
-            options.note(
-                f"the text has only {len(learned.merges) - learned.base:_} merges to learn, so "
-                f"the vocabulary has {tokenizer.vocab_size:_} entries, not {size:_}; more text, or "
-                "a lower min_frequency, gives more"
-            )
-        return tokenizer
+        return _train_bytes(run, sizes)
+
+
+def _provenance(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of training that are saved with the vocabulary."""
+    names = ["trainer", "min_frequency", "max_token_length"]
+    if options["sample"] is not None:
+        names = ["sample", "seed", *names]
+    return {name: options[name] for name in names}
+
+
+def _train_bytes(run: _Run, sizes: list[int]) -> list[Tokenizer]:
+    """Train byte-level vocabularies."""
+    options = run.options
+    alphabet = options["initial_alphabet"]
+    numbering = _numbering(run, range(256))
+    if alphabet == "bytes":
+        numbering.merges_max(min(sizes))  # an error before hours of counting
+    counted = run.count()
+    if alphabet == "seen" and run.base is None:
+        numbering = _numbering(run, bytes_seen(counted.counts))
+    merges, check = _learn(run, counted, numbering, max(map(numbering.merges_max, sizes)))
+    provenance = {**_provenance(options), "initial_alphabet": alphabet}
+    trained = [_tokenizer(run.pattern, numbering, merges, n, provenance) for n in sizes]
+    if options["trace"] is not None or options["report"] is not None:
+        vocabulary = assign(numbering, merges, max(sizes))
+        if options["trace"] is not None:
+            write_trace(options["trace"], vocabulary, merges, {**provenance, **check})
+        if options["report"] is not None:
+            encoder, progress = Encoder(vocabulary), run.plan.progress
+            size = max(one.vocab_size for one in trained)
+            write_report(options["report"], size, vocabulary, encoder, counted.runs, progress)
+    return trained
+
+
+def _numbering(run: _Run, alphabet: Iterable[int]) -> Numbering:
+    trainer = run.options["trainer"]
+    if run.base is None:
+        return new_numbering(trainer, run.special_tokens, alphabet)
+    return extended_numbering(run.base, run.special_tokens, trainer)
+
+
+def _learn(
+    run: _Run, counted: Counted, numbering: Numbering, merges_max: int
+) -> tuple[Merges, dict[str, Any]]:
+    """The merges, and the exactness check for the trace."""
+    checkpoint, progress = run.plan.journal, run.plan.progress
+    before = checkpoint.merges if checkpoint is not None else no_merges()
+    if checkpoint is not None and checkpoint.is_finished:
+        return before, {}
+    counts = counted.take()
+    done = assign(numbering, before, numbering.first_id + len(numbering.back) + merges_max)
+    merging = Merging(
+        tokens={**numbering.reserved, **done.tokens},
+        alphabet=numbering.alphabet(),
+        first_id=done.next_id,
+        ids_end=numbering.first_id + merges_max,
+        trainer=run.options["trainer"],
+        min_frequency=run.options["min_frequency"],
+        max_token_length=run.options["max_token_length"],
+        made_from=numbering.made_from(),
+        revives=bool(numbering.base),
+        **run.resources.for_words(len(counts)),
+    )
+
+    def report(count: int, best_count: int) -> None:
+        progress(Progress("merging", len(before) + count, merges_max, 0, best_count))
+        if checkpoint is not None and checkpoint.is_due():
+            checkpoint.record_merges(before + merging.merges())
+
+    with merging:
+        _add_words(merging, counts, done, run.plan.threads)
+        del counts
+        merges, check = merging.run(report)
+        merges = before + merges
+    last = (check.last_count, check.min_tracked_count)
+    progress(Progress("merging", len(merges), len(merges), 0, *last))
+    if checkpoint is not None:
+        checkpoint.record_merges(merges, is_finished=True)
+    return merges, {"exactness_check": asdict(check)}
+
+
+def _add_words(
+    merging: Merging,
+    counts: _native.Inventory | _native.CountsFile,
+    done: Vocabulary,
+    threads: int,
+) -> None:
+    """Add the pretokens, with the merges of the extended tokenizer or of the checkpoint applied."""
+    if not done.merges:
+        merging.add(counts)
+        return
+    encoder = Encoder(done)
+    for part in parts(counts):
+        merging.add_ids(*encoder.encode(part, threads))
+
+
+def _tokenizer(
+    pattern: str, numbering: Numbering, merges: Merges, size: int, provenance: Mapping[str, Any]
+) -> Tokenizer:
+    vocabulary = assign(numbering, merges, size)
+    names = {id_: name.encode() for name, id_ in vocabulary.special_tokens.items()}
+    for id_ in names.keys() & vocabulary.tokens.keys():
+        rules.note(
+            f"special token {names[id_].decode()!r} is spelled like a learned token and shares its "
+            f"id {id_}, as in tokenizers; save to tokenizer.json to encode text as tokenizers does"
+        )
+    tokens = {
+        token: id_ for id_, token in vocabulary.tokens.items() if names.get(id_, token) == token
+    }
+    ids = {token: id_ for id_, token in vocabulary.tokens.items()}
+    pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
+    made = Ranks(np.array(pairs, np.uint32).reshape(-1, 2), {**provenance, "vocab_size": size})
+    spec = of_ranks(tokens, pattern, vocabulary.special_tokens, "the trained vocabulary")
+    tokenizer = Tokenizer._from_spec(replace(spec, ranks=made), "trained")
+    if tokenizer.vocab_size < size:
+        rules.note(
+            f"the text contains only {len(vocabulary.merges) - vocabulary.base:_} merges to learn: "
+            f"the vocabulary has {tokenizer.vocab_size:_} tokens instead of {size:_}; add more "
+            "text, or lower min_frequency"
+        )
+    return tokenizer

@@ -4,7 +4,6 @@ The images beside this file were made by `core/vocabulary/pack.py` from the rank
 published (MIT licence); `Tokenizer.save` gives these files back byte for byte.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +15,11 @@ _END_OF_PROMPT = "<|endofprompt|>"
 
 @dataclass(frozen=True)
 class Embedded:
-    """One embedded vocabulary: its image, the scheme of its pretokens and its specials."""
+    """One embedded vocabulary: its image, the scheme of its pretokens and its special tokens."""
 
     image: str
     scheme: str
-    specials: Mapping[str, int] = field(default_factory=dict)
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
 
     def read_image(self) -> bytes:
         return Path(__file__).with_name(f"{self.image}.tmv").read_bytes()
@@ -125,7 +124,7 @@ def find_embedded(name: str) -> str | None:
 
 
 # SHA-256 of rank files → what they do not say: of the embedded ones as OpenAI publishes them, of
-# Qwen 1's, and of Whisper's, whose specials depend on the version.
+# Qwen 1's, and of Whisper's, whose special tokens depend on the version.
 _KNOWN: dict[str, Embedded] = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": EMBEDDED["r50k_base"],
     "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": EMBEDDED["p50k_base"],
@@ -138,6 +137,8 @@ _KNOWN: dict[str, Embedded] = {
 }
 
 
-def find_known(path: Path) -> Embedded | None:
-    """The scheme and specials of a rank file that is known by its bytes."""
-    return _KNOWN.get(hashlib.sha256(path.read_bytes()).hexdigest())
+def find_known(data: bytes) -> Embedded | None:
+    """Return the scheme and the special tokens of a published rank file, found by its digest."""
+    import hashlib
+
+    return _KNOWN.get(hashlib.sha256(data).hexdigest())

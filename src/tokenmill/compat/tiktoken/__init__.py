@@ -1,13 +1,20 @@
-"""tiktoken's interface: `import tokenmill.compat.tiktoken as tiktoken`, and all else stays.
+"""tiktoken's interface: `import tokenmill.compat.tiktoken as tiktoken`.
 
-Same names, arguments, results and exceptions as tiktoken 0.14. Its vocabularies come with this
-package, so nothing is downloaded.
+Names, arguments, results and exceptions are those of tiktoken 0.14. The package contains its
+vocabularies.
 """
 
-from tokenmill.compat.tiktoken import core, load, model, registry
+import sys
+
+from tokenmill.compat.tiktoken import core, load, registry
+from tokenmill.compat.tiktoken import registry as model
 from tokenmill.compat.tiktoken.core import Encoding
-from tokenmill.compat.tiktoken.model import encoding_for_model, encoding_name_for_model
-from tokenmill.compat.tiktoken.registry import get_encoding, list_encoding_names
+from tokenmill.compat.tiktoken.registry import (
+    encoding_for_model,
+    encoding_name_for_model,
+    get_encoding,
+    list_encoding_names,
+)
 
 __all__ = [
     "Encoding",
@@ -21,5 +28,7 @@ __all__ = [
     "registry",
 ]
 
-# The version whose interface this is: programs ask for it.
+# The version of the interface, which programs read.
 __version__ = "0.14.0"
+# Programs import tiktoken.model; `registry` has its names.
+sys.modules[f"{__name__}.model"] = registry

@@ -11,11 +11,14 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import arguments, loading
+from tokenmill import arguments
 from tokenmill.compat.tiktoken import unstable
-from tokenmill.errors import UnknownIdError
+from tokenmill.errors import UnknownTokenError
+from tokenmill.formats.build import build, tokens_of
+from tokenmill.formats.ranks import of_ranks
 from tokenmill.native import _native
-from tokenmill.schemes import scheme_of
+from tokenmill.patterns.schemes import scheme_of
+from tokenmill.tokenizer import Tokenizer
 from tokenmill.vocabularies import EMBEDDED
 
 _NOTHING: frozenset[str] = frozenset()
@@ -23,10 +26,10 @@ _WHOLE = r"(?s:.+)"
 
 
 class Encoding:
-    """A BPE tokenizer as tiktoken has them.
+    """A BPE tokenizer with the interface of tiktoken.
 
-    `get_encoding` gives those with a name; others are made of a pattern, ranks and specials, and
-    `explicit_n_vocab`, where it is given, is how many of them there must be.
+    `get_encoding` returns the named ones. Others have a pattern, ranks and special tokens;
+    `explicit_n_vocab` is a check of the number of tokens.
 
     Examples:
         >>> from tokenmill.compat.tiktoken import get_encoding
@@ -47,19 +50,20 @@ class Encoding:
         if explicit_n_vocab:
             assert len(mergeable_ranks) + len(special_tokens) == explicit_n_vocab
             assert largest == explicit_n_vocab - 1
-        core = loading.core_of_ranks(mergeable_ranks, pat_str, special_tokens, name)
+        core = build(of_ranks(mergeable_ranks, pat_str, special_tokens, name))
         self._fill(name, core, pat_str, special_tokens, largest)
         self._mergeable_ranks = mergeable_ranks
 
     @classmethod
     def _embedded(cls, name: str) -> Encoding:
-        """One of the package's own; its ranks become a dict only when they are asked for."""
-        loaded = loading.load_embedded(name, {})
+        """Return an embedded encoding; the dict of its ranks is created at the first use."""
+        tokenizer = Tokenizer.load(name)
         self = cls.__new__(cls)
-        specials = dict(loaded.specials)
-        largest = max(loaded.core.ids_end() - 1, *specials.values())
-        assert loaded.pattern is not None
-        self._fill(name, loaded.core, loaded.pattern, specials, largest)
+        vars(self)["_shared"] = tokenizer._spec  # as long as it is in use, others share it
+        special_tokens = dict(tokenizer.special_tokens)
+        assert tokenizer.pattern is not None
+        largest = tokenizer.vocab_size - 1
+        self._fill(name, tokenizer._core, tokenizer.pattern, special_tokens, largest)
         return self
 
     def _fill(
@@ -76,7 +80,7 @@ class Encoding:
         self._pat_str = pattern
         self._special_tokens = special_tokens
         self._special_token_values = set(special_tokens.values())
-        # The core wants one byte for each name in the order of their bytes.
+        # The core takes one byte per special token, in the order of their bytes.
         self._names = sorted(special_tokens, key=str.encode)
         self._choices: dict[frozenset[str], bytes | None] = {}
 
@@ -85,13 +89,13 @@ class Encoding:
 
     @functools.cached_property
     def _mergeable_ranks(self) -> dict[bytes, int]:
-        return {token: id_ for id_, token in arguments.tokens_of(self._core).items()}
+        return {token: id_ for id_, token in tokens_of(self._core).items()}
 
     # Encoding
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """The ids of a text; specials in it are text."""
-        return self._encode(_checked(text), None)
+        """Return the ids of a text; special tokens are encoded as ordinary text."""
+        return self._encode(_check_text(text), None)
 
     def encode(
         self,
@@ -100,10 +104,10 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
-        """The ids of a text.
+        """Return the ids of a text, with the special tokens in `allowed_special`.
 
-        Specials in `allowed_special` are found; a ValueError names one of `disallowed_special`
-        ("all": all that are not allowed) that the text holds; all others are text.
+        ValueError if the text contains a token of `disallowed_special` ("all": every special token
+        that is not allowed). Other special tokens are encoded as ordinary text.
         """
         return self._encode(text, self._choose(text, allowed_special, disallowed_special))
 
@@ -114,15 +118,15 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> NDArray[np.uint32]:
-        """The same as an array."""
+        """Return the ids of `encode` as an array."""
         choice = self._choose(text, allowed_special, disallowed_special)
         threads = arguments.threads_for(text, None)
-        # Not repaired: tiktoken raises UnicodeEncodeError here.
+        # Lone surrogates are an error: tiktoken raises UnicodeEncodeError here.
         return np.asarray(self._core.encode_buffer(text, choice, False, threads), np.uint32)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
-        """The ids of many texts; specials in them are text."""
-        texts = [_checked(one) for one in text]
+        """Return the ids of many texts; special tokens are encoded as ordinary text."""
+        texts = [_check_text(one) for one in text]
         return arguments.read_all(self._core.encode_batch, texts, None, _threads(num_threads))
 
     def encode_batch(
@@ -133,7 +137,7 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
-        """The ids of many texts; specials are as in `encode`."""
+        """Return the ids of many texts; special tokens are as in `encode`."""
         texts = list(text)
         choice = None
         for one in texts:
@@ -147,16 +151,16 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> tuple[list[int], list[list[int]]]:
-        """The ids that no continuation of the text changes, and what may follow them."""
+        """Return the ids that more text cannot change, and the possible continuations."""
         choice = self._choose(text, allowed_special, disallowed_special)
         ids, spans = arguments.read(self._core.encode_with_offsets, text.encode(), choice)
         return unstable.complete(self, text.encode(), ids, spans, choice is not None)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """The id of a token or special; KeyError if there is none."""
+        """Return the id of a token or special token; KeyError for an unknown token."""
         token = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
         if not isinstance(token, bytes):
-            raise TypeError(f"a token is a str or bytes, not {type(token).__name__}")
+            raise TypeError(f"token must be str or bytes, got {type(token).__name__}")
         found = self._core.find(token) if token else self._mergeable_ranks.get(token, -1)
         if found >= 0:
             return found
@@ -168,10 +172,10 @@ class Encoding:
     # Decoding
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of ids; KeyError for one that there is not."""
+        """Return the bytes of ids; KeyError for an unknown id."""
         try:
             return arguments.decode(self._core, tokens)
-        except UnknownIdError:
+        except UnknownTokenError:
             for token in tokens:
                 if not 0 <= token < 1 << 32:
                     raise OverflowError("out of range integral type conversion attempted") from None
@@ -180,22 +184,22 @@ class Encoding:
             raise
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of ids; bytes that are not UTF-8 are handled as `bytes.decode` does."""
+        """Return the text of ids; `errors` is that of `bytes.decode`."""
         return self.decode_bytes(tokens).decode("utf-8", errors=errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of one id; KeyError if there is none."""
+        """Return the bytes of one id; KeyError for an unknown id."""
         try:
             return self.decode_bytes([token])
         except KeyError:
             raise KeyError(str(token)) from None
 
     def decode_tokens_bytes(self, tokens: Sequence[int]) -> list[bytes]:
-        """The bytes of each id."""
+        """Return the bytes of each id."""
         return [self.decode_single_token_bytes(token) for token in tokens]
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
-        """The text of ids, and where each begins: in which character its first byte is."""
+        """Return the text of ids, and the character offset of the first byte of each."""
         parts = self.decode_tokens_bytes(tokens)
         offsets = []
         characters = 0
@@ -207,19 +211,19 @@ class Encoding:
     def decode_batch(
         self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
     ) -> list[str]:
-        """The texts of many sequences of ids."""
+        """Return the texts of many sequences of ids."""
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(
         self, batch: Sequence[Sequence[int]], *, num_threads: int = 8
     ) -> list[bytes]:
-        """The bytes of many sequences of ids."""
+        """Return the bytes of many sequences of ids."""
         return [self.decode_bytes(tokens) for tokens in batch]
 
     # The vocabulary
 
     def token_byte_values(self) -> list[bytes]:
-        """The bytes of all tokens, sorted."""
+        """Return the bytes of all tokens, sorted."""
         return sorted(self._mergeable_ranks)
 
     @property
@@ -229,11 +233,11 @@ class Encoding:
 
     @functools.cached_property
     def special_tokens_set(self) -> set[str]:
-        """The names of the specials."""
+        """The texts of the special tokens."""
         return set(self._special_tokens)
 
     def is_special_token(self, token: int) -> bool:
-        """Whether an id is a special's."""
+        """Return whether an id is a special token."""
         assert isinstance(token, int)
         return token in self._special_token_values
 
@@ -242,7 +246,7 @@ class Encoding:
         """One more than the largest id."""
         return self.max_token_value + 1
 
-    # What tiktoken's own tests and some programs use.
+    # Private methods that tiktoken's tests and some programs use
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
         piece = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
@@ -263,8 +267,8 @@ class Encoding:
 
     @functools.cached_property
     def _whole_core(self) -> _native.Core:
-        """A core that takes a text as one piece."""
-        return loading.core_of_ranks(self._mergeable_ranks, _WHOLE, {}, self.name)
+        """A core that does not split texts."""
+        return build(of_ranks(self._mergeable_ranks, _WHOLE, {}, self.name))
 
     def _split(self, text: bytes) -> list[tuple[int, int]]:
         return _native.split(scheme_of(self._pat_str), text)
@@ -272,7 +276,7 @@ class Encoding:
     def _has(self, id_: int) -> bool:
         try:
             self._core.decode([id_])
-        except UnknownIdError:
+        except UnknownTokenError:
             return False
         return True
 
@@ -285,9 +289,9 @@ class Encoding:
     def _choose(
         self, text: str, allowed: Literal["all"] | AbstractSet[str], disallowed: Any
     ) -> bytes | None:
-        """Which specials are found, as the core wants it; a disallowed one in the text raises."""
+        """Return the allowed special tokens as the core takes them, after the check of the text."""
         if type(text) is not str:
-            _checked(text)
+            _check_text(text)
         if allowed == "all":
             allowed = self.special_tokens_set
         if disallowed == "all":
@@ -315,7 +319,7 @@ class Encoding:
     def __getstate__(self) -> object:
         from tokenmill.compat.tiktoken import registry
 
-        # One that has a name there is known by it.
+        # A registered encoding is pickled as its name.
         if self is registry.ENCODINGS.get(self.name):
             return self.name
         return {
@@ -335,19 +339,19 @@ class Encoding:
 
 
 def embedded_arguments(name: str) -> dict[str, Any]:
-    """What `Encoding` would be called with for an embedded vocabulary."""
+    """Return the arguments of `Encoding` for an embedded vocabulary."""
     encoding = Encoding._embedded(name)
     return {
         "name": name,
         "pat_str": encoding._pat_str,
         "mergeable_ranks": encoding._mergeable_ranks,
-        "special_tokens": dict(EMBEDDED[name].specials),
+        "special_tokens": dict(EMBEDDED[name].special_tokens),
     }
 
 
 @functools.lru_cache(maxsize=128)
 def _finder(names: frozenset[str]) -> tuple[str, re.Pattern[str]]:
-    """What all names begin with, and a pattern that finds any of them."""
+    """Return the common prefix of all names, and a pattern that matches any of them."""
     first, last = min(names), max(names)
     same = next(
         (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
@@ -358,7 +362,7 @@ def _finder(names: frozenset[str]) -> tuple[str, re.Pattern[str]]:
 
 def _find_any(names: frozenset[str], text: str) -> str | None:
     beginning, pattern = _finder(names)
-    # Nearly all texts hold no "<|", and looking for that takes no time.
+    # A substring search for the prefix is fast, and most texts do not contain "<|".
     if beginning not in text:
         return None
     match = pattern.search(text)
@@ -366,7 +370,7 @@ def _find_any(names: frozenset[str], text: str) -> str | None:
 
 
 def raise_disallowed_special_token(token: str) -> NoReturn:
-    """The error of `encode` for a special that is not allowed."""
+    """Raise the error of `encode` for a special token that is not allowed."""
     raise ValueError(
         f"Encountered text corresponding to disallowed special token {token!r}.\n"
         "If you want this text to be encoded as a special token, "
@@ -377,7 +381,7 @@ def raise_disallowed_special_token(token: str) -> NoReturn:
     )
 
 
-def _checked(text: Any) -> str:
+def _check_text(text: Any) -> str:
     if isinstance(text, str):
         return text
     if isinstance(text, bytes | bytearray | memoryview):
@@ -386,4 +390,4 @@ def _checked(text: Any) -> str:
 
 
 def _threads(count: int) -> int:
-    return arguments.thread_count(min(count, arguments.processor_count()))
+    return arguments.thread_count(min(count, arguments.cpu_count()))

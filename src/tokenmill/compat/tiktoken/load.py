@@ -1,12 +1,11 @@
-"""Rank files ↔ ranks, as tiktoken.load has it.
+"""Rank files ↔ ranks, with the interface of tiktoken.load.
 
-Files are read from the disk, or over https into the folder that TIKTOKEN_CACHE_DIR names, where
-tiktoken finds them too.
+Files are local, or downloaded over https into the cache directory TIKTOKEN_CACHE_DIR, which
+tiktoken uses as well.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import importlib
@@ -17,8 +16,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tokenmill.errors import VocabularyError
 from tokenmill.files import write_whole
-from tokenmill.formats import byte_characters, ranks
+from tokenmill.formats import names, ranks
 
 
 def _blobfile() -> Any:
@@ -31,7 +31,7 @@ def _blobfile() -> Any:
 
 
 def read_file(blobpath: str) -> bytes:
-    """The bytes of a file, of an https address, or of what blobfile reads."""
+    """Return the bytes of a file, of an https URL, or of a URL that blobfile reads."""
     if "://" not in blobpath:
         return Path(blobpath).read_bytes()
     if blobpath.startswith(("http://", "https://")):
@@ -41,23 +41,23 @@ def read_file(blobpath: str) -> bytes:
 
 
 def check_hash(data: bytes, expected_hash: str) -> bool:
-    """Whether the SHA-256 of data is the one given in hexadecimal."""
+    """Return whether data has this SHA-256, in hexadecimal."""
     return hashlib.sha256(data).hexdigest() == expected_hash
 
 
 def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
-    """The same, kept in the cache folder under tiktoken's name for it."""
+    """Return the bytes of `read_file`, cached under tiktoken's file name."""
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if chosen == "":
         return read_file(blobpath)
     folder = Path(chosen or Path(tempfile.gettempdir(), "data-gym-cache"))
-    kept = folder / hashlib.sha1(blobpath.encode()).hexdigest()  # noqa: S324, a name, no secret
-    if kept.exists():
-        data = kept.read_bytes()
+    cached = folder / hashlib.sha1(blobpath.encode()).hexdigest()  # noqa: S324, not for security
+    if cached.exists():
+        data = cached.read_bytes()
         if expected_hash is None or check_hash(data, expected_hash):
             return data
         with contextlib.suppress(OSError):
-            kept.unlink()
+            cached.unlink()
     data = read_file(blobpath)
     if expected_hash and not check_hash(data, expected_hash):
         raise ValueError(
@@ -66,31 +66,26 @@ def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, data)
+        write_whole(cached, data)
     except OSError:
-        # Only a folder that was asked for has to work.
+        # The default directory is optional; one that the user set must work.
         if chosen is not None:
             raise
     return data
 
 
 def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    """The ranks in a rank file."""
-    found: dict[bytes, int] = {}
-    for line in read_file_cached(tiktoken_bpe_file, expected_hash).splitlines():
-        if not line:
-            continue
-        try:
-            token, rank = line.split()
-            found[base64.b64decode(token)] = int(rank)
-        except Exception as error:
-            raise ValueError(f"Error parsing line {line!r} in {tiktoken_bpe_file}") from error
-    return found
+    """Return the ranks of a rank file; ValueError for an invalid file."""
+    data = read_file_cached(tiktoken_bpe_file, expected_hash)
+    try:
+        return ranks.parse(data, tiktoken_bpe_file)
+    except VocabularyError as error:
+        raise ValueError(f"Error parsing line: {error}") from error
 
 
 def dump_tiktoken_bpe(bpe_ranks: dict[bytes, int], tiktoken_bpe_file: str) -> None:
-    """Writes a rank file."""
-    data = ranks.write({rank: token for token, rank in bpe_ranks.items()})
+    """Write a rank file."""
+    data = ranks.write_ranks({rank: token for token, rank in bpe_ranks.items()})
     if "://" not in tiktoken_bpe_file:
         write_whole(Path(tiktoken_bpe_file), data)
         return
@@ -105,18 +100,18 @@ def data_gym_to_mergeable_bpe_ranks(
     encoder_json_hash: str | None = None,
     clobber_one_byte_tokens: bool = False,
 ) -> dict[bytes, int]:
-    """The ranks of GPT-2's own two files, which must agree."""
+    """Return the ranks of GPT-2's two original files, which must agree."""
 
     def token_of(text: str) -> bytes:
-        token = byte_characters.bytes_of(text)
+        token = names.bytes_of(text)
         if token is None:
             raise KeyError(text)
         return token
 
     lines = read_file_cached(vocab_bpe_file, vocab_bpe_hash).decode().split("\n")[1:-1]
-    # Single bytes first: those that are visible, in their order, then the others.
-    shown = {byte: byte_characters.shown(bytes([byte])) for byte in range(256)}
-    order = sorted(range(256), key=lambda byte: (ord(shown[byte]) >= 256, byte))
+    # Single bytes first: the visible ones in order, then the others.
+    spelled = {byte: names.spell(bytes([byte])) for byte in range(256)}
+    order = sorted(range(256), key=lambda byte: (ord(spelled[byte]) >= 256, byte))
     tokens = [bytes([byte]) for byte in order]
     tokens += [b"".join(map(token_of, line.split())) for line in lines]
     found = {token: rank for rank, token in enumerate(tokens)}

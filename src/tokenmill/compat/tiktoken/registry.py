@@ -1,4 +1,4 @@
-"""Names → encodings, as tiktoken.registry has them: the embedded ones and those of plugins."""
+"""Names of encodings and models → encodings, with the interface of tiktoken.registry and .model."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokenmill.compat.tiktoken.core import Encoding, embedded_arguments
-from tokenmill.vocabularies import EMBEDDED
+from tokenmill.vocabularies import EMBEDDED, MODEL_PREFIXES, MODELS
 
 ENCODINGS: dict[str, Encoding] = {}
 ENCODING_CONSTRUCTORS: dict[str, Callable[[], dict[str, Any]]] | None = None
+MODEL_TO_ENCODING: dict[str, str] = dict(MODELS)
+MODEL_PREFIX_TO_ENCODING: dict[str, str] = dict(MODEL_PREFIXES)
 
-_OWN = "tiktoken_ext.openai_public"  # whose encodings are embedded here
+_OWN = "tiktoken_ext.openai_public"  # its encodings are embedded
 _lock = threading.RLock()
 
 
@@ -30,7 +32,7 @@ def _available_plugin_modules() -> Sequence[str]:
 
 
 def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
-    """Name → what gives the arguments of an `Encoding`. A plugin that is broken says so."""
+    """Return the constructors of all encodings; ValueError for an invalid plugin."""
     global ENCODING_CONSTRUCTORS
     with _lock:
         if ENCODING_CONSTRUCTORS is not None:
@@ -55,7 +57,7 @@ def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of a name, made once; ValueError for one that is not known."""
+    """Return the encoding of a name, created once; ValueError for an unknown name."""
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
     if encoding_name in ENCODINGS:
@@ -78,5 +80,23 @@ def get_encoding(encoding_name: str) -> Encoding:
 
 
 def list_encoding_names() -> list[str]:
-    """The names that `get_encoding` knows."""
+    """Return the names that `get_encoding` accepts."""
     return list(_constructors())
+
+
+def encoding_name_for_model(model_name: str) -> str:
+    """Return the name of a model's encoding; KeyError for an unknown model."""
+    if model_name in MODEL_TO_ENCODING:
+        return MODEL_TO_ENCODING[model_name]
+    for prefix, name in MODEL_PREFIX_TO_ENCODING.items():
+        if model_name.startswith(prefix):
+            return name
+    raise KeyError(
+        f"Could not automatically map {model_name} to a tokeniser. "
+        "Please use `tiktoken.get_encoding` to explicitly get the tokeniser you expect."
+    )
+
+
+def encoding_for_model(model_name: str) -> Encoding:
+    """Return the encoding of a model; KeyError for an unknown model."""
+    return get_encoding(encoding_name_for_model(model_name))

@@ -1,8 +1,8 @@
-"""The end of a text → what may become of it: `Encoding.encode_with_unstable`.
+"""Text → its stable ids and the possible continuations: `Encoding.encode_with_unstable`.
 
-The last pretoken may grow when the text goes on, so its ids are not stable. What may stand in
-their place are the encodings of all texts that start with the last pretoken and end within the
-token that goes beyond it.
+More text can extend the last pretoken, so its ids are not stable. The continuations are the
+encodings of all texts that begin with the last pretoken and end inside the token that crosses its
+end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenmill.compat.tiktoken.core import Encoding
 
-_BLANKS = b" \n\t"
+_WHITESPACE = b" \n\t"
 
 
 def last_count(
@@ -23,24 +23,24 @@ def last_count(
     spans: list[tuple[int, int]],
     has_specials: bool,
 ) -> int:
-    """How many ids the last pretoken has, with those of white space alone before it."""
+    """Return the number of ids of the last pretoken and of whitespace tokens before it."""
     start = 0
     if has_specials:
-        # Behind the last special: text that is spelled like it, but was not allowed, is no special.
-        specials = encoding._special_token_values
-        last = next((i for i in reversed(range(len(ids))) if ids[i] in specials), None)
+        # The search is by id, because the text of a special token may also be ordinary text.
+        special_tokens = encoding._special_token_values
+        last = next((i for i in reversed(range(len(ids))) if ids[i] in special_tokens), None)
         start = 0 if last is None else spans[last][1]
-    pieces = encoding._split(text[start:])
-    if not pieces:
+    pretokens = encoding._split(text[start:])
+    if not pretokens:
         return 0
-    begins = start + pieces[-1][0]
+    begins = start + pretokens[-1][0]
     count = sum(span[0] >= begins for span in spans)
 
-    def is_blank(place: int) -> bool:
-        return not encoding.decode_single_token_bytes(ids[place]).strip(_BLANKS)
+    def is_whitespace(index: int) -> bool:
+        return not encoding.decode_single_token_bytes(ids[index]).strip(_WHITESPACE)
 
-    if count and is_blank(len(ids) - count):
-        while count < len(ids) and is_blank(len(ids) - count - 1):
+    if count and is_whitespace(len(ids) - count):
+        while count < len(ids) and is_whitespace(len(ids) - count - 1):
             count += 1
     return count
 
@@ -52,32 +52,23 @@ def complete(
     spans: list[tuple[int, int]],
     has_specials: bool,
 ) -> tuple[list[int], list[list[int]]]:
-    """The stable ids, and all that may come behind them."""
+    """Return the stable ids, and all possible continuations."""
     count = last_count(encoding, text, ids, spans, has_specials)
     if count == 0:
         return ids, []
-    stable, open_ = ids[: len(ids) - count], ids[len(ids) - count :]
-    rest = encoding.decode_bytes(open_)
-    found: set[tuple[int, ...]] = set()
-    ranks = encoding._mergeable_ranks
-    tokens = encoding.token_byte_values()
-    # One token that begins with all of it.
-    for token in _starting_with(tokens, rest):
-        found.add((ranks[token],))
-    # A part as it is, and one token that begins with what is left.
+    stable, unstable = ids[: len(ids) - count], ids[len(ids) - count :]
+    rest = encoding.decode_bytes(unstable)
+    ranks, tokens = encoding._mergeable_ranks, encoding.token_byte_values()
+    # One token that begins with all of the rest, or ids of a part and a token across the end.
+    found: set[tuple[int, ...]] = {(ranks[token],) for token in _starting_with(tokens, rest)}
     for cut in range(1, len(rest)):
         for token in _starting_with(tokens, rest[cut:]):
             found.add(_until(encoding, rest[:cut] + token, len(rest)))
-    if len(rest) > 1:
-        last = _last_character(rest)
-        if last is not None and len(rest) > last[1] and last[0].isspace():
-            at = len(rest) - last[1]
-            # White space at the end may stay alone if something else comes.
-            parts = (
-                encoding._encode_single_piece(rest[:at]),
-                encoding._encode_single_piece(rest[at:]),
-            )
-            found.add((*parts[0], *parts[1]))
+    size = _last_character_size(rest)
+    if size and len(rest) > size and rest[-size:].decode().isspace():
+        # Whitespace at the end is a pretoken of its own before other text.
+        parts = rest[:-size], rest[-size:]
+        found.add(tuple(id_ for part in parts for id_ in encoding._encode_single_piece(part)))
     return stable, [list(one) for one in sorted(found)]
 
 
@@ -90,26 +81,25 @@ def _starting_with(tokens: list[bytes], start: bytes) -> list[bytes]:
 
 
 def _until(encoding: Encoding, text: bytes, length: int) -> tuple[int, ...]:
-    """The ids of a text up to the one that reaches `length` bytes."""
+    """Return the ids of a text up to the one that reaches `length` bytes."""
     try:
         ids = encoding.encode_ordinary(text.decode())
     except UnicodeDecodeError:
         ids = encoding._encode_single_piece(text)
-    taken = []
     reached = 0
-    for id_ in ids:
-        taken.append(id_)
+    for count, id_ in enumerate(ids, 1):
         reached += len(encoding.decode_single_token_bytes(id_))
         if reached >= length:
-            break
-    return tuple(taken)
+            return tuple(ids[:count])
+    return tuple(ids)
 
 
-def _last_character(text: bytes) -> tuple[str, int] | None:
-    """The last character and how many bytes it has; None if the end is not UTF-8."""
+def _last_character_size(text: bytes) -> int:
+    """Return the number of bytes of the last character; 0 if the end is not UTF-8."""
     for size in range(1, min(4, len(text)) + 1):
         try:
-            return text[-size:].decode(), size
+            text[-size:].decode()
         except UnicodeDecodeError:
             continue
-    return None
+        return size
+    return 0

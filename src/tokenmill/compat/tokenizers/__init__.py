@@ -1,4 +1,7 @@
-"""Hugging Face's `tokenizers` on this engine: the same names, signatures, results and errors."""
+"""The interface of Hugging Face's `tokenizers` on tokenmill's core.
+
+Names, signatures, results and exception types are the same.
+"""
 
 from enum import Enum
 from typing import TypeAlias
@@ -10,10 +13,8 @@ from tokenmill.compat.tokenizers import (
     pre_tokenizers,
     processors,
     trainers,
-    values,
 )
-from tokenmill.compat.tokenizers.added import AddedToken
-from tokenmill.compat.tokenizers.components import Regex
+from tokenmill.compat.tokenizers.components import AddedToken, Regex, refuse
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.implementations import (
     BertWordPieceTokenizer,
@@ -27,7 +28,7 @@ from tokenmill.compat.tokenizers.tokenizer import Tokenizer
 
 __version__ = "0.23.3"
 
-# The names that callers annotate their own functions with.
+# Types for the annotations of callers.
 Offsets: TypeAlias = tuple[int, int]
 TextInputSequence: TypeAlias = str
 PreTokenizedInputSequence: TypeAlias = list[str] | tuple[str]
@@ -44,21 +45,21 @@ EncodeInput: TypeAlias = TextEncodeInput | PreTokenizedEncodeInput
 
 
 class OffsetReferential(Enum):
-    """Which text offsets are about."""
+    """The text that offsets refer to."""
 
     ORIGINAL = "original"
     NORMALIZED = "normalized"
 
 
 class OffsetType(Enum):
-    """What offsets count."""
+    """The unit of offsets."""
 
     BYTE = "byte"
     CHAR = "char"
 
 
 class SplitDelimiterBehavior(Enum):
-    """What becomes of a match at which text is cut."""
+    """How a match becomes part of the pretokens."""
 
     REMOVED = "removed"
     ISOLATED = "isolated"
@@ -68,17 +69,17 @@ class SplitDelimiterBehavior(Enum):
 
 
 class NormalizedString:
-    """Not here: the real library's is for components written in Python."""
+    """Not supported: the real library has it for components written in Python."""
 
     def __init__(self, sequence: str) -> None:
-        values.not_there("NormalizedString")
+        refuse("NormalizedString")
 
 
 class PreTokenizedString:
-    """Not here: the real library's is for components written in Python."""
+    """Not supported: the real library has it for components written in Python."""
 
     def __init__(self, s: str) -> None:
-        values.not_there("PreTokenizedString")
+        refuse("PreTokenizedString")
 
 
 __all__ = [

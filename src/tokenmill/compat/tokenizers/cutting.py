@@ -1,162 +1,102 @@
-"""A text → its normal text, and its pieces, by one component of a tokenizer.json.
+"""A text → its normalized text or its pretokens, by one component of a tokenizer.json.
 
-This is what `normalize_str` and `pre_tokenize_str` show. Encoding does not come here: there all
-parts are run together by the core.
+`normalize_str` and `pre_tokenize_str` use this module. Encoding does not: there the core runs all
+components together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from tokenmill.compat.tokenizers import values
+from tokenmill.compat.tokenizers.components import refuse
 from tokenmill.errors import TokenizersError
-from tokenmill.formats.byte_characters import byte_characters
-from tokenmill.formats.packing import pack_steps
-from tokenmill.formats.parts import Literally, Pattern, Stage
-from tokenmill.formats.places import Place
-from tokenmill.formats.steps import BYTE_LEVEL, WORDS, read_normalizer
+from tokenmill.formats.build import pack_steps
+from tokenmill.formats.checks import Place
+from tokenmill.formats.names import byte_characters
+from tokenmill.formats.tokenizer_json import BYTE_LEVEL, read_normalizer, read_stage
 from tokenmill.native import _native
-from tokenmill.schemes import Scheme, scheme_of_stages
+from tokenmill.patterns.schemes import Literally, Scheme, Stage, scheme_of_stages
 
-Behaviour: TypeAlias = Literal[
-    "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"
-]
 Span: TypeAlias = tuple[int, int]
-# Characters, each with its place in the text.
-Piece: TypeAlias = list[tuple[str, Span]]
-
-_BEHAVIOURS: dict[str, Behaviour] = {
-    "Isolated": "isolated", "Removed": "removed", "MergedWithPrevious": "merged_with_previous",
-    "MergedWithNext": "merged_with_next", "Contiguous": "contiguous",
-}  # fmt: skip
+# Characters, each with its offsets in the text.
+Chunk: TypeAlias = list[tuple[str, Span]]
 
 
 def normalize(normalizer: Mapping[str, Any], text: str) -> str:
-    """What a normalizer makes of a text."""
-    steps, is_spelled = read_normalizer(normalizer, Place("the normalizer"))
+    """Return the normalized text."""
+    steps, is_byte_level = read_normalizer(normalizer, Place("the normalizer"))
     found, _ = _native.normalize(pack_steps(steps), text)
-    return "".join(map(_spell, found)) if is_spelled else found
+    return "".join(map(_byte_characters, found)) if is_byte_level else found
 
 
 def pre_tokenize(pre_tokenizer: Mapping[str, Any], text: str) -> list[tuple[str, Span]]:
-    """The pieces of a text as a pre-tokenizer shows them, with their places."""
-    steps = _steps(pre_tokenizer)
+    """Return the pretokens of a text with their offsets."""
+    steps = _flatten(pre_tokenizer)
     if not steps:
         return [(text, (0, len(text)))]
-    pieces: list[Piece] = [[(char, (i, i + 1)) for i, char in enumerate(text)]]
+    chunks: list[Chunk] = [[(char, (i, i + 1)) for i, char in enumerate(text)]]
     for step in steps:
-        pieces = [each for piece in pieces if piece for each in _run(step, piece)]
+        chunks = [each for chunk in chunks if chunk for each in _run(step, chunk)]
     return [
-        ("".join(char for char, _ in piece), (piece[0][1][0], piece[-1][1][1]))
-        for piece in pieces
-        if piece
+        ("".join(char for char, _ in chunk), (chunk[0][1][0], chunk[-1][1][1]))
+        for chunk in chunks
+        if chunk
     ]
 
 
-def words(pre_tokenizer: Mapping[str, Any], text: str) -> list[str]:
-    """The pieces of a text without their places, which takes less."""
-    pieces = [(text, True)] if text else []  # and whether the text begins with it
-    for step in _steps(pre_tokenizer):
-        pieces = [each for piece, first in pieces for each in _words(step, piece, first)]
-    return [piece for piece, _ in pieces]
-
-
-def _words(step: Mapping[str, Any], text: str, first: bool) -> list[tuple[str, bool]]:
-    kind = step["type"]
-    if kind == "ByteLevel":
-        if step["add_prefix_space"] and not text.startswith(" "):
-            text = " " + text
-        cut = _cut_text(text, first, BYTE_LEVEL) if step["use_regex"] else [(text, first)]
-        return [("".join(map(_spell, piece)), start) for piece, start in cut]
-    if kind == "Metaspace":
-        mark, scheme = step["replacement"], step["prepend_scheme"]
-        text = text.replace(" ", mark)
-        if (scheme == "always" or (scheme == "first" and first)) and not text.startswith(mark):
-            text = mark + text
-        stage = Stage(Literally(mark), "merged_with_next")
-        return _cut_text(text, first, stage) if step["split"] else [(text, first)]
-    if kind == "FixedLength":
-        pieces = _run(step, [(char, (i, i)) for i, char in enumerate(text)])
-        return [
-            ("".join(char for char, _ in piece), first and not piece[0][1][0]) for piece in pieces
-        ]
-    return _cut_text(text, first, _stage(step))
-
-
-def _cut_text(text: str, first: bool, stage: Stage) -> list[tuple[str, bool]]:
-    data = text.encode()
-    spans = _native.split(_scheme(stage), text)
-    return [(data[a:b].decode(), first and a == 0) for a, b in spans if a < b]
-
-
-def _steps(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _flatten(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if part["type"] != "Sequence":
         return [part]
-    return [step for each in part["pretokenizers"] for step in _steps(each)]
+    return [step for each in part["pretokenizers"] for step in _flatten(each)]
 
 
-def _run(step: Mapping[str, Any], piece: Piece) -> Iterable[Piece]:
+def _run(step: Mapping[str, Any], chunk: Chunk) -> Iterable[Chunk]:
     kind = step["type"]
     if kind == "ByteLevel":
         if step["add_prefix_space"]:
-            piece = _prefixed(piece, " ")
-        pieces = _cut(piece, BYTE_LEVEL) if step["use_regex"] else [piece]
-        return [[(c, place) for char, place in each for c in _spell(char)] for each in pieces]
+            chunk = _prefixed(chunk, " ")
+        chunks = _split(chunk, BYTE_LEVEL) if step["use_regex"] else [chunk]
+        return [
+            [(c, span) for char, span in each for c in _byte_characters(char)] for each in chunks
+        ]
     if kind == "Metaspace":
         mark, scheme = step["replacement"], step["prepend_scheme"]
-        piece = [(mark if char == " " else char, place) for char, place in piece]
-        if scheme == "always" or (scheme == "first" and piece[0][1][0] == 0):
-            piece = _prefixed(piece, mark)
-        return _cut(piece, Stage(Literally(mark), "merged_with_next")) if step["split"] else [piece]
+        chunk = [(mark if char == " " else char, span) for char, span in chunk]
+        if scheme == "always" or (scheme == "first" and chunk[0][1][0] == 0):
+            chunk = _prefixed(chunk, mark)
+        stage = Stage(Literally(mark), "merged_with_next")
+        return _split(chunk, stage) if step["split"] else [chunk]
     if kind == "FixedLength":
         length = step["length"]
         if not length:
-            raise TokenizersError("chunk size must be non-zero")
-        return [piece[i : i + length] for i in range(0, len(piece), length)]
-    return _cut(piece, _stage(step))
+            raise TokenizersError("length must be at least 1, got 0")
+        return [chunk[i : i + length] for i in range(0, len(chunk), length)]
+    if kind in ("BertPreTokenizer", "UnicodeScripts"):
+        refuse(f"the pre-tokenizer {kind}")
+    return _split(chunk, read_stage(kind, dict(step), Place("the pre-tokenizer")))
 
 
-def _stage(step: Mapping[str, Any]) -> Stage:
-    match step["type"]:
-        case "Split":
-            ((kind, text),) = step["pattern"].items()
-            match = Pattern(text) if kind == "Regex" else Literally(text)
-            return Stage(match, _BEHAVIOURS[step["behavior"]], step["invert"])
-        case "Digits":
-            return Stage("digits", "isolated" if step["individual_digits"] else "contiguous")
-        case "Punctuation":
-            return Stage("punctuation", _BEHAVIOURS[step["behavior"]])
-        case "Whitespace":
-            return WORDS
-        case "WhitespaceSplit":
-            return Stage("space", "removed")
-        case "CharDelimiterSplit":
-            return Stage(Literally(step["delimiter"]), "removed")
-        case kind:
-            return values.not_there(f"the pre-tokenizer {kind}")
-
-
-def _spell(char: str) -> str:
-    """The characters that stand for the bytes of one."""
+def _byte_characters(char: str) -> str:
+    """Return the characters that represent the bytes of one character."""
     return "".join(byte_characters()[byte] for byte in char.encode())
 
 
-def _prefixed(piece: Piece, mark: str) -> Piece:
-    """With a mark in front, at the place of the first character, unless there is one."""
-    return piece if piece[0][0] == mark else [(mark, piece[0][1]), *piece]
+def _prefixed(chunk: Chunk, mark: str) -> Chunk:
+    """Return the chunk with a leading mark, which gets the offsets of the first character."""
+    return chunk if chunk[0][0] == mark else [(mark, chunk[0][1]), *chunk]
 
 
-def _cut(piece: Piece, stage: Stage) -> list[Piece]:
-    chars = [char for char, _ in piece]
-    starts = {0: 0}  # of characters, by byte
+def _split(chunk: Chunk, stage: Stage) -> list[Chunk]:
+    chars = [char for char, _ in chunk]
+    starts = {0: 0}  # byte offset → index of the character
     end = 0
     for index, char in enumerate(chars):
         end += len(char.encode())
         starts[end] = index + 1
     spans = _native.split(_scheme(stage), "".join(chars))
-    return [piece[starts[start] : starts[stop]] for start, stop in spans]
+    return [chunk[starts[start] : starts[stop]] for start, stop in spans]
 
 
 @lru_cache(64)

@@ -1,9 +1,9 @@
-"""Tokenizers with their parts put together: byte-level, SentencePiece's style, characters."""
+"""Tokenizers with ready-made components: byte-level BPE, and BPE in SentencePiece's style."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 from tokenmill.compat.tokenizers import (
     decoders,
@@ -11,19 +11,17 @@ from tokenmill.compat.tokenizers import (
     pre_tokenizers,
     processors,
     trainers,
-    values,
 )
-from tokenmill.compat.tokenizers.added import AddedToken
+from tokenmill.compat.tokenizers.components import AddedToken, refuse, refused_class
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.models import BPE
 from tokenmill.compat.tokenizers.tokenizer import Tokenizer
 
-Vocab: TypeAlias = Mapping[str, int] | str | None
+Vocab: TypeAlias = dict[str, int] | str | None
 Merges: TypeAlias = Sequence[tuple[str, str]] | str | None
 
 
-def _part(name: str) -> property:
-    """A part of the tokenizer within, which can be read and set."""
+def _component(name: str) -> property:
     return property(
         lambda self: getattr(self._tokenizer, name),
         lambda self, part: setattr(self._tokenizer, name, part),
@@ -31,24 +29,30 @@ def _part(name: str) -> property:
 
 
 class BaseTokenizer:
-    """A tokenizer with the parameters that it was made with; all else is the tokenizer's."""
+    """A tokenizer with its constructor's parameters. Other attributes are the tokenizer's."""
 
     def __init__(self, tokenizer: Tokenizer, parameters: Mapping[str, Any] | None = None) -> None:
         self._tokenizer = tokenizer
         self._parameters = dict(parameters or {})
 
+    @classmethod
+    def from_file(cls, vocab_filename: str, merges_filename: str, **kwargs: Any) -> Self:
+        """Return the tokenizer of vocab.json and merges.txt."""
+        files: Any = BPE.read_file(vocab_filename, merges_filename)
+        return cls(*files, **kwargs)
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self._parameters.items())
         return f"Tokenizer(vocabulary_size={self._tokenizer.get_vocab_size()}, {shown})"
 
-    model = _part("model")
-    normalizer = _part("normalizer")
-    pre_tokenizer = _part("pre_tokenizer")
-    post_processor = _part("post_processor")
-    decoder = _part("decoder")
+    model = _component("model")
+    normalizer = _component("normalizer")
+    pre_tokenizer = _component("pre_tokenizer")
+    post_processor = _component("post_processor")
+    decoder = _component("decoder")
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_tokenizer":  # not made yet, as while it is unpickled
+        if name == "_tokenizer":  # not set yet, during unpickling
             raise AttributeError(name)
         return getattr(self._tokenizer, name)
 
@@ -79,26 +83,26 @@ class BaseTokenizer:
         add_special_tokens: bool = True,
     ) -> Encoding:
         if sequence is None:
-            raise ValueError("encode: `sequence` can't be `None`")
+            raise ValueError("sequence must not be None")
         return self._tokenizer.encode(sequence, pair, is_pretokenized, add_special_tokens)
 
     def encode_batch(
         self, inputs: Any, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
         if inputs is None:
-            raise ValueError("encode_batch: `inputs` can't be `None`")
+            raise ValueError("inputs must not be None")
         return self._tokenizer.encode_batch(inputs, is_pretokenized, add_special_tokens)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool | None = True) -> str:
         if ids is None:
-            raise ValueError("None input is not valid. Should be a list of integers.")
+            raise ValueError("ids must not be None")
         return self._tokenizer.decode(ids, skip_special_tokens=bool(skip_special_tokens))
 
     def decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool | None = True
     ) -> list[str]:
         if sequences is None:
-            raise ValueError("None input is not valid. Should be list of list of integers.")
+            raise ValueError("sequences must not be None")
         return self._tokenizer.decode_batch(sequences, bool(skip_special_tokens))
 
     def normalize(self, sequence: str) -> str:
@@ -109,22 +113,9 @@ class BaseTokenizer:
         found: list[str] = self._tokenizer.model.save(directory, prefix)
         return found
 
-    def _learn(self, source: Any, from_files: bool, **options: Any) -> None:
-        trainer = trainers.BpeTrainer(**options)
-        if from_files:
-            files = [source] if isinstance(source, str) else source
-            self._tokenizer.train(files, trainer=trainer)
-        else:
-            self._tokenizer.train_from_iterator(source, trainer=trainer)
-
-
-def _set_normalizer(tokenizer: Tokenizer, chosen: list[normalizers.Normalizer]) -> None:
-    if chosen:
-        tokenizer.normalizer = chosen[0] if len(chosen) == 1 else normalizers.Sequence(chosen)
-
 
 class ByteLevelBPETokenizer(BaseTokenizer):
-    """GPT-2's way."""
+    """BPE on bytes, as in GPT-2."""
 
     def __init__(
         self,
@@ -141,7 +132,7 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         model = BPE()
         if vocab is not None and merges is not None:
             model = BPE(
-                vocab, merges, dropout=dropout,  # type: ignore[arg-type]
+                vocab, merges, dropout=dropout,
                 continuing_subword_prefix=continuing_subword_prefix or "",
                 end_of_word_suffix=end_of_word_suffix or "",
             )  # fmt: skip
@@ -151,7 +142,8 @@ class ByteLevelBPETokenizer(BaseTokenizer):
             chosen.append(normalizers.unicode_normalizer_from_str(unicode_normalizer))
         if lowercase:
             chosen.append(normalizers.Lowercase())
-        _set_normalizer(tokenizer, chosen)
+        if chosen:
+            tokenizer.normalizer = chosen[0] if len(chosen) == 1 else normalizers.Sequence(chosen)
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
         tokenizer.decoder = decoders.ByteLevel()
         tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
@@ -166,13 +158,6 @@ class ByteLevelBPETokenizer(BaseTokenizer):
             },
         )  # fmt: skip
 
-    @staticmethod
-    def from_file(
-        vocab_filename: str, merges_filename: str, **kwargs: Any
-    ) -> ByteLevelBPETokenizer:
-        """A tokenizer of vocab.json and merges.txt."""
-        return ByteLevelBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
-
     def train(
         self,
         files: str | list[str],
@@ -181,12 +166,9 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         show_progress: bool = True,
         special_tokens: Sequence[str | AddedToken] = (),
     ) -> None:
-        """Learns from the lines of files."""
-        self._learn(
-            files, True, vocab_size=vocab_size, min_frequency=min_frequency,
-            show_progress=show_progress, special_tokens=special_tokens,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        )  # fmt: skip
+        """Learn tokens and merges from the lines of files."""
+        trainer = _trainer(vocab_size, min_frequency, show_progress, special_tokens)
+        self._tokenizer.train([files] if isinstance(files, str) else files, trainer)
 
     def train_from_iterator(
         self,
@@ -197,16 +179,22 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         special_tokens: Sequence[str | AddedToken] = (),
         length: int | None = None,
     ) -> None:
-        """Learns from texts, or from lists of them."""
-        self._learn(
-            iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
-            show_progress=show_progress, special_tokens=special_tokens,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        )  # fmt: skip
+        """Learn tokens and merges from texts, or from lists of them."""
+        trainer = _trainer(vocab_size, min_frequency, show_progress, special_tokens)
+        self._tokenizer.train_from_iterator(iterator, trainer)
+
+
+def _trainer(
+    vocab_size: int, min_frequency: int, show_progress: bool, special_tokens: Any
+) -> trainers.BpeTrainer:
+    return trainers.BpeTrainer(
+        vocab_size=vocab_size, min_frequency=min_frequency, show_progress=show_progress,
+        special_tokens=special_tokens, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
 
 
 class SentencePieceBPETokenizer(BaseTokenizer):
-    """SentencePiece's style, with "▁" for blanks."""
+    """BPE on characters with "▁" for spaces. It encodes; training it is not supported."""
 
     def __init__(
         self,
@@ -219,7 +207,7 @@ class SentencePieceBPETokenizer(BaseTokenizer):
         fuse_unk: bool | None = False,
     ) -> None:
         options = {"dropout": dropout, "unk_token": str(unk_token), "fuse_unk": bool(fuse_unk)}
-        tokenizer = Tokenizer(BPE(vocab, merges, **options))  # type: ignore[arg-type]
+        tokenizer = Tokenizer(BPE(vocab, merges, **options))
         if tokenizer.token_to_id(str(unk_token)) is not None:
             tokenizer.add_special_tokens([str(unk_token)])
         tokenizer.normalizer = normalizers.NFKC()
@@ -234,153 +222,18 @@ class SentencePieceBPETokenizer(BaseTokenizer):
             },
         )  # fmt: skip
 
-    @staticmethod
-    def from_file(
-        vocab_filename: str, merges_filename: str, **kwargs: Any
-    ) -> SentencePieceBPETokenizer:
-        """A tokenizer of vocab.json and merges.txt."""
-        return SentencePieceBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
+    def train(self, *_: object, **__: object) -> NoReturn:
+        """Not supported: tokenmill trains on bytes here. See `tokenmill.train`."""
+        refuse("training SentencePieceBPETokenizer, which is on characters,")
 
-    def train(
-        self,
-        files: str | list[str],
-        vocab_size: int = 30000,
-        min_frequency: int = 2,
-        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
-        limit_alphabet: int = 1000,
-        initial_alphabet: Sequence[str] = (),
-        show_progress: bool = True,
-    ) -> None:
-        """Learns from the lines of files."""
-        self._learn(
-            files, True, vocab_size=vocab_size, min_frequency=min_frequency,
-            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
-            initial_alphabet=initial_alphabet, show_progress=show_progress,
-        )  # fmt: skip
-
-    def train_from_iterator(
-        self,
-        iterator: Iterable[Any],
-        vocab_size: int = 30000,
-        min_frequency: int = 2,
-        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
-        limit_alphabet: int = 1000,
-        initial_alphabet: Sequence[str] = (),
-        show_progress: bool = True,
-        length: int | None = None,
-    ) -> None:
-        """Learns from texts, or from lists of them."""
-        self._learn(
-            iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
-            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
-            initial_alphabet=initial_alphabet, show_progress=show_progress,
-        )  # fmt: skip
+    train_from_iterator = train
 
 
-class CharBPETokenizer(BaseTokenizer):
-    """The first BPE: words that end in a suffix."""
-
-    def __init__(
-        self,
-        vocab: Vocab = None,
-        merges: Merges = None,
-        unk_token: str | AddedToken = "<unk>",
-        suffix: str = "</w>",
-        dropout: float | None = None,
-        lowercase: bool = False,
-        unicode_normalizer: str | None = None,
-        bert_normalizer: bool = True,
-        split_on_whitespace_only: bool = False,
-    ) -> None:
-        model = BPE(unk_token=str(unk_token), dropout=dropout, end_of_word_suffix=suffix)
-        if vocab is not None and merges is not None:
-            model = BPE(
-                vocab, merges, dropout=dropout, unk_token=str(unk_token),  # type: ignore[arg-type]
-                end_of_word_suffix=suffix,
-            )  # fmt: skip
-        tokenizer = Tokenizer(model)
-        if tokenizer.token_to_id(str(unk_token)) is not None:
-            tokenizer.add_special_tokens([str(unk_token)])
-        chosen: list[normalizers.Normalizer] = []
-        if unicode_normalizer:
-            chosen.append(normalizers.unicode_normalizer_from_str(unicode_normalizer))
-        if bert_normalizer:
-            chosen.append(normalizers.BertNormalizer(lowercase=False))
-        if lowercase:
-            chosen.append(normalizers.Lowercase())
-        _set_normalizer(tokenizer, chosen)
-        tokenizer.pre_tokenizer = (
-            pre_tokenizers.WhitespaceSplit()
-            if split_on_whitespace_only
-            else pre_tokenizers.BertPreTokenizer()
-        )
-        tokenizer.decoder = decoders.BPEDecoder(suffix=suffix)
-        super().__init__(
-            tokenizer,
-            {
-                "model": "BPE", "unk_token": unk_token, "suffix": suffix, "dropout": dropout,
-                "lowercase": lowercase, "unicode_normalizer": unicode_normalizer,
-                "bert_normalizer": bert_normalizer,
-                "split_on_whitespace_only": split_on_whitespace_only,
-            },
-        )  # fmt: skip
-
-    @staticmethod
-    def from_file(vocab_filename: str, merges_filename: str, **kwargs: Any) -> CharBPETokenizer:
-        """A tokenizer of vocab.json and merges.txt."""
-        return CharBPETokenizer(*BPE.read_file(vocab_filename, merges_filename), **kwargs)
-
-    def train(
-        self,
-        files: str | list[str],
-        vocab_size: int = 30000,
-        min_frequency: int = 2,
-        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
-        limit_alphabet: int = 1000,
-        initial_alphabet: Sequence[str] = (),
-        suffix: str | None = "</w>",
-        show_progress: bool = True,
-    ) -> None:
-        """Learns from the lines of files."""
-        self._learn(
-            files, True, vocab_size=vocab_size, min_frequency=min_frequency,
-            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
-            initial_alphabet=initial_alphabet, end_of_word_suffix=suffix,
-            show_progress=show_progress,
-        )  # fmt: skip
-
-    def train_from_iterator(
-        self,
-        iterator: Iterable[Any],
-        vocab_size: int = 30000,
-        min_frequency: int = 2,
-        special_tokens: Sequence[str | AddedToken] = ("<unk>",),
-        limit_alphabet: int = 1000,
-        initial_alphabet: Sequence[str] = (),
-        suffix: str | None = "</w>",
-        show_progress: bool = True,
-        length: int | None = None,
-    ) -> None:
-        """Learns from texts, or from lists of them."""
-        self._learn(
-            iterator, False, vocab_size=vocab_size, min_frequency=min_frequency,
-            special_tokens=special_tokens, limit_alphabet=limit_alphabet,
-            initial_alphabet=initial_alphabet, end_of_word_suffix=suffix,
-            show_progress=show_progress,
-        )  # fmt: skip
-
-
-def _other(name: str, model: str) -> type[BaseTokenizer]:
-    def refuse(self: BaseTokenizer | None = None, *_: object, **__: object) -> NoReturn:
-        values.not_there(f"{name}, whose model is {model},")
-
-    members = {
-        "__init__": refuse,
-        "from_file": staticmethod(refuse),
-        "__doc__": f"{name}: not here.",
-    }
-    return type(name, (BaseTokenizer,), members)
-
-
-BertWordPieceTokenizer = _other("BertWordPieceTokenizer", "WordPiece")
-SentencePieceUnigramTokenizer = _other("SentencePieceUnigramTokenizer", "Unigram")
+CharBPETokenizer, BertWordPieceTokenizer, SentencePieceUnigramTokenizer = (
+    refused_class(BaseTokenizer, name, f"{name}, {reason},", ["from_file"])
+    for name, reason in {
+        "CharBPETokenizer": "which needs BERT's components",
+        "BertWordPieceTokenizer": "whose model is WordPiece",
+        "SentencePieceUnigramTokenizer": "whose model is Unigram",
+    }.items()
+)

@@ -1,10 +1,10 @@
-"""Inputs → encodings: a tokenizer as it was when it was asked.
+"""Inputs → encodings, for a tokenizer whose components no longer change.
 
-Ids go the quick way: the engine's ids, a plan of what is put around them, runs instead of lists.
-Everything else about an encoding goes the slow way, which is that of the real library, when it is
-first asked for.
+The fast path computes ids: the core's ids, the slots of the post-processor, and runs instead of
+lists. The complete path follows the real library step by step. It runs when a caller first reads
+tokens, offsets or words of an encoding.
 
-**Invariant**: both ways give the same ids, types and masks; a test compares them.
+**Invariant**: both paths give the same ids, types and masks; a test compares them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from tokenmill.compat.tokenizers import cutting, engine, processors
+from tokenmill import arguments
+from tokenmill.compat.tokenizers import cutting, processors
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
+    Padding,
     Run,
-    later,
+    Truncation,
+    lazy_encoding,
     merge,
     of_tokens,
     windows_of,
 )
-from tokenmill.compat.tokenizers.padding import Padding
-from tokenmill.compat.tokenizers.truncation import Truncation
+from tokenmill.native import _native
 
-# A text, or words that someone else has cut.
+# A text, or words that the caller has split.
 Input: TypeAlias = str | list[str]
 Pair: TypeAlias = tuple[Input, Input | None]
 
 
 class Names(dict[int, str]):
-    """id → its token, asked for once."""
+    """The token of each id, looked up once."""
 
     def __init__(self, token: Callable[[int], str | None]) -> None:
         self._token = token
@@ -44,31 +46,33 @@ class Names(dict[int, str]):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """All that encoding depends on; none of it changes."""
+    """Everything that encoding depends on."""
 
-    engine: engine.Engine
+    core: _native.Core
+    # One byte per added token, in the order of their texts. 0: ordinary text. 1: found. 2: found
+    # and dropped.
     allowed: bytes | None
     processor: processors.PostProcessor | None
     truncation: Truncation | None
     padding: Padding | None
     names: Names
-    # The contents of the added tokens that cut a text before it is normalized.
+    # The texts of the added tokens that split a text before it is normalized.
     cuts: Mapping[int, str]
-    # Added tokens whose text in an encoding is what they took of the text, not their content; with
-    # whether that is normalized, and their content.
+    # Added tokens that an encoding shows as the matched text instead of the token text: whether
+    # they match normalized text, and the token text.
     taken: Mapping[int, tuple[bool, str]]
     normalizer: Mapping[str, Any] | None
-    random: bool  # whether encoding a text again gives something else
+    is_random: bool  # with dropout, encoding the same text again gives other ids
 
-    def encode(self, pair: Pair, specials: bool) -> Encoding:
-        return self.encode_batch([pair], specials, single=True)[0]
+    def encode(self, pair: Pair, special_tokens: bool) -> Encoding:
+        return self.encode_batch([pair], special_tokens, single=True)[0]
 
     def encode_batch(
-        self, pairs: Sequence[Pair], specials: bool, single: bool = False, bare: bool = False
+        self, pairs: Sequence[Pair], special_tokens: bool, single: bool = False, bare: bool = False
     ) -> list[Encoding]:
-        """Encodings of one length, if there is padding. `bare` ones have no places."""
-        if self.random:
-            made = [self.slowly(pair, specials, bare) for pair in pairs]
+        """Return the encodings of a batch; `bare` ones have no tokens, offsets and words."""
+        if self.is_random:
+            made = [self.complete(pair, special_tokens, bare) for pair in pairs]
             if self.padding is not None and not single:
                 self.padding.fill(made)
             return made
@@ -80,25 +84,25 @@ class Pipeline:
         found = []
         for index in range(len(pairs)):
             ids, second_ids = columns[2 * index : 2 * index + 2]
-            found.append(self._quick(ids or [], second_ids, specials, bare))
-        return self._padded(pairs, found, specials, bare)
+            found.append(self._fast(ids or [], second_ids, special_tokens, bare))
+        return self._padded(pairs, found, special_tokens, bare)
 
     def _padded(
         self,
         pairs: Sequence[Pair],
         found: list[tuple[list[int], list[Run]] | None],
-        specials: bool,
+        special_tokens: bool,
         bare: bool,
     ) -> list[Encoding]:
         whole = {
-            index: self.slowly(pairs[index], specials, bare)
+            index: self.complete(pairs[index], special_tokens, bare)
             for index, each in enumerate(found)
             if each is None
         }
         lengths = [len(whole[i]) if each is None else len(each[0]) for i, each in enumerate(found)]
         padding, target = self.padding, 0
         if padding is not None:
-            # Each is padded by itself before the longest is looked for.
+            # The real library pads each encoding alone before it pads the batch.
             target = padding.target(max(map(padding.target, lengths), default=0))
         made = []
         for index, each in enumerate(found):
@@ -113,64 +117,73 @@ class Pipeline:
                 pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
                 left = padding.direction == "left"
                 ids, runs = (pad + ids, [run, *runs]) if left else (ids + pad, [*runs, run])
-            made.append(
-                later(ids, runs, partial(self.slowly, pairs[index], specials, bare, target))
-            )
+            make = partial(self.complete, pairs[index], special_tokens, bare, target)
+            made.append(lazy_encoding(ids, runs, make))
         return made
 
-    # The quick way
+    # The fast path
 
-    def _quick(
-        self, first: list[int], second: list[int] | None, specials: bool, bare: bool
+    def _fast(
+        self, first: list[int], second: list[int] | None, special_tokens: bool, bare: bool
     ) -> tuple[list[int], list[Run]] | None:
-        """Ids and runs, without padding; None: only the slow way knows."""
+        """Return ids and runs without padding; None if only the complete path is exact."""
         is_pair = second is not None
-        places = processors.plan(self.processor, is_pair, specials)
-        if places is None:
+        slots = processors.plan(self.processor, is_pair, special_tokens)
+        if slots is None:
             return None
         if bare and self.processor is None:
-            places = [(None, index, 0) for _, index, _ in places]
+            slots = [(None, index, 0) for _, index, _ in slots]
         sequences = [first, second or []]
         if self.truncation is not None:
-            sequences = self._kept(self.truncation, first, second, specials)
-        if len(places) == 1 and places[0][0] is None:
-            return sequences[0], [Run(len(sequences[0]), places[0][2])]
+            sequences = self._truncate(self.truncation, first, second, special_tokens)
+        if len(slots) == 1 and slots[0][0] is None:
+            return sequences[0], [Run(len(sequences[0]), slots[0][2])]
         ids: list[int] = []
         runs = []
-        for special, index, type_id in places:
+        for special, index, type_id in slots:
             added = sequences[index] if special is None else special
             ids += added
             runs.append(Run(len(added), type_id, int(special is not None)))
         return ids, runs
 
-    def _kept(
-        self, truncation: Truncation, first: list[int], second: list[int] | None, specials: bool
+    def _truncate(
+        self,
+        truncation: Truncation,
+        first: list[int],
+        second: list[int] | None,
+        special_tokens: bool,
     ) -> list[list[int]]:
         count = None if second is None else len(second)
-        lengths = truncation.lengths(len(first), count, self._added(second is not None, specials))
-        kept = []
+        lengths = truncation.lengths(
+            len(first), count, self._added(second is not None, special_tokens)
+        )
+        found = []
         for ids, length in zip((first, second or []), lengths, strict=True):
             if length is None or length >= len(ids):
-                kept.append(ids)
+                found.append(ids)
                 continue
-            if length:  # which also refuses a stride that leaves no room
+            if length:  # raises the error for a stride that is too large
                 windows_of(length + 1, length, truncation.stride, False)
             left = truncation.direction == "left"
-            kept.append(ids[len(ids) - length :] if left else ids[:length])
-        return kept
+            found.append(ids[len(ids) - length :] if left else ids[:length])
+        return found
 
     def _ids(self, text: Input) -> list[int]:
         if isinstance(text, str):
-            return self.engine.encode(text, self.allowed)
-        return [id_ for ids in self.engine.encode_batch(text, self.allowed) for id_ in ids]
+            return arguments.read(self.core.encode, text, self.allowed)
+        return [id_ for ids in self._encode_all(text) for id_ in ids]
+
+    def _encode_all(self, texts: list[str]) -> list[list[int]]:
+        threads = arguments.thread_count(None)
+        return arguments.read_all(self.core.encode_batch, texts, self.allowed, threads)
 
     def _ids_of_all(self, texts: Sequence[Input | None]) -> list[list[int] | None]:
-        """The ids of all texts with one call."""
+        """Return the ids of all texts with one call of the core."""
         flat: list[str] = []
         for text in texts:
             if text is not None:
                 flat += [text] if isinstance(text, str) else text
-        found = iter(self.engine.encode_batch(flat, self.allowed))
+        found = iter(self._encode_all(flat))
         made: list[list[int] | None] = []
         for text in texts:
             if text is None:
@@ -181,57 +194,61 @@ class Pipeline:
                 made.append([id_ for _ in text for id_ in next(found)])
         return made
 
-    # The slow way
+    # The complete path
 
-    def slowly(self, pair: Pair, specials: bool, bare: bool = False, target: int = 0) -> Encoding:
-        """The whole encoding of one or two inputs; `target` is the length of the batch."""
+    def complete(
+        self, pair: Pair, special_tokens: bool, bare: bool = False, target: int = 0
+    ) -> Encoding:
+        """Return the complete encoding; `target` is the padded length of the batch."""
         first = self._sequence(pair[0], 0, bare)
-        # Bare ones are of type 0, whichever they are, until a processor says something else.
+        # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
         second = None if pair[1] is None else self._sequence(pair[1], int(not bare), bare)
-        made = self.post_process(first, second, specials)
+        made = self.post_process(first, second, special_tokens)
         if self.padding is not None:
             self.padding.fill_to(made, target)
         return made
 
-    def post_process(self, first: Encoding, second: Encoding | None, specials: bool) -> Encoding:
-        """Truncation, templates, padding. Changes what it is given."""
+    def post_process(
+        self, first: Encoding, second: Encoding | None, special_tokens: bool
+    ) -> Encoding:
+        """Truncate, run the post-processor and pad. The arguments may change."""
         if self.truncation is not None:
-            self.truncation.cut(first, second, self._added(second is not None, specials))
-        made = processors.process(self.processor, first, second, specials)
+            self.truncation.apply(first, second, self._added(second is not None, special_tokens))
+        made = processors.process(self.processor, first, second, special_tokens)
         if self.padding is not None:
             self.padding.fill([made])
         return made
 
-    def _added(self, is_pair: bool, specials: bool) -> int:
-        """How many tokens will be put around the sequences."""
-        if self.processor is None or not specials:
+    def _added(self, is_pair: bool, special_tokens: bool) -> int:
+        """Return the number of special tokens that the post-processor adds."""
+        if self.processor is None or not special_tokens:
             return 0
         return self.processor._added(is_pair)
 
     def _sequence(self, text: Input, type_id: int, bare: bool) -> Encoding:
         if isinstance(text, str):
-            return self._piece(text, type_id, None, bare)
-        words = (self._piece(word, type_id, index, bare) for index, word in enumerate(text))
+            return self._encode_text(text, type_id, None, bare)
+        words = (self._encode_text(word, type_id, index, bare) for index, word in enumerate(text))
         return merge(words, False)
 
-    def _piece(self, text: str, type_id: int, word: int | None, bare: bool) -> Encoding:
-        ids, spans, words = self.engine.details(text, self.allowed)
+    def _encode_text(self, text: str, type_id: int, word: int | None, bare: bool) -> Encoding:
+        ids, spans, words = arguments.read(self.core.encode_words, text, self.allowed)
         if bare:
             n = len(ids)
             return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
         tokens = list(map(self.names.__getitem__, ids))
         if not self.taken.keys().isdisjoint(ids):
-            self._put_taken(tokens, text, ids, spans)
+            self._set_taken(tokens, text, ids, spans)
         numbers: list[int | None] = [word] * len(ids)
         if word is None:
             numbers = [None if number < 0 else number for number in words]
         return of_tokens(ids, tokens, spans, numbers, type_id)
 
-    def _put_taken(
+    def _set_taken(
         self, tokens: list[str], text: str, ids: list[int], spans: list[tuple[int, int]]
     ) -> None:
-        """Puts in place of added tokens what they took."""
-        end: int | None = 0  # where a segment may begin
+        """Replace added tokens by the text that they matched."""
+        end: int | None = 0  # where a segment between added tokens can begin
         for index, (id_, (start, stop)) in enumerate(zip(ids, spans, strict=True)):
             if id_ in self.taken:
                 tokens[index] = self._taken(id_, text[start:stop], start == end)
@@ -239,13 +256,13 @@ class Pipeline:
             end = stop if is_end else None
 
     def _taken(self, id_: int, found: str, is_first: bool) -> str:
-        """What an added token took: its name, normalized or not, with white space around it."""
+        """Return the text that an added token matched, with the whitespace that it takes."""
         is_normal, content = self.taken[id_]
         if self.normalizer is None or not is_normal:
             return found
         name = self.names[id_]
-        # A normalizer may put something in front of a segment, so a name is looked for as in the
-        # middle of one first.
+        # A normalizer may add a prefix to a segment. So the token is first searched in text that is
+        # normalized as the middle of a segment.
         separator = "\x01"
         middle = cutting.normalize(self.normalizer, separator + found)
         middle = middle.removeprefix(cutting.normalize(self.normalizer, separator))
@@ -255,4 +272,4 @@ class Pipeline:
             if found_name:
                 before = before[len(before.rstrip()) :]
                 return before + name + after[: len(after) - len(after.lstrip())]
-        return content  # it came from the model
+        return content  # the model found it, not the added-token split

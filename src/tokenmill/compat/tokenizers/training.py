@@ -1,34 +1,34 @@
-"""A BpeTrainer's options and texts → tokens and merges, as the real library learns them.
+"""A BpeTrainer's options and texts → tokens and merges, equal to the real library's.
 
-tokenmill's own training is on bytes: it is used where the pre-tokenizer ends in ByteLevel, behind
-nothing but a pattern that it knows. All else is learned by `learning`, more slowly.
+tokenmill trains on bytes. The pre-tokenizer must be ByteLevel, alone or after a Split by a pattern
+of a known pre-tokenizer. Training on characters is not supported.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenmill.compat.tokenizers import cutting, learning, models, values
+from tokenmill.compat.tokenizers import models
+from tokenmill.compat.tokenizers.components import check_text, refuse
 from tokenmill.compat.tokenizers.trainers import BpeTrainer
 from tokenmill.errors import TokenizersError
-from tokenmill.formats.byte_characters import byte_characters, shown
-from tokenmill.schemes import PATTERNS
+from tokenmill.formats.names import byte_characters, spell
+from tokenmill.patterns.schemes import PATTERNS
 from tokenmill.training.options import TrainingWarning
-from tokenmill.training.train import train as learn
+from tokenmill.training.train import train_from_iterator as learn
 
 
 def lines_of(files: Sequence[Any]) -> Iterator[str]:
-    """The lines of files with their ends, each of which is a text."""
-    paths = [Path(values.text(name)) for name in files]
-    for path in paths:  # before anything else is done or refused
+    """Return the lines of files with their line ends; each line is a text."""
+    paths = [Path(check_text(name)) for name in files]
+    for path in paths:  # a missing file is an error before training begins
         try:
             path.open("rb").close()
         except OSError as error:
-            raise TokenizersError(models.system_text(error)) from None
+            raise TokenizersError(models.os_error_text(error)) from None
     return (line for path in paths for line in _lines(path))
 
 
@@ -38,85 +38,66 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def texts_of(source: Iterable[Any]) -> Iterator[str]:
-    """Texts, or lists of them."""
-    given = iter(source)
-    return (text for each in given for text in _texts(each))
+    """Return texts; the source has texts or lists of them."""
+    items = iter(source)
+    return (text for item in items for text in _texts(item))
 
 
-def _texts(each: Any) -> Iterable[str]:
-    if isinstance(each, str):
-        return [each]
-    return [values.text(text) for text in each]
+def _texts(item: Any) -> Iterable[str]:
+    return [item] if isinstance(item, str) else map(check_text, item)
 
 
 def train(
     texts: Iterable[str], trainer: BpeTrainer, parts: Mapping[str, Any], added: Sequence[str] = ()
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The vocabulary and the merges, in the order of the real library.
+    """Return the vocabulary and the merges, in the order of the real library.
 
-    `added` are the tokens that are cut out of texts before: only texts without them are taken.
+    The real library splits texts at `added` tokens, so a text that contains one is refused.
     """
-    normalizer = parts["normalizer"]
-    if normalizer is not None:  # names are looked for in normal text, too
-        added = [*added, *(cutting.normalize(normalizer, name) for name in added)]
-    texts = _without(texts, added)
-    pattern, prefix = _pattern(parts["pre_tokenizer"])
-    alphabet = set(trainer.initial_alphabet)
-    if (
-        pattern is None
-        or normalizer is not None
-        or trainer.vocab_size < 256 + len(trainer.special_tokens)  # which is too few for the other
-        or (alphabet and alphabet != set(byte_characters()))
-        or trainer.limit_alphabet is not None
-        or trainer.continuing_subword_prefix
-        or trainer.end_of_word_suffix
-    ):
-        return learning.learn(_count_words(texts, parts, added), trainer)
-    with warnings.catch_warnings():  # the real library says nothing of a text that is too short
+    pattern, adds_space = _pattern(parts["pre_tokenizer"])
+    _check_options(trainer, parts["normalizer"])
+    with warnings.catch_warnings():  # the real library does not warn about a text that is too short
         warnings.simplefilter("ignore", TrainingWarning)
         tokenizer = learn(
-            ([" " + text if prefix and text[:1] not in ("", " ") else text for text in texts]),
+            [
+                " " + text if adds_space and text[:1] not in ("", " ") else text
+                for text in _check_texts(texts, added)
+            ],
             vocab_size=trainer.vocab_size,
             pattern=pattern,
-            ties="huggingface",
-            specials=[token.content for token in trainer.special_tokens],
+            trainer="tokenizers",
+            special_tokens=[token.content for token in trainer.special_tokens],
             min_frequency=trainer.min_frequency,
             max_token_length=trainer.max_token_length,
-            initial_alphabet="bytes" if alphabet else "seen",
+            initial_alphabet="bytes" if trainer.initial_alphabet else "seen",
         )
-    vocabulary = {shown(token): id_ for id_, token in tokenizer._tokens().items()}
-    merges = [(shown(left), shown(right)) for left, right in tokenizer._merges()]
-    return {**vocabulary, **tokenizer.specials}, merges
+    vocabulary = {spell(token): id_ for id_, token in tokenizer._tokens().items()}
+    merges = [(spell(left), spell(right)) for left, right in tokenizer._merges()]
+    return {**vocabulary, **tokenizer.special_tokens}, merges
 
 
-def _without(texts: Iterable[str], added: Sequence[str]) -> Iterator[str]:
-    """The texts, which are refused if they hold an added token."""
+def _check_options(trainer: BpeTrainer, normalizer: Mapping[str, Any] | None) -> None:
+    if normalizer is not None:
+        refuse("training with a normalizer")
+    if trainer.vocab_size < 256 + len(trainer.special_tokens):
+        refuse(f"training with vocab_size={trainer.vocab_size}, below 256 plus special tokens,")
+    if trainer.initial_alphabet and set(trainer.initial_alphabet) != set(byte_characters()):
+        refuse("training with an initial_alphabet other than ByteLevel.alphabet()")
+    for name in ("limit_alphabet", "continuing_subword_prefix", "end_of_word_suffix"):
+        if getattr(trainer, name) not in (None, ""):
+            refuse(f"training with {name}={getattr(trainer, name)!r}")
+
+
+def _check_texts(texts: Iterable[str], added: Sequence[str]) -> Iterator[str]:
     for text in texts:
         for name in added:
             if name in text:
-                values.not_there(f"training on a text with {name!r}, which was added before,")
+                refuse(f"training on a text with the added token {name!r}")
         yield text
 
 
-def _count_words(
-    texts: Iterable[str], parts: Mapping[str, Any], added: Sequence[str]
-) -> Counter[str]:
-    """How often each word comes, by the normalizer and the pre-tokenizer."""
-    normalizer, pre_tokenizer = parts["normalizer"], parts["pre_tokenizer"]
-    if normalizer is not None:
-        shown_parts = f"{normalizer}", f"{pre_tokenizer}"
-        moves = any(name in shown_parts[0] for name in ("Strip", "Replace", "Precompiled"))
-        if moves and "'first'" in shown_parts[1]:
-            values.not_there("training with Metaspace's scheme 'first' behind such a normalizer")
-        texts = _without((cutting.normalize(normalizer, text) for text in texts), added)
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update([text] if pre_tokenizer is None else cutting.words(pre_tokenizer, text))
-    return counts
-
-
-def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str | None, bool]:
-    """How text is cut, and whether each has a blank in front; None: not as tokenmill trains."""
+def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str, bool]:
+    """Return the pattern of a pre-tokenizer, and whether it adds a space before each text."""
     steps = [pre_tokenizer] if pre_tokenizer is not None else []
     if pre_tokenizer is not None and pre_tokenizer["type"] == "Sequence":
         steps = pre_tokenizer["pretokenizers"]
@@ -126,8 +107,11 @@ def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str | None, bool]
     if kinds == ["Split", "ByteLevel"] and not steps[1]["use_regex"]:
         split, last = steps
         pattern = split["pattern"].get("Regex")
-        plain = (split["behavior"], split["invert"]) in (("Isolated", False), ("Removed", True))
-        known = any(pattern in spellings for spellings in PATTERNS.values())
-        if plain and known and not last["add_prefix_space"]:
+        is_plain = (split["behavior"], split["invert"]) in (("Isolated", False), ("Removed", True))
+        is_known = any(pattern in spellings for spellings in PATTERNS.values())
+        if is_plain and is_known and not last["add_prefix_space"]:
             return str(pattern), False
-    return None, False
+    return refuse(
+        f"training with the pre-tokenizer {', '.join(kinds) or None} (it must be ByteLevel, alone "
+        "or after a Split by a known pattern)"
+    )

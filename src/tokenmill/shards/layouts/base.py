@@ -2,7 +2,7 @@
 
 A writer puts the ids of each document behind those before it, and its end into whatever the layout
 keeps ends in. Nothing is kept for a document in memory. **Invariant**: the bytes of a shard depend
-on its documents alone, never on how they came, many at once or one in pieces.
+on its documents alone, not on the calls of `append`.
 """
 
 from __future__ import annotations
@@ -45,41 +45,22 @@ class Writer:
         self.stem, self.spec = stem, spec
         self.tokens = self.documents = 0
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
-        self._open_at: int | None = None  # the tokens before the open document
         self._outputs: list[Output] = []
 
-    def add(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
-        """Whole documents, end to end; `ends` are counted from the first of these ids."""
-        assert self._open_at is None, "a document is open"
-        assert (int(ends[-1]) if len(ends) else 0) == len(ids)
+    def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
+        """Write ids. `ends` are the document ends, counted from the first of these ids.
+
+        Ids after the last end are of a document that continues with the next call. `rows` are of
+        the documents that end.
+        """
         self._write_ids(self._checked(ids))
-        self._write_ends(ends + self.tokens, rows)
+        if len(ends):
+            self._write_ends(ends + self.tokens, rows)
         self.tokens += len(ids)
         self.documents += len(ends)
 
-    def open(self, ids: NDArray[Any]) -> None:
-        """More of a document that is not over."""
-        if self._open_at is None:
-            self._open_at = self.tokens
-        self._write_ids(self._checked(ids))
-        self.tokens += len(ids)
-
-    def close_open(self, rows: Rows | None = None) -> None:
-        """The open document is over."""
-        assert self._open_at is not None, "no document is open"
-        self._open_at = None
-        self._write_ends(np.array([self.tokens], np.int64), rows)
-        self.documents += 1
-
-    def withdraw(self) -> None:
-        """The open document was bad: nothing of it stays."""
-        assert self._open_at is not None, "no document is open"
-        self.tokens, self._open_at = self._open_at, None
-        self._take_back()
-
     def finish(self) -> list[File]:
         """All files are whole and on the disk when this comes back."""
-        assert self._open_at is None, "a document is open"
         return self._finish()
 
     def discard(self) -> None:
@@ -104,10 +85,6 @@ class Writer:
         """The ends of further documents, counted from the shard's first id."""
         raise NotImplementedError
 
-    def _take_back(self) -> None:
-        """Ids behind `self.tokens` go."""
-        raise NotImplementedError
-
     def _finish(self) -> list[File]:
         raise NotImplementedError
 
@@ -121,17 +98,13 @@ class FlatWriter(Writer):
         super().__init__(stem, spec)
         self._ids = HashedFile(path_of(stem, self.suffix), self.suffix)
         self._outputs.append(self._ids)
-        self._head_bytes = self._write_head()
+        self._write_head()
 
-    def _write_head(self) -> int:
-        """Bytes in front of the ids, filled in at the end; how many there are."""
-        return 0
+    def _write_head(self) -> None:
+        """Write the bytes before the ids, which `_finish` fills in."""
 
     def _write_ids(self, ids: NDArray[Any]) -> None:
         self._ids.write(ids)
-
-    def _take_back(self) -> None:
-        self._ids.truncate(self._head_bytes + self.tokens * self._dtype.itemsize)
 
 
 class EndsWriter(FlatWriter):
@@ -140,7 +113,7 @@ class EndsWriter(FlatWriter):
     def __init__(self, stem: Path, spec: Spec) -> None:
         super().__init__(stem, spec)
         self._ends: NpyFile | None = None
-        if spec.sequence is None:
+        if spec.sequence_length is None:
             self._ends = NpyFile(path_of(stem, ENDS_SUFFIX), ENDS_SUFFIX, "<i8")
             self._outputs.append(self._ends)
 
@@ -155,7 +128,7 @@ class EndsWriter(FlatWriter):
 
 def ends_suffixes(suffix: str, spec: Spec) -> tuple[str, ...]:
     """The files of an `EndsWriter`."""
-    return (suffix,) if spec.sequence is not None else (suffix, ENDS_SUFFIX)
+    return (suffix,) if spec.sequence_length is not None else (suffix, ENDS_SUFFIX)
 
 
 class Reader:
@@ -234,8 +207,10 @@ def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
 
 def read_ends(stem: Path, spec: Spec, tokens: int) -> NDArray[np.int64]:
     """What an `EndsWriter` wrote."""
-    if spec.sequence is not None:
-        return np.arange(1, tokens // spec.sequence + 1, dtype=np.int64) * spec.sequence
+    if spec.sequence_length is not None:
+        return (
+            np.arange(1, tokens // spec.sequence_length + 1, dtype=np.int64) * spec.sequence_length
+        )
     return checked_ends(read_npy(path_of(stem, ENDS_SUFFIX), "int64"), tokens, stem)
 
 

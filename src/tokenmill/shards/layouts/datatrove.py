@@ -44,13 +44,14 @@ class Writer(base.FlatWriter):
 
 
 def metric(tokens: int) -> str:
-    """Three digits and a prefix, as `humanize.metric(tokens, unit="T")` gives: 1.23 MT."""
+    """Three digits and a prefix, such as 1.23 MT, as `humanize.metric(tokens, unit="T")` of
+    humanize 4.17 returns them."""
     exponent = math.floor(math.log10(tokens)) if tokens else 0
     value = tokens / 10 ** (exponent // 3 * 3)
-    digits = 2 - exponent % 3
-    if round(value, digits) >= 1000:
-        exponent, value, digits = exponent + 1, value / 1000, 2
-    return f"{value:.{digits}f} {' kMGTPE'[exponent // 3].strip()}T"
+    if round(value, 2 - exponent % 3) >= 10 ** (exponent % 3 + 1):  # 9.999 rounds to 10.0
+        exponent += 1
+        value /= 1000 if exponent % 3 == 0 else 1
+    return f"{value:.{2 - exponent % 3}f} {' kMGTPE'[exponent // 3].strip()}T"
 
 
 def suffixes(spec: Spec) -> tuple[str, ...]:

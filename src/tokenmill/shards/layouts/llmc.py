@@ -26,9 +26,8 @@ EOS_FIRST = True
 class Writer(base.EndsWriter):
     """One shard."""
 
-    def _write_head(self) -> int:
+    def _write_head(self) -> None:
         self._ids.write(bytes(HEADER_BYTES))
-        return HEADER_BYTES
 
     def _finish(self) -> list[File]:
         if self.tokens > TOKENS_MAX:

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill._native import Checksum
 from tokenmill.errors import ShardError
-from tokenmill.files import write_whole
-from tokenmill.shards import checksum
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Rows, Shard, Spec, path_of
 from tokenmill.shards.streams import HashedFile, Spool
@@ -47,9 +44,6 @@ class Writer(base.Writer):
 
     def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
         self._ends.write(ends)
-
-    def _take_back(self) -> None:
-        self._ids.truncate(self.tokens)
 
     def _finish(self) -> list[File]:
         file = HashedFile(path_of(self.stem, SUFFIX), SUFFIX)
@@ -85,7 +79,7 @@ class Writer(base.Writer):
             last = int(ends[-1])
 
     def _write_samples(self, file: HashedFile) -> None:
-        if self.spec.sequence is not None:
+        if self.spec.sequence_length is not None:
             for ids in self._ids.blocks(_BLOCK_IDS):
                 file.write(ids)
             return
@@ -124,7 +118,7 @@ class Writer(base.Writer):
 
 def _head_bytes(lengths: NDArray[np.int64], spec: Spec) -> NDArray[np.int64]:
     """Bytes in front of the ids of each document."""
-    return lengths * 0 if spec.sequence is not None else 5 + _width(lengths)
+    return lengths * 0 if spec.sequence_length is not None else 5 + _width(lengths)
 
 
 def _width(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -146,7 +140,7 @@ def _heads(
 
 def _config(spec: Spec) -> dict[str, Any]:
     """What each shard says of itself, and `index.json` of each."""
-    fixed = spec.sequence
+    fixed = spec.sequence_length
     size = None if fixed is None else fixed * np.dtype(spec.dtype).itemsize
     return {
         "column_encodings": [f"ndarray:{spec.dtype}" + ("" if fixed is None else f":{fixed}")],
@@ -160,8 +154,8 @@ def _config(spec: Spec) -> dict[str, Any]:
     }
 
 
-def finish_folder(folder: Path, shards: Sequence[Shard], spec: Spec) -> File:
-    """Writes `index.json`, without which streaming finds no shard."""
+def make_index(shards: Sequence[Shard], spec: Spec) -> tuple[str, bytes]:
+    """The name and the content of `index.json`, which streaming needs to find shards."""
     rows = []
     for shard in shards:
         data = next(file for file in shard.files if file.suffix == SUFFIX)
@@ -170,13 +164,9 @@ def finish_folder(folder: Path, shards: Sequence[Shard], spec: Spec) -> File:
             "bytes": data.bytes,
             "hashes": {"xxh3_64": data.checksum},
         }
-        samples = shard.entries(spec.sequence)
+        samples = shard.entries(spec.sequence_length)
         rows.append({"raw_data": raw, "samples": samples, "zip_data": None} | _config(spec))
-    text = json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()
-    write_whole(folder / INDEX, text)
-    hashed = Checksum()
-    hashed.update(text)
-    return File(INDEX, len(text), checksum.hexadecimal(hashed))
+    return INDEX, json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()
 
 
 def suffixes(spec: Spec) -> tuple[str, ...]:
@@ -198,7 +188,7 @@ class Reader(base.Reader):
         if not len(self._starts):
             return np.empty(0, self.spec.dtype)
         body = self._raw[int(self._starts[0]) :]
-        if self.spec.sequence is None:
+        if self.spec.sequence_length is None:
             sizes = np.diff(self.ends, prepend=0) * np.dtype(self.spec.dtype).itemsize
             # Runs of ids and of the next document's head take turns; no head follows the last.
             heads = np.append(self._starts[1:], len(self._raw)) - self._starts - sizes
@@ -219,7 +209,7 @@ class Reader(base.Reader):
         if int(offsets[-1]) != size or (np.diff(offsets) < 0).any():
             raise ShardError(f"{path} is damaged: its samples do not end where it does")
         self._starts, sizes = offsets[:-1], np.diff(offsets)
-        if self.spec.sequence is None:
+        if self.spec.sequence_length is None:
             self._starts = self._starts + self._heads(path, sizes)
         lengths, rest = np.divmod(offsets[1:] - self._starts, np.dtype(self.spec.dtype).itemsize)
         if rest.any() or (lengths < 0).any():

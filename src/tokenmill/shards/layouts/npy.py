@@ -18,17 +18,15 @@ class Writer(base.EndsWriter):
 
     suffix = ".npy"
 
-    def _write_head(self) -> int:
-        header = self._header()
-        self._ids.write(header)
-        return len(header)
+    def _write_head(self) -> None:
+        self._ids.write(self._header())
 
     def _finish(self) -> list[File]:
         self._ids.patch(self._header())
         return super()._finish()
 
     def _header(self) -> bytes:
-        length = self.spec.sequence
+        length = self.spec.sequence_length
         shape = (self.tokens,) if length is None else (self.tokens // length, length)
         return npy_header(self._dtype, shape)
 

@@ -56,7 +56,7 @@ class Writer(base.Writer):
         )
         self._path = path_of(stem, self.suffix)
         self._file = self._path.open("wb")
-        self._spool = Spool(stem.parent, self._dtype)  # the open document
+        self._spool = Spool(stem.parent, self._dtype)  # of a document that continues
         self._writer = self._open_writer()
         self._group: list[Any] = []  # record batches
         self._group_ids = self._group_rows = 0
@@ -64,11 +64,30 @@ class Writer(base.Writer):
     def _open_writer(self) -> Any:
         raise NotImplementedError
 
-    def add(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
-        """Whole documents, end to end."""
-        assert self._open_at is None, "a document is open"
-        assert (int(ends[-1]) if len(ends) else 0) == len(ids)
+    def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None = None) -> None:
+        """Write ids. A document that continues is in the spool until its end comes."""
         ids = self._checked(ids)
+        whole = int(ends[-1]) if len(ends) else 0
+        if self._spool.items and len(ends):
+            self._spool.write(ids[: int(ends[0])])
+            self._end_spooled(None if rows is None else rows.slice(0, 1))
+            rest = None if rows is None else rows.slice(1, len(ends))
+            self._append_whole(ids[int(ends[0]) : whole], ends[1:] - ends[0], rest)
+        else:
+            self._append_whole(ids[:whole], ends, rows)
+        if whole < len(ids):
+            self._spool.write(ids[whole:])
+        self.tokens += len(ids)
+        self.documents += len(ends)
+
+    def _end_spooled(self, rows: Rows | None) -> None:
+        ids = self._spool.map()
+        self._append_whole(ids, np.array([len(ids)], np.int64), rows)
+        if len(ids) > GROUP_IDS:
+            self._flush()  # it is alone in its group: the spool can be cleared
+        self._spool.clear()
+
+    def _append_whole(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
         first = 0
         while first < len(ends):
             begin = int(ends[first - 1]) if first else 0
@@ -82,28 +101,6 @@ class Writer(base.Writer):
             part = ids[begin : int(ends[last - 1])]
             self._put(part, ends[first:last] - begin, rows, first)
             first = last
-        self.tokens += len(ids)
-        self.documents += len(ends)
-
-    def open(self, ids: NDArray[Any]) -> None:
-        """More of a document that is not over."""
-        if self._open_at is None:
-            self._open_at = self.tokens
-        self._spool.write(self._checked(ids))
-        self.tokens += len(ids)
-
-    def close_open(self, rows: Rows | None = None) -> None:
-        """The open document is over."""
-        assert self._open_at is not None, "no document is open"
-        self.tokens, self._open_at = self._open_at, None
-        ids = self._spool.map()
-        self.add(ids, np.array([len(ids)], np.int64), rows)
-        if len(ids) > GROUP_IDS:
-            self._flush()  # it is alone in its group: the spool can go
-        self._take_back()
-
-    def _take_back(self) -> None:
-        self._spool.truncate(0)
 
     def _put(
         self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None, first: int

@@ -1,0 +1,170 @@
+"""The training ladder, small and large → results/ladder.json, and docs/ladder.md with its plot.
+
+    ladder_pages.py [--runs 3]     measures and renders: a quarter of an hour on an idle machine
+    ladder_pages.py --only large --large-mb 40 --large-size 10000     a part, or more of it
+    ladder_pages.py --render       renders what was measured
+
+The small run is `python -m ladder training` as it stands: all steps on Python's own prose. The
+large one leaves out the steps that would take hours; its text is English of the shared data, or of
+the installed packages. No text is kept in the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import corpora
+import machine
+from markdown import replace_block, table
+
+sys.path.insert(0, str(machine.ROOT))
+
+from ladder.runner import duration, megabytes, speed_up
+from ladder.training.command import plot
+from ladder.training.steps import STEPS, Measurement, Skipped
+
+ROOT = machine.ROOT
+RESULTS = ROOT / "bench" / "results" / "ladder.json"
+PAGE = ROOT / "docs" / "ladder.md"
+PICTURE = ROOT / "docs" / "ladder.svg"
+SOURCES = ROOT / "ladder" / "training"
+LARGE_CORPUS = "en-real"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="interleaved; their medians are shown")
+    parser.add_argument("--only", choices=("small", "large"), help="the other stays as it was")
+    parser.add_argument("--large-mb", type=int, default=4)
+    parser.add_argument("--large-size", type=int, default=3000, help="entries of its vocabulary")
+    parser.add_argument("--render", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if not options.render:
+        load = round(os.getloadavg()[0], 1)
+        results |= {"machine": machine.describe(), "load": load, "date": time.strftime("%Y-%m-%d")}
+        for name, arguments in runs(options).items():
+            if options.only in (None, name):
+                results[name] = _ladder(*arguments) | {"runs": options.runs}
+                RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    render(results)
+
+
+def runs(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """The arguments of either run; the text of the large one is made for it."""
+    every = ("--limit", "0", "--runs", str(options.runs))
+    text = corpora.FOLDER / "ladder.txt"
+    if options.only != "small":
+        corpora.prepare(LARGE_CORPUS)
+        documents = corpora.first(LARGE_CORPUS, options.large_mb)
+        text.write_text(corpora.SEPARATOR.join(documents), encoding="utf-8")
+    sizes = ("--max-mb", str(options.large_mb), "--vocab-size", str(options.large_size))
+    return {
+        "small": ("--max-mb", "1", "--vocab-size", "500", *every),
+        "large": (str(text), *sizes, "--steps", "5-15", *every),
+    }
+
+
+def _ladder(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "ladder", "training", *arguments, "--json"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def render(results: dict[str, Any]) -> None:
+    small, large = results["small"], results["large"]
+    rows = [Measurement(**row) for row in small["steps"]]
+    skipped = [Skipped(**row) for row in small["skipped"]]
+    PICTURE.write_text(plot(rows, skipped, _configuration(small)), encoding="utf-8")
+    if not replace_block(PAGE, "ladder", steps_table(rows, large)):
+        raise SystemExit(f"{PAGE} has no block named ladder")
+    replace_block(PAGE, "machine", machine_line(results))
+
+
+def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
+    there = {row["step"]: Measurement(**row) for row in large["steps"]}
+    here = {row.step: row for row in rows}
+    first = here.get(1)
+    lines = [
+        [
+            "step",
+            "new lines",
+            "time",
+            "over previous",
+            "over step 1",
+            "memory",
+            "large: time",
+            "memory",
+        ]
+    ]
+    for row in rows:
+        big = there.get(row.step)
+        lines.append([
+            f"{row.step} [{row.name}](../{_source(row.step).relative_to(ROOT).as_posix()})",
+            str(new_lines(row.step)),
+            duration(row.seconds),
+            _times(here.get(row.step - 1), row),
+            _times(first, row),
+            megabytes(row.added_mb),
+            duration(big.seconds) if big else "",
+            megabytes(big.added_mb) if big else "",
+        ])  # fmt: skip
+    return table(lines)
+
+
+def _times(other: Measurement | None, row: Measurement) -> str:
+    if other is None or other.step == row.step:
+        return ""
+    return speed_up(other.seconds, row.seconds)
+
+
+def _source(number: int) -> Path:
+    return SOURCES / f"{STEPS[number - 1].module}.py"
+
+
+def new_lines(number: int) -> int:
+    """How many lines of code a step has that the one it builds on has not."""
+    before = _code({13: 11}.get(number, number - 1)) if number > 1 else []
+    blocks = difflib.SequenceMatcher(None, before, _code(number), autojunk=False)
+    return len(_code(number)) - sum(block.size for block in blocks.get_matching_blocks())
+
+
+def _code(number: int) -> list[str]:
+    """The lines of a step without its header and without empty ones."""
+    source = _source(number).read_text(encoding="utf-8")
+    header = ast.parse(source).body[0]
+    assert header.end_lineno is not None
+    return [line for line in source.splitlines()[header.end_lineno :] if line.strip()]
+
+
+def _size(run: dict[str, Any]) -> str:
+    return f"{run['text_bytes'] / 1e6:.0f} MB, {256 + run['merges']:,}"
+
+
+def _configuration(run: dict[str, Any]) -> str:
+    return f"{_size(run)} tokens, Python {run['python']}"
+
+
+def machine_line(results: dict[str, Any]) -> str:
+    where, small, large = results["machine"], results["small"], results["large"]
+    return (
+        f"{where['cpu']}, {where['cores']} cores, {where['system']}, Python {small['python']}, "
+        f"{results['date']}, load average at the start {results['load']}; medians of interleaved "
+        f"runs, a fresh process each. Small: {_size(small)} tokens, Python's own prose, runs: "
+        f"{small['runs']}. Large: {_size(large)} tokens, English, runs: {large['runs']}. "
+        "`make ladder`."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Four ways to write shards → a table: `python -m ladder corpus`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tokenmill
+from ladder import runner
+from ladder.corpus.steps import STEPS, Measurement, as_json, measure
+from tokenmill.cli import values
+from tokenmill.cli.output import add_json, progress_console, say_json, wide_console
+from tokenmill.errors import InputError, OptionError, TokenizeError
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing.options import find_token
+
+_PACKAGE = Path(tokenmill.__file__).parent
+_FILES = 8
+_OWN_BYTES = 50_000_000
+_HEADS = (
+    "method", "time", "documents/s", "tokens/s", "MB/s", "speed-up", "memory", "bytes",
+)  # fmt: skip
+
+
+def add_parser(ladders: Any) -> None:
+    corpus: argparse.ArgumentParser = ladders.add_parser(
+        "corpus",
+        help="four ways to write the ids of documents",
+        epilog="examples:\n  python -m ladder corpus --max-mb 1\n"
+        "  python -m ladder corpus data/part.jsonl --tokenizer o200k_base --json",
+    )
+    corpus.add_argument(
+        "inputs", nargs="*", type=Path, metavar="FILE.jsonl", help="JSON lines with a field text"
+    )
+    corpus.add_argument(
+        "--max-mb",
+        type=values.megabytes,
+        metavar="MB",
+        help="megabytes of generated text if no file is given (default: 50)",
+    )
+    corpus.add_argument("--tokenizer", default="gpt2", help="name or file (default: gpt2)")
+    corpus.add_argument("--eos", default="auto", help="id after each document (default: auto)")
+    add_json(corpus, "print the table as JSON")
+    corpus.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.inputs and options.max_mb is not None:
+        raise OptionError("--max-mb is for generated text, but files are given; remove one")
+    tokenizer = Tokenizer.load(options.tokenizer)
+    eos = eos_of(tokenizer, options.eos)
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = options.inputs or write_corpus(Path(folder), options.max_mb or _OWN_BYTES)
+        if not sum(len(texts_of(path)) for path in inputs):  # also checks each line
+            raise InputError("the inputs contain no documents; pass other files")
+        rows: list[Measurement] = []
+        with progress_console().status("") as status:
+            for name in STEPS:
+                status.update(f"{name} …")
+                rows.append(measure(name, inputs, options.tokenizer, eos))
+    if options.json:
+        say_json(as_json(rows))
+    else:
+        runner.print_table(wide_console(), _HEADS, [_cells(row, rows[0]) for row in rows])
+
+
+def eos_of(tokenizer: Tokenizer, value: str) -> int:
+    """Return the id that `tokenize` writes after each document."""
+    found = find_token(tokenizer, value, "eos")
+    if found is None:
+        raise TokenizeError("every step writes an EOS token after each document; pass --eos ID")
+    return found
+
+
+def _cells(row: Measurement, first: Measurement) -> list[str]:
+    return [
+        f"{row.step} {row.name}",
+        f"{row.seconds:.2f} s",
+        f"{row.documents / row.seconds:,.0f}",
+        f"{row.tokens / row.seconds:,.0f}",
+        f"{row.bytes / row.seconds / 1e6:,.1f}",
+        f"{first.seconds / row.seconds:.1f} ×",
+        f"{row.peak_mb:,.0f} MB",
+        "equal" if row.digest == first.digest else "DIFFERENT",
+    ]
+
+
+def write_corpus(folder: Path, bytes_max: int) -> list[Path]:
+    """Write parts of our own source, repeated, to files of JSON lines."""
+    sources = [path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))]
+    texts = [text for source in sources for text in source.split("\n\n\n") if text.strip()]
+    lines = [json.dumps({"text": text}) + "\n" for text in texts]
+    paths = []
+    for number in range(_FILES):
+        path = folder / f"{number}.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            size, index = 0, number
+            while size < bytes_max // _FILES:
+                size += file.write(lines[index % len(lines)])
+                index += _FILES + 1
+        paths.append(path)
+    return paths
+
+
+def texts_of(path: Path) -> list[str]:
+    """Return the documents of a file, or raise an error with the number of a bad line."""
+    texts = []
+    # splitlines would also split at U+2028.
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number:,} is not JSON: {error}") from None
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            raise InputError(f"{path}, line {number:,} has no text in a field 'text'")
+        texts.append(row["text"])
+    return texts

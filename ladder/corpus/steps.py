@@ -1,0 +1,84 @@
+"""The four steps → their times, rates and memory, each in a fresh process."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ladder import runner
+from tokenmill.tokenizer import Tokenizer
+
+STEPS = ("original", "streaming", "ultra", "extreme")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The figures of one step, and a hash of its output."""
+
+    step: int
+    name: str
+    seconds: float
+    documents: int
+    tokens: int
+    bytes: int
+    peak_mb: float
+    digest: str
+
+
+def measure(name: str, inputs: list[Path], tokenizer: str, eos: int) -> Measurement:
+    """Measure one step in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [name, tokenizer, str(eos), folder, *map(str, inputs)]
+        row, peak = runner.run_fresh("ladder.corpus.steps", arguments, name)
+    return Measurement(STEPS.index(name) + 1, name, peak_mb=peak / 1e6, **row)
+
+
+def as_json(rows: list[Measurement]) -> dict[str, object]:
+    """Return the table as JSON values."""
+    first = rows[0].digest if rows else ""
+    return {
+        "steps": [
+            {key: value for key, value in asdict(row).items() if key != "digest"}
+            | {"same_bytes": row.digest == first}
+            for row in rows
+        ]
+    }
+
+
+def main(arguments: list[str]) -> None:
+    name, tokenizer_name, eos, folder, *inputs = arguments
+    module = importlib.import_module(f"ladder.corpus.{name}")
+    tokenizer = Tokenizer.load(tokenizer_name)
+    dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
+    paths = [Path(path) for path in inputs]
+    target = Path(folder) / "out"
+    target.mkdir()
+    started = time.perf_counter()
+    outputs = module.run(paths, tokenizer, target, dtype, int(eos))
+    seconds = time.perf_counter() - started
+    digest, tokens, documents = hashlib.sha256(), 0, 0
+    for output in outputs:
+        data = np.fromfile(output, dtype)
+        digest.update(data.data)
+        tokens += len(data)
+        documents += int(np.count_nonzero(data == int(eos)))
+    row = {
+        "seconds": seconds,
+        "documents": documents,
+        "tokens": tokens,
+        "bytes": sum(path.stat().st_size for path in paths),
+        "digest": digest.hexdigest(),
+    }
+    sys.stdout.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

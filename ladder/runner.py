@@ -1,0 +1,311 @@
+"""A step of a ladder → its figures, a table and a plot. All ladders use this runner.
+
+A step runs in a fresh process with `python -m MODULE` and prints one JSON object. A thread of the
+parent process samples the memory of that process and its children every 10 ms.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+import tokenmill
+from tokenmill.errors import LadderError
+
+RUNS = 10
+WARMUP = 3
+_SAMPLE_SECONDS = 0.01
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+# ── fresh processes ──────────────────────────────────────────────────────────────────────────
+
+
+def run_fresh(module: str, arguments: list[str], name: str) -> tuple[dict[str, Any], int]:
+    """Run a module with `python -m`, and return its JSON output and its peak memory in bytes."""
+    roots = [str(Path(file).parents[1]) for file in (__file__, tokenmill.__file__)]
+    paths = [*roots, os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    sampler = _MemorySampler(process)
+    sampler.start()
+    try:
+        output, errors = process.communicate()
+    finally:
+        process.kill()
+        sampler.join()
+    if process.returncode:
+        lines = errors.strip().splitlines() or ["no output"]
+        raise LadderError(f"step {name!r} failed: {lines[-1]}")
+    return json.loads(output), sampler.bytes
+
+
+class _MemorySampler(threading.Thread):
+    """Samples the memory of a process and its children."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self.bytes = 0
+
+    def run(self) -> None:
+        while self._process.poll() is None:
+            self.bytes = max(self.bytes, _tree_bytes(self._process.pid))
+            time.sleep(_SAMPLE_SECONDS)
+
+
+def _tree_bytes(pid: int) -> int:
+    """Return the anonymous memory of a process and all its descendants."""
+    total = 0
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        total = sum(
+            int(line.split()[1]) * 1024 for line in status.splitlines() if line[:7] == "RssAnon"
+        )
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children = (task / "children").read_text().split()
+            total += sum(_tree_bytes(int(child)) for child in children)
+    except OSError:
+        pass  # the process has ended, or the system is not Linux
+    return total
+
+
+# ── statistics ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Times of the counted runs in seconds, without the warm-up runs."""
+
+    mean: float
+    sigma: float  # of a sample, n - 1; 0 for one run
+    min: float
+    max: float
+    cpu: float  # mean CPU time, which other programs disturb least
+    runs: int
+    warmup: int
+
+    def __mul__(self, factor: float) -> Statistics:
+        """Return the statistics of another amount of work, for example one of a thousand calls."""
+        times = ("mean", "sigma", "min", "max", "cpu")
+        return replace(self, **{name: getattr(self, name) * factor for name in times})
+
+    def as_json(self) -> dict[str, float | int]:
+        return asdict(self)
+
+    def spread(self) -> str:
+        """Return mean and sigma in the unit of the mean, such as "8.7 ± 0.2 ms"."""
+        size, unit = unit_of(self.mean)
+        return f"{number(self.mean / size)} ± {number(self.sigma / size, self.mean / size)} {unit}"
+
+    def span(self) -> str:
+        """Return minimum and maximum in the unit of the mean, such as "8.5 … 9.1 ms"."""
+        size, unit = unit_of(self.mean)
+        ends = [number(each / size, self.mean / size) for each in (self.min, self.max)]
+        return f"{ends[0]} … {ends[1]} {unit}"
+
+
+def statistics_of(seconds: Sequence[float], cpu: Sequence[float], warmup: int = 0) -> Statistics:
+    """Return the statistics of times without the first `warmup`."""
+    counted = seconds[warmup:]
+    if not counted:
+        raise ValueError(f"{len(seconds)} times with a warm-up of {warmup} leave none")
+    mean = math.fsum(counted) / len(counted)
+    squares = math.fsum((each - mean) ** 2 for each in counted)
+    sigma = math.sqrt(squares / (len(counted) - 1)) if len(counted) > 1 else 0.0
+    mean_cpu = math.fsum(cpu[warmup:]) / len(counted)
+    return Statistics(mean, sigma, min(counted), max(counted), mean_cpu, len(counted), warmup)
+
+
+def measure_runs(work: Callable[[], object], runs: int = RUNS, warmup: int = WARMUP) -> Statistics:
+    """Call `work` repeatedly, and collect garbage between the calls."""
+    seconds, cpu = [], []
+    for _ in range(warmup + runs):
+        gc.collect()
+        start, cpu_start = time.perf_counter(), time.process_time()
+        work()
+        seconds.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - cpu_start)
+    return statistics_of(seconds, cpu, warmup)
+
+
+# ── numbers and tables ───────────────────────────────────────────────────────────────────────
+
+
+def unit_of(seconds: float) -> tuple[float, str]:
+    """Return the largest unit in which a time is at least 1."""
+    return next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
+
+
+def number(value: float, like: float | None = None) -> str:
+    """Format a value with three digits, or with as many decimals as `like`."""
+    size = abs(value if like is None else like)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Format a time with three digits and its unit."""
+    size, unit = unit_of(seconds)
+    return f"{number(seconds / size)} {unit}"
+
+
+def megabytes(value: float) -> str:
+    return f"{number(value)} MB"
+
+
+def speed_up(before: float, after: float) -> str:
+    ratio = before / after
+    return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.2f} ×"
+
+
+def print_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table. Columns that do not fit continue in a second table with the same rows."""
+    widths = [
+        max(len(head), *(len(row[column]) for row in rows)) + 2 if rows else len(head) + 2
+        for column, head in enumerate(heads)
+    ]
+    groups: list[list[int]] = [[0]]
+    for column in range(1, len(heads)):
+        if (
+            len(groups[-1]) > 1
+            and sum(widths[c] for c in [*groups[-1], column]) > console.width + 2
+        ):
+            groups.append([0])
+        groups[-1].append(column)
+    for columns in groups:
+        table = Table(box=None, pad_edge=False)
+        for column in columns:
+            justify: Any = "right" if column else "left"
+            table.add_column(heads[column], justify=justify, no_wrap=True)
+        for row in rows:
+            table.add_row(*(row[column] for column in columns))
+        console.print(table, markup=False)
+
+
+# ── plot ─────────────────────────────────────────────────────────────────────────────────────
+
+_ROW = 26
+_TOP = 104
+_NAMES = 252  # start of the first panel
+_PANEL = 250
+_GAP = 84
+_STYLE = """
+  .ground { fill: #ffffff; stroke: #d0d7de; }
+  text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+  text { fill: #1f2328; }
+  .title { font-size: 16px; font-weight: 600; }
+  .faint { fill: #59636e; font-size: 12px; }
+  .grid { stroke: #d8dee4; }
+  .stem { stroke: #b6c0ca; stroke-width: 2; }
+  .time { fill: #0969da; }
+  .memory { fill: #9a6700; }
+  .value { font-size: 12px; font-variant-numeric: tabular-nums; }
+  @media (prefers-color-scheme: dark) {
+    .ground { fill: #0d1117; stroke: #3d444d; }
+    text { fill: #e6edf3; }
+    .faint { fill: #9198a1; }
+    .grid { stroke: #262c36; }
+    .stem { stroke: #4b535d; }
+    .time { fill: #4493f8; }
+    .memory { fill: #d29922; }
+  }
+"""
+
+
+class Panel(NamedTuple):
+    """One column of a plot: a value for some of the rows. `kind` is "time" or "memory"."""
+
+    title: str
+    kind: str
+    values: Mapping[int, float]
+    format: Callable[[float], str]
+
+
+def draw(
+    title: str,
+    subtitle: str,
+    names: Mapping[int, str],
+    panels: Sequence[Panel],
+    notes: Mapping[int, str] | None = None,
+) -> str:
+    """Return an SVG with a row per name and a panel per quantity.
+
+    Each panel has a logarithmic scale with a dot at each value, because the length of a bar has no
+    meaning on such a scale. The colours follow the reader's light or dark mode.
+    """
+    offsets = {key: _TOP + 14 + index * _ROW for index, key in enumerate(names)}
+    width = _NAMES + len(panels) * (_PANEL + _GAP)
+    height = _TOP + len(names) * _ROW + 36
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img" aria-label="{escape(title)}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
+        _text(20, 30, title, "title"),
+        _text(20, 50, subtitle, "faint"),
+    ]
+    for key, name in names.items():
+        step, _, rest = name.partition(" ")
+        parts.append(_text(38, offsets[key] + 4, step, "faint", "end"))
+        parts.append(_text(48, offsets[key] + 4, rest))
+    for index, panel in enumerate(panels):
+        parts += _draw_panel(_NAMES + index * (_PANEL + _GAP), panel, offsets)
+    for key, note in (notes or {}).items():
+        parts.append(_text(_NAMES, offsets[key] + 4, note, "faint"))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _draw_panel(left: int, panel: Panel, offsets: Mapping[int, int]) -> list[str]:
+    parts = [_text(left, _TOP - 14, panel.title, panel.kind)]
+    values = panel.values
+    if not values:
+        return parts
+    low = math.floor(math.log10(min(values.values())))
+    high = max(math.ceil(math.log10(max(values.values()))), low + 1)
+
+    def x_of(value: float) -> float:
+        return left + _PANEL * (math.log10(value) - low) / (high - low)
+
+    bottom = max(offsets.values()) + 12
+    for power in range(low, high + 1):
+        x = x_of(10.0**power)
+        parts.append(f'<path class="grid" d="M{x:.1f} {_TOP} V{bottom}"/>')
+        parts.append(_text(x, bottom + 18, _tick(panel.format(10.0**power)), "faint", "middle"))
+    for key, value in values.items():
+        x, y = x_of(value), offsets[key]
+        parts.append(f'<path class="stem" d="M{left} {y} H{x:.1f}"/>')
+        parts.append(f'<circle class="{panel.kind}" cx="{x:.1f}" cy="{y}" r="5"/>')
+        parts.append(_text(x + 11, y + 4, panel.format(value), "value"))
+    return parts
+
+
+def _tick(text: str) -> str:
+    """Remove decimals of a power of ten: "1.00 s" becomes "1 s"."""
+    value, unit = text.split()
+    return f"{float(value.replace(',', '')):,g} {unit}"
+
+
+def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    attributes = f' class="{kind}"' * bool(kind) + f' text-anchor="{anchor}"' * (anchor != "start")
+    return f'<text x="{x:.1f}" y="{y}"{attributes}>{escape(text)}</text>'

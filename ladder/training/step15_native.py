@@ -1,0 +1,34 @@
+"""Step 15, the native core: the same in a language without object overhead.
+
+The idea: `tokenmill.train`, whose hot part is written in Zig. Its ideas are those of the ladder:
+types with frequencies, positions in flat arrays, an index of positions, windowed updates, and a
+queue whose entries can only be too high. It adds scanners that read bytes, tables that find a word
+in one look-up, a memory layout by hand, and threads.
+
+Costs: a compiler, and a second language. `tokenmill/reference.py` is the reference implementation.
+Saves: the interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from tokenmill.training.train import train_from_iterator
+
+Pair = tuple[int, int]
+
+
+def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
+    return [(left, right) for left, right, _ in traced(text, pattern, vocab_size)]
+
+
+def traced(text: str, pattern: str, vocab_size: int) -> list[tuple[int, int, int]]:
+    """The merges with their counts, from the trace of the run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "merges.jsonl"
+        train_from_iterator([text], vocab_size, pattern=pattern, trainer="rustbpe", trace=path)
+        _, *lines = path.read_text(encoding="utf-8").splitlines()
+    merges = map(json.loads, lines)
+    return [(merge["left"], merge["right"], merge["count"]) for merge in merges]

@@ -1,0 +1,345 @@
+"""Words of the command line → one command, its errors and its exit code.
+
+An error is one line on stderr, or a traceback with --debug. An unknown command or option is
+answered with the nearest known name. Help texts end with examples that can be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import io
+import os
+import re
+import signal
+import sys
+import textwrap
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import groupby
+from typing import Any, NoReturn
+
+import tokenmill
+from tokenmill.cli import INTERRUPTED
+from tokenmill.display import printable
+from tokenmill.errors import OptionError, TokenmillError
+
+OS_ERROR = 1
+USAGE = 2
+REJECTED = 3
+DIFFERENT = 4
+BUG = 70  # EX_SOFTWARE of sysexits.h
+CLOSED_PIPE = 128 + 13
+TERMINATED = 128 + 15
+# The exit code of an OS error is OS_ERROR, except for names that the user got wrong.
+_WRONG_NAMES = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+CODES = {
+    0: "success",
+    OS_ERROR: "OS error: disk full, permission denied, out of memory",
+    USAGE: "wrong command, option or input",
+    REJECTED: "tokenize, count: finished, but some records were rejected",
+    DIFFERENT: "verify: shards differ from the manifest or the inputs; bench: ids differ",
+    BUG: "bug in tokenmill; --debug shows the traceback",
+    INTERRUPTED: "interrupted by Ctrl-C",
+    CLOSED_PIPE: "the reader of the output closed the pipe, as head does",
+    TERMINATED: "terminated by SIGTERM",
+}
+
+
+def wants_debug() -> bool:
+    """Return whether TOKENMILL_DEBUG asks for tracebacks."""
+    return os.environ.get("TOKENMILL_DEBUG", "") not in ("", "0")
+
+
+def run_command(command: Callable[[], int | None], *, debug: bool) -> int:
+    """Run a command, flush its output and return its exit code."""
+    try:
+        try:
+            with _handler(signal.SIGTERM, lambda *_: sys.exit(TERMINATED)):
+                code = command() or 0
+        except SystemExit:  # of the parser, or SIGTERM
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = CLOSED_PIPE
+    except Exception as error:
+        code, message = _describe_error(error, debug=debug)
+        with suppress(OSError, ValueError):  # a closed stderr leaves only the exit code
+            if debug:
+                traceback.print_exc()
+            sys.stderr.write(f"tokenmill: {printable(message)}\n")
+    _flush_or_drop()
+    return code
+
+
+def _describe_error(error: Exception, *, debug: bool) -> tuple[int, str]:
+    """Return the exit code and the message of an error."""
+    if isinstance(error, TokenmillError):
+        return USAGE, str(error)
+    if isinstance(error, OSError):
+        message = error.strerror or str(error)
+        code = USAGE if isinstance(error, _WRONG_NAMES) else OS_ERROR
+        return code, message if error.filename is None else f"{error.filename}: {message}"
+    if isinstance(error, MemoryError):
+        return OS_ERROR, "out of memory"
+    line = str(error).partition("\n")[0]
+    hint = "please report the traceback above" if debug else "--debug shows the traceback"
+    return BUG, f"unexpected {type(error).__name__}: {line}; this is a bug, {hint}"
+
+
+def _flush_or_drop() -> None:
+    """Flush stdout. If that fails, Python must not report it again at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _handler(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal inside of the block. Only the main thread can, and ignored ones stay so."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(number) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+_CHOICES_CHARS_MAX = 16
+_NEGATIVE = re.compile(r"-\d")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help with a column of 28 characters for options, and examples that keep their lines."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **{"max_help_position": 28, **more})
+
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
+        """Many choices go into the help text, where lines can be broken."""
+        if action.metavar is None and _are_many(action):
+            name = default_metavar and default_metavar.rpartition("_")[2]
+            return lambda size: (name,) * size
+        return super()._metavar_formatter(action, default_metavar)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.metavar is not None or action.help is None or not _are_many(action):
+            return action.help
+        text, bracket, default = action.help.partition(" (default")
+        return f"{text}: {', '.join(map(str, action.choices or ()))}{bracket}{default}"
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap paragraphs that are too wide. Indented lines stay as they are."""
+        parts = []
+        for is_prose, group in groupby(text.splitlines(), lambda line: bool(line[:1].strip())):
+            lines = list(group)
+            if is_prose and max(map(len, lines)) > width:
+                lines = textwrap.wrap(" ".join(lines), width)
+            parts += lines
+        return "\n".join(parts)
+
+
+def _are_many(action: argparse.Action) -> bool:
+    is_command = isinstance(action, argparse._SubParsersAction)
+    return not is_command and len(",".join(map(str, action.choices or ()))) > _CHOICES_CHARS_MAX
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help ends with examples that can be run."""
+
+    def __init__(self, *arguments: Any, examples: str = "", **more: Any) -> None:
+        more["formatter_class"] = _Help
+        if examples:
+            shown = "examples:\n" + textwrap.indent(textwrap.dedent(examples).strip("\n"), "  ")
+            more["epilog"] = shown + (f"\n\n{more['epilog']}" if more.get("epilog") else "")
+        super().__init__(*arguments, **more)
+        self._words: list[str] = []
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        self._words = list(sys.argv[1:] if args is None else args)
+        if not self._words and self._subparsers is not None:
+            self.print_help()
+            self.exit(0)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # reported here, where the options of the command are known
+            self.error(f"unexpected argument {' '.join(map(repr, unknown))}")
+        return found, unknown
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write a message. argparse would ignore a closed pipe."""
+        with suppress(OSError) if file is sys.stderr else nullcontext():
+            (file or sys.stderr).write(message or "")
+
+    def error(self, message: str) -> NoReturn:
+        text = self._unknown_option() or re.sub("^argument (.+?): must", r"\1 must", message)
+        self.exit(USAGE, f"tokenmill: {printable(text)}\nSee {self.prog} --help\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        hint = _nearest(str(value), known) or f"; expected one of {', '.join(known)}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command {value!r}{hint}")
+        raise argparse.ArgumentError(action, f"unknown value {value!r}{hint}")
+
+    def _unknown_option(self) -> str | None:
+        """Return the message for the first unknown option, or None.
+
+        It comes before a message about a missing option, which is often the misspelled one.
+        """
+        known = list(self._option_string_actions)
+        for word in self._words:
+            name = word.partition("=")[0]
+            if word == "--" or (self._subparsers is not None and not word.startswith("-")):
+                return None
+            if not word.startswith("-") or word == "-" or _NEGATIVE.match(word):
+                continue
+            if not any(option.startswith(name) for option in known):
+                return f"unknown option {name}{_nearest(name, known)}"
+        return None
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and the parsers of its commands, recursively."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from every_parser(command)
+
+
+# Commands in the order of the help: the module of this package and the function that adds the
+# parser. Only the module of the command that runs is imported.
+COMMANDS = {
+    "encode": "encode.add_encode",
+    "decode": "encode.add_decode",
+    "count": "encode.add_count",
+    "train": "train.add_train",
+    "count-pretokens": "train.add_count_pretokens",
+    "tokenize": "tokenize.add_parser",
+    "finalize": "tokenize.add_finalize_parser",
+    "verify": "verify.add_parser",
+    "inspect": "inspect.add_parser",
+    "convert": "convert.add_parser",
+    "bench": "bench.add_parser",
+    "completion": "completion.add_parser",
+}
+
+_OVERVIEW = """\
+tokenmill {version}: fast byte-pair encoding (BPE)
+
+  tokenmill encode FILE        text to token ids
+  tokenmill decode FILE        token ids to text
+  tokenmill count INPUT...     number of tokens in files
+  tokenmill train INPUT...     train a tokenizer
+  tokenmill tokenize INPUT...  corpus to token shards
+  tokenmill verify DIR         check shards
+  tokenmill inspect NAME       contents of a tokenizer
+  tokenmill convert FROM TO    tokenizer to another format
+  tokenmill bench NAME FILE    compare with other libraries
+
+Try: echo 'hello world' | tokenmill encode -
+More: tokenmill --help, tokenmill COMMAND --help
+"""
+
+_EXAMPLES = """
+echo 'hello world' | tokenmill encode -
+tokenmill count book.txt data/
+tokenmill train book.txt --vocab-size 1000 --output mine.json
+tokenmill tokenize data/*.jsonl --tokenizer gpt2 --output shards/
+eval "$(tokenmill completion bash)"
+"""
+
+_ENVIRONMENT = """\
+environment:
+  NO_COLOR=1          no colours
+  FORCE_COLOR=1       colours also in files and pipes
+  TOKENMILL_DEBUG=1   traceback of every error, as --debug"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    is_closed = sys.stdout is None
+    _fill_streams()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Characters that the encoding of the terminal lacks become question marks.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    debug = "--debug" in words or wants_debug()
+    return run_command(lambda: _main(words, is_closed=is_closed), debug=debug)
+
+
+def _main(words: list[str], *, is_closed: bool) -> int | None:
+    if is_closed:  # every command prints a result, some after hours of work
+        raise OptionError("standard output is closed; redirect it to a file or to /dev/null")
+    if not words:
+        sys.stdout.write(_OVERVIEW.format(version=tokenmill.__version__))
+        return 0
+    command = next((word for word in words if not word.startswith("-")), "")
+    parser = make_parser((command,) if command in COMMANDS else COMMANDS)
+    options = parser.parse_args(words)
+    with _handler(signal.SIGINT, signal.default_int_handler):
+        code: int | None = options.run(options)
+    return code
+
+
+def make_parser(commands: Iterable[str] = COMMANDS) -> Parser:
+    """Return a parser for some commands."""
+    codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in CODES.items())
+    parser = Parser(
+        prog="tokenmill",
+        description="Fast byte-pair encoding: train tokenizers, encode text, write token shards.",
+        usage="tokenmill COMMAND ...",
+        examples=_EXAMPLES,
+        epilog=f"exit codes:\n{codes}\n\n{_ENVIRONMENT}",
+    )
+    parser.add_argument("--version", action="version", version=f"tokenmill {tokenmill.__version__}")
+    added = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, title="commands", prog="tokenmill"
+    )
+    for name in commands:
+        module, _, function = COMMANDS[name].partition(".")
+        getattr(importlib.import_module(f"tokenmill.cli.{module}"), function)(added)
+    for each in every_parser(parser):
+        each.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="traceback of an error",
+        )
+    return parser
+
+
+def _fill_streams() -> None:
+    """Replace closed streams by /dev/null.
+
+    The file descriptors are replaced as well. Otherwise the next file that is opened would get the
+    number of a closed stream, and messages to that stream would be written into the file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115

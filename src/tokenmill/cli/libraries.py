@@ -1,0 +1,207 @@
+"""Documents → ids, times and memory of one library, in a process of its own.
+
+    python -P libraries.py ids LIBRARY FOLDER THREADS       writes LIBRARY.ids and LIBRARY.lengths
+    python -P libraries.py time LIBRARY FOLDER THREADS      encodes the documents against the clock
+
+FOLDER contains `job.json` with the files of the tokenizer and `documents.json` with the texts. The
+process prints one JSON object: figures, or `error` with the reason why the library cannot be used.
+This file imports the standard library alone, so that the memory of a process is that of its
+library. Special tokens in documents are ordinary text, and no special tokens are added.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+Encode = Callable[[str], list[int]]
+EncodeBatch = Callable[[list[str]], list[list[int]]]
+Encoders = tuple[Encode, EncodeBatch]
+
+_SLICE_BYTES = 1 << 20
+_SLICE_DOCUMENTS = 1024
+# A pass over a small sample is repeated, and a pass of a slow library is stopped.
+_SECONDS_MIN = 0.2
+_SECONDS_MAX = 10.0
+
+
+class UnsuitableError(Exception):
+    """A library cannot encode with this tokenizer."""
+
+
+def main(mode: str, library: str, folder: str, threads: str) -> None:
+    job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
+    texts = json.loads((Path(folder) / "documents.json").read_text(encoding="utf-8"))
+    before = _memory_bytes("VmRSS:")
+    started = time.perf_counter()
+    try:
+        encode, encode_batch = LIBRARIES[library](job, int(threads))
+        encode(texts[0][:1000])
+        row: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
+        if mode == "ids":
+            _write_ids(Path(folder), library, texts, encode, encode_batch)
+        else:
+            slices = list(_slices(texts))
+            one = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
+            batch = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
+            row |= {"one": one, "batch": batch}
+            row["memory"] = max(_memory_bytes("VmHWM:") - before, 0)
+    except UnsuitableError as error:
+        row = {"error": str(error)}
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        row = {"error": f"{type(error).__name__}: {lines[0]}"}
+    sys.stdout.write(json.dumps(row) + "\n")
+
+
+def _write_ids(
+    folder: Path, library: str, texts: list[str], encode: Encode, encode_batch: EncodeBatch
+) -> None:
+    """Writes the ids of all documents, one call each, and checks that a batch gives the same."""
+    ids, lengths = array("I"), array("Q")
+    for some in _slices(texts):
+        found = [list(encode(text)) for text in some]
+        if [list(each) for each in encode_batch(some)] != found:
+            raise UnsuitableError("its batches give other ids than its single calls")
+        for each in found:
+            ids.extend(each)
+            lengths.append(len(each))
+    (folder / f"{library}.ids").write_bytes(ids.tobytes())
+    (folder / f"{library}.lengths").write_bytes(lengths.tobytes())
+
+
+def _slices(texts: list[str]) -> Iterator[list[str]]:
+    """The texts in lists of about 1 MB, so that results do not dominate the memory."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if size >= _SLICE_BYTES or len(some) >= _SLICE_DOCUMENTS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _speed(slices: list[list[str]], work: Callable[[list[str]], int]) -> dict[str, float]:
+    """Bytes, tokens and seconds of encoding the slices in order."""
+    size = tokens = 0
+    seconds = 0.0
+    while seconds < _SECONDS_MIN:
+        for some in slices:
+            started = time.perf_counter()
+            tokens += work(some)
+            seconds += time.perf_counter() - started
+            size += sum(len(text.encode()) for text in some)
+            if seconds > _SECONDS_MAX:
+                break
+    return {"bytes": size, "tokens": tokens, "seconds": seconds}
+
+
+def _memory_bytes(name: str) -> int:
+    """A line of Linux's status file. Elsewhere it is the peak of the process, or 0 on Windows."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+    except (OSError, StopIteration):
+        pass
+    try:
+        resource: Any = import_module("resource")
+    except ImportError:
+        return 0
+    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+# ── the libraries: each takes the files of a job and returns two encoders ────────────────────
+
+
+def _tokenmill(job: dict[str, Any], threads: int) -> Encoders:
+    tokenizer = import_module("tokenmill").Tokenizer.load(job["source"], pattern=job["pattern"])
+    return tokenizer.encode, lambda texts: tokenizer.encode_batch(texts, threads=threads)
+
+
+def _tokenizers(job: dict[str, Any], threads: int) -> Encoders:
+    path = _needed(job, "tokenizer_json", "tokenizer.json")
+    tokenizer = import_module("tokenizers").Tokenizer.from_file(path)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_batch(texts: list[str]) -> list[list[int]]:
+        found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return [each.ids for each in found]
+
+    return encode, encode_batch
+
+
+def _tiktoken(job: dict[str, Any], threads: int) -> Encoders:
+    path = _needed(job, "ranks", "file of ranks with a regular expression")
+    ranks = import_module("tiktoken.load").load_tiktoken_bpe(path)
+    encoding = import_module("tiktoken").Encoding(
+        "bench", pat_str=job["regex"], mergeable_ranks=ranks, special_tokens={}
+    )
+    return encoding.encode_ordinary, lambda texts: encoding.encode_ordinary_batch(
+        texts, num_threads=threads
+    )
+
+
+def _sentencepiece(job: dict[str, Any], threads: int) -> Encoders:
+    path = _needed(job, "model", ".model file")
+    processor = import_module("sentencepiece").SentencePieceProcessor(model_file=path)
+    return processor.encode, lambda texts: processor.encode(texts, num_threads=threads)
+
+
+def _gigatoken(job: dict[str, Any], threads: int) -> Encoders:
+    path = _needed(job, "tokenizer_json", "tokenizer.json")
+    tokenizer = import_module("gigatoken").Tokenizer(path)
+    return (
+        lambda text: tokenizer.encode(text).tolist(),
+        lambda texts: tokenizer.encode_batch_list(texts, parallel=threads > 1),
+    )
+
+
+def _transformers(job: dict[str, Any], threads: int) -> Encoders:
+    library = import_module("transformers")
+    if job["folder"]:
+        tokenizer = library.AutoTokenizer.from_pretrained(job["folder"], local_files_only=True)
+    else:
+        path = _needed(job, "tokenizer_json", "tokenizer.json")
+        tokenizer = library.PreTrainedTokenizerFast(tokenizer_file=path)
+    more = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+    return (
+        lambda text: tokenizer(text, **more)["input_ids"],
+        lambda texts: tokenizer(texts, **more)["input_ids"],
+    )
+
+
+def _needed(job: dict[str, Any], name: str, what: str) -> str:
+    path: str | None = job[name]
+    if path is None:
+        raise UnsuitableError(f"it needs a {what}")
+    return path
+
+
+LIBRARIES: dict[str, Callable[[dict[str, Any], int], Encoders]] = {
+    "tokenmill": _tokenmill,
+    "tokenizers": _tokenizers,
+    "tiktoken": _tiktoken,
+    "sentencepiece": _sentencepiece,
+    "gigatoken": _gigatoken,
+    "transformers": _transformers,
+}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

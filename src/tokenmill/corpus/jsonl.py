@@ -1,0 +1,153 @@
+"""JSON lines → documents: the text in one field of each line.
+
+The core reads whole blocks of lines. Python parses only a line that the core rejects, to name the
+reason. A block grows until a line fits, up to `max_document_bytes`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tokenmill.corpus import utf8
+from tokenmill.corpus.blocks import Blocks
+from tokenmill.corpus.documents import (
+    RECORD_BYTES_MAX,
+    DocumentOptions,
+    Documents,
+    Problem,
+    Segment,
+    in_groups,
+    missing,
+    too_long,
+)
+from tokenmill.native import _native
+
+# The core's numbers of reasons.
+_NOT_JSON, _TOO_DEEP, _NOT_OBJECT, _NO_FIELD, _NULL_FIELD, _NOT_TEXT = range(1, 7)
+_CAUSES = {_NO_FIELD: "field", _NOT_TEXT: "field", _NULL_FIELD: "null"}
+_NEWLINE = re.compile(rb"\n")
+_SPACE = re.compile(rb"\s*+")
+
+
+def read_documents(
+    segment: Segment, options: DocumentOptions, stack: ExitStack
+) -> Iterator[Documents]:
+    """A document for each line that has the field."""
+    blocks = Blocks(segment, options, stack)
+    field = options.field.encode()
+    id_field = None if options.id_field is None else options.id_field.encode()
+    used, room = 0, 1
+    while blocks.next(used, room):
+        room = 1
+        found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
+        used = found[4]
+        blocks.pace(found[6])
+        if used:
+            yield from _documents_of(blocks, found, options)
+        elif blocks.is_over:  # a line that the file fails in
+            break
+        elif len(blocks.view) > options.max_document_bytes:
+            used = yield from _reject_long(blocks, options)
+        elif not blocks.can_grow:
+            room = len(blocks.view)
+    yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
+
+
+def _reject_long(blocks: Blocks, options: DocumentOptions) -> Generator[Documents, None, int]:
+    """Reject the line at the start of the view. Return the offset of the next one."""
+    mark = blocks.mark(0)
+    record = bytes(blocks.view[:RECORD_BYTES_MAX])
+    size, is_blank = 0, True
+    while (newline := _NEWLINE.search(blocks.view)) is None:
+        is_blank = is_blank and _SPACE.fullmatch(blocks.view) is not None
+        size += len(blocks.view)
+        if blocks.is_over:
+            break
+        blocks.next(len(blocks.view))
+    end = len(blocks.view) if newline is None else newline.start()
+    size += 0 if newline is None else end
+    if not is_blank and (newline is not None or blocks.is_last):
+        reason = too_long(options.max_document_bytes)
+        name, line = blocks.source.name, blocks.line_at(mark)
+        problem = Problem(name, mark.offset, line, size, reason, record)
+        yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+    return min(end + 1, len(blocks.view))
+
+
+def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Iterator[Documents]:
+    data, spans, lines = found[0], _pairs(found[1]), _pairs(found[2])
+    failed = [(start, end, code) for start, end, _, code in found[3]]
+    bad = np.zeros(len(lines), bool)
+    if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
+        bad[utf8.bad_documents(blocks.view, lines)] = True
+    if len(blocks.view) > options.max_document_bytes:
+        bad |= lines[:, 1] - lines[:, 0] > options.max_document_bytes
+    names = None if found[5] is None else _names(found[5])
+    if bad.any():
+        failed += [(start, end, _NOT_JSON) for start, end in lines[bad].tolist()]
+        failed.sort()
+        spans = spans[~bad]
+        names = names and [name for name, is_bad in zip(names, bad, strict=True) if not is_bad]
+    if options.utf8 == "replace" and (numbers := utf8.bad_documents(data, spans)):
+        data, spans = utf8.replace(data, spans, numbers)
+    yield Documents(data, spans, bytes_read=blocks.bytes_read, names=names)
+    problems = (_problem(blocks, start, end, code, options) for start, end, code in failed)
+    yield from in_groups(problems, blocks.bytes_read)
+
+
+def _pairs(buffer: Any) -> Any:
+    return np.frombuffer(buffer, np.int64).reshape(-1, 2)
+
+
+def _names(ids: Any) -> list[str]:
+    text = bytes(ids[0])
+    return [text[start:end].decode("utf-8", "replace") for start, end in _pairs(ids[1]).tolist()]
+
+
+def _problem(blocks: Blocks, start: int, end: int, code: int, options: DocumentOptions) -> Problem:
+    line = bytes(blocks.view[start:end])
+    if len(line) > options.max_document_bytes:
+        return blocks.problem(start, line, too_long(options.max_document_bytes))
+    if options.utf8 == "strict" and utf8.first_bad(line) >= 0:
+        return blocks.problem(start, line, utf8.reason(line, blocks.offset + start))
+    return blocks.problem(start, line, _reason(line, code, options.field), _CAUSES.get(code, ""))
+
+
+def _reason(line: bytes, code: int, field: str) -> str:
+    """The reason that a line gave no document, with details from Python's parser."""
+    record, error = None, ""
+    try:
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as wrong:
+        error = f" ({wrong})" * (len(line) <= RECORD_BYTES_MAX)
+    if code == _NOT_JSON:
+        return f"is not JSON{error}"
+    if code == _TOO_DEEP:
+        return "is JSON that is nested more than 1,000 deep"
+    if code == _NOT_OBJECT:
+        return f"is a JSON {_kind(record)}, not an object with fields"
+    if code == _NO_FIELD:
+        return missing("field", field, list(record or ()))
+    if code == _NULL_FIELD:
+        return f"has null in the field {field!r}"
+    return f"has a JSON {_kind(_get(record, field))} in the field {field!r}, not a text"
+
+
+def _get(record: Any, field: str) -> Any:
+    """The value of a field. If no field has this name, a.b is b inside of a."""
+    if field in record:
+        return record[field]
+    for part in field.split("."):
+        record = record[part]
+    return record
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return kinds.get(type(value), "number")

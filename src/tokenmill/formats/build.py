@@ -1,0 +1,296 @@
+"""TokenizerSpec → native tokenizer, and the bytes that the core reads (core/normal.zig).
+
+A file may come from anywhere. The normalizer's growth of a text is therefore limited here, so that
+memory is at most a multiple of the text's length.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import secrets
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tokenmill.errors import PatternError, VocabularyError
+from tokenmill.formats.spec import (
+    DECODED,
+    TOKEN,
+    Added,
+    Charsmap,
+    Form,
+    Lower,
+    Model,
+    Prefix,
+    Prepend,
+    Replace,
+    Squeeze,
+    Step,
+    Strip,
+    TokenizerSpec,
+)
+from tokenmill.native import _native
+from tokenmill.patterns import compile_pattern
+from tokenmill.patterns.analysis import Emptiness
+from tokenmill.patterns.parse import parse
+from tokenmill.patterns.schemes import Literally, Pattern, scheme_of_stages
+
+STEPS_MAX = 64
+PREPEND_BYTES_MAX = 256
+CONTENT_BYTES_MAX = 1024
+MAP_BYTES_MAX = 16 << 20
+# How many times longer the text may get in one step that replaces, and in all of them.
+STEP_GROWTH_MAX = 64
+GROWTH_MAX = 1024
+
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+# The most that a form makes of a character: 3 bytes become 33 (U+FDFA), 2 become 6 (U+0390).
+_FORM_GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11}
+_LOWER_GROWTH = 2
+
+# The tags of core/normal.zig.
+_FORM, _LOWER, _PREPEND, _LITERAL, _PATTERN, _STRIP, _CHARSMAP, _SQUEEZE = range(8)
+
+# Text, lengths, ids and flags of the added tokens, packed normalizer steps, and the prefix.
+Preprocessing: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, Prefix]
+
+# Sum of the squares of lengths. It is about 10 million for 32,000 real SentencePiece pieces.
+_SPELLED_BYTES_MAX = 1 << 30
+_ID_END = 1 << 31
+
+
+def build(spec: TokenizerSpec, image: bytes | None = None) -> _native.Core:
+    """Return the native tokenizer of a specification.
+
+    `image` is the packed vocabulary of an embedded tokenizer. It replaces `spec.model`.
+    """
+    preprocessing = pack_preprocessing(spec.added, pack_steps(spec.steps), spec.prefix)
+    scheme = scheme_of_stages(spec.stages, spec.blank)
+    seed = secrets.randbits(64)
+    model = spec.model
+    if image is not None:
+        assert isinstance(scheme, str)
+        return _native.from_image(image, seed, scheme, preprocessing)
+    if spec.ranks is not None:
+        arrays = model.data, model.lengths.tobytes(), model.ids.tobytes()
+        return _native.from_tokens(*arrays, seed, scheme, preprocessing)
+    _check_model(spec)
+    return _native.from_parts(_pack_model(spec), scheme, preprocessing, seed)
+
+
+def tokens_of(core: _native.Core) -> dict[int, bytes]:
+    """Return all tokens of a native tokenizer by id, without gaps."""
+    joined, ends = core.tokens()
+    tokens = {core.empty_id(): b""} if core.empty_id() >= 0 else {}
+    start = 0
+    for id_, end in enumerate(np.asarray(ends).tolist()):
+        if end > start:
+            tokens[id_] = joined[start:end]
+        start = end
+    return tokens
+
+
+def pack_specials(special_tokens: Mapping[str, int]) -> Preprocessing:
+    """Return preprocessing that finds special tokens only."""
+    return pack_preprocessing(added_of(special_tokens))
+
+
+def added_of(special_tokens: Mapping[str, int]) -> tuple[Added, ...]:
+    """Return special tokens, ordered by id, as added tokens. Raise VocabularyError for bad ones."""
+    for name, id_ in special_tokens.items():
+        if not isinstance(name, str) or not name:
+            raise VocabularyError(
+                f"the text of a special token must be a str of one character or more, not {name!r}"
+            )
+        if not isinstance(id_, int) or isinstance(id_, bool) or not 0 <= id_ < _ID_END:
+            raise VocabularyError(
+                f"the id of special token {name!r} must be from 0 to {_ID_END - 1:,}, not {id_!r}"
+            )
+    return tuple(
+        Added(name, id_) for name, id_ in sorted(special_tokens.items(), key=operator.itemgetter(1))
+    )
+
+
+def pack_preprocessing(
+    added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "never"
+) -> Preprocessing:
+    """Pack the work before pre-tokenization, with added tokens in the order of their bytes."""
+    try:
+        entries = sorted(
+            ((entry.content.encode(), entry) for entry in added), key=operator.itemgetter(0)
+        )
+    except UnicodeEncodeError as error:
+        raise VocabularyError(
+            f"special token {error.object!r} contains a lone surrogate; use valid Unicode"
+        ) from None
+    for (name, _), (following, _) in itertools.pairwise(entries):
+        if name == following:
+            raise VocabularyError(f"added token {name.decode()!r} is there twice; remove one")
+    flags = [
+        entry.special
+        | entry.lstrip << 1
+        | entry.rstrip << 2
+        | entry.single_word << 3
+        | entry.normalized << 4
+        | entry.literal << 5
+        for _, entry in entries
+    ]
+    lengths = np.array([len(name) for name, _ in entries], np.uint32)
+    ids = np.array([entry.id for _, entry in entries], np.uint32)
+    joined = b"".join(name for name, _ in entries)
+    return joined, lengths.tobytes(), ids.tobytes(), bytes(flags), steps, prefix
+
+
+# ── The model ────────────────────────────────────────────────────────────────────────────────
+
+
+def _pack_model(spec: TokenizerSpec) -> Any:
+    model = spec.model
+    known = np.isin([token.id for token in spec.added], model.ids)
+    # Added tokens that the model lacks are found as a whole and decoded, but never merged.
+    more = [t for t, is_there in zip(spec.added, known.tolist(), strict=True) if not is_there]
+    names = [token.content.encode() for token in more]
+    return (
+        model.data + b"".join(names),
+        np.concatenate([model.lengths, np.array([len(n) for n in names], np.uint32)]),
+        np.concatenate([model.ids, np.array([token.id for token in more], np.uint32)]),
+        np.concatenate([model.kinds, np.full(len(more), DECODED, np.uint8)]),
+        model.merges,
+        model.order if model.order is None else np.pad(model.order, (0, len(more))),
+        model.base == "characters",
+        model.whole,
+        spec.blank,
+        model.missing,
+        -1 if model.unk is None else model.unk,
+        model.fuse_unk,
+        model.dropout or 0.0,
+    )
+
+
+def _check_model(spec: TokenizerSpec) -> None:
+    """Raise VocabularyError for a model that the core cannot run exactly, or not in time."""
+    model = spec.model
+    if model.merges is None and model.base == "characters":
+        # Each token is merged alone from its characters, any two of which may spell a token.
+        work = int((model.lengths.astype(np.uint64) ** 2).sum())
+        if work > _SPELLED_BYTES_MAX:
+            raise VocabularyError(
+                f"its tokens are too long: merging each of them takes {work:,} steps, and "
+                f"{_SPELLED_BYTES_MAX:,} are done at most"
+            )
+        if model.missing in ("unk", "drop"):
+            _check_characters(model)
+    if spec.blank and model.missing == "bytes":
+        ends = np.cumsum(model.lengths, dtype=np.int64)[model.lengths == 3].tolist()
+        if not any(model.data[end - 3 : end] == "▁".encode() for end in ends):
+            raise VocabularyError(
+                'it writes blanks as "▁", which is no token, so that each would become three '
+                'bytes; that is not done here: add "▁" to the vocabulary'
+            )
+
+
+def _check_characters(model: Model) -> None:
+    """Raise VocabularyError if a character of a token is not a token."""
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    wanted = zip(ends, model.lengths.tolist(), model.kinds.tolist(), strict=True)
+    texts = [model.data[e - n : e].decode(errors="replace") for e, n, k in wanted if k == TOKEN]
+    missing = set("".join(texts)) - {text for text in texts if len(text) == 1}
+    if missing:
+        raise VocabularyError(
+            f"it has tokens with the character {min(missing)!r}, which is no token itself; add it"
+        )
+
+
+# ── Normalizer steps ─────────────────────────────────────────────────────────────────────────
+
+
+def pack_steps(steps: tuple[Step, ...]) -> bytes:
+    """The steps as the core reads them; raises VocabularyError, or PatternError."""
+    if len(steps) > STEPS_MAX:
+        raise VocabularyError(
+            f"the normaliser has {len(steps)} steps; up to {STEPS_MAX} can be loaded"
+        )
+    growth = 1
+    packed = []
+    for step in steps:
+        record, times = _pack(step)
+        packed.append(record)
+        growth *= times
+    if growth > GROWTH_MAX:
+        raise VocabularyError(
+            f"the steps of the normaliser could make a text {growth} times longer; up to "
+            f"{GROWTH_MAX} times can be loaded"
+        )
+    return b"".join(packed)
+
+
+def _pack(step: Step) -> tuple[bytes, int]:
+    """A step, and how many times longer it can make a text."""
+    match step:
+        case Form(name):
+            return _record(_FORM, _FORMS.index(name)), _FORM_GROWTH[name]
+        case Lower():
+            return _record(_LOWER), _LOWER_GROWTH
+        case Prepend(text):
+            _check_length(step, text, PREPEND_BYTES_MAX)
+            return _record(_PREPEND, 0, text.encode()), 1
+        case Replace(match, content):
+            _check_length(step, content, CONTENT_BYTES_MAX)
+            return _pack_replace(match, content)
+        case Strip(left, right):
+            return _record(_STRIP, left | right << 1), 1
+        case Charsmap(data, by_grapheme):
+            return _pack_charsmap(data, by_grapheme)
+        case Squeeze():
+            return _record(_SQUEEZE), 1
+
+
+def _record(tag: int, flags: int = 0, first: bytes = b"", second: bytes = b"") -> bytes:
+    return struct.pack("<BBxxII", tag, flags, len(first), len(second)) + first + second
+
+
+def _check_length(step: Prepend | Replace, text: str, limit: int) -> None:
+    if len(text.encode()) > limit:
+        raise VocabularyError(
+            f"a {type(step).__name__} of the normaliser has a text of {len(text.encode())} bytes; "
+            f"up to {limit} can be loaded"
+        )
+
+
+def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]:
+    if isinstance(match, Literally):
+        tag, data, length_min = _LITERAL, match.text.encode(), len(match.text.encode())
+        is_empty = not data
+    else:
+        tag, data, length_min = _PATTERN, compile_pattern(match.text, match.dialect), 1
+        is_empty = Emptiness().nullable(parse(match.text, match.dialect))
+    if is_empty:
+        raise PatternError(
+            f"the normaliser replaces {match.text!r}, which matches nothing at all too; "
+            "write it so that it matches at least one character"
+        )
+    times = -(-len(content.encode()) // length_min)
+    if times > STEP_GROWTH_MAX:
+        raise VocabularyError(
+            f"the normaliser replaces {match.text!r} with {len(content.encode())} bytes, which "
+            f"could make a text {times} times longer; up to {STEP_GROWTH_MAX} times can be loaded"
+        )
+    return _record(tag, 0, data, content.encode()), max(times, 1)
+
+
+def _pack_charsmap(data: bytes, by_grapheme: bool) -> tuple[bytes, int]:
+    if len(data) > MAP_BYTES_MAX:
+        raise VocabularyError(
+            f"the map of the normaliser has {len(data)} bytes; up to {MAP_BYTES_MAX} can be loaded"
+        )
+    size = int.from_bytes(data[:4], "little")
+    longest = max(map(len, data[4 + size :].split(b"\0")))
+    if longest > STEP_GROWTH_MAX:
+        raise VocabularyError(
+            f"the map of the normaliser has a replacement of {longest} bytes; up to "
+            f"{STEP_GROWTH_MAX} can be loaded"
+        )
+    return _record(_CHARSMAP, by_grapheme, data), max(longest, 1)

@@ -1,0 +1,246 @@
+"""A path, a name or an object → TokenizerSpec. This is the only place that recognizes formats."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from tokenmill.errors import PatternError, VocabularyError
+from tokenmill.formats import (
+    gguf,
+    hf_folder,
+    ranks,
+    sentencepiece,
+    tekken,
+    tokenizer_json,
+    tokenmill_file,
+    vocab_merges,
+)
+from tokenmill.formats.checks import read_bytes, read_start, refuse_broken_link
+from tokenmill.formats.ranks import of_ranks
+from tokenmill.formats.spec import TokenizerSpec
+from tokenmill.patterns.schemes import pattern_of
+from tokenmill.vocabularies import EMBEDDED, MODELS
+
+_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_REVISION = re.compile(r"[0-9a-zA-Z]{1,64}")
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether it looks like "org/name"."""
+    return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def cache_folder() -> Path:
+    """Where downloads lie."""
+    if found := os.environ.get("HF_HUB_CACHE"):
+        return Path(found).expanduser()
+    if found := os.environ.get("HF_HOME"):
+        return Path(found).expanduser() / "hub"
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "huggingface" / "hub"
+
+
+def find_in_hub(name: str, revision: str = "main") -> Path:
+    """The folder of the files of a model, as they were downloaded last."""
+    cache = cache_folder()
+    repository = cache / f"models--{name.replace('/', '--')}"
+    advice = f"get it with `hf download {name} tokenizer.json`, or give a path to its files"
+    if not repository.is_dir():
+        raise VocabularyError(
+            f"{name!r} is neither a file nor an embedded vocabulary, and the cache of the hub "
+            f"({cache}) has no such model; {advice}"
+        )
+    if not _NAME.fullmatch(f"revision/{revision}") or ".." in revision:
+        raise VocabularyError(f"{revision!r} is no name of a revision; {advice}")
+    try:
+        revision = (repository / "refs" / revision).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        revision = "" if revision == "main" else revision  # which may be a commit
+    folder = repository / "snapshots" / revision
+    if not _REVISION.fullmatch(revision) or not folder.is_dir():
+        raise VocabularyError(f"{repository} has no whole download of {name!r}; {advice}")
+    return folder
+
+
+def read_object(tokenizer: Any) -> tuple[TokenizerSpec, str]:
+    """Return the specification and the name of a tokenizer of another library.
+
+    Supported are tiktoken.Encoding, tokenizers.Tokenizer and the fast tokenizers of transformers.
+    They are detected by their attributes, so that no library is imported.
+    """
+    kind = type(tokenizer)
+    source = f"{kind.__module__}.{kind.__qualname__}"
+    if all(hasattr(tokenizer, name) for name in ("_mergeable_ranks", "_pat_str")):
+        special_tokens = getattr(tokenizer, "_special_tokens", {})
+        pattern = pattern_of(tokenizer._pat_str)
+        spec = of_ranks(tokenizer._mergeable_ranks, pattern, special_tokens, source)
+        return spec, getattr(tokenizer, "name", kind.__name__)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    for one in (tokenizer, backend):
+        if callable(getattr(one, "to_str", None)) and hasattr(one, "get_vocab_size"):
+            return tokenizer_json.read(_write(one, source), source), kind.__name__
+    if any(base.__module__.split(".")[0] == "transformers" for base in kind.__mro__):
+        raise VocabularyError(
+            f"{source} has no fast tokenizer behind it; load the folder that it came from"
+        )
+    raise TypeError(
+        f"expected a tokenizer of tiktoken, tokenizers or transformers, got {kind.__name__}; for "
+        "a name or a path use Tokenizer.load"
+    )
+
+
+def _write(tokenizer: Any, source: str) -> bytes:
+    try:
+        return str(tokenizer.to_str()).encode()
+    except Exception as error:  # the library raises no narrower one for parts made in Python
+        raise VocabularyError(f"{source} cannot be written as JSON ({error})") from None
+
+
+class Format(NamedTuple):
+    """A file format: its name, the test that recognizes it, and its reader."""
+
+    name: str
+    is_of: Callable[[Path, bytes], bool]
+    read: Callable[[Path, bytes, str | None], TokenizerSpec]
+    takes_pattern: bool = False
+
+
+_JSON = re.compile(rb"[ \t\r\n]*\{")
+_TOKENIZER = re.compile(rb'"model"\s*:\s*\{')
+_TEKKEN = re.compile(rb'"token_bytes"\s*:\s*"')
+_VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d')
+
+
+def _is_json(data: bytes, part: re.Pattern[bytes]) -> bool:
+    return _JSON.match(data) is not None and part.search(data) is not None
+
+
+def _read_pair(path: Path, _: bytes, pattern: str | None) -> TokenizerSpec:
+    return vocab_merges.read(path.parent, pattern)
+
+
+# The first format that recognizes a file reads it.
+FORMATS = (
+    Format(
+        ".tokenmill",
+        lambda path, data: data.startswith(tokenmill_file.START),
+        lambda path, data, _: tokenmill_file.read(data, str(path)),
+    ),
+    Format(
+        "a rank file",
+        ranks.is_ranks,
+        lambda path, data, pattern: ranks.read(data, str(path), pattern),
+        takes_pattern=True,
+    ),
+    Format(
+        "GGUF",
+        lambda path, data: data.startswith(gguf.MAGIC),
+        lambda path, _, __: gguf.read(path, str(path), tokenizer_json.read),
+    ),
+    Format(
+        "tokenizer.json",
+        lambda path, data: _is_json(data, _TOKENIZER),
+        lambda path, data, _: tokenizer_json.read(data, str(path)),
+    ),
+    Format(
+        "tekken.json",
+        lambda path, data: _is_json(data, _TEKKEN),
+        lambda path, data, _: tekken.read(data, str(path)),
+    ),
+    Format(
+        "vocab.json with merges.txt",
+        lambda path, data: (
+            path.name == vocab_merges.VOCABULARY and _VOCABULARY.match(data) is not None
+        ),
+        _read_pair,
+        takes_pattern=True,
+    ),
+    Format(  # whose reader says what is missing
+        "tokenizer.json",
+        lambda path, data: _JSON.match(data) is not None,
+        lambda path, data, _: tokenizer_json.read(data, str(path)),
+    ),
+    Format(
+        "merges.txt with vocab.json",
+        lambda path, data: data.startswith(b"#version") or path.name == vocab_merges.MERGES,
+        _read_pair,
+        takes_pattern=True,
+    ),
+    Format(
+        ".model",
+        lambda path, data: data.startswith(b"\n"),  # field 1 of a message, with its length
+        lambda path, data, _: sentencepiece.read(data, str(path)),
+    ),
+)
+
+
+def load_spec(
+    source: str | os.PathLike[str],
+    pattern: str | None = None,
+    special_tokens: Mapping[str, int] = MappingProxyType({}),
+) -> TokenizerSpec:
+    """Return the specification of a file, of a folder, or of a model in the hub's cache.
+
+    `pattern` is for formats that lack it. `special_tokens` are added to ranks.
+    """
+    pattern = None if pattern is None else pattern_of(pattern)
+    path = find_path(os.fspath(source))
+    spec = hf_folder.read(path, read_file, pattern) if path.is_dir() else read_file(path, pattern)
+    return ranks.add_special_tokens(spec, special_tokens, path.name)
+
+
+def read_file(path: Path, pattern: str | None = None) -> TokenizerSpec:
+    """Return the specification of a file of any format, which is read once."""
+    if not path.is_file():
+        raise VocabularyError(f"{path} is not a regular file")
+    start = read_start(path, len(gguf.MAGIC))
+    data = start if start == gguf.MAGIC else read_bytes(path)  # a GGUF file has the weights, too
+    for format in FORMATS:
+        if format.is_of(path, data):
+            if pattern is not None and not format.takes_pattern:
+                raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
+            return format.read(path, data, pattern)
+    raise VocabularyError(
+        f"{path} is no file of a tokenizer: neither tokenizer.json, tekken.json, .model, GGUF, "
+        "vocab.json with merges.txt, a rank file, nor .tokenmill"
+    )
+
+
+def find_path(name: str) -> Path:
+    """Return the file or folder of a name, which may be "org/name" in the hub's cache."""
+    path = Path(name)
+    try:
+        if name and (path.is_file() or path.is_dir()):
+            return path
+        refuse_broken_link(path)
+        exists = bool(name) and path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise VocabularyError(f"{name[:80]!r} cannot be a file: {error.strerror}") from None
+    if exists:
+        raise VocabularyError(f"{name!r} is not a regular file; pass a file or a folder")
+    if is_hub_name(name):
+        return find_in_hub(name)
+    near = difflib.get_close_matches(name.strip().lower(), [*EMBEDDED, *MODELS], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise VocabularyError(
+        f"{name!r} is neither a file, a folder, an embedded vocabulary, an OpenAI model, nor a "
+        f"name of the hub (org/name); {hint}embedded are {', '.join(EMBEDDED)}"
+    )
+
+
+@contextmanager
+def naming(source: str | os.PathLike[str]) -> Iterator[None]:
+    """Add the source to the errors raised inside, unless they contain it."""
+    try:
+        yield
+    except (VocabularyError, PatternError) as error:
+        if os.fspath(source) in str(error):
+            raise
+        raise type(error)(f"{os.fspath(source)}: {error}") from None

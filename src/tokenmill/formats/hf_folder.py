@@ -1,0 +1,266 @@
+"""A folder as transformers saves it → TokenizerSpec.
+
+One file has the tokenizer: tokenizer.json, else tekken.json, else a .model, else vocab.json with
+merges.txt. The others are about it: tokenizer_config.json, special_tokens_map.json and
+added_tokens.json. Only these names in that folder are read, and no code that a file names is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tokenmill.errors import VocabularyError
+from tokenmill.formats import tokenizer_json, vocab_merges
+from tokenmill.formats.checks import Place, is_file, parse, read_bytes
+from tokenmill.formats.names import names_of
+from tokenmill.formats.spec import Added, Item, Template, TokenizerSpec
+from tokenmill.formats.tokenizer_json import BYTE_LEVEL
+
+ReadFile: TypeAlias = Callable[[Path, "str | None"], TokenizerSpec]
+
+CONFIG = "tokenizer_config.json"
+SPECIALS = "special_tokens_map.json"
+ADDED = "added_tokens.json"
+_NAMES = (
+    *("tokenizer.json", "tekken.json", vocab_merges.VOCABULARY, vocab_merges.MERGES),
+    *(CONFIG, SPECIALS, ADDED),
+)
+_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
+
+# Classes whose files are GPT-2's two.
+_GPT2 = ("GPT2", "Roberta", "Longformer", "Bart", "LED", "Blenderbot")
+_ROBERTA = _GPT2[1:]
+# What these classes take for special tokens, if nothing says otherwise and the vocabulary has them.
+_SPECIALS: dict[str, tuple[str, ...]] = {
+    "GPT2": ("<|endoftext|>",),
+    **dict.fromkeys(_ROBERTA, ("<s>", "</s>", "<unk>", "<pad>", "<mask>")),
+}
+
+
+def files_of(folder: Path) -> list[Path]:
+    """All files of a folder that are read, or would be if others were not there."""
+    models = (path for path in folder.iterdir() if ".model" in path.suffixes)
+    return [
+        path for path in sorted({*models, *(folder / name for name in _NAMES)}) if is_file(path)
+    ]
+
+
+def read(folder: Path, read_file: ReadFile, pattern: str | None = None) -> TokenizerSpec:
+    """Return the specification of a folder, whose tokenizer `read_file` reads.
+
+    `pattern` is for vocab.json and merges.txt, which lack it.
+    """
+    source = _find(folder, [path.name for path in files_of(folder)])
+    config = _read_json(folder / CONFIG)
+    kind = _class(config)
+    if source == vocab_merges.VOCABULARY:
+        spec = vocab_merges.read(folder, pattern, is_gpt2=kind in _GPT2)
+    else:
+        spec = read_file(folder / source, pattern)
+    spec = _add(spec, folder, config, source)
+    if source == vocab_merges.VOCABULARY:
+        spec = _add_usual(spec, folder, kind)
+    spec = _set_prefix(spec, config, kind)
+    if source != "tokenizer.json":  # which has its own template
+        spec = _put_around(spec, config, kind)
+    if config:
+        spec = replace(spec, extra={**spec.extra, "tokenizer_config": config})
+    return spec
+
+
+def _find(folder: Path, names: list[str]) -> str:
+    """The one that has the tokenizer."""
+    for name in ("tokenizer.json", "tekken.json"):
+        if name in names:
+            return name
+    models = [name for name in names if name not in _NAMES]
+    if "tokenizer.model" in models:
+        return "tokenizer.model"
+    if len(models) > 1:
+        raise VocabularyError(
+            f"{folder} holds {len(models)} models, {', '.join(models[:4])}; give the path of one"
+        )
+    if models:
+        return models[0]
+    if vocab_merges.VOCABULARY in names:
+        return vocab_merges.VOCABULARY
+    raise VocabularyError(
+        f"{folder} holds no tokenizer: there is no tokenizer.json, tekken.json, .model, or "
+        "vocab.json with merges.txt in it"
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not is_file(path):
+        return {}
+    place = Place(str(path))
+    return place.check(parse(read_bytes(path), place), dict)
+
+
+def _class(config: Mapping[str, Any]) -> str:
+    name = config.get("tokenizer_class")
+    return name.removesuffix("Fast").removesuffix("Tokenizer") if isinstance(name, str) else ""
+
+
+# ── Added tokens ─────────────────────────────────────────────────────────────────────────────
+
+
+def _add(
+    spec: TokenizerSpec, folder: Path, config: Mapping[str, Any], source: str
+) -> TokenizerSpec:
+    """Tokens that the other files add, or whose flags they change."""
+    known = _Known(spec, folder)
+    for token, place in _decoder_tokens(config, Place(str(folder / CONFIG))):
+        known.add(token, place, overrides=True)
+    special_tokens = dict(
+        _special_names(_read_json(folder / SPECIALS), Place(str(folder / SPECIALS)))
+    )
+    special_tokens |= dict(_special_names(config, Place(str(folder / CONFIG))))
+    place = Place(str(folder / ADDED))
+    for content, id_ in _read_json(folder / ADDED).items():
+        is_special = content in special_tokens
+        flags = {"special": is_special, "normalized": not is_special}
+        known.add(Added(content, place.check(id_, int), **flags), place)
+    for content, at in special_tokens.items():
+        known.need(content, at, adds=source == vocab_merges.VOCABULARY)
+    return replace(spec, added=known.sorted())
+
+
+def _add_usual(spec: TokenizerSpec, folder: Path, kind: str) -> TokenizerSpec:
+    """With the special tokens that a class has by itself."""
+    known = _Known(spec, folder)
+    for content in _SPECIALS.get(kind, ()):
+        id_ = known.names().get(content)
+        if id_ is not None and content not in known.added:
+            known.added[content] = Added(content, id_, lstrip=content == "<mask>")
+    return replace(spec, added=known.sorted())
+
+
+def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[Added, Place]]:
+    place = place.inside("added_tokens_decoder")
+    tokens = place.check(config.get("added_tokens_decoder") or {}, dict)
+    for key, value in sorted(tokens.items(), key=lambda item: (len(item[0]), item[0])):
+        at = place.inside(key)
+        if not (key.isascii() and key.isdigit() and len(key) < 10):
+            at.refuse("is no id; an id is a whole number")
+        token = at.check(value, dict)
+        content = at.get(token, "content", str)
+        if not content or len(content.encode()) > tokenizer_json.CONTENT_BYTES_MAX:
+            at.refuse(f"has a content of {len(content.encode())} bytes; 1 to 4096 can be loaded")
+        flags = {flag: at.maybe(token, flag, bool) for flag in _FLAGS}
+        flags["special"] = bool(flags["special"])
+        if flags["normalized"] is None:
+            flags["normalized"] = not flags["special"]
+        chosen = {flag: bool(value) for flag, value in flags.items()}
+        yield Added(content, int(key), **chosen), at
+
+
+def _special_names(config: Mapping[str, Any], place: Place) -> Iterator[tuple[str, Place]]:
+    """The names of bos_token, eos_token and so on."""
+    for key, value in config.items():
+        if not key.endswith("_token") and key != "additional_special_tokens":
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            content = one.get("content") if isinstance(one, dict) else one
+            if isinstance(content, str) and content:
+                yield content, place.inside(key)
+
+
+class _Known:
+    """The added tokens of a tokenizer, and the tokens of its vocabulary by name when needed."""
+
+    def __init__(self, spec: TokenizerSpec, folder: Path) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.added = {token.content: token for token in spec.added}
+        self._names: dict[str, int] | None = None
+
+    def sorted(self) -> tuple[Added, ...]:
+        return tuple(sorted(self.added.values(), key=lambda token: token.id))
+
+    def names(self) -> dict[str, int]:
+        if self._names is None:
+            texts = names_of(self.spec.model)
+            self._names = dict(zip(texts, self.spec.model.ids.tolist(), strict=True))
+        return self._names
+
+    def add(self, token: Added, place: Place, *, overrides: bool = False) -> None:
+        known = self.added.get(token.content)
+        id_ = known.id if known else self.names().get(token.content)
+        if id_ is not None and id_ != token.id:
+            place.refuse(
+                f"gives {token.content!r} id {token.id}, and the tokenizer has it with id {id_}; "
+                "remove one of them"
+            )
+        if id_ is None:
+            largest = max((one.id for one in self.added.values()), default=-1)
+            next_id = max(len(self.names()), largest + 1)
+            if token.id != next_id:
+                place.refuse(
+                    f"adds {token.content!r} with id {token.id}, and the next one that is free is "
+                    f"{next_id}; write tokenizer.json with the token in it"
+                )
+        if known is None or overrides:
+            self.added[token.content] = token
+
+    def need(self, content: str, place: Place, *, adds: bool) -> None:
+        """A special must be there; of a vocabulary without added tokens it becomes one."""
+        if content in self.added:
+            return
+        id_ = self.names().get(content)
+        if id_ is None:
+            place.refuse(
+                f"names {content!r}, which the tokenizer does not have; add it to added_tokens of "
+                "tokenizer.json, or remove the name"
+            )
+        if adds:
+            self.added[content] = Added(content, id_)
+
+
+# ── Settings ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _set_prefix(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> TokenizerSpec:
+    adds = config.get("add_prefix_space")
+    if kind not in _GPT2 or not isinstance(adds, bool) or spec.stages != (BYTE_LEVEL,):
+        return spec
+    return replace(spec, prefix="missing" if adds else "never")
+
+
+def _put_around(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> TokenizerSpec:
+    """The template that transformers makes where the file has none."""
+    ids = {token.content: token.id for token in spec.added}
+    names = dict(_named(config))
+    if kind in _ROBERTA:
+        start, end = (_special(names.get(key), ids) for key in ("cls_token", "sep_token"))
+        if start is None or end is None:
+            return spec
+        one = (start, Item("A", 0, None), end)
+        two = (*one, end, Item("B", 0, None), end)
+        return replace(spec, template=Template(one, two, True, spec.prefix == "missing"))
+    first = _special(names.get("bos_token"), ids) if config.get("add_bos_token") else None
+    last = _special(names.get("eos_token"), ids) if config.get("add_eos_token") else None
+    if first is None and last is None:
+        return spec
+    single = _around(first, Item("A", 0, None), last)
+    second = tuple(one and replace(one, type_id=1) for one in (first, last))
+    pair = (*single, *_around(second[0], Item("B", 1, None), second[1]))
+    return replace(spec, template=replace(spec.template, single=single, pair=pair))
+
+
+def _around(first: Item | None, middle: Item, last: Item | None) -> tuple[Item, ...]:
+    return tuple(item for item in (first, middle, last) if item is not None)
+
+
+def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in config.items():
+        content = value.get("content") if isinstance(value, dict) else value
+        if key.endswith("_token") and isinstance(content, str):
+            yield key, content
+
+
+def _special(name: str | None, ids: Mapping[str, int]) -> Item | None:
+    return Item(name, 0, (ids[name],), (name,)) if name is not None and name in ids else None

@@ -1,0 +1,175 @@
+"""Tokens ↔ the names that Hugging Face's files give them, with GPT-2's characters for bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.build import pack_steps
+from tokenmill.formats.spec import BYTE, DECODED, Added, Model, TokenizerSpec
+from tokenmill.native import _native
+
+
+@cache
+def byte_characters() -> tuple[str, ...]:
+    """The character that stands for each byte: itself if it is visible, else one from U+0100 on."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = iter(range(0x100, 0x200))
+    return tuple(chr(byte if byte in visible else next(hidden)) for byte in range(256))
+
+
+def spell(token: bytes) -> str:
+    """A token as these files write it."""
+    characters = byte_characters()
+    return "".join([characters[byte] for byte in token])
+
+
+def bytes_of(text: str) -> bytes | None:
+    """The token that is written like this; None if a character stands for no byte."""
+    bytes_of_characters = _bytes_of_characters()
+    found = [bytes_of_characters.get(character) for character in text]
+    return None if None in found else bytes(byte for byte in found if byte is not None)
+
+
+@cache
+def _bytes_of_characters() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(byte_characters())}
+
+
+class Names:
+    """The names of tokens end to end, with their ids, as a file has them."""
+
+    def __init__(self, data: bytes, lengths: Any, ids: Any) -> None:
+        self.data = data
+        self.lengths: NDArray[np.uint32] = np.asarray(lengths)
+        self.ids: NDArray[np.uint32] = np.asarray(ids)
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self.lengths, dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        return self.ends - self.lengths
+
+    def name(self, place: int) -> str:
+        return self.data[self.starts[place] : self.ends[place]].decode()
+
+    def find(self, names: Collection[str]) -> dict[str, int]:
+        """The places of those names that are there."""
+        wanted = {name.encode(errors="surrogatepass"): name for name in names if name}
+        if not wanted or not self.data:
+            return {}
+        # Few tokens begin as a special does and are as long; only those are looked at.
+        begins = np.zeros(256, bool)
+        begins[[name[0] for name in wanted]] = True
+        lengths = np.zeros(int(self.lengths.max()) + 1, bool)
+        lengths[[len(name) for name in wanted if len(name) < len(lengths)]] = True
+        first = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
+        found = {}
+        for place in np.flatnonzero(begins[first] & lengths[self.lengths]).tolist():
+            name = wanted.get(self.data[self.starts[place] : self.ends[place]])
+            if name is not None:
+                found[name] = place
+        return found
+
+    def byte_tokens(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Where tokens "<0xE4>" are, and the bytes that they stand for."""
+        places = np.flatnonzero(self.lengths == 6)
+        if not len(places):
+            return places, np.zeros(0, np.uint8)
+        data = np.frombuffer(self.data, np.uint8)
+        text = data[self.starts[places][:, None] + np.arange(6)]
+        digit = np.full(256, 255, np.uint8)
+        digit[list(b"0123456789ABCDEF")] = range(16)
+        digits = digit[text[:, 3:5]]
+        is_byte = (text[:, [0, 1, 2, 5]] == list(b"<0x>")).all(axis=1) & (digits < 16).all(axis=1)
+        return places[is_byte], digits[is_byte, 0] * np.uint8(16) + digits[is_byte, 1]
+
+
+def names_of(model: Model) -> list[str]:
+    """The name of every token, in the order of the arrays."""
+    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
+    starts = [0, *ends][:-1]
+    kinds = model.kinds.tolist()
+    data = model.data
+    is_shown = model.base == "bytes"
+    # One character for each byte, so places stay what they are.
+    characters = np.array([ord(character) for character in byte_characters()], "<u2")
+    shown = characters[np.frombuffer(data, np.uint8)].tobytes().decode("utf-16-le")
+    if is_shown and not model.kinds.any():  # all are TOKEN, as in most files
+        return [shown[start:end] for start, end in zip(starts, ends, strict=True)]
+    names = []
+    for start, end, kind in zip(starts, ends, kinds, strict=True):
+        if kind == BYTE:
+            names.append(f"<0x{data[start]:02X}>")
+        elif is_shown and kind != DECODED:
+            names.append(shown[start:end])
+        else:
+            names.append(_decode(data[start:end]))
+    return names
+
+
+def _decode(token: bytes) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise VocabularyError(
+            f"token {token!r} is no text, and Hugging Face's files have text alone; save to "
+            ".tokenmill"
+        ) from None
+
+
+def entries_of(spec: TokenizerSpec, names: list[str], *, has_added: bool) -> dict[str, int]:
+    """What vocab holds: the tokens, and added ones, or none of them if their ids stay anyway."""
+    found = dict(zip(names, spec.model.ids.tolist(), strict=True))
+    if len(found) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise VocabularyError(
+            f"two tokens are written {twice!r} in Hugging Face's files; save to .tokenmill"
+        )
+    largest = -1
+    is_counted = not has_added
+    name_of: dict[int, str] = {}
+    for token in sorted(spec.added, key=lambda token: token.id):
+        if found.get(token.content, token.id) != token.id:
+            raise VocabularyError(
+                f"special {token.content!r} has id {token.id} and is written like token "
+                f"{found[token.content]}; Hugging Face's files cannot hold both: rename the "
+                "special, or save to .tokenmill"
+            )
+        if name_of.setdefault(token.id, token.content) != token.content:
+            raise VocabularyError(
+                f"special tokens {name_of[token.id]!r} and {token.content!r} have the same id "
+                f"{token.id}, and Hugging Face's files give an id one name: save to .tokenmill"
+            )
+        # Hugging Face counts on from the number of tokens, or from the largest of these.
+        if token.content not in found:
+            is_counted = is_counted and token.id == max(len(found), largest + 1)
+        largest = max(largest, token.id)
+    if not is_counted:
+        found |= {token.content: token.id for token in spec.added}
+    return dict(sorted(found.items(), key=lambda entry: entry[1]))
+
+
+def spellings_of(spec: TokenizerSpec) -> dict[int, str]:
+    """Id → how the file writes its token."""
+    model = spec.model
+    found = dict(zip(model.ids.tolist(), names_of(model), strict=True))
+    return found | {token.id: normal_name(spec, token) for token in spec.added}
+
+
+def normal_name(spec: TokenizerSpec, token: Added) -> str:
+    """What an added token is decoded to: what is looked for in texts, which may be normalised."""
+    if not token.normalized or token.literal:
+        return token.content
+    name, _ = _native.normalize(pack_steps(spec.steps), token.content)
+    if spec.prefix == "always" and name:
+        name = " " + name
+    return name.replace(" ", "▁") if spec.blank and spec.prefix in ("always", "never") else name

@@ -1,0 +1,123 @@
+"""TokenizerSpec → a file of any format, selected by the name of the file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from tokenmill.errors import VocabularyError
+from tokenmill.files import write_together, write_whole
+from tokenmill.formats import (
+    hf_folder,
+    ranks,
+    sentencepiece,
+    tokenizer_json,
+    tokenmill_file,
+    vocab_merges,
+)
+from tokenmill.formats.spec import TokenizerSpec
+
+# Names of formats that are not written here.
+_NAMES = {
+    "tekken.json": "Mistral's format",
+    "tokenizer_config.json": "a file of transformers next to a tokenizer",
+    "special_tokens_map.json": "a file of transformers next to a tokenizer",
+    "added_tokens.json": "a file of transformers next to a tokenizer",
+    "config.json": "a file of transformers about a model",
+}
+_SUFFIXES = {
+    ".gguf": "llama.cpp's format",
+    ".safetensors": "a format of weights",
+    ".tmc": "a file of counts",
+    ".tmv": "a vocabulary of the package",
+}
+WRITTEN = (
+    "tokenizer.json (or another .json), vocab.json (with merges.txt), x.model (pieces of "
+    "SentencePiece), x.tokenmill, x.tiktoken for ranks, or a folder/"
+)
+WRITTEN_SUFFIXES = (".json", ".model", ".vocab", tokenmill_file.SUFFIX, ranks.SUFFIX)
+_PAIR = (vocab_merges.MERGES, vocab_merges.VOCABULARY)
+_END_TOKENS = ("<|endoftext|>", "</s>")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise VocabularyError unless the name is that of a folder or of a format that is written."""
+    if is_folder(path):
+        return
+    name, suffix = Path(path).name, Path(path).suffix
+    what = _NAMES.get(name) or _SUFFIXES.get(suffix.lower())
+    if what is not None:
+        raise VocabularyError(
+            f"cannot save to {name!r}: it is the name of {what}, which is not written here; use "
+            f"{WRITTEN}"
+        )
+    if suffix not in WRITTEN_SUFFIXES and not _is_model(Path(path)) and name not in _PAIR:
+        raise VocabularyError(f"cannot save to {name!r}: unknown suffix {suffix!r}; use {WRITTEN}")
+
+
+def check_bytes_name(path: str | os.PathLike[str]) -> None:
+    """Raise VocabularyError for names of SentencePiece's formats, too."""
+    check_name(path)
+    if _is_model(Path(path)) or Path(path).suffix == ".vocab":
+        raise VocabularyError(
+            f"{Path(path).name!r} is a name for pieces of SentencePiece, and these are tokens of "
+            "bytes; give one that ends in .json, .tokenmill or .tiktoken"
+        )
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is an existing folder, or its name ends in a slash."""
+    name = os.fspath(path)
+    return name.endswith(("/", os.sep)) or Path(name).is_dir()
+
+
+def _is_model(path: Path) -> bool:
+    return ".model" in path.suffixes  # Mistral's end in .model.v3
+
+
+def save(path: str | os.PathLike[str], spec: TokenizerSpec) -> None:
+    """Write a tokenizer of any kind in the format that the name of the file selects."""
+    if is_folder(path):
+        save_folder(Path(path), spec)
+    else:
+        save_spec(Path(path), spec)
+
+
+def save_folder(folder: Path, spec: TokenizerSpec) -> None:
+    """Write tokenizer.json and tokenizer_config.json, which transformers loads."""
+    config = {
+        **{k: v for k, v in spec.extra.get("tokenizer_config", {}).items() if k != "auto_map"},
+        # Other classes change the tokenizer.json that they load.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    config.setdefault("clean_up_tokenization_spaces", False)
+    names = {token.content for token in spec.added if token.special}
+    if end := next((name for name in _END_TOKENS if name in names), None):
+        config.setdefault("eos_token", end)
+    data = (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()
+    written = {"tokenizer.json": tokenizer_json.write(spec), hf_folder.CONFIG: data}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_together({folder / name: content for name, content in written.items()})
+
+
+def save_spec(path: Path, spec: TokenizerSpec) -> None:
+    """Write one file, or vocab.json with merges.txt."""
+    check_name(path)
+    if spec.model.base == "bytes":
+        check_bytes_name(path)
+    if path.suffix == tokenmill_file.SUFFIX:
+        write_whole(path, tokenmill_file.write(spec))
+    elif path.name in _PAIR:
+        # merges.txt is the first, since it has the digest of its vocabulary.
+        vocabulary, merges = vocab_merges.write(spec)
+        paths = (path.with_name(name) for name in _PAIR)
+        write_together(dict(zip(paths, (merges, vocabulary), strict=True)))
+    elif path.suffix == ".json":
+        write_whole(path, tokenizer_json.write(sentencepiece.hugging_face(spec)))
+    elif _is_model(path):
+        write_whole(path, sentencepiece.write(spec))
+    elif path.suffix == ".vocab":
+        write_whole(path, sentencepiece.write_vocab(spec))
+    else:
+        write_whole(path, ranks.write(spec))

@@ -1,0 +1,149 @@
+"""A folder of shards → a report: sizes, lengths, use of the vocabulary, each source."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenmill.display import token_text
+from tokenmill.errors import TokenizeError
+from tokenmill.shards import Shards
+from tokenmill.shards import open as open_shards
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import journal, plan
+from tokenmill.tokenizing.executors import load_tokenizer
+from tokenmill.tokenizing.output import LocalOutput, open_output
+
+_CHUNK = 1 << 22
+_TOKENS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """A report of shards. `uses` is the number of occurrences of each id."""
+
+    folder: Path | str  # a URL is a str
+    manifest: dict[str, Any]
+    tokenizer: Tokenizer
+    uses: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # documents by the power of two of their tokens
+    longest: int
+    shortest: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all figures as JSON values."""
+        totals = self.manifest["totals"]
+        used = int(np.count_nonzero(self.uses))
+        size = self.tokenizer.vocab_size
+        return {
+            **totals,
+            "output": str(self.folder),
+            "format": self.manifest["shard_format"],
+            "dtype": self.manifest["dtype"],
+            "sequence_length": self.manifest["sequence_length"],
+            "eos": self.manifest["eos"],
+            "tokenizer": self.manifest["tokenizer"],
+            "bytes_per_token": _ratio(totals["bytes"], totals["tokens"]),
+            "tokens_per_document": _ratio(totals["tokens"], totals["documents"]),
+            "longest_document": self.longest,
+            "shortest_document": self.shortest,
+            "lengths": self.length_rows(),
+            "vocabulary": {
+                "size": size,
+                "used": used,
+                "unused": size - used,
+                "unused_share": _ratio(size - used, size),
+            },
+            "most_used": self.token_rows(most=True),
+            "least_used": self.token_rows(most=False),
+            "sources": [_source(source) for source in self.manifest["sources"]],
+        }
+
+    def html(self) -> str:
+        """Return the report as an HTML page without external files."""
+        from tokenmill.inspection.page import shards_page
+
+        return shards_page(self.as_json())
+
+    def length_rows(self) -> list[dict[str, int]]:
+        """Return the number of documents per length, grouped by powers of two."""
+        return [
+            {"from": 0 if power == 0 else 1 << (power - 1), "to": 1 << power, "documents": count}
+            for power, count in enumerate(self.lengths.tolist())
+            if count
+        ]
+
+    def token_rows(self, *, most: bool) -> list[dict[str, Any]]:
+        """Return the tokens that occur most often, or least often of those that occur."""
+        found = np.flatnonzero(self.uses)
+        order = np.argsort(self.uses[found], kind="stable")
+        chosen = found[order[::-1][:_TOKENS_SHOWN] if most else order[:_TOKENS_SHOWN]]
+        total = max(1, int(self.uses.sum()))
+        return [
+            {
+                "id": int(id_),
+                "token": token_text(self.tokenizer.decode_bytes([int(id_)])),
+                "count": int(self.uses[id_]),
+                "share": int(self.uses[id_]) / total,
+            }
+            for id_ in chosen
+        ]
+
+
+def inspect_shards(folder: str | os.PathLike[str]) -> ShardReport:
+    """Return a report of shards. Every id is read once. See `tokenmill.inspect`."""
+    output = open_output(folder)
+    where = output.folder if isinstance(output, LocalOutput) else output.name
+    with output.copy() as path:
+        return replace(_inspect(path), folder=where)
+
+
+def _inspect(path: Path) -> ShardReport:
+    content = journal.load_manifest(open_output(path))
+    if content is None:
+        raise TokenizeError(
+            f"{str(path)!r} has no {journal.MANIFEST}: it is not a folder of shards, or its run is "
+            "not complete; repeat the tokenize command to resume the run"
+        )
+    tokenizer = load_tokenizer(open_output(path), plan.require(open_output(path)))
+    uses = np.zeros(tokenizer.vocab_size, np.int64)
+    lengths = np.zeros(64, np.int64)
+    longest, shortest = 0, None
+    with open_shards(path) as shards:
+        for ids, ends in _all(shards):
+            for start in range(0, len(ids), _CHUNK):
+                part = ids[start : start + _CHUNK]
+                if int(part.max()) >= len(uses):
+                    raise TokenizeError(
+                        f"{str(path)!r} contains the id {int(part.max()):,}, but {tokenizer.name} "
+                        f"has {len(uses):,} ids; run tokenmill verify to find the damaged file"
+                    )
+                uses += np.bincount(part, minlength=len(uses))
+            if len(ends):
+                sizes = np.diff(ends, prepend=0)
+                powers = np.ceil(np.log2(sizes + 1)).astype(np.int64)
+                lengths += np.bincount(powers, minlength=len(lengths))
+                longest = max(longest, int(sizes.max()))
+                least = int(sizes.min())
+                shortest = least if shortest is None else min(shortest, least)
+    return ShardReport(path, content, tokenizer, uses, lengths, longest, shortest or 0)
+
+
+def _all(shards: Shards) -> Any:
+    """Yield the ids and document ends of each shard, without padding."""
+    for index in range(len(shards.shards)):
+        ends = shards.document_ends(index)
+        yield shards.ids(index)[: int(ends[-1]) if len(ends) else 0], ends
+
+
+def _source(source: dict[str, Any]) -> dict[str, Any]:
+    return source | {"bytes_per_token": _ratio(source["bytes"], source["tokens"])}
+
+
+def _ratio(part: float, whole: float) -> float:
+    return round(part / whole, 4) if whole else 0.0

@@ -1,0 +1,229 @@
+"""Patterns → schemes: which patterns have a hand-written scanner in the core.
+
+A scheme is known by its name or by its exact pattern; nothing is guessed from a pattern that
+merely looks similar. Every other pattern is compiled for the general engine. The same holds for
+the stages of Hugging Face's pre-tokenizers.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias
+
+from tokenmill.errors import PatternError
+from tokenmill.native import _native
+from tokenmill.patterns import Dialect, compile_pattern, covers_all
+from tokenmill.vocabularies import EMBEDDED
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression, as one of the libraries reads it."""
+
+    text: str
+    dialect: Dialect = "oniguruma"
+
+
+@dataclass(frozen=True, slots=True)
+class Literally:
+    """A text that stands for itself."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One way to cut, applied to each piece of the stage before.
+
+    `match` finds spans; with `invert` those between them are the matches. "digits" are characters
+    of \\p{N}, "punctuation" is Hugging Face's, "space" is White_Space; "spelled_digits" are bytes
+    that byte-level vocabularies show as digits, which may be parts of characters.
+    """
+
+    match: Pattern | Literally | Literal["digits", "punctuation", "space", "spelled_digits"]
+    behaviour: Literal[
+        "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"
+    ]
+    invert: bool = False
+
+
+# A scheme of the core: the name of a scanner, a compiled program, or stages, each a program or the
+# name of a class, a behaviour, and whether it is inverted.
+Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
+
+# GPT-2's pattern as Hugging Face's ByteLevel has it.
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+def like_gpt4(numbers: str) -> tuple[str, ...]:
+    """GPT-4's pattern as models after it write it, and as minbpe and nanochat do."""
+    return (
+        CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|" + numbers + r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|" + numbers + "|"
+        r" ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    )
+
+
+def like_gpt4o(contraction: str, numbers: str) -> str:
+    """GPT-4o's pattern with another rule for contractions and numbers."""
+    prefix = r"[^\r\n\p{L}\p{N}]?"
+    words = f"{prefix}{_UPPER}*{_LOWER}+{contraction}|{prefix}{_UPPER}+{_LOWER}*{contraction}"
+    return f"{words}|{numbers}" r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+# Scheme → its spellings, of which the first is the official one: of tiktoken 0.14 for OpenAI's, of
+# the model that gives the name for the others. The rest give the same pretokens on every text; a
+# test compares them.
+PATTERNS: dict[str, tuple[str, ...]] = {
+    "r50k": (
+        r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+        GPT2,
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    ),
+    # The white space at the end of a text is one pretoken, which no other scheme does.
+    "cl100k": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s",
+    ),
+    # Also GLM 4, and GPT-4 in older versions of tiktoken.
+    "llama3": like_gpt4(r"\p{N}{1,3}"),
+    "nanochat": like_gpt4(r"\p{N}{1,2}")[::-1],
+    # Also Qwen 1, 2.5 and 3, StableLM 2.
+    "qwen2": like_gpt4(r"\p{N}"),
+    "qwen35": (
+        CONTRACTION + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    # Also GPT-OSS and Llama 4.
+    "o200k": (like_gpt4o(CONTRACTION + "?", r"\p{N}{1,3}"),),
+    # Mistral since Nemo, Nemotron 3.
+    "tekken": (like_gpt4o("", r"\p{N}"),),
+}
+
+# Oniguruma reads these in another way: `{1,3}+` repeats a repetition, and `$` is also before a
+# newline. A test compares all others with Hugging Face's Split.
+_OF_TIKTOKEN_ALONE = frozenset(PATTERNS["cl100k"])
+
+HAN = "[一-龥\u3040-ゟ゠-ヿ]+"
+DEEPSEEK_WORDS = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+# DeepSeek's own file has the two characters themselves.
+DEEPSEEK_OWN_WORDS = DEEPSEEK_WORDS.replace(r"\r\n", "\r\n")
+
+
+def isolated(*patterns: str) -> tuple[Stage, ...]:
+    """Stages that cut at both ends of every match."""
+    return tuple(Stage(Pattern(pattern), "isolated") for pattern in patterns)
+
+
+def _deepseek(words: str) -> tuple[Stage, ...]:
+    return isolated(r"\p{N}{1,3}", HAN, words)
+
+
+_FALCON = (
+    Stage("punctuation", "contiguous"),
+    *isolated(GPT2),
+    Stage("spelled_digits", "contiguous"),
+    *isolated("[0-9][0-9][0-9]"),
+)
+
+# Stages, and whether they see "▁" in place of blanks, → the scanner that cuts as they do.
+KNOWN_STAGES: dict[tuple[tuple[Stage, ...], bool], str] = {
+    ((), False): "safe",
+    ((), True): "safe",
+    ((Stage(Literally("▁"), "merged_with_next"),), True): "metaspace",
+    (_deepseek(DEEPSEEK_WORDS), False): "deepseek3",
+    (_deepseek(DEEPSEEK_OWN_WORDS), False): "deepseek3",
+    (_FALCON, False): "falcon",
+    ((Stage("digits", "isolated"), *isolated(GPT2)), False): "digits_r50k",
+}
+
+_ALIASES = {name: entry.scheme for name, entry in EMBEDDED.items()}
+
+
+def pattern_of(pattern: str) -> str:
+    """The pattern that a scheme's name stands for; a pattern stands for itself."""
+    name = _ALIASES.get(pattern, pattern)
+    if name in PATTERNS:
+        return PATTERNS[name][0]
+    if re.fullmatch(r"[\w -]*", pattern):
+        # As a pattern it would match only itself, and all other text would be left out.
+        names = ", ".join((*PATTERNS, *_ALIASES))
+        raise PatternError(
+            f"{pattern!r} is not the name of a scheme; there are {names}. "
+            f"If it is meant as a regular expression, write {'(?:' + pattern + ')'!r}"
+        )
+    return pattern
+
+
+def scheme_of(pattern: str, dialect: Dialect = "tiktoken") -> str | bytes:
+    """Return the scheme of a pattern: the name of a scanner, or a compiled program."""
+    name = name_of(pattern, dialect)
+    return compile_pattern(pattern, dialect) if name is None else name
+
+
+def name_of(pattern: str, dialect: Dialect = "tiktoken") -> str | None:
+    """The name of the scheme whose pattern it is."""
+    if dialect == "tiktoken" or pattern not in _OF_TIKTOKEN_ALONE:
+        for name, spellings in PATTERNS.items():
+            if pattern in spellings:
+                return name
+    return None
+
+
+def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True) -> Scheme:
+    """Return the scheme of stages. Raises PatternError.
+
+    `blank`: they see "▁" in place of blanks, while the core's text has the blanks. Without `known`
+    no scanner is used, which is the slow twin for tests.
+    """
+    name = KNOWN_STAGES.get((stages, blank))
+    if name is not None and (not stages or (known and _has_scanner(name))):
+        return name
+    alone = stages[0] if len(stages) == 1 and known and not blank else None
+    if alone is not None and isinstance(alone.match, Pattern):
+        pattern, dialect = alone.match.text, alone.match.dialect
+        scheme = scheme_of(pattern, dialect)
+        # A scanner leaves nothing between its matches, and a program leaves that out.
+        if alone.behaviour == "isolated" and (
+            isinstance(scheme, str) or covers_all(pattern, dialect)
+        ):
+            return scheme
+        if alone.behaviour == "removed" and alone.invert:
+            return scheme
+    return tuple((_matcher(stage, blank), stage.behaviour, stage.invert) for stage in stages)
+
+
+def _matcher(stage: Stage, blank: bool) -> str | bytes:
+    match stage.match:
+        case Pattern(text, dialect):
+            return compile_pattern(text, dialect, blank)
+        case Literally(text):
+            if not text:
+                raise PatternError("an empty text cuts nothing; leave out the stage")
+            escaped = "".join(rf"\x{{{ord(char):x}}}" for char in text)
+            return compile_pattern(escaped, escaped_spaces=blank)
+        case "space" if blank:
+            return compile_pattern(r"\s", escaped_spaces=True)
+        case name:
+            return name
+
+
+@cache
+def _has_scanner(name: str) -> bool:
+    try:
+        _native.split(name, "")
+    except ValueError:
+        return False
+    return True

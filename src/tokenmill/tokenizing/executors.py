@@ -1,0 +1,531 @@
+"""Tasks → events: processes, threads or a Ray cluster do them, with one retry for all.
+
+An executor starts orders and returns messages. `run_orders` gives it the orders, counts deaths and
+failures, and tries again. To add an executor, write a class with the methods of `Executor` and add
+it to `make_executor`. Every executor calls `Worker.do`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+import tokenmill
+from tokenmill import object_store, ray_cluster
+from tokenmill.errors import TokenizeError, TokenmillError
+from tokenmill.progress import memory_bytes
+from tokenmill.ray_cluster import RAY
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import journal, plan
+from tokenmill.tokenizing.options import MEMORY_MIN
+from tokenmill.tokenizing.output import Output, open_output
+from tokenmill.tokenizing.shuffle import run_shuffle
+from tokenmill.tokenizing.task import Job, block_bytes_of, run_task
+
+_FAILURES_MAX = 2
+_WAIT_SECONDS = 0.2
+_SILENCE_SECONDS = 120.0
+_TICK_SECONDS = 0.2
+_TRACE_LINES = 3
+# glibc returns memory to the system after each block and takes it again: a third of the time.
+_MALLOC = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_TOP_PAD_": str(16 << 20),
+}
+
+Message = dict[str, Any]
+
+
+class Order(NamedTuple):
+    """A task to do; with `of`, a shard of the shuffle pass, of so many."""
+
+    number: int
+    of: int = 0
+
+
+class Settings(NamedTuple):
+    """Everything that a worker needs to know."""
+
+    output: str
+    threads: int
+    memory: int
+    max_errors: int | None = None
+    stdin: str | None = None  # the copy of standard input
+    staging: str | None = None  # a directory of the driver, on the same machine
+    cwd: str | None = None  # the folder in which names of inputs begin, for other machines
+
+
+class Executor(Protocol):
+    """Does orders. A context manager that leaves no thread or process."""
+
+    deaths_max: int  # processes that an order may kill before it is given up
+    is_shared: bool  # whether an order that kills its process takes other orders with it
+
+    def __enter__(self) -> Executor: ...
+    def __exit__(self, *_: object) -> None: ...
+    def capacity(self) -> int:
+        """The number of orders that may run at the same time."""
+
+    def start(self, order: Order) -> None:
+        """Start an order."""
+
+    def messages(self) -> Iterable[Message]:
+        """New messages, after a short wait if there is none.
+
+        Keys: `order` with `entry`, `failed` or `died`; `progress` with `memory`; or `stop`, perhaps
+        with `errno`.
+        """
+
+
+def make_executor(
+    engine: str, address: str | None, names: Iterable[str], settings: Settings
+) -> Executor:
+    """The executor of an engine. Files of `names` that only this process has need threads."""
+    if engine == RAY:
+        return RayExecutor(settings, address)
+    in_process = object_store.is_of_process([settings.output, *names])
+    return ThreadExecutor(settings) if in_process else ProcessExecutor(settings)
+
+
+def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]:
+    """Do orders. Yield all messages but failures, and `given_up` for an order that failed twice.
+
+    After a death, the orders that ran are suspects. Suspects of a shared process run alone, so that
+    the one that kills it is known.
+    """
+    waiting = list(orders)[::-1]
+    suspects: list[Order] = []
+    running: set[Order] = set()
+    deaths: Counter[Order] = Counter()
+    failures: Counter[Order] = Counter()
+    while waiting or suspects or running:
+        is_alone = executor.is_shared and any(order in deaths + failures for order in running)
+        while suspects and not is_alone and (not executor.is_shared or not running):
+            running.add(suspects[-1])
+            executor.start(suspects.pop())
+            is_alone = executor.is_shared
+        while waiting and not suspects and not is_alone and len(running) < executor.capacity():
+            running.add(waiting[-1])
+            executor.start(waiting.pop())
+        for message in executor.messages():
+            order = message.get("order")
+            if "failed" not in message and "died" not in message:
+                running.discard(order)
+                yield message
+                continue
+            assert order is not None
+            running.discard(order)
+            kind, counts, most = "failed", failures, _FAILURES_MAX
+            if "died" in message:
+                kind, counts, most = "died", deaths, executor.deaths_max
+            counts[order] += 1
+            if counts[order] < most:
+                suspects.append(order)
+            else:
+                yield {"order": order, "given_up": f"{message[kind]}, {counts[order]} times"}
+
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
+    """The tokenizer of a run: an embedded one by name, others from the output."""
+    described = planned.tokenizer
+    if described["embedded"]:
+        tokenizer = Tokenizer.load(described["name"])
+    else:
+        data = output.read(journal.TOKENIZER)
+        if data is None:
+            raise TokenizeError(f"file not found: '{output.name}/{journal.TOKENIZER}'")
+        with output.staging() as folder:
+            (folder / journal.TOKENIZER).write_bytes(data)
+            tokenizer = Tokenizer.load(folder / journal.TOKENIZER)
+    if tokenizer._fingerprint != described["sha256"]:
+        raise TokenizeError(
+            f"the tokenizer {described['name']} of {output.name!r} is not the one of the plan; all "
+            "machines need the same version of tokenmill and the output's own tokenizer file"
+        )
+    return tokenizer
+
+
+class Worker:
+    """Does orders of a run in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._output = open_output(settings.output)
+        self._plan = plan.require(self._output, settings.stdin)
+        self._threads = settings.threads
+        self._stack = ExitStack()
+        if settings.staging is None:
+            staging = self._stack.enter_context(self._output.staging())
+            atexit.register(self._stack.close)
+        else:
+            staging = Path(tempfile.mkdtemp(dir=settings.staging))
+        self._job = Job(
+            self._output,
+            staging,
+            self._plan.options,
+            load_tokenizer(self._output, self._plan),
+            block_bytes_of(settings.memory, settings.threads),
+            settings.max_errors,
+        )
+        self._entries: journal.Entries | None = None
+        self._lock = threading.Lock()
+        # Bytes of files, tokens and documents of each running order.
+        self.counts: dict[int, list[int]] = {}
+
+    def do(self, order: Order) -> Message:
+        """Do one order. Return its message."""
+        counts = self.counts[order.number] = [0, 0, 0]
+
+        def report(*more: int) -> None:
+            for index, count in enumerate(more):
+                counts[index] += count
+
+        try:
+            if order.of:
+                entry = run_shuffle(self._job, self._all_entries(), order.number, order.of)
+            else:
+                task = self._plan.tasks[order.number]
+                entry = run_task(self._job, task, threads=self._threads_each, report=report)
+            journal.write_entry(self._output, entry)
+            return {"order": order, "entry": entry}
+        except OSError as error:
+            return {"stop": str(error), "errno": error.errno}
+        except TokenmillError as error:
+            return {"stop": str(error)}
+        except BaseException:  # the driver must get a message in any case
+            lines = traceback.format_exc().strip().splitlines()
+            return {"order": order, "failed": " · ".join(lines[-_TRACE_LINES:])}
+        finally:
+            self.counts.pop(order.number, None)
+
+    def progress(self) -> Message:
+        """The counts of all running orders."""
+        running = list(self.counts.items())
+        done = {str(number): list(counts) for number, counts in running}
+        return {"progress": done, "memory": memory_bytes()}
+
+    def _threads_each(self) -> int:
+        """The number of threads for each of the running orders."""
+        return max(1, self._threads // max(1, len(self.counts)))
+
+    def _all_entries(self) -> journal.Entries:
+        """The entries of all tasks, which are done when the shuffle pass begins."""
+        with self._lock:
+            if self._entries is None:
+                self._entries = journal.read_entries(self._output, self._plan)
+            return self._entries
+
+
+def serve(settings: Settings) -> NoReturn:
+    """Do the orders of standard input, one per line. Write messages to standard output."""
+    # The driver handles an interrupt and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # lines of stdout are messages, and output of libraries is not
+    lock = threading.Lock()
+
+    def say(message: Message) -> None:
+        with lock:
+            messages.write(json.dumps(message) + "\n")
+            messages.flush()
+
+    try:
+        worker = Worker(settings)
+    except TokenmillError as error:
+        say({"stop": str(error)})
+        os._exit(0)
+    say({"ready": True})
+
+    def tick() -> None:
+        while True:
+            time.sleep(_TICK_SECONDS)
+            if worker.counts:
+                say(worker.progress())
+
+    threading.Thread(target=tick, daemon=True).start()
+    pool = ThreadPoolExecutor(settings.threads)
+    for line in sys.stdin:
+        pool.submit(lambda order: say(worker.do(order)), Order(*json.loads(line)))
+    # The driver is gone: end at once.
+    os._exit(0)
+
+
+# ── executors ────────────────────────────────────────────────────────────────────────────────
+
+
+class ThreadExecutor:
+    """Threads of this process, for files that no other process has, as those of memory://."""
+
+    deaths_max = 1
+    is_shared = False
+
+    def __init__(self, settings: Settings) -> None:
+        self._worker = Worker(settings)
+        self._threads = settings.threads
+        self._pool = ThreadPoolExecutor(settings.threads)
+        self._running: set[Future[Message]] = set()
+
+    def __enter__(self) -> ThreadExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def capacity(self) -> int:
+        return self._threads
+
+    def start(self, order: Order) -> None:
+        self._running.add(self._pool.submit(self._worker.do, order))
+
+    def messages(self) -> Iterator[Message]:
+        done, self._running = wait(self._running, _WAIT_SECONDS, FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+        yield self._worker.progress()
+
+
+class ProcessExecutor:
+    """One process with a thread per order. If it dies, another one is started."""
+
+    deaths_max = 2
+    is_shared = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._running: dict[int, Order] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._is_ready = False
+        self._silences = 0
+        self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+
+    def __enter__(self) -> ProcessExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_process()
+
+    def capacity(self) -> int:
+        return self._settings.threads
+
+    def start(self, order: Order) -> None:
+        if self._process is None:
+            self._process = start_process(self._settings)
+            self._is_ready = False
+            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        assert self._process.stdin is not None
+        self._running[order.number] = order
+        with suppress(OSError):  # it died, which its output shows too
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+
+    def messages(self) -> Iterator[Message]:
+        try:
+            sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
+        except queue.Empty:
+            # Silences are counted and not timed: this process may have been stopped meanwhile.
+            self._silences += 1
+            is_silent = self._silences * _WAIT_SECONDS > _SILENCE_SECONDS
+            if is_silent and self._is_ready and self._process is not None:
+                self._process.kill()  # a worker sends five messages per second
+            return
+        self._silences = 0
+        if self._process is None or sender != self._process.pid:
+            return  # of an earlier process
+        if line is None:
+            yield from self._bury()
+            return
+        message = json.loads(line)
+        if "ready" in message:
+            self._is_ready = True
+            return
+        if "order" in message:
+            message["order"] = self._running.pop(message["order"][0])
+        yield message
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with suppress(ValueError):  # the pipe is closed
+            for line in process.stdout:
+                if line.endswith("\n"):  # else the process died in it
+                    self._inbox.put((process.pid, line))
+        self._inbox.put((process.pid, None))
+
+    def _bury(self) -> Iterator[Message]:
+        status = self._end_process()
+        death = f"signal {-status}" if status < 0 else f"exit code {status}"
+        if not self._is_ready:
+            raise TokenizeError(
+                f"worker process cannot be started ({death}); its output is shown above"
+            )
+        orders = sorted(self._running.values())
+        self._running.clear()
+        for order in orders:
+            yield {"order": order, "died": f"the worker process died ({death})"}
+
+    def _end_process(self) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.kill()
+        status = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        return status
+
+
+def start_process(settings: Settings) -> subprocess.Popen[str]:
+    """Start a worker process, which ends with its standard input."""
+    paths = [str(Path(tokenmill.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    environment = _MALLOC | os.environ
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    code = "from tokenmill.tokenizing import executors; executors.main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, json.dumps(settings)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+    )
+
+
+def main() -> NoReturn:
+    """The worker process."""
+    serve(Settings(*json.loads(sys.argv[1])))
+
+
+class RayExecutor:
+    """Ray tasks on the machines of a cluster. Only orders and entries travel: tasks read and write
+    storage themselves, which all machines must have under the same names."""
+
+    # An order whose machine went away did nothing wrong, but one that takes its machine along did.
+    deaths_max = 4
+    is_shared = False
+    _PER_CPU = 2
+    _TELL_SECONDS = 1.0
+    _TELLS_PER_SECOND = 100  # of all tasks, which may be thousands
+    _LOOK_SECONDS = 1.0
+
+    def __init__(self, settings: Settings, address: str | None) -> None:
+        self._address = address
+        self._threads = settings.threads
+        # An order is one thread, and a machine has about as many as this one would have.
+        memory = max(MEMORY_MIN, settings.memory // settings.threads)
+        self.order: dict[str, Any] = {
+            "run": secrets.token_hex(8),
+            "settings": settings._replace(threads=1, memory=memory, staging=None),
+            "tell_seconds": self._TELL_SECONDS,
+        }
+        self._running: dict[Any, Order] = {}
+        self._counts: dict[str, list[int]] = {}
+        self._capacity = 0
+        self._looked = -self._LOOK_SECONDS
+
+    def __enter__(self) -> RayExecutor:
+        with ExitStack() as stack:
+            self._ray = stack.enter_context(
+                ray_cluster.connected(self._address, self._threads, lambda: self._running)
+            )
+            ray_cluster.refuse_client(self._ray)
+            as_it_goes = {"num_returns": "streaming", "max_retries": 0}
+            self._remote = self._ray.remote(num_cpus=1, **as_it_goes)(do_remotely)
+            self._stack = stack.pop_all()
+        self._look()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self._running.clear()
+
+    def capacity(self) -> int:
+        return self._capacity
+
+    def start(self, order: Order) -> None:
+        self._running[self._remote.remote(self.order, order)] = order
+
+    def messages(self) -> Iterator[Message]:
+        if time.monotonic() - self._looked >= self._LOOK_SECONDS:
+            self._look()
+            yield {"progress": self._counts, "memory": memory_bytes()}
+        running = list(self._running)
+        self._ray.wait(running, timeout=_WAIT_SECONDS)  # for one, and then for all that are ready
+        ready, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
+        for stream in ready:
+            yield from self._next(stream)
+
+    def _look(self) -> None:
+        """Look how many CPUs the cluster has, because nodes come and go."""
+        self._looked = time.monotonic()
+        cpus = ray_cluster.processors(self._ray)
+        self._capacity = self._PER_CPU * cpus
+        self.order["tell_seconds"] = max(self._TELL_SECONDS, cpus / self._TELLS_PER_SECOND)
+
+    def _next(self, stream: Any) -> Iterator[Message]:
+        """The next message of an order, which is its last unless it has counts."""
+        order = self._running[stream]
+        try:
+            message = self._ray.get(next(stream))
+        except self._ray.exceptions.RayTaskError as error:
+            # Workers report their own failures: this order could not begin.
+            yield {"stop": ray_cluster.cannot_run(error)}
+            return
+        except self._ray.exceptions.RayError as error:
+            message = {"order": order, "died": f"the worker process died ({type(error).__name__})"}
+        if "counts" in message:
+            self._counts[str(order.number)] = message["counts"]
+            return
+        del self._running[stream]
+        self._counts.pop(str(order.number), None)
+        yield message if "stop" in message else message | {"order": order}
+
+
+# A process does many orders of a run, and loads plan and tokenizer once. One thread does them, and
+# the other reports.
+_workers: dict[str, tuple[Worker, ThreadPoolExecutor]] = {}
+
+
+def do_remotely(common: dict[str, Any], order: Order) -> Iterator[Message]:
+    """Do one order on a machine of a cluster: counts again and again, then its message."""
+    try:
+        settings = Settings(*common["settings"])
+        if settings.cwd is not None:
+            ray_cluster.enter(settings.cwd)
+        if common["run"] not in _workers:
+            _workers.clear()
+            _workers[common["run"]] = Worker(settings), ThreadPoolExecutor(1)
+        worker, thread = _workers[common["run"]]
+    except (OSError, TokenmillError) as error:
+        yield {"stop": str(error)}
+        return
+    try:
+        coming = thread.submit(worker.do, Order(*order))
+    except RuntimeError as error:  # no thread can be started now, and the order would wait for it
+        del _workers[common["run"]]
+        yield {"failed": repr(error)}
+        return
+    while not wait([coming], timeout=common["tell_seconds"]).done:
+        yield {"counts": list(worker.counts.get(order[0], (0, 0, 0)))}
+    yield coming.result()

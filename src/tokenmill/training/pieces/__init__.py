@@ -1,1 +1,0 @@
-"""Sentences → pieces, as SentencePiece learns them."""

@@ -1,0 +1,35 @@
+"""Files of a tokenizer that are not where they seem to be."""
+
+import json
+import re
+
+import pytest
+from hf_documents import byte_vocabulary
+
+from tokenmill import Tokenizer
+from tokenmill.errors import VocabularyError
+from tokenmill.formats.detect import load_spec
+
+VOCABULARY = {**byte_vocabulary(), "ab": 256}
+
+
+def test_link_that_leads_nowhere_is_named(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "vocab.json").write_text(json.dumps(VOCABULARY), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
+    (folder / "model.safetensors").symlink_to("gone")  # which is none of ours
+    names = ("tokenizer.json", "tekken.json", "x.model", "tokenizer_config.json")
+    for name in (*names, "special_tokens_map.json", "added_tokens.json"):
+        assert Tokenizer.load(folder, pattern="r50k").encode("ab") == [256]
+        (folder / name).symlink_to("../blobs/123")
+        said = re.escape(f"{folder / name} is a link to '../blobs/123', which is not there")
+        for source in (folder, folder / name):
+            for load in (lambda at: Tokenizer.load(at, pattern="r50k"), load_spec):
+                with pytest.raises(VocabularyError, match=said):
+                    load(source)
+        (folder / name).unlink()
+    (folder / "merges.txt").unlink()
+    (folder / "merges.txt").symlink_to("gone")
+    with pytest.raises(VocabularyError, match=r"merges\.txt is a link to 'gone'"):
+        Tokenizer.load(folder / "vocab.json", pattern="r50k")

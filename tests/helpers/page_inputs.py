@@ -1,0 +1,87 @@
+"""A page of the documents → the files that it takes as given, small, in the current folder."""
+
+import gzip
+import json
+import lzma
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import zstandard
+from run_page import HOME
+
+UDHR = Path(__file__).parents[1] / "data" / "udhr"
+DISTINCT_WORDS = 24_000  # enough for a vocabulary of 50,000
+
+
+def make(page: str) -> None:
+    """Makes the files of a page; most pages take none."""
+    MAKERS.get(page, lambda: None)()
+
+
+def write_lines(path: str, texts: Iterable[str]) -> None:
+    """Writes texts as JSON lines, compressed as the name says."""
+    lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
+    data = "".join(lines).encode()
+    compress: dict[str, Callable[[bytes], bytes]] = {
+        ".xz": lzma.compress,
+        ".gz": gzip.compress,
+        ".zst": zstandard.ZstdCompressor().compress,
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(compress.get(Path(path).suffix, bytes)(data))
+
+
+def paragraphs(count: int | None = None) -> list[str]:
+    """Real documents: the paragraphs of a declaration in sixty languages."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(UDHR.iterdir()))
+    return [line for text in texts for line in text.splitlines() if line][:count]
+
+
+def words(seed: int) -> str:
+    """A text of made-up words, all different: many merges in little text."""
+    source = random.Random(seed)
+    made: dict[str, None] = {}
+    while len(made) < DISTINCT_WORDS:
+        made["".join(source.choices("aeinorstlmd", k=9))] = None
+    return "\n".join(made)
+
+
+def readme() -> None:
+    every = paragraphs()
+    write_lines("data/part-1.jsonl.xz", every[::2])
+    write_lines("data/part-2.jsonl.xz", every[1::2])
+
+
+def corpus() -> None:
+    write_lines("data/part-1.jsonl.zst", paragraphs(1000))
+
+
+def training() -> None:
+    for part in range(1, 3):
+        write_lines(f"part-{part}/a.jsonl", words(part).splitlines())
+    Path("data").mkdir()
+    Path("data/a.txt").write_text(words(3))
+    write_lines("data/a.jsonl.zst", words(4).splitlines())
+
+
+def command_line() -> None:
+    """The folders of shells that are set up for completion."""
+    for folder in (".zfunc", ".config/fish/completions"):
+        (Path(HOME) / folder).mkdir(parents=True)
+
+
+def compatibility() -> None:
+    """Nothing but a tokenizer in a file."""
+    import tokenmill
+
+    tokenmill.Tokenizer.load("gpt2").save("tokenizer.json")
+
+
+MAKERS: dict[str, Callable[[], None]] = {
+    "README.md": readme,
+    "docs/cli.md": command_line,
+    "docs/compatibility.md": compatibility,
+    "docs/corpus.md": corpus,
+    "docs/training.md": training,
+}

@@ -1,0 +1,81 @@
+"""The wheel works without the source tree, and a missing core raises a clear error."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SMOKE = """
+import tokenmill
+tokenizer = tokenmill.Tokenizer.load("gpt-4o")
+text = "smoke 🌾 test"
+assert tokenizer.decode(tokenizer.encode(text)) == text
+custom = tokenmill.Tokenizer.load(__import__("sys").argv[1], pattern=r"\\p{L}+|[^\\p{L}]+")
+assert custom.decode(custom.encode(text)) == text
+print(tokenmill.__file__)
+"""
+
+
+def run(command: list[str], **more: object) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """One wheel, built by the first of the test run's processes that wants it."""
+    folder = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        folder = folder.parent
+    folder /= "dist"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            command = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+            run([*command, "--outdir", folder, ROOT])
+    return next(folder.glob("*.whl"))
+
+
+def test_wheel_is_for_the_stable_abi_and_complete(wheel):
+    assert "-cp311-abi3-" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    native = [name for name in names if name.startswith("tokenmill/_native.")]
+    assert sorted(Path(name).suffix for name in native) == [".pyi", ".so"]
+    assert "tokenmill/py.typed" in names
+    assert not [name for name in names if name.endswith((".zig", ".new"))]
+    assert not [name for name in names if "ladder" in name]
+
+
+def test_wheel_works_in_a_fresh_environment_without_the_source_tree(wheel, tmp_path, rank_files):
+    venv.create(tmp_path / "env", with_pip=True)
+    python = str(tmp_path / "env" / "bin" / "python")
+    # Its dependencies are those of this environment: the test needs no network.
+    run([python, "-m", "pip", "install", "--no-index", "--no-deps", str(wheel)])
+    site = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [python, "-c", SMOKE, str(rank_files["r50k_base"])]
+    assert run(command, cwd=tmp_path, env=environment).startswith(site)
+    script = [str(tmp_path / "env" / "bin" / "tokenmill"), "encode", "--text", "hello world"]
+    assert run(script, cwd=tmp_path, env=environment) == "24912 2375\n"
+
+
+def test_import_without_the_core_says_how_to_build_it(tmp_path):
+    ignore = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
+    shutil.copytree(ROOT / "src" / "tokenmill", tmp_path / "tokenmill", ignore=ignore)
+    command = [sys.executable, "-c", "from tokenmill import Tokenizer"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "make build" in done.stderr
+    assert "pip install" in done.stderr
