@@ -123,6 +123,36 @@ def test_python_packages_keep_their_budgets():
     report(faults)
 
 
+# Folders of tests that are not named after a package. CONTRIBUTING.md describes them.
+OTHER_TESTS = {"core", "golden", "helpers", "ladder", "parity", "peers", "project", "tokenizer"}
+# Tests of this package are in the folder of another one.
+TESTED_ELSEWHERE = {"vocabularies"}
+
+
+def test_folders_of_tests_are_named_after_packages():
+    packages = {Path(name).parts[2] for name in files("__init__.py", under="src/tokenmill/")}
+    packages -= {"__init__.py", *TESTED_ELSEWHERE}
+    tests = [Path(name).parts for name in files(".py", under="tests/")]
+    tested = {parts[1] for parts in tests if parts[-1].startswith("test_") and len(parts) > 2}
+    folders = {parts[1] for parts in tests if len(parts) > 2 and not parts[1].startswith("with_")}
+    faults = [f"tests/{name} has no tests of src/tokenmill/{name}" for name in packages - tested]
+    faults += [
+        f"tests/{name} is neither a package nor in OTHER_TESTS"
+        for name in folders - packages - OTHER_TESTS
+    ]
+    faults += [
+        f"CONTRIBUTING.md does not describe tests/{name}"
+        for name in OTHER_TESTS
+        if f"`tests/{name}`" not in tree()["CONTRIBUTING.md"]
+    ]
+    faults += [
+        f"{'/'.join(parts)} must be in a folder of tests"
+        for parts in tests
+        if len(parts) == 2 and parts[1] != "conftest.py"
+    ]
+    report(faults)
+
+
 def long_functions(name: str, text: str) -> list[str]:
     lines = text.splitlines()
     faults = []
