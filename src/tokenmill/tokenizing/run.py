@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +17,7 @@ from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, rea
 from tokenmill.corpus.options import RECORDS
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
-from tokenmill.progress import Progress, Tracker
+from tokenmill.progress import Report, Tracker
 from tokenmill.ray_cluster import RAY, Engine, here
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -51,7 +51,7 @@ from tokenmill.tokenizing.shuffle import digest, shard_count
 from tokenmill.tokenizing.task import refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
-Show: TypeAlias = Callable[[Progress], None] | None
+Show: TypeAlias = Report | None
 _NUMBERS_SHOWN = 5
 # The field of records is checked at the start of some inputs.
 _CHECKED_ID_SOURCES = 32
@@ -141,7 +141,7 @@ class _Run:
         with make_executor(engine, address, names, settings) as executor:
             for message in run_orders(executor, orders):
                 if "progress" in message:
-                    tracker.running(message["progress"], message["memory"])
+                    tracker.update(message["progress"], message["memory"])
                     continue
                 if "stop" in message:
                     self._stop(message)
@@ -153,7 +153,7 @@ class _Run:
                     )
                 entries.add(entry)
                 if "task" in entry:
-                    tracker.finished(entry)
+                    tracker.finish_task(entry)
                     refuse_too_many(tracker.quarantined, self.options["max_errors"])
 
     def _settings(self) -> Settings:
