@@ -34,7 +34,6 @@ from tokenmill.tokenizing.options import (
     RunOptions,
     TokenizeOptions,
     check_effect,
-    check_run,
     resolve_options,
     spec_of,
 )
@@ -353,7 +352,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     Options:
     """
     values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
-    check_run(values)
+    Engine(values["engine"], values["ray_address"]).check()
     target = open_output(output)
     planned = plan.load(target)
     if planned is None:
