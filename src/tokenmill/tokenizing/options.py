@@ -188,9 +188,7 @@ def _resolve_padding(options: dict[str, Any], tokenizer: Tokenizer) -> None:
             raise TokenizeError("--pad-id needs --sequence-length")
         return
     if pad_id is None and options["eos"] is None:
-        raise TokenizeError(
-            "the last sequence of a shard needs padding and there is no eos; pass --pad-id ID"
-        )
+        raise TokenizeError("packing without eos needs a token for padding; pass --pad-id ID")
     options["pad_id"] = options["eos"] if pad_id is None else _check_id(tokenizer, pad_id, "pad_id")
 
 
@@ -279,7 +277,7 @@ def find_token(tokenizer: Tokenizer, value: Any, option: str) -> int | None:
         if len(found) == 1:
             return known[found[0]]
         named = f"one of {_shown(known)}, " if known else ""
-        which = f"has {' and '.join(found)}" if found else "has none of the usual special tokens"
+        which = f"has {' and '.join(found)}" if found else "does not have a usual special token"
         raise TokenizeError(
             f"cannot choose {option}: {tokenizer.name} {which}; pass --{option} with {named}an id "
             "or none"

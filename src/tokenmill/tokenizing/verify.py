@@ -27,7 +27,7 @@ from tokenmill.shards.spec import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output
-from tokenmill.tokenizing.shuffle import Order, by_task, places
+from tokenmill.tokenizing.shuffle import by_task, output_numbers, shard_order
 from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
 
 _FINDINGS_MAX = 100
@@ -192,7 +192,7 @@ def _locate(shards: Shards, content: dict[str, Any]) -> Iterator[_Located]:
             index += 1
     counts = {entry["task"]: entry["documents"] for entry in content["tasks"]}
     for entry in content["shuffled"]:
-        found = places(seed, counts, entry["shuffled"], entry["of"])
+        found = shard_order(seed, counts, entry["shuffled"], entry["of"])
         all_lengths = [_lengths(shards, index + more) for more in range(len(entry["shards"]))]
         index += len(entry["shards"])
         lengths = np.concatenate([np.empty(0, np.int64), *all_lengths])
@@ -259,8 +259,9 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
     tokenizer = load_tokenizer(output, planned)
     job = Job(output, folder, planned.options, tokenizer, _BLOCK_BYTES)
     with open_shards(folder) as shards:
-        order = Order.of(content)
-        for task, entry in zip(planned.tasks, content["tasks"], strict=True):
+        for task, entry, numbers in zip(
+            planned.tasks, content["tasks"], output_numbers(content), strict=True
+        ):
             if "failed" in entry:
                 continue
             if any(segment.source.name == STDIN for segment in task.segments):
@@ -283,7 +284,6 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
                     "in the working directory of tokenize"
                 )
                 continue
-            numbers = order.numbers(task.number)
             comparison = _compare_task(job, segments, shards, numbers, share)
             verdict.add(comparison.verdict)
             if comparison.documents != entry["documents"]:
