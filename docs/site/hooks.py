@@ -45,7 +45,6 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tokenmill.train_from_counts",
             "tokenmill.count_pretokens",
             "tokenmill.training.train.Summary",
-            "tokenmill.training.progress.Progress",
             "tokenmill.TrainingWarning",
         ],
     ),

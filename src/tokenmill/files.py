@@ -1,4 +1,4 @@
-"""Bytes → files that are whole or not there."""
+"""Bytes → complete files: a crash leaves the old file or the new one."""
 
 import os
 import stat
@@ -12,23 +12,23 @@ Data: TypeAlias = bytes | Iterator[bytes]
 
 
 def write_whole(path: Path, data: Data) -> None:
-    """Writes a file under another name, flushes it to the disk, and renames it.
+    """Write a temporary file, flush it to the disk, and rename it.
 
-    Whatever happens meanwhile, nothing half-written stands under the final name. A link is
-    followed; what is not a regular file, such as /dev/stdout, is written to as it is.
+    The final name never refers to a partial file. Links are followed. Devices and pipes, such as
+    /dev/stdout, are written directly.
     """
     write_together({path: data})
 
 
 def write_new(path: Path, data: Data) -> bool:
-    """The same for a file that others may write at this moment; False if one of them was first."""
-    with _naming(path):
-        temporary = _write_beside(path, data)
+    """Write a new file. Return False if it exists, also if another process has just written it."""
+    with _name_in_errors(path):
+        temporary = _write_temporary(path, data)
         try:
             os.link(temporary, path)
         except FileExistsError:
             return False
-        except OSError:  # a file system without links: then the last one wins
+        except OSError:  # a file system without links, where the last writer wins
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -37,22 +37,21 @@ def write_new(path: Path, data: Data) -> bool:
 
 
 def write_together(files: Mapping[Path, Data]) -> None:
-    """Writes files that belong together: all of them lie on the disk under other names before the
-    first is renamed, in the order of `files`.
+    """Write several files, and rename them in the order of `files` when all are on the disk.
 
-    No file system renames two at once: after a crash between them the first ones are new.
+    A crash between two renames leaves the first files new and the others old.
     """
     temporaries: dict[Path, Path] = {}
     try:
         for path, data in files.items():
-            with _naming(path):
+            with _name_in_errors(path):
                 if _is_device(path):
                     with path.open("wb") as file:
                         file.writelines(_parts(data))
                 else:
-                    temporaries[path] = _write_beside(Path(os.path.realpath(path)), data)
+                    temporaries[path] = _write_temporary(Path(os.path.realpath(path)), data)
         for path, temporary in temporaries.items():
-            with _naming(path):
+            with _name_in_errors(path):
                 target = Path(os.path.realpath(path))
                 temporary.replace(target)
             sync_folder(target.parent)
@@ -62,8 +61,8 @@ def write_together(files: Mapping[Path, Data]) -> None:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors inside name the file, not the temporary one, of which the caller knows nothing."""
+def _name_in_errors(path: Path) -> Iterator[None]:
+    """Put the name of the final file into OS errors, instead of the temporary name."""
     try:
         yield
     except OSError as error:
@@ -71,7 +70,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is there and no regular file. A pipe has no name that realpath could give."""
+    """Whether a path is a device or a pipe. `realpath` cannot resolve those of /dev/fd."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
@@ -82,8 +81,8 @@ def _parts(data: Data) -> Iterable[bytes]:
     return data if isinstance(data, Iterator) else [data]
 
 
-def _write_beside(target: Path, data: Data) -> Path:
-    """A file in the same folder that holds the data, on the disk."""
+def _write_temporary(target: Path, data: Data) -> Path:
+    """Write the data to a temporary file in the same folder, and flush it to the disk."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
@@ -91,7 +90,7 @@ def _write_beside(target: Path, data: Data) -> Path:
             file.writelines(_parts(data))
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files private; a saved file has the mode that open() would give it.
+        # mkstemp makes files private. A saved file gets the mode of open().
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
@@ -102,7 +101,7 @@ def _write_beside(target: Path, data: Data) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Names given in a folder are on the disk before what follows; not every system can do that."""
+    """Flush the names of a folder to the disk, on systems that can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
 """A URL of object storage ↔ files, through fsspec, which is an extra.
 
-Inputs are found and opened. Outputs are uploaded: an upload that completes is a commit, because a
-reader never sees a partial object. Errors that may pass, such as a busy server, are tried again.
+Inputs are found and opened. Outputs are uploaded. A completed upload is a commit, because readers
+never see a partial object. Temporary errors, such as a busy server, are retried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,36 +27,36 @@ from tokenmill.errors import (
 )
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-# What file systems call that which changes with a file. The key that fsspec makes of all they say,
-# ukey, leaves these out for HTTP, and for others has what changes without the file, such as links.
+# Keys of file information that change with the content. fsspec's own key, ukey, leaves them out for
+# HTTP. For other file systems it contains values that change without the file, such as links.
 _MARKS = frozenset((
     "etag", "content-md5", "content_md5", "digest", "last-modified", "md5hash", "md5", "crc32c",
     "generation", "versionid", "version_id", "sha", "sha256", "oid", "blob_id",
 ))  # fmt: skip
-# Reading goes straight on, so what is fetched ahead is used.
+# Files are read from start to end, so all bytes that are fetched ahead are used.
 _FETCH_BYTES = 4 << 20
 
 
 def is_address(name: str) -> bool:
-    """Whether a name is an address, and not that of a file."""
+    """Whether a name is a URL."""
     return _ADDRESS.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file at an address, and what tells it from one that is put there later."""
+    """A remote file, and the properties that change when it is replaced."""
 
     address: str
     size: int | None
     modified: int | None  # in ns, if known
-    etag: str | None  # as the file system has it: an ETag, checksums, a generation
+    etag: str | None  # an ETag, checksums or a generation; the file system decides
 
 
 def expand(name: str, is_input: Callable[[str], bool]) -> list[Remote]:
-    """The files that an address stands for."""
+    """The files of a URL, which may be a folder or a glob."""
     files, path = file_system(name)
     try:
-        files.invalidate_cache()  # of what was listed before, which may have changed
+        files.invalidate_cache()
         if files.isfile(path):
             paths = [path]
         elif files.isdir(path):
@@ -66,42 +66,46 @@ def expand(name: str, is_input: Callable[[str], bool]) -> list[Remote]:
         else:
             paths = []
         if not paths:
-            raise MissingInputError(f"{name!r} is not there, or has no files of a known kind")
-        return [_described(files, found) for found in paths]
+            raise MissingInputError(
+                f"input {name!r} not found, or it has no files of a known format"
+            )
+        return [_describe(files, found) for found in paths]
     except MissingInputError:
         raise
-    except Exception as error:  # each file system has its own: no access, no such bucket
-        raise InputError(f"{name!r} cannot be looked at ({_shown(error)})") from error
+    except Exception as error:  # each file system has its own types
+        raise InputError(f"cannot list {name!r} ({_shown(error)})") from error
 
 
 def open_address(name: str) -> Any:
-    """The file at an address, open for reading; OSError if that cannot be."""
+    """Open a remote file for reading. All errors of the file system are an OSError."""
     files, path = file_system(name)
-    try:
+    with _as_os_error():
         return files.open(path, "rb", block_size=_FETCH_BYTES)
-    except OSError:
-        raise
-    except Exception as error:
-        raise OSError(_shown(error)) from error
 
 
 def look_at(name: str) -> Remote:
-    """The file at an address as it is now; OSError if that cannot be said."""
+    """The current properties of a remote file. All errors of the file system are an OSError."""
     files, path = file_system(name)
-    try:
+    with _as_os_error():
         files.invalidate_cache()
-        return _described(files, path)
+        return _describe(files, path)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
     except OSError:
         raise
     except Exception as error:
         raise OSError(_shown(error)) from error
 
 
-def _described(files: Any, path: str) -> Remote:
+def _describe(files: Any, path: str) -> Remote:
     info = files.info(path)
     try:
         modified = int(files.modified(path).timestamp() * 1e9)
-    except Exception:  # not every file system knows it
+    except Exception:  # some file systems do not have it
         modified = None
     marks = {key.lower(): str(info[key]) for key in info if key.lower() in _MARKS and info[key]}
     etag = " ".join(f"{key}={marks[key]}" for key in sorted(marks)) or None
@@ -111,13 +115,13 @@ def _described(files: Any, path: str) -> Remote:
 
 
 def whole_name(name: str) -> str:
-    """An address as its file system spells it, which may be spelled in several ways."""
+    """A URL in the canonical form of its file system."""
     files, path = file_system(name)
     return str(files.unstrip_protocol(path))
 
 
 def is_of_process(names: Iterable[str]) -> bool:
-    """Whether files at any of these addresses live in this process alone, as memory:// does."""
+    """Whether any of these URLs is visible to this process only, such as memory://."""
     for name in {name.partition("://")[0]: name for name in names if is_address(name)}.values():
         memory = importlib.import_module("fsspec.implementations.memory")
         if isinstance(file_system(name)[0], memory.MemoryFileSystem):
@@ -126,26 +130,26 @@ def is_of_process(names: Iterable[str]) -> bool:
 
 
 def file_system(name: str) -> tuple[Any, str]:
-    """Who has the files at an address, and what it calls this one."""
+    """The fsspec file system of a URL, and the path there."""
     try:
         core = importlib.import_module("fsspec.core")
     except ImportError as error:
         raise MissingExtraError(
-            f'{name}, an address, needs the package fsspec: pip install "tokenmill[remote]"'
+            f'URL {name!r} needs the package fsspec: pip install "tokenmill[remote]"'
         ) from error
     try:
         files, path = core.url_to_fs(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"{name}, an address, needs a package of its own ({error}){_install(name)}"
+            f"URL {name!r} needs another package ({error}){_install(name)}"
         ) from error
     except ValueError as error:
-        raise InputError(f"{name!r} is an address that fsspec does not know ({error})") from error
+        raise InputError(f"URL {name!r} is not supported by fsspec ({error})") from error
     return files, path
 
 
 def _install(name: str) -> str:
-    """How to get the package of a file system, if it has one to itself."""
+    """The command that installs the package of a file system."""
     known = importlib.import_module("fsspec.registry").known_implementations
     package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]
     return "" if package == "fsspec" else f": pip install {package}"
@@ -157,22 +161,22 @@ def _shown(error: Exception) -> str:
 
 _T = TypeVar("_T")
 _PAUSES_SECONDS = (0.5, 1.0, 2.0)
-# Small objects that are read in one call, which file systems that can do it read side by side.
-_TOGETHER = 500
-_AT_ONCE = 8
-# What the next try would only meet again.
-_LASTING = (
+# Small objects that one call reads. Some file systems read them in parallel.
+_OBJECTS_PER_CALL = 500
+_DOWNLOADS = 8
+# Errors that a retry cannot repair.
+_PERMANENT = (
     FileNotFoundError, PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError,
     NotImplementedError, TypeError, ValueError,
 )  # fmt: skip
-# Stores without folders. To make one there would make a bucket of a name with a typing error.
+# Stores without folders. `makedirs` would create a bucket for a mistyped name.
 _FLAT = frozenset((
     "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "obs", "cos", "r2", "hf", "memory",
 ))  # fmt: skip
 
 
 class ObjectStore:
-    """The objects whose names begin with an address, each named by what follows."""
+    """The objects below a URL. Names are relative to it."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
@@ -181,8 +185,6 @@ class ObjectStore:
         protocol = self._files.protocol
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._is_flat = bool(protocols & _FLAT)
-        # What was there when it was last asked: names and bytes.
-        self.listed: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
         """The names of all objects, and their bytes."""
@@ -191,42 +193,41 @@ class ObjectStore:
             self._files.invalidate_cache()
             try:
                 found: dict[str, Any] = self._files.find(self._path, detail=True)
-            except FileNotFoundError:  # of a folder to be made, or of a bucket, which is not ours
+            except FileNotFoundError:  # a new folder; a bucket must exist
                 if self._is_flat:
                     raise
                 return {}
             return found
 
-        found = self._do("looked at", "", look)
+        found = self._do("list", "", look)
         if found.get(self._path, {}).get("type") == "directory":
-            # s3fs asks twice: for the objects, and if it finds none, for an object of this name. If
-            # another process writes between the two requests, the second answer is the folder.
-            found = self._do("looked at", "", look)
+            # s3fs sends two requests: for the objects, and if there are none, for an object of this
+            # name. If another process writes in between, the second answer is the folder.
+            found = self._do("list", "", look)
         if found.get(self._path, {}).get("type") == "file":
-            raise TokenizeError(f"{self.address!r} is a file; give a folder")
+            raise TokenizeError(f"{self.address!r} is a file; pass a folder")
         start = len(self._path) + 1
-        self.listed = {name[start:]: info["size"] for name, info in found.items() if name[start:]}
-        return self.listed
+        return {name[start:]: info["size"] for name, info in found.items() if name[start:]}
 
     def put(self, local: Path, name: str) -> None:
-        """Uploads a file."""
+        """Upload a file."""
         path = self._made(name)
-        self._do("written", name, lambda: self._files.put_file(str(local), path))
+        self._do("write", name, lambda: self._files.put_file(str(local), path))
 
     def write(self, name: str, data: bytes) -> None:
-        """Makes an object of some bytes."""
+        """Write or replace an object."""
         path = self._made(name)
-        self._do("written", name, lambda: self._files.pipe_file(path, data))
+        self._do("write", name, lambda: self._files.pipe_file(path, data))
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """The same where there is none of that name yet; False if somebody was faster."""
+        """Write a new object. Return False if it exists."""
         path = self._made(name)
 
         def write() -> bool:
             try:
                 self._files.pipe_file(path, data, mode="create")
             except (NotImplementedError, TypeError, ValueError):
-                # Then the last one wins, and who sees it at once gives way.
+                # Without conditional writes, the last writer wins. The others read its bytes.
                 self._files.pipe_file(path, data)
                 return bool(self._files.cat_file(path) == data)
             except Exception:
@@ -236,27 +237,29 @@ class ObjectStore:
                 return False
             return True
 
-        return self._do("written", name, write)
+        return self._do("write", name, write)
 
     def fetch(self, name: str, local: Path) -> None:
-        """Downloads an object into a file."""
+        """Download an object to a file."""
         local.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self._path}/{name}"
         self._do("read", name, lambda: self._files.get_file(path, str(local)))
 
     def fetch_all(self, folder: Path) -> None:
-        """Downloads all objects whose names lead to a place in the folder."""
+        """Download all objects. Names that would leave the folder are skipped."""
         names = [name for name in self.sizes() if ".." not in name.split("/") and name[0] != "/"]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_DOWNLOADS) as pool:
             for _ in pool.map(lambda name: self.fetch(name, folder / name), names):
                 pass
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The bytes of many small objects; one that is gone by now is left out."""
+        """The bytes of many small objects. Objects that do not exist are left out."""
         paths = [f"{self._path}/{name}" for name in names]
         self._files.invalidate_cache()  # other processes may have written since the last listing
-        for first in range(0, len(paths), _TOGETHER):
-            read = partial(self._files.cat, paths[first : first + _TOGETHER], on_error="return")
+        for first in range(0, len(paths), _OBJECTS_PER_CALL):
+            read = partial(
+                self._files.cat, paths[first : first + _OBJECTS_PER_CALL], on_error="return"
+            )
             found: dict[str, Any] = self._do("read", "", read)
             for path, data in found.items():
                 if isinstance(data, Exception) and not isinstance(data, FileNotFoundError):
@@ -265,7 +268,7 @@ class ObjectStore:
                     yield data
 
     def remove(self, names: Iterable[str]) -> None:
-        """Removes objects; those that are gone already stay so."""
+        """Remove objects, if they exist."""
         paths = [f"{self._path}/{name}" for name in names]
 
         def remove() -> None:
@@ -273,14 +276,14 @@ class ObjectStore:
                 self._files.rm(paths)
 
         if paths:
-            self._do("removed", "", remove)
+            self._do("remove", "", remove)
 
     def _made(self, name: str) -> str:
-        """The path of an object, in a folder that is there where a file system has folders."""
+        """The path of an object. Its folder is made in file systems with folders."""
         path = f"{self._path}/{name}"
         if not self._is_flat:
             parent = path.rpartition("/")[0]
-            self._do("made", "", lambda: self._files.makedirs(parent, exist_ok=True))
+            self._do("make", "", lambda: self._files.makedirs(parent, exist_ok=True))
         return path
 
     def _do(self, verb: str, name: str, act: Callable[[], _T]) -> _T:
@@ -290,16 +293,16 @@ class ObjectStore:
                 return act()
             except TokenmillError:
                 raise
-            except Exception as error:  # each file system has its own
-                pause = next(pauses, None) if _may_pass(error) else None
+            except Exception as error:  # each file system has its own types
+                pause = next(pauses, None) if _is_temporary(error) else None
                 if pause is None:
                     raise self._error(verb, name, error) from error
             time.sleep(pause)
 
     def _error(self, verb: str, name: str, error: Exception) -> TokenizeError:
         place = f"{self.address}/{name}" if name else self.address
-        return TokenizeError(f"{place!r} cannot be {verb} ({type(error).__name__}: {error})")
+        return TokenizeError(f"cannot {verb} {place!r} ({_shown(error)})")
 
 
-def _may_pass(error: Exception) -> bool:
-    return not isinstance(error, _LASTING) and "Credential" not in type(error).__name__
+def _is_temporary(error: Exception) -> bool:
+    return not isinstance(error, _PERMANENT) and "Credential" not in type(error).__name__

@@ -1,4 +1,4 @@
-"""Messages of workers → how far a run is."""
+"""The progress of a long run, as a `progress` function gets it."""
 
 from __future__ import annotations
 
@@ -7,50 +7,72 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Phase: TypeAlias = Literal["counting", "adding up", "merging", "reporting", "tokenizing"]
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands. `bytes` are those of the files, so compressed ones where they are.
+    """The state of a phase of `train`, `count_pretokens`, `tokenize` or `finalize`.
 
-    What ends in `_resumed` was there when the run began, and `_total` is what there is to do.
+    `done` of `total` are bytes of input files in the phases "counting" and "tokenizing", merges in
+    "merging". `total` is None if it is unknown, for example for a pipe.
+
+    Training has three figures. `unique` is about the number of unique pretokens so far.
+    `best_count` is the count of the last merge. At the end of merging, `min_tracked_count` is the
+    count below which pairs were not tracked. No merge has a lower count.
+
+    `tokenize` and `finalize` have the others. `resumed` and `tokens_resumed` are the bytes and
+    tokens of tasks that were done before. `seconds` is the time since the start of the run,
+    `memory` the bytes of memory that its process uses.
     """
 
-    bytes: int
-    bytes_total: int
-    tokens: int
-    documents: int
-    tasks: int
-    tasks_total: int
-    quarantined: int
-    seconds: float
-    bytes_resumed: int
-    tokens_resumed: int
-    memory: int
+    phase: Phase
+    done: int
+    total: int | None
+    unique: int = 0
+    best_count: int = 0
+    min_tracked_count: int | None = None
+    tokens: int = 0
+    documents: int = 0
+    tasks: int = 0
+    tasks_total: int = 0
+    quarantined: int = 0
+    seconds: float = 0.0
+    resumed: int = 0
+    tokens_resumed: int = 0
+    memory: int = 0
 
     @property
     def bytes_per_second(self) -> float:
-        """How fast it was so far."""
-        return (self.bytes - self.bytes_resumed) / max(self.seconds, 1e-6)
+        """The average speed of this run, in bytes of input files."""
+        return (self.done - self.resumed) / max(self.seconds, 1e-6)
 
     @property
     def tokens_per_second(self) -> float:
-        """How fast it was so far."""
+        """The average speed of this run, in tokens."""
         return (self.tokens - self.tokens_resumed) / max(self.seconds, 1e-6)
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it takes at that speed; None if nobody knows yet."""
+        """The time to the end of the phase at that speed. None if it is unknown."""
         rate = self.bytes_per_second
-        return (self.bytes_total - self.bytes) / rate if rate > 0 else None
+        return (self.total - self.done) / rate if self.total is not None and rate > 0 else None
+
+
+Report: TypeAlias = Callable[[Progress], object]
+
+
+def silent(_: Progress) -> None:
+    """Ignore the progress."""
 
 
 def memory_bytes() -> int:
-    """What this process has in memory; 0 where the system does not say."""
+    """The memory of this process. 0 on systems without /proc."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -58,18 +80,21 @@ def memory_bytes() -> int:
 
 
 class Tracker:
-    """Adds up rows of tasks that are done and reports of those that run."""
+    """Journal entries of finished tasks and counts of running tasks → `Progress`.
+
+    `sizes` are the bytes of all tasks, `entries` those of finished tasks, and `share` the numbers
+    of the tasks of this rank.
+    """
 
     def __init__(
         self,
         sizes: NDArray[np.int64],
-        rows: Iterable[dict[str, Any]],
-        show: Callable[[Progress], None] | None,
+        entries: Iterable[dict[str, Any]],
+        report: Report | None,
         share: range | None = None,
     ) -> None:
-        """Follows the tasks of a share, whose bytes `sizes` has; those of `rows` are done."""
         self.sizes = sizes
-        self._show = show
+        self._report = report
         self._started = time.monotonic()
         self._bytes = self._tokens = self._documents = self.quarantined = self._tasks = 0
         self._running: dict[str, list[int]] = {}
@@ -77,51 +102,55 @@ class Tracker:
         numbers = range(len(sizes)) if share is None else share
         self._bytes_total = int(sizes[numbers.start :: numbers.step].sum())
         self._tasks_total = len(numbers)
-        for row in rows:
-            self._count(row)
+        for entry in entries:
+            self._count(entry)
         self._bytes_resumed = self._bytes
         self._tokens_resumed = self._tokens
 
-    def finished(self, row: dict[str, Any]) -> None:
-        self._count(row)
-        self._running.pop(str(row["task"]), None)
-        self._tell()
+    def finish_task(self, entry: dict[str, Any]) -> None:
+        """Add a finished task."""
+        self._count(entry)
+        self._running.pop(str(entry["task"]), None)
+        self._send()
 
-    def running(self, done: dict[str, list[int]], memory: int) -> None:
-        self._running = done
+    def update(self, running: dict[str, list[int]], memory: int) -> None:
+        """Replace the counts of running tasks: bytes, tokens and documents by task number."""
+        self._running = running
         self._memory = memory
-        self._tell()
+        self._send()
 
     def end(self) -> None:
+        """Report the end of the run."""
         self._running = {}
-        self._tell()
+        self._send()
 
-    def _count(self, row: dict[str, Any]) -> None:
-        self._bytes += int(self.sizes[row["task"]])
-        self._tokens += row["tokens"]
-        self._documents += row["documents"]
-        self.quarantined += row["quarantined"]
+    def _count(self, entry: dict[str, Any]) -> None:
+        self._bytes += int(self.sizes[entry["task"]])
+        self._tokens += entry["tokens"]
+        self._documents += entry["documents"]
+        self.quarantined += entry["quarantined"]
         self._tasks += 1
 
-    def _tell(self) -> None:
-        if self._show is None:
+    def _send(self) -> None:
+        if self._report is None:
             return
         running = [
             (min(counts[0], int(self.sizes[int(number)])), counts[1], counts[2])
             for number, counts in self._running.items()
-            if any(counts)  # a shard that is being mixed has a number of its own, and says nothing
+            if any(counts)  # shards of the shuffle pass have numbers and no counts
         ]
-        self._show(
+        self._report(
             Progress(
-                bytes=self._bytes + sum(counts[0] for counts in running),
-                bytes_total=self._bytes_total,
+                "tokenizing",
+                self._bytes + sum(counts[0] for counts in running),
+                self._bytes_total,
                 tokens=self._tokens + sum(counts[1] for counts in running),
                 documents=self._documents + sum(counts[2] for counts in running),
                 tasks=self._tasks,
                 tasks_total=self._tasks_total,
                 quarantined=self.quarantined,
                 seconds=time.monotonic() - self._started,
-                bytes_resumed=self._bytes_resumed,
+                resumed=self._bytes_resumed,
                 tokens_resumed=self._tokens_resumed,
                 memory=self._memory,
             )

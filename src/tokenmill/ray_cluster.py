@@ -1,4 +1,4 @@
-"""An address → a Ray cluster; ray is an extra, and imported when it is asked for."""
+"""The address of a Ray cluster → a connection. Ray is an extra and imported when used."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ _CLIENT = "ray://"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Who does the work: this machine, or a Ray cluster that runs at an address."""
+    """This machine, or a Ray cluster at an address."""
 
     name: str = LOCAL
     address: str | None = None
 
     def check(self) -> None:
-        """Raises if there is no such engine."""
+        """Raise ClusterError for an unknown engine or an address without Ray."""
         if self.name not in ENGINES:
             raise ClusterError(f"engine must be one of {', '.join(ENGINES)}, not {self.name!r}")
         if self.address is not None and self.name != RAY:
-            raise ClusterError(f"--ray-address needs --engine ray, and the engine is {self.name!r}")
+            raise ClusterError(f"--ray-address needs --engine ray, got engine {self.name!r}")
 
     def refuse_absence(self) -> None:
-        """Raises, before anything is written, if the engine is not installed or does not answer."""
+        """Raise if the engine is not installed or does not answer, before the first file is
+        written."""
         if self.name == RAY:
             _import_ray()
             if (self.address or "").startswith(_CLIENT):
                 raise _no_client(self.address)
-            _refuse_silence(self.address)
+            _check_connection(self.address)
 
 
 @contextmanager
 def connected(
     address: str | None, processors: int, running: Callable[[], Iterable[Any]]
 ) -> Iterator[Any]:
-    """Ray, connected; without an address, to a cluster of this machine that ends with it.
+    """Connect to a cluster. Without an address, start one on this machine, and stop it at the end.
 
-    A program that is connected already stays so. Behind it what is `running` ends, soon.
+    A program that is already connected stays connected, and its `running` tasks are cancelled.
     """
     ray = _import_ray()
     is_ours = not ray.is_initialized()
@@ -63,33 +64,33 @@ def connected(
         yield ray
     finally:
         if is_ours:
-            # Its tasks end with a driver. Ray (2.60) can abort where they are cancelled just then.
+            # Tasks end with their driver. Ray 2.60 can abort if they are cancelled meanwhile.
             ray.shutdown()
         else:
             for reference in running():
-                with suppress(Exception):  # whatever it is, it is over
+                with suppress(Exception):  # the task has ended
                     ray.cancel(reference, force=True)
 
 
 def _connect(ray: Any, address: str | None, processors: int) -> None:
-    _refuse_silence(address)
-    # Without an address Ray would take one from the environment, or a cluster that happens to run.
+    _check_connection(address)
+    # Without "local", Ray uses an address of the environment or any cluster of this machine.
     own = {"num_cpus": processors, "include_dashboard": False} if address is None else {}
-    priority = _not_nice() if address is None else nullcontext()
+    priority = _keep_priority() if address is None else nullcontext()
     try:
-        with _keeping_sigterm(), priority:
+        with _restore_sigterm(), priority:
             ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
-    except Exception as error:  # which Ray raises plainly, too
+    except Exception as error:  # Ray raises many types
         ray.shutdown()
         raise _no_cluster(address, error) from None
-    except BaseException:  # an interrupt leaves nothing half connected to who goes on
+    except BaseException:  # after an interrupt, the program may continue
         ray.shutdown()
         raise
 
 
 @contextmanager
-def _keeping_sigterm() -> Iterator[None]:
-    """Ray answers SIGTERM in a way of its own, and the program has one already."""
+def _restore_sigterm() -> Iterator[None]:
+    """Restore the SIGTERM handler of the program, which Ray replaces."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -100,11 +101,11 @@ def _keeping_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _not_nice() -> Iterator[None]:
-    """Processes of a cluster that starts now work at our own priority.
+def _keep_priority() -> Iterator[None]:
+    """Give the workers of a new cluster the priority of this process.
 
-    Ray would make them nicer than its own, each of which then takes a processor from them whenever
-    it wakes: about 3 % of a run on two.
+    Ray's default is a lower priority than that of its own processes, which costs about 3 % of a run
+    on two cores.
     """
     before = os.environ.get(_NICENESS)
     os.environ.setdefault(_NICENESS, "0")
@@ -115,8 +116,8 @@ def _not_nice() -> Iterator[None]:
             os.environ.pop(_NICENESS, None)
 
 
-def _refuse_silence(address: str | None) -> None:
-    """Raises if nobody listens at an address, which Ray would find out in minutes."""
+def _check_connection(address: str | None) -> None:
+    """Raise if no server listens at an address. Ray itself needs minutes to report it."""
     found = re.fullmatch(r"(?:ray://)?([^/]+):(\d+)", address or "")
     if found is None:
         return
@@ -129,16 +130,16 @@ def _refuse_silence(address: str | None) -> None:
 def _no_cluster(address: str | None, error: Exception) -> ClusterError:
     why = str(error).strip() or type(error).__name__
     if address is None:
-        return ClusterError(f"Ray cannot be started on this machine: {why}")
+        return ClusterError(f"cannot start Ray on this machine: {why}")
     return ClusterError(
         f"no Ray cluster answers at {address!r} ({why}); start one with ray start --head, or leave "
-        "--ray-address out to have one on this machine; one that asks for a token needs "
-        "RAY_AUTH_MODE=token and the token (RAY_AUTH_TOKEN, or ~/.ray/auth_token)"
+        "out --ray-address to start one on this machine; a cluster with tokens needs "
+        "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or ~/.ray/auth_token"
     )
 
 
 def refuse_client(ray: Any) -> None:
-    """Raises if we are no part of the cluster: what tasks say as they go does not come through."""
+    """Raise for Ray Client, which does not transfer the progress of tasks."""
     if ray.util.client.ray.is_connected():
         raise _no_client(f"{_CLIENT}…")
 
@@ -146,26 +147,26 @@ def refuse_client(ray: Any) -> None:
 def _no_client(address: str | None) -> ClusterError:
     return ClusterError(
         f"tokenize does not work through Ray Client ({address}); run it on a machine of the "
-        "cluster with --ray-address auto, or give it to ray job submit"
+        "cluster with --ray-address auto, or use ray job submit"
     )
 
 
 def processors(ray: Any) -> int:
-    """How many the cluster has now."""
+    """The number of CPUs that the cluster has now."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def cannot_run(error: Any) -> str:
-    """What a task says that could not begin, of which Ray tells a page."""
+    """The error of a task that could not start, in one line of Ray's text."""
     why = f"{type(error.cause).__name__}: {error.cause}".strip().splitlines()[-1]
     return (
-        f"a task cannot run on the cluster: {why}; do all machines have the same versions of "
-        "Python and tokenmill?"
+        f"a task cannot run on the cluster: {why}; all machines need the same versions of "
+        "Python and tokenmill"
     )
 
 
 def enter(folder: str) -> None:
-    """In a task: goes to the folder where the names of the caller's files begin."""
+    """Change to the working directory of the driver, in a task."""
     try:
         os.chdir(folder)
     except OSError as error:
@@ -176,7 +177,7 @@ def enter(folder: str) -> None:
 
 
 def here() -> str:
-    """Where the names of this program's files begin."""
+    """The working directory of the driver."""
     return str(Path.cwd())
 
 

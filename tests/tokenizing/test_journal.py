@@ -169,7 +169,7 @@ def test_a_source_that_was_not_there_then_is_not_missed_now(tmp_path):
     verdict = verify(tmp_path / "out", decode=1.0)
     assert verdict.is_good and verdict.documents == 20, verdict.findings
     (folder / "a.jsonl").unlink()
-    assert "a.jsonl: it is not there" in verify(tmp_path / "out", decode=1.0).findings[0]
+    assert "a.jsonl: file not found" in verify(tmp_path / "out", decode=1.0).findings[0]
 
 
 @pytest.mark.parametrize("output", ["s://foo/bar", "9p://x", "a b://c"])

@@ -22,7 +22,7 @@ def begun(tmp_path):
 
 def messages_of(folder, cwd=None, **more):
     settings = Settings(str(folder), 1, 64 << 20, cwd=cwd)
-    common = RayExecutor(settings, None).order | {"tell_seconds": 0.01} | more
+    common = RayExecutor(settings, None).order | {"report_seconds": 0.01} | more
     return executors.do_remotely(common, Order(1))
 
 

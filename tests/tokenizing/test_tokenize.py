@@ -318,7 +318,7 @@ def test_an_option_that_does_nothing_for_any_input_is_refused(tmp_path, gpt2):
         with pytest.raises(TokenmillError, match=words):
             tokenize(inputs, tmp_path / "out", gpt2, **options)
         assert not (tmp_path / "out").exists()
-    with pytest.raises(TokenmillError, match="none of 2 records"):
+    with pytest.raises(TokenmillError, match="has no id in the first 2 records"):
         tokenize(jsonl, tmp_path / "o", gpt2, field="body", id_field="name", format="olmo")
     # One that does something for some of them is right.
     result = tokenize(

@@ -166,7 +166,7 @@ def test_a_tokenizer_that_is_not_the_plans_is_refused(tmp_path, inputs):
     out = tmp_path / "out"
     tokenize(inputs, out, mine, eos=None, rank=0, world_size=2, **OPTIONS)
     tokenmill.train(inputs, vocab_size=290).save(out / "tokenizer.tokenmill")
-    with pytest.raises(TokenmillError, match="is not the one of the plan"):
+    with pytest.raises(TokenmillError, match="differs from the plan"):
         tokenize(inputs, out, mine, eos=None, rank=1, world_size=2, **OPTIONS)
 
 
@@ -183,7 +183,7 @@ def test_a_shard_that_was_mixed_of_fewer_units_is_refused(tmp_path, inputs, monk
     # Only the worker does not see it, as a machine whose file system is late.
     known = {"read_entries": blind, "write_entry": executors.journal.write_entry}
     monkeypatch.setattr(executors, "journal", SimpleNamespace(**known))
-    with pytest.raises(TokenmillError, match="did not see all tasks"):
+    with pytest.raises(TokenmillError, match="did not find all tasks"):
         tokenmill.finalize(tmp_path / "out")
     monkeypatch.undo()
     assert tokenmill.finalize(tmp_path / "out").documents == 2000

@@ -46,7 +46,7 @@ def test_a_changed_byte_is_found(tmp_path, corpus):
     done = run("verify", out)
     assert done.returncode == 4 and path.name in done.stdout
     path.write_bytes(data[:-2])
-    assert "bytes and should have" in run("verify", out).stdout
+    assert "bytes; expected" in run("verify", out).stdout
     path.unlink()
     found = json.loads(run("verify", out, "--json").stdout)
     assert found["good"] is False and path.name in found["findings"][0]
@@ -75,7 +75,7 @@ def test_the_readers_find_what_the_manifest_says_of_each_source(tmp_path, layout
             row["tokens"] += 1
 
         edited(out, edit)
-        assert any(f"{name}: the shards hold" in finding for finding in verify(out).findings)
+        assert any(f"{name}: the shards have" in finding for finding in verify(out).findings)
 
 
 def test_counts_that_do_not_add_up_are_found(tmp_path, corpus):
@@ -92,10 +92,10 @@ def test_counts_that_do_not_add_up_are_found(tmp_path, corpus):
         return edit
 
     for edit, words in (
-        (change("totals", "documents"), "documents, and the manifest says 301 in all"),
-        (change("totals", "tokens"), "in all"),
-        (change("tasks", 1, "documents"), "task 1: the shards hold"),
-        (change("tasks", 1, "segments", 0, "documents", by=-1), "task 1: the shards hold"),
+        (change("totals", "documents"), "the shards have 300 documents; expected 301"),
+        (change("totals", "tokens"), "tokens; expected"),
+        (change("tasks", 1, "documents"), "task 1: the shards have"),
+        (change("tasks", 1, "segments", 0, "documents", by=-1), "task 1: the shards have"),
         (change("tasks", 0, "shards", 0, "documents"), "00000-000 has"),
         (change("tasks", 0, "shards", 0, "tokens"), "00000-000 has"),
     ):
@@ -187,7 +187,7 @@ def test_a_source_that_changed_is_found(tmp_path, corpus):
     assert run("verify", out).returncode == 0
     done = run("verify", out, "--full")
     assert done.returncode == 4
-    assert "is not what was written" in done.stdout and "changed since it was read" in done.stdout
+    assert "differs from the shards" in done.stdout and "changed since it was read" in done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def test_a_source_that_is_gone_is_named_and_no_other_is_blamed(tmp_path):
     paths[0].unlink()
     verdict = verify(tmp_path / "out", decode=1.0)
     (finding,) = verdict.findings
-    assert "0.jsonl: it is not there, so task 0 is not compared" in finding
+    assert "0.jsonl: file not found, so task 0 is not compared" in finding
 
 
 def test_shards_in_a_folder_of_inputs_are_no_inputs(tmp_path):

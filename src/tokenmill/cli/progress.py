@@ -12,8 +12,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
-from typing import Any, TextIO, TypeAlias
+from dataclasses import replace
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
@@ -22,11 +22,8 @@ from rich.table import Column
 
 from tokenmill.cli.output import progress_console
 from tokenmill.display import printable
-from tokenmill.progress import Progress as RunProgress
-from tokenmill.progress import memory_bytes
-from tokenmill.training.progress import Progress as TrainingProgress
+from tokenmill.progress import Progress, memory_bytes
 
-Progress: TypeAlias = TrainingProgress | RunProgress
 STYLES = ("auto", "plain", "json", "none")
 _SECONDS = {"plain": 5.0, "json": 1.0}
 _BAR_WIDTH = 16
@@ -86,12 +83,11 @@ class Display:
         if self._style == "none":
             return
         now = time.monotonic()
-        phase = _phase(progress)
-        if phase != self._phase:
+        if progress.phase != self._phase:
             self._end_phase(is_done=True)
-            self._phase, self._started, self._printed = phase, now, now
+            self._phase, self._started, self._printed = progress.phase, now, now
             if self._bars is not None:
-                self._task = self._bars.add_task(phase, total=None, figures="")
+                self._task = self._bars.add_task(progress.phase, total=None, figures="")
         self._last = progress
         if self._bars is not None and self._task is not None:
             self._update(progress, now)
@@ -113,18 +109,18 @@ class Display:
         if self._bars is None:
             self._print(last, now)
         # Merging may end before the total if the text has no more pairs.
-        elif is_done and isinstance(last, TrainingProgress) and last.phase != "merging":
+        elif is_done and last.phase not in ("merging", "tokenizing"):
             self._update(last if last.total is None else replace(last, done=last.total), now)
 
     def _update(self, progress: Progress, now: float) -> None:
         assert self._bars is not None
         assert self._task is not None
-        done, total = _bounds(progress)
         width = self._console.width - max(_PHASE_WIDTH, len(self._phase or "")) - _BAR_WIDTH - 3
         figures = self._figures(progress, now)
         while len(", ".join(figures)) > width and len(figures) > 1:
             figures.pop()
-        self._bars.update(self._task, completed=done, total=total, figures=", ".join(figures))
+        text = ", ".join(figures)
+        self._bars.update(self._task, completed=progress.done, total=progress.total, figures=text)
 
     def _print(self, progress: Progress, now: float) -> None:
         if self._style == "json":
@@ -137,37 +133,33 @@ class Display:
             sys.stderr.flush()
 
     def _figures(self, progress: Progress, now: float) -> list[str]:
-        if isinstance(progress, RunProgress):
+        if progress.phase == "tokenizing":
             return _run_figures(progress)
         seconds = max(now - self._started, 1e-6)
         return _training_figures(progress, seconds, is_brief=self._bars is not None)
 
 
-def _phase(progress: Progress) -> str:
-    return progress.phase if isinstance(progress, TrainingProgress) else "tokenizing"
-
-
-def _bounds(progress: Progress) -> tuple[int, int | None]:
-    if isinstance(progress, TrainingProgress):
-        return progress.done, progress.total
-    return progress.bytes, progress.bytes_total
+_TRAINING_FIGURES = ("phase", "done", "total", "unique", "best_count", "min_tracked_count")
+_RUN_FIGURES = ("tokens", "documents", "tasks", "tasks_total", "quarantined")
 
 
 def _row(progress: Progress, seconds: float) -> dict[str, Any]:
     """The figures of one JSON line."""
-    fields = {name: value for name, value in asdict(progress).items() if "_resumed" not in name}
-    if isinstance(progress, TrainingProgress):
+    if progress.phase != "tokenizing":
+        fields = {name: getattr(progress, name) for name in _TRAINING_FIGURES}
         return fields | {"seconds": round(seconds, 3), "memory": memory_bytes()}
+    fields = {"phase": progress.phase, "bytes": progress.done, "bytes_total": progress.total}
     left = progress.seconds_left
-    return {"phase": _phase(progress)} | fields | {
+    return fields | {name: getattr(progress, name) for name in _RUN_FIGURES} | {
         "seconds": round(progress.seconds, 3),
+        "memory": progress.memory,
         "bytes_per_second": round(progress.bytes_per_second),
         "tokens_per_second": round(progress.tokens_per_second),
         "seconds_left": None if left is None else round(left, 1),
     }  # fmt: skip
 
 
-def _training_figures(progress: TrainingProgress, seconds: float, *, is_brief: bool) -> list[str]:
+def _training_figures(progress: Progress, seconds: float, *, is_brief: bool) -> list[str]:
     """Figures of `train`. Next to a bar only those that fit a narrow terminal."""
     parts = []
     if progress.phase == "counting":
@@ -193,17 +185,17 @@ def _training_figures(progress: TrainingProgress, seconds: float, *, is_brief: b
     return parts
 
 
-def _run_figures(progress: RunProgress) -> list[str]:
+def _run_figures(progress: Progress) -> list[str]:
     """Figures of `tokenize`."""
     parts = [
-        f"{amount(progress.bytes)} of {amount(progress.bytes_total)}",
+        f"{amount(progress.done)} of {amount(progress.total or 0)}",
         f"{amount(progress.bytes_per_second)}/s",
         f"{_short(progress.tokens_per_second)} tokens/s",
     ]
     if progress.quarantined:
         parts.append(f"{progress.quarantined:,} quarantined")
     left = progress.seconds_left
-    if left is not None and progress.bytes < progress.bytes_total:
+    if left is not None and progress.done < (progress.total or 0):
         parts.append(f"{_clock(left)} left")
     else:
         parts.append(_clock(progress.seconds))

@@ -137,7 +137,7 @@ class Encoder:
         longest = self._max_unsplit_bytes
         if self._names is None:
             return len(text) > longest
-        # A cut is known only with so many bytes after it.
+        # `last_cut` needs these bytes after a cut to recognize it.
         seen = CHARACTER_BYTES_MAX + max(map(len, self._names), default=0)
         start = 0
         while len(text) - start > longest + seen:

@@ -1,4 +1,4 @@
-"""Tasks → events: processes, threads or a Ray cluster do them, with one retry for all.
+"""Orders → messages, through processes, threads or a Ray cluster, with one retry for all.
 
 An executor starts orders and returns messages. `run_orders` gives it the orders, counts deaths and
 failures, and tries again. To add an executor, write a class with the methods of `Executor` and add
@@ -55,26 +55,26 @@ Message = dict[str, Any]
 
 
 class Order(NamedTuple):
-    """A task to do; with `of`, a shard of the shuffle pass, of so many."""
+    """A task to do. With `of`, a shard of the shuffle pass, which has `of` shards."""
 
     number: int
     of: int = 0
 
 
 class Settings(NamedTuple):
-    """Everything that a worker needs to know."""
+    """The settings of a worker."""
 
     output: str
     threads: int
     memory: int
     max_errors: int | None = None
     stdin: str | None = None  # the copy of standard input
-    staging: str | None = None  # a directory of the driver, on the same machine
-    cwd: str | None = None  # the folder in which names of inputs begin, for other machines
+    staging: str | None = None  # the staging directory of the driver, on the same machine
+    cwd: str | None = None  # the working directory of the driver, for other machines
 
 
 class Executor(Protocol):
-    """Does orders. A context manager that leaves no thread or process."""
+    """Does orders. A context manager that ends its threads and processes."""
 
     deaths_max: int  # processes that an order may kill before it is given up
     is_shared: bool  # whether an order that kills its process takes other orders with it
@@ -98,7 +98,7 @@ class Executor(Protocol):
 def make_executor(
     engine: str, address: str | None, names: Iterable[str], settings: Settings
 ) -> Executor:
-    """The executor of an engine. Files of `names` that only this process has need threads."""
+    """The executor of an engine. Inputs that only this process can read need threads."""
     if engine == RAY:
         return RayExecutor(settings, address)
     in_process = object_store.is_of_process([settings.output, *names])
@@ -108,8 +108,8 @@ def make_executor(
 def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]:
     """Do orders. Yield all messages but failures, and `given_up` for an order that failed twice.
 
-    After a death, the orders that ran are suspects. Suspects of a shared process run alone, so that
-    the one that kills it is known.
+    After a death, the orders that ran are suspects. Suspects of a shared process run alone, to find
+    the one that kills it.
     """
     waiting = list(orders)[::-1]
     suspects: list[Order] = []
@@ -147,7 +147,7 @@ def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]
 
 
 def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
-    """The tokenizer of a run: an embedded one by name, others from the output."""
+    """Load the tokenizer of a run: an embedded one by name, others from the output."""
     described = planned.tokenizer
     if described["embedded"]:
         tokenizer = Tokenizer.load(described["name"])
@@ -160,8 +160,8 @@ def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
             tokenizer = Tokenizer.load(folder / journal.TOKENIZER)
     if tokenizer._fingerprint != described["sha256"]:
         raise TokenizeError(
-            f"the tokenizer {described['name']} of {output.name!r} is not the one of the plan; all "
-            "machines need the same version of tokenmill and the output's own tokenizer file"
+            f"the tokenizer {described['name']} of {output.name!r} differs from the plan; all "
+            "machines need the same version of tokenmill and the tokenizer file of the output"
         )
     return tokenizer
 
@@ -212,7 +212,7 @@ class Worker:
             return {"stop": str(error), "errno": error.errno}
         except TokenmillError as error:
             return {"stop": str(error)}
-        except BaseException:  # the driver must get a message in any case
+        except BaseException:  # the driver needs a message for every order
             lines = traceback.format_exc().strip().splitlines()
             return {"order": order, "failed": " · ".join(lines[-_TRACE_LINES:])}
         finally:
@@ -236,16 +236,17 @@ class Worker:
             return self._entries
 
 
-def serve(settings: Settings) -> NoReturn:
-    """Do the orders of standard input, one per line. Write messages to standard output."""
+def main() -> NoReturn:
+    """Run a worker process: orders on standard input, one per line, messages on standard output."""
+    settings = Settings(*json.loads(sys.argv[1]))
     # The driver handles an interrupt and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # lines of stdout are messages, and output of libraries is not
+    os.dup2(2, 1)  # stdout has only messages, so libraries print to stderr
     lock = threading.Lock()
 
-    def say(message: Message) -> None:
+    def send(message: Message) -> None:
         with lock:
             messages.write(json.dumps(message) + "\n")
             messages.flush()
@@ -253,21 +254,21 @@ def serve(settings: Settings) -> NoReturn:
     try:
         worker = Worker(settings)
     except TokenmillError as error:
-        say({"stop": str(error)})
+        send({"stop": str(error)})
         os._exit(0)
-    say({"ready": True})
+    send({"ready": True})
 
     def tick() -> None:
         while True:
             time.sleep(_TICK_SECONDS)
             if worker.counts:
-                say(worker.progress())
+                send(worker.progress())
 
     threading.Thread(target=tick, daemon=True).start()
     pool = ThreadPoolExecutor(settings.threads)
     for line in sys.stdin:
-        pool.submit(lambda order: say(worker.do(order)), Order(*json.loads(line)))
-    # The driver is gone: end at once.
+        pool.submit(lambda order: send(worker.do(order)), Order(*json.loads(line)))
+    # The driver has ended.
     os._exit(0)
 
 
@@ -275,7 +276,7 @@ def serve(settings: Settings) -> NoReturn:
 
 
 class ThreadExecutor:
-    """Threads of this process, for files that no other process has, as those of memory://."""
+    """Threads of this process, for files that only it can read, such as memory://."""
 
     deaths_max = 1
     is_shared = False
@@ -335,7 +336,7 @@ class ProcessExecutor:
             threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
         assert self._process.stdin is not None
         self._running[order.number] = order
-        with suppress(OSError):  # it died, which its output shows too
+        with suppress(OSError):  # the process died, and its output ends
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
 
@@ -343,17 +344,17 @@ class ProcessExecutor:
         try:
             sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
         except queue.Empty:
-            # Silences are counted and not timed: this process may have been stopped meanwhile.
+            # Timeouts are counted, because the clock also runs while this process is stopped.
             self._silences += 1
             is_silent = self._silences * _WAIT_SECONDS > _SILENCE_SECONDS
             if is_silent and self._is_ready and self._process is not None:
-                self._process.kill()  # a worker sends five messages per second
+                self._process.kill()  # it hangs: a worker sends five messages per second
             return
         self._silences = 0
         if self._process is None or sender != self._process.pid:
-            return  # of an earlier process
+            return  # a message of an earlier process
         if line is None:
-            yield from self._bury()
+            yield from self._report_death()
             return
         message = json.loads(line)
         if "ready" in message:
@@ -367,11 +368,11 @@ class ProcessExecutor:
         assert process.stdout is not None
         with suppress(ValueError):  # the pipe is closed
             for line in process.stdout:
-                if line.endswith("\n"):  # else the process died in it
+                if line.endswith("\n"):  # otherwise the process died while it wrote
                     self._inbox.put((process.pid, line))
         self._inbox.put((process.pid, None))
 
-    def _bury(self) -> Iterator[Message]:
+    def _report_death(self) -> Iterator[Message]:
         status = self._end_process()
         death = f"signal {-status}" if status < 0 else f"exit code {status}"
         if not self._is_ready:
@@ -397,7 +398,7 @@ class ProcessExecutor:
 
 
 def start_process(settings: Settings) -> subprocess.Popen[str]:
-    """Start a worker process, which ends with its standard input."""
+    """Start a worker process. It ends when its standard input is closed."""
     paths = [str(Path(tokenmill.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     environment = _MALLOC | os.environ
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -412,37 +413,35 @@ def start_process(settings: Settings) -> subprocess.Popen[str]:
     )
 
 
-def main() -> NoReturn:
-    """The worker process."""
-    serve(Settings(*json.loads(sys.argv[1])))
-
-
 class RayExecutor:
-    """Ray tasks on the machines of a cluster. Only orders and entries travel: tasks read and write
-    storage themselves, which all machines must have under the same names."""
+    """Ray tasks on the machines of a cluster.
 
-    # An order whose machine went away did nothing wrong, but one that takes its machine along did.
+    The driver sends orders and gets entries. Tasks read and write the files themselves, so all
+    machines need the same file system or object store.
+    """
+
+    # Machines may leave a cluster, so one death is not the fault of the order.
     deaths_max = 4
     is_shared = False
     _PER_CPU = 2
-    _TELL_SECONDS = 1.0
-    _TELLS_PER_SECOND = 100  # of all tasks, which may be thousands
-    _LOOK_SECONDS = 1.0
+    _REPORT_SECONDS = 1.0
+    _REPORTS_PER_SECOND = 100  # of all tasks, which may be thousands
+    _UPDATE_SECONDS = 1.0
 
     def __init__(self, settings: Settings, address: str | None) -> None:
         self._address = address
         self._threads = settings.threads
-        # An order is one thread, and a machine has about as many as this one would have.
+        # An order is one thread. Machines are assumed to have as many cores as this one.
         memory = max(MEMORY_MIN, settings.memory // settings.threads)
         self.order: dict[str, Any] = {
             "run": secrets.token_hex(8),
             "settings": settings._replace(threads=1, memory=memory, staging=None),
-            "tell_seconds": self._TELL_SECONDS,
+            "report_seconds": self._REPORT_SECONDS,
         }
         self._running: dict[Any, Order] = {}
         self._counts: dict[str, list[int]] = {}
         self._capacity = 0
-        self._looked = -self._LOOK_SECONDS
+        self._updated = -self._UPDATE_SECONDS
 
     def __enter__(self) -> RayExecutor:
         with ExitStack() as stack:
@@ -450,10 +449,10 @@ class RayExecutor:
                 ray_cluster.connected(self._address, self._threads, lambda: self._running)
             )
             ray_cluster.refuse_client(self._ray)
-            as_it_goes = {"num_returns": "streaming", "max_retries": 0}
-            self._remote = self._ray.remote(num_cpus=1, **as_it_goes)(do_remotely)
+            remote = self._ray.remote(num_cpus=1, num_returns="streaming", max_retries=0)
+            self._remote = remote(do_remotely)
             self._stack = stack.pop_all()
-        self._look()
+        self._update_capacity()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -467,29 +466,29 @@ class RayExecutor:
         self._running[self._remote.remote(self.order, order)] = order
 
     def messages(self) -> Iterator[Message]:
-        if time.monotonic() - self._looked >= self._LOOK_SECONDS:
-            self._look()
+        if time.monotonic() - self._updated >= self._UPDATE_SECONDS:
+            self._update_capacity()
             yield {"progress": self._counts, "memory": memory_bytes()}
         running = list(self._running)
-        self._ray.wait(running, timeout=_WAIT_SECONDS)  # for one, and then for all that are ready
+        self._ray.wait(running, timeout=_WAIT_SECONDS)  # for one of them
         ready, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
         for stream in ready:
             yield from self._next(stream)
 
-    def _look(self) -> None:
-        """Look how many CPUs the cluster has, because nodes come and go."""
-        self._looked = time.monotonic()
+    def _update_capacity(self) -> None:
+        """Ask for the CPUs of the cluster, whose nodes come and go."""
+        self._updated = time.monotonic()
         cpus = ray_cluster.processors(self._ray)
         self._capacity = self._PER_CPU * cpus
-        self.order["tell_seconds"] = max(self._TELL_SECONDS, cpus / self._TELLS_PER_SECOND)
+        self.order["report_seconds"] = max(self._REPORT_SECONDS, cpus / self._REPORTS_PER_SECOND)
 
     def _next(self, stream: Any) -> Iterator[Message]:
-        """The next message of an order, which is its last unless it has counts."""
+        """The next message of an order. It is the last one unless it has counts."""
         order = self._running[stream]
         try:
             message = self._ray.get(next(stream))
         except self._ray.exceptions.RayTaskError as error:
-            # Workers report their own failures: this order could not begin.
+            # Workers report failures as messages, so this order could not start.
             yield {"stop": ray_cluster.cannot_run(error)}
             return
         except self._ray.exceptions.RayError as error:
@@ -502,13 +501,13 @@ class RayExecutor:
         yield message if "stop" in message else message | {"order": order}
 
 
-# A process does many orders of a run, and loads plan and tokenizer once. One thread does them, and
-# the other reports.
+# A Ray process does many orders of a run and loads plan and tokenizer once. One thread does the
+# orders, and another one reports.
 _workers: dict[str, tuple[Worker, ThreadPoolExecutor]] = {}
 
 
 def do_remotely(common: dict[str, Any], order: Order) -> Iterator[Message]:
-    """Do one order on a machine of a cluster: counts again and again, then its message."""
+    """Do one order on a machine of a cluster. Yield its counts until it ends, then its message."""
     try:
         settings = Settings(*common["settings"])
         if settings.cwd is not None:
@@ -522,10 +521,10 @@ def do_remotely(common: dict[str, Any], order: Order) -> Iterator[Message]:
         return
     try:
         coming = thread.submit(worker.do, Order(*order))
-    except RuntimeError as error:  # no thread can be started now, and the order would wait for it
+    except RuntimeError as error:  # no thread can be started, and the pool would do the order later
         del _workers[common["run"]]
         yield {"failed": repr(error)}
         return
-    while not wait([coming], timeout=common["tell_seconds"]).done:
+    while not wait([coming], timeout=common["report_seconds"]).done:
         yield {"counts": list(worker.counts.get(order[0], (0, 0, 0)))}
     yield coming.result()

@@ -118,7 +118,7 @@ def _is_of_plan(entry: Entry, plan: Plan) -> bool:
 def has_files(entry: Entry, sizes: Mapping[str, int], plan: Plan) -> bool:
     """Whether the files of an entry exist with their sizes."""
     if plan.options["shuffle"] is not None and "task" in entry and "shuffle_files" not in entry:
-        return False  # of a manifest: its shuffled documents are in shards, and not by task
+        return False  # an entry of a manifest, whose documents are in shuffled shards
     return all(sizes.get(name) == size for name, size in files_of_entry(entry))
 
 
@@ -132,14 +132,14 @@ def files_of_entry(entry: Entry) -> Iterator[tuple[str, int]]:
 
 
 def failed_entry(task: Task, why: str) -> Entry:
-    """The entry of a task that failed: none of its documents is in the output."""
-    nothing = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
+    """The entry of a failed task, which has no documents in the output."""
+    counts = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
     segments = [
-        {"source": segment.source.name, "start": segment.start, "end": segment.end} | nothing
+        {"source": segment.source.name, "start": segment.start, "end": segment.end} | counts
         for segment in task.segments
     ]
     entry = {"task": task.number, "id": task.id, "failed": why, "input": None, "shards": []}
-    return entry | nothing | {"segments": segments, "quarantined": len(segments)}
+    return entry | counts | {"segments": segments, "quarantined": len(segments)}
 
 
 # Entries may come from another machine or a damaged disk.
@@ -233,14 +233,14 @@ def _write_errors(output: Output, tasks: Iterable[Entry], staging: Path) -> File
 
 def clear(output: Output, manifest: dict[str, Any]) -> None:
     """Remove the files that a complete output does not need."""
-    kept = {file["suffix"] for file in manifest["files"]}
-    kept |= {
+    needed = {file["suffix"] for file in manifest["files"]}
+    needed |= {
         quarantine.errors_name(entry["task"])
         for entry in manifest["tasks"]
         if entry["quarantined"] and "failed" not in entry
     }
     ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{quarantine.FOLDER}/", quarantine.ERRORS)
-    output.remove([name for name in output.list() if name.startswith(ours) and name not in kept])
+    output.remove([name for name in output.list() if name.startswith(ours) and name not in needed])
 
 
 def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str, Any]:

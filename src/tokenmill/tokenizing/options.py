@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
 from tokenmill.corpus.documents import DOCUMENT_BYTES
 from tokenmill.corpus.options import RECORDS, ReadOptions
-from tokenmill.errors import ClusterError, TokenizeError
+from tokenmill.errors import TokenizeError
 from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
-from tokenmill.ray_cluster import ENGINES, LOCAL, RAY
+from tokenmill.ray_cluster import ENGINES, LOCAL, Engine
 from tokenmill.shards import layouts
 from tokenmill.shards.spec import Spec
 from tokenmill.tokenizer import Tokenizer
@@ -19,55 +19,48 @@ from tokenmill.tokenizer import Tokenizer
 DTYPES = ("uint16", "uint32")
 AUTO = "auto"
 NONE = "none"
-# Ids below this fit Megatron's uint16, with room for padding a vocabulary.
+# Vocabularies below this size get uint16, as in Megatron, which pads vocabularies.
 NARROW_END = 65_500
 MAX_UNSPLIT_BYTES = 16 << 20
 MAX_UNSPLIT_BYTES_MIN = 4 << 20
 MEMORY_MIN = 64 << 20
 _SEQUENCE_MAX = 1 << 24
 
-# Usual token texts. A vocabulary with two of them needs a decision of the user.
-_EOS_TOKENS = (
-    "<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "<EOS>", "[EOS]",
-    "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "<|endofdocument|>",
-)  # fmt: skip
-_BOS_TOKENS = (
-    "<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "<BOS>", "<BOS_TOKEN>", "[BOS]",
-    "<｜begin▁of▁sentence｜>", "<|startoftext|>",
-)  # fmt: skip
+# For a vocabulary with two of these token texts, the user must choose.
+_USUAL_TOKENS = {
+    "eos": (
+        "<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "<EOS>", "[EOS]",
+        "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "<|endofdocument|>",
+    ),
+    "bos": (
+        "<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "<BOS>", "<BOS_TOKEN>", "[BOS]",
+        "<｜begin▁of▁sentence｜>", "<|startoftext|>",
+    ),
+}  # fmt: skip
 _TOKENS_SHOWN = 8
 # Formats of inputs for which an option has an effect.
 _CONCERNS = {"separator": ("text",), "field": RECORDS, "id_field": (*RECORDS, "warc")}
 
 
+_INPUTS = {"group": "inputs"}
+_SHARDS = {"group": "shards"}
+_RUN = {"group": "run", "shapes_output": False}
+_MACHINES = {"group": "several machines", "shapes_output": False}
+
+
 class RunOptions(TypedDict, total=False):
     """How a run is done. They do not change the output."""
 
-    threads: Annotated[
-        int | None,
-        number(None, "number of threads (default: all cores)", group="run", shapes_output=False),
-    ]
-    memory: Annotated[
-        int,
-        amount(
-            2 << 30, "memory limit for input buffers", MEMORY_MIN, group="run", shapes_output=False
-        ),
-    ]
+    threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
+    memory: Annotated[int, amount(2 << 30, "memory limit for input buffers", MEMORY_MIN, **_RUN)]
     engine: Annotated[
-        str,
-        one_of(
-            ENGINES,
-            LOCAL,
-            "execution engine: this machine or a Ray cluster",
-            group="several machines",
-            shapes_output=False,
-        ),
+        str, one_of(ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES)
     ]
     ray_address: Annotated[
         str | None,
         text(
             None, "address of a running Ray cluster, such as auto; without it, one is started",
-            metavar="ADDRESS", group="several machines", shapes_output=False,
+            metavar="ADDRESS", **_MACHINES,
         ),
     ]  # fmt: skip
 
@@ -77,95 +70,70 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
 
     id_field: Annotated[
         str | None,
-        text(None, "field with the id of a document, for shard formats with ids", group="inputs"),
+        text(None, "field with the id of a document, for shard formats with ids", **_INPUTS),
     ]
     max_document_bytes: Annotated[
-        int,
-        amount(DOCUMENT_BYTES, "largest record; longer ones are rejected", group="inputs"),
+        int, amount(DOCUMENT_BYTES, "largest record; longer ones are rejected", **_INPUTS)
     ]
     max_unsplit_bytes: Annotated[
-        int,
-        amount(MAX_UNSPLIT_BYTES, "largest text without a safe split point", group="inputs"),
+        int, amount(MAX_UNSPLIT_BYTES, "largest text without a safe split point", **_INPUTS)
     ]
     allowed_special: Annotated[
         bool,
-        switch("encode special tokens in the text as such", flag="--allow-special", group="inputs"),
+        switch("encode special tokens in the text as such", flag="--allow-special", **_INPUTS),
     ]
-    format: Annotated[str, one_of(layouts.NAMES, "megatron", "shard format", group="shards")]
+    format: Annotated[str, one_of(layouts.NAMES, "megatron", "shard format", **_SHARDS)]
     eos: Annotated[
         int | str | None,
         anything(
-            AUTO,
-            "token after each document: its text, its id, auto or none",
-            metavar="TOKEN",
-            group="shards",
+            AUTO, "token after each document: its text, its id, auto or none",
+            metavar="TOKEN", **_SHARDS,
         ),
-    ]
+    ]  # fmt: skip
     bos: Annotated[
         int | str | None,
         anything(
-            NONE,
-            "token before each document: its text, its id, auto or none",
-            metavar="TOKEN",
-            group="shards",
+            NONE, "token before each document: its text, its id, auto or none",
+            metavar="TOKEN", **_SHARDS,
         ),
-    ]
+    ]  # fmt: skip
     dtype: Annotated[
         str | None,
-        one_of(DTYPES, None, "type of ids; without it, the vocabulary decides", group="shards"),
+        one_of(DTYPES, None, "type of ids; without it, the vocabulary decides", **_SHARDS),
     ]
     shard_tokens: Annotated[
         int,
         number(
-            100_000_000,
-            "tokens per shard; the document that reaches it is the last",
-            group="shards",
+            100_000_000, "tokens per shard; the document that reaches it is the last", **_SHARDS
         ),
     ]
     sequence_length: Annotated[
         int | None,
         number(
-            None,
-            "length of packed sequences; without it, documents are not packed",
-            most=_SEQUENCE_MAX,
-            group="shards",
+            None, "length of packed sequences; without it, documents are not packed",
+            most=_SEQUENCE_MAX, **_SHARDS,
         ),
-    ]
+    ]  # fmt: skip
     pad_id: Annotated[
         int | None,
         number(
-            None,
-            "token id that pads the last sequence of a shard (default: eos)",
-            0,
-            metavar="ID",
-            group="shards",
+            None, "token id that pads the last sequence of a shard (default: eos)", 0,
+            metavar="ID", **_SHARDS,
         ),
-    ]
+    ]  # fmt: skip
     shuffle: Annotated[
         int | None,
         number(
-            None,
-            "seed of a random order of all documents",
-            0,
-            (1 << 64) - 1,
-            metavar="SEED",
-            group="shards",
+            None, "seed of a random order of all documents", 0, (1 << 64) - 1,
+            metavar="SEED", **_SHARDS,
         ),
-    ]
+    ]  # fmt: skip
     task_bytes: Annotated[
         int,
         amount(64 << 20, "input bytes per task; each task starts a new shard", group="run"),
     ]
-    rank: Annotated[
-        int | None,
-        number(
-            None, "index of this process, from 0", 0, group="several machines", shapes_output=False
-        ),
-    ]
-    world_size: Annotated[
-        int | None,
-        number(None, "number of processes", group="several machines", shapes_output=False),
-    ]  # fmt: skip
+    rank: Annotated[int | None, number(None, "index of this process, from 0", 0, **_MACHINES)]
+    world_size: Annotated[int | None, number(None, "number of processes", **_MACHINES)]
 
 
 # The formats of the inputs are in the plan's sources.
@@ -178,13 +146,10 @@ PLANNED = [
 
 def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """All options, checked, with the values that depend on the tokenizer."""
-    # None means "none" for these, and not the default.
-    given = dict(given)
-    for name in ("eos", "bos"):
-        if name in given and given[name] is None:
-            given[name] = NONE
-    options = resolve(TokenizeOptions, given, TokenizeError)
-    check_run(options)
+    # For these, None means "none" instead of the default.
+    tokens = {name: NONE for name in ("eos", "bos") if name in given and given[name] is None}
+    options = resolve(TokenizeOptions, dict(given) | tokens, TokenizeError)
+    Engine(options["engine"], options["ray_address"]).check()
     if options["max_unsplit_bytes"] < MAX_UNSPLIT_BYTES_MIN:
         raise TokenizeError(
             f"max_unsplit_bytes must be at least {MAX_UNSPLIT_BYTES_MIN:,}, got "
@@ -199,7 +164,7 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
         raise TokenizeError(
             f"dtype 'uint16' cannot represent the {size:,} ids of {tokenizer.name}; leave dtype out"
         )
-    _check_sequences(options, tokenizer)
+    _resolve_padding(options, tokenizer)
     if options["max_errors"] is not None and options["on_error"] == "fail":
         raise TokenizeError(
             "--max-errors has no effect with --on-error fail; leave out one of them"
@@ -209,12 +174,6 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
     return options
 
 
-def check_run(options: Mapping[str, Any]) -> None:
-    """Raise if the address of a cluster is given for another engine."""
-    if options["ray_address"] is not None and options["engine"] != RAY:
-        raise ClusterError(f"--ray-address needs --engine ray, got engine {options['engine']!r}")
-
-
 def _check_rank(rank: int | None, world_size: int | None) -> None:
     if (rank is None) != (world_size is None):
         raise TokenizeError("rank and world_size need each other, as in --rank 0 --world-size 8")
@@ -222,40 +181,30 @@ def _check_rank(rank: int | None, world_size: int | None) -> None:
         raise TokenizeError(f"rank must be below world_size {world_size}, got {rank}")
 
 
-def _check_sequences(options: dict[str, Any], tokenizer: Tokenizer) -> None:
-    pad_id, size = options["pad_id"], tokenizer.vocab_size
+def _resolve_padding(options: dict[str, Any], tokenizer: Tokenizer) -> None:
+    pad_id = options["pad_id"]
     if options["sequence_length"] is None:
         if pad_id is not None:
             raise TokenizeError("--pad-id needs --sequence-length")
         return
-    if pad_id is not None and pad_id >= size:
-        raise TokenizeError(
-            f"pad_id must be an id of {tokenizer.name} below {size:,}, got {pad_id}"
-        )
-    if pad_id is None:
-        if options["eos"] is None:
-            raise TokenizeError(
-                "the last sequence of a shard needs padding and there is no eos; pass --pad-id ID"
-            )
-        options["pad_id"] = options["eos"]
+    if pad_id is None and options["eos"] is None:
+        raise TokenizeError("packing without eos needs a token for padding; pass --pad-id ID")
+    options["pad_id"] = options["eos"] if pad_id is None else _check_id(tokenizer, pad_id, "pad_id")
 
 
 def check_planned(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a plan; a ValueError if they are not valid."""
     if sorted(options) != sorted(PLANNED):
         raise ValueError(f"its options are {', '.join(sorted(options))}")
-    kinds = {"eos": (int, type(None)), "bos": (int, type(None))}
-    for name, option in table(TokenizeOptions).items():
-        if name not in PLANNED:
-            continue
-        value = options[name]
-        if name in kinds:
-            if not isinstance(value, kinds[name]) or isinstance(value, bool):
-                raise ValueError(f"its {name} is {value!r}")
-        elif value is not None:
-            option.value(name, value)
-        elif option.default is not None and name not in ("pad_id",):
+    known = table(TokenizeOptions)
+    for name, value in options.items():
+        if name in ("eos", "bos"):
+            is_valid = value is None or type(value) is int
+        else:
+            is_valid = value is not None or known[name].default is None
+        if not is_valid:
             raise ValueError(f"its {name} is {value!r}")
+        known[name].value(name, value)
     return options
 
 
@@ -315,42 +264,46 @@ def _eos_is_first(layout: str) -> bool:
     return bool(getattr(layouts.layout(layout), "EOS_FIRST", False))
 
 
-def find_token(tokenizer: Tokenizer, asked: Any, option: str) -> int | None:
-    """The id of a token before or after documents: given, named, or the only one that fits."""
-    texts = _EOS_TOKENS if option == "eos" else _BOS_TOKENS
-    if asked is None or asked == NONE:
+def find_token(tokenizer: Tokenizer, value: Any, option: str) -> int | None:
+    """The id of eos or bos, for an id, a token text, `auto` or `none`.
+
+    `auto` is the only usual special token of the vocabulary.
+    """
+    known = tokenizer.special_tokens
+    if value is None or value == NONE:
         return None
-    if asked == AUTO:
-        found = [name for name in texts if name in tokenizer.special_tokens]
+    if value == AUTO:
+        found = [name for name in _USUAL_TOKENS[option] if name in known]
         if len(found) == 1:
-            return tokenizer.special_tokens[found[0]]
-        named = f"one of {_shown(tokenizer)}, " if tokenizer.special_tokens else ""
-        which = f"has {' and '.join(found)}" if found else "has none of the usual special tokens"
+            return known[found[0]]
+        named = f"one of {_shown(known)}, " if known else ""
+        which = f"has {' and '.join(found)}" if found else "does not have a usual special token"
         raise TokenizeError(
             f"cannot choose {option}: {tokenizer.name} {which}; pass --{option} with {named}an id "
             "or none"
         )
-    if isinstance(asked, str) and not asked.isdecimal():
-        if asked not in tokenizer.special_tokens:
+    if isinstance(value, str) and not value.isdecimal():
+        if value not in known:
             raise TokenizeError(
-                f"{option} {asked!r} is not a special token of {tokenizer.name}, which has "
-                f"{_shown(tokenizer)}"
+                f"{option} {value!r} is not a special token of {tokenizer.name}, which has "
+                f"{_shown(known)}"
             )
-        return tokenizer.special_tokens[asked]
-    if isinstance(asked, bool) or not isinstance(asked, int | str):
-        raise TokenizeError(f"{option} must be an id, a token, auto or none, got {asked!r}")
-    id_ = int(asked)
-    if not 0 <= id_ < tokenizer.vocab_size:
+        return known[value]
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TokenizeError(f"{option} must be an id, a token, auto or none, got {value!r}")
+    return _check_id(tokenizer, int(value), option)
+
+
+def _check_id(tokenizer: Tokenizer, value: int, option: str) -> int:
+    if not 0 <= value < tokenizer.vocab_size:
         raise TokenizeError(
-            f"{option} must be an id of {tokenizer.name} below {tokenizer.vocab_size:,}, got {id_}"
+            f"{option} must be an id of {tokenizer.name} below {tokenizer.vocab_size:,}, "
+            f"got {value}"
         )
-    return id_
+    return value
 
 
-def _shown(tokenizer: Tokenizer) -> str:
-    names = list(tokenizer.special_tokens)
+def _shown(tokens: Iterable[str]) -> str:
+    names = list(tokens)
     more = f" and {len(names) - _TOKENS_SHOWN} more" if len(names) > _TOKENS_SHOWN else ""
     return (", ".join(names[:_TOKENS_SHOWN]) + more) or "no special tokens"
-
-
-Boundary = Literal["eos", "bos"]

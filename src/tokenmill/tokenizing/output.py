@@ -79,7 +79,7 @@ class Output(Protocol):
 
 
 def open_output(output: str | os.PathLike[str]) -> LocalOutput | StoreOutput:
-    """The output that a name stands for."""
+    """The output of a folder name or a URL."""
     name = os.fspath(output)
     if isinstance(output, PurePath) and _SHORTENED_URL.match(name):
         raise TokenizeError(
@@ -191,7 +191,7 @@ class LocalOutput:
         yield self.folder
 
     def _clear(self) -> None:
-        """Remove what killed runs left."""
+        """Remove temporary files of killed runs."""
         shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         for path in self.folder.iterdir():
             if _is_stray(path.name):
@@ -263,7 +263,7 @@ def _is_stray(name: str) -> bool:
 
 
 def _lock(handle: int, shared: bool) -> bool:
-    """Lock a file if no other process has."""
+    """Lock a file. Return False if another process has locked it."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -1,9 +1,12 @@
-"""Inputs → an output with shards: plan, do the tasks that are not done, finalize."""
+"""Inputs → an output with shards: make a plan, do its tasks, finalize.
+
+A run that was stopped resumes: it reads the journal and does only the other tasks.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +20,7 @@ from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, rea
 from tokenmill.corpus.options import RECORDS
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
-from tokenmill.progress import Progress, Tracker
+from tokenmill.progress import Report, Tracker
 from tokenmill.ray_cluster import RAY, Engine, here
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -34,7 +37,6 @@ from tokenmill.tokenizing.options import (
     RunOptions,
     TokenizeOptions,
     check_effect,
-    check_run,
     resolve_options,
     spec_of,
 )
@@ -51,7 +53,7 @@ from tokenmill.tokenizing.shuffle import digest, shard_count
 from tokenmill.tokenizing.task import refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
-Show: TypeAlias = Callable[[Progress], None] | None
+Show: TypeAlias = Report | None
 _NUMBERS_SHOWN = 5
 # The field of records is checked at the start of some inputs.
 _CHECKED_ID_SOURCES = 32
@@ -61,10 +63,10 @@ _CHECKED_BLOCK_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The output of a run, its totals, and the number of tasks that were done before.
+    """The output of a run, its totals, and the number of tasks that it resumed.
 
-    `failures` are the inputs that gave no documents, or not all of them, each with its reason. The
-    result of a rank is about its own tasks, and its output is not complete.
+    `failures` are the inputs with missing documents, each with the reason. The result of a rank has
+    the totals of its own tasks, and its output is not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -100,7 +102,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Everything that the tasks of a run have in common."""
+    """The output, plan, tokenizer and options of a run."""
 
     output: LocalOutput | StoreOutput
     staging: Path
@@ -110,7 +112,7 @@ class _Run:
     progress: Show
 
     def do_tasks(self, entries: Entries, tracker: Tracker, numbers: Iterable[int]) -> None:
-        """Do the tasks without an entry; the largest first, so that none is alone at the end."""
+        """Do the tasks without an entry. The largest go first, so that all threads end together."""
         sizes = tracker.sizes
         left = np.array([number for number in numbers if number not in entries.tasks], np.int64)
         ordered = left[np.argsort(-sizes[left], kind="stable")].tolist()
@@ -133,35 +135,33 @@ class _Run:
 
     def _do(self, orders: list[Order], entries: Entries, tracker: Tracker) -> None:
         if not orders:
-            return  # a complete run needs no cluster
-        settings = self._settings()
+            return  # a complete run does not start a cluster
         names = [source.name for source in self.plan.sources]
         engine, address = self.options["engine"], self.options["ray_address"]
         made_of = digest(entries.documents()) if orders[0].of else None
-        with make_executor(engine, address, names, settings) as executor:
+        with make_executor(engine, address, names, self._settings(names)) as executor:
             for message in run_orders(executor, orders):
                 if "progress" in message:
-                    tracker.running(message["progress"], message["memory"])
+                    tracker.update(message["progress"], message["memory"])
                     continue
                 if "stop" in message:
                     self._stop(message)
                 entry = message.get("entry") or self._give_up(message)
                 if made_of is not None and entry["tasks"] != made_of:
                     raise TokenizeError(
-                        "a machine did not see all tasks in the shuffle pass; run the same command "
-                        "again when all machines see the same files"
+                        "a machine did not find all tasks in the shuffle pass; run the same "
+                        "command again when all machines have the same files"
                     )
                 entries.add(entry)
                 if "task" in entry:
-                    tracker.finished(entry)
+                    tracker.finish_task(entry)
                     refuse_too_many(tracker.quarantined, self.options["max_errors"])
 
-    def _settings(self) -> Settings:
+    def _settings(self, names: list[str]) -> Settings:
         threads = self.options["threads"] or arguments.cpu_count()
         name = self.output.name
         if isinstance(self.output, LocalOutput):
             name = str(self.output.folder.resolve())
-        names = [source.name for source in self.plan.sources]
         in_store = isinstance(self.output, StoreOutput) and all(map(object_store.is_address, names))
         stdin = next((s.place for s in self.plan.sources if s.name == STDIN), None)
         cwd = None if in_store else here()
@@ -190,6 +190,11 @@ class _Run:
         content = journal.finalize(self.output, self.plan, entries, spec, self.staging)
         tracker.end()
         return self.result(content, resumed)
+
+    def reuse(self, manifest: dict[str, Any]) -> Result:
+        """The result of a complete output. A kill may have left files of its journal."""
+        journal.clear(self.output, manifest)
+        return self.result(manifest, len(self.plan.tasks))
 
     def result(self, content: dict[str, Any], resumed: int, tasks: int | None = None) -> Result:
         output = self.output
@@ -271,7 +276,7 @@ def tokenize(
 
 
 def _remove_new(output: Output) -> None:
-    """Remove an output that no task was done in."""
+    """Remove an output without finished tasks."""
     if isinstance(output, LocalOutput):
         for name in (plan.NAME, journal.TOKENIZER, ".lock"):
             (output.folder / name).unlink(missing_ok=True)
@@ -280,19 +285,17 @@ def _remove_new(output: Output) -> None:
 
 
 def _do(run: _Run) -> Result:
-    """Do the tasks that are not done, of a run or of a rank."""
+    """Do the tasks of a run or a rank that have no entry."""
     output, rank = run.output, run.options["rank"]
     manifest = journal.load_manifest(output)
     with journal.reading(output.name):
         entries = journal.read_entries(output, run.plan, manifest)
         is_complete = manifest is not None and _is_complete(run, manifest, entries)
     if manifest is not None and (is_complete or rank is not None):
-        journal.clear(output, manifest)  # a kill may have come between the manifest and this
-        return run.result(manifest, len(run.plan.tasks))
+        return run.reuse(manifest)
     if manifest is not None and run.plan.options["shuffle"] is not None:
         if not _retry(run, manifest):
-            journal.clear(output, manifest)
-            return run.result(manifest, len(run.plan.tasks))
+            return run.reuse(manifest)
         entries = journal.read_entries(output, run.plan)
     count = len(run.plan.tasks)
     numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
@@ -307,7 +310,7 @@ def _do(run: _Run) -> Result:
 
 
 def _is_complete(run: _Run, manifest: dict[str, Any], entries: Entries) -> bool:
-    """Whether no task of a manifest failed, and all files exist."""
+    """Whether all tasks of a manifest succeeded, and all files exist."""
     if any("failed" in entry for entry in manifest["tasks"]):
         return False
     if run.plan.options["shuffle"] is None:
@@ -318,7 +321,7 @@ def _is_complete(run: _Run, manifest: dict[str, Any], entries: Entries) -> bool:
 def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
     """Try the failed tasks of a shuffled output again. Return whether all tasks must be done again.
 
-    One more document changes every shard, and the ids of the other tasks are gone.
+    One more document changes every shard, and the ids of the other tasks were removed.
     """
     failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
     sizes = run.output.list()
@@ -332,7 +335,7 @@ def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
         run.do_tasks(entries, run.tracker(done), failed)
         if all("failed" in entries.tasks[number] for number in failed):
             return False
-    # The manifest goes last: after a kill its files are missing, and this is done again.
+    # The manifest is removed last. After a kill, its files are missing, and the next run resumes.
     names = [name for entry in shards for name, _ in journal.files_of_entry(entry)]
     run.output.remove(names)
     run.output.remove([journal.MANIFEST])
@@ -353,7 +356,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     Options:
     """
     values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
-    check_run(values)
+    Engine(values["engine"], values["ray_address"]).check()
     target = open_output(output)
     planned = plan.load(target)
     if planned is None:
@@ -362,8 +365,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
         run = _Run(target, staging, planned, load_tokenizer(target, planned), values, progress)
         manifest = journal.load_manifest(target)
         if manifest is not None:
-            journal.clear(target, manifest)
-            return run.result(manifest, len(planned.tasks))
+            return run.reuse(manifest)
         entries = journal.read_entries(target, planned, failed=True)
         missing = [number for number in range(len(planned.tasks)) if number not in entries.tasks]
         if missing:
@@ -399,7 +401,7 @@ def _outside(output: LocalOutput | StoreOutput, sources: list[Source]) -> list[S
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:
-    """Raise for inputs and outputs that the run cannot have where they are."""
+    """Raise for inputs and outputs that the workers cannot read or write."""
     names = [source.name for source in sources]
     in_store = isinstance(output, StoreOutput)
     if in_store and options["shuffle"] is not None:
@@ -422,8 +424,7 @@ def _check_places(output: Output, sources: list[Source], options: dict[str, Any]
 
 def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
     """Write the plan, or compare it with the plan of the output."""
-    names = set(output.list())
-    others = {name for name in names if name not in (journal.TOKENIZER,)}
+    others = set(output.list()) - {journal.TOKENIZER}
     if others and not others & {plan.NAME, journal.MANIFEST}:
         raise TokenizeError(
             f"{output.name!r} has other files, such as {min(others)!r}; pass an empty folder"
@@ -432,11 +433,11 @@ def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -
     if was is None:
         check_field(planned)
         check_id_field(planned)
-        if not output.create(plan.NAME, planned.dump()):  # another rank was faster
+        if not output.create(plan.NAME, planned.dump()):  # another rank has written it
             was = plan.require(output)
     if was is not None:
         plan.refuse_difference(was, planned, output.name)
-    # A kill may have come before it.
+    # A run that was killed may have a plan and no tokenizer.
     if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.list():
         tokenizer.save(staging / journal.TOKENIZER)
         output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
@@ -465,6 +466,6 @@ def check_id_field(planned: Plan) -> None:
                 return
     if seen:
         raise TokenizeError(
-            f"none of {seen:,} records, first in {sources[0].name!r}, has an id in the field "
-            f"{name!r}; pass the right --id-field, or leave it out"
+            f"field {name!r} has no id in the first {seen:,} records, from {sources[0].name!r}; "
+            "pass the right --id-field, or leave it out"
         )

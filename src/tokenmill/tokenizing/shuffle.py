@@ -1,9 +1,8 @@
 """Documents of all tasks → shards in an order that a seed decides.
 
-Each document gets a number by hashing the seed, its task and its place there; shards are ranges of
-these numbers, and inside a shard they give the order. So every document's place is known without a
-list of all of them, and shards can be mixed one by one, by anybody. Until then the tasks' ids lie
-in pieces/, flat, with the ends of their documents.
+Each document gets a key, which is a hash of the seed, its task and its number there. A shard is a
+range of keys, and its documents are sorted by them. So a shard can be written without a list of all
+documents, by any worker. Tasks write their ids and document ends to shuffle-tmp/ before.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _FORGET_TOKENS = 1 << 24
 
 
 def keys(seed: int, task: int, count: int) -> NDArray[np.uint64]:
-    """A number for each document of a task, evenly spread (splitmix64)."""
+    """The key of each document of a task, evenly distributed (splitmix64)."""
     with np.errstate(over="ignore"):
         start = _mix(np.array([seed], np.uint64)) + np.uint64(task) * np.uint64(0x9E3779B97F4A7C15)
         return _mix(_mix(start) + np.arange(count, dtype=np.uint64) * np.uint64(0xD1342543DE82EF95))
@@ -46,31 +45,31 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def bounds(shard: int, shards: int) -> tuple[int, int]:
-    """The numbers that belong to a shard, from the first to before the last."""
+    """The first key of a shard, and the first key after it."""
     return (shard << 64) // shards, ((shard + 1) << 64) // shards
 
 
 def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
-    """How many shards a shuffled run has. The order of one is sorted in memory."""
+    """The number of shards of a shuffled run. Each shard is sorted in memory."""
     return max(1, -(-tokens // shard_tokens), -(-documents // _SHARD_DOCUMENTS))
 
 
 def digest(documents: dict[int, int]) -> str:
-    """What shards are mixed of: which tasks have how many documents."""
+    """A hash of the number of documents of each task, which decides the content of all shards."""
     spelled = repr([pair for pair in sorted(documents.items()) if pair[1]])
     return hashlib.blake2b(spelled.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The documents of one shard in their order: task, and number in the task."""
+class ShardOrder:
+    """The documents of one shard in order: task, and number in the task."""
 
     tasks: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
 
-def places(seed: int, documents: dict[int, int], shard: int, shards: int) -> Places:
-    """Which documents a shard has; `documents` says how many each task has."""
+def shard_order(seed: int, documents: dict[int, int], shard: int, shards: int) -> ShardOrder:
+    """The documents of a shard. `documents` is the number of documents of each task."""
     low, high = bounds(shard, shards)
     found_keys, found_tasks, found_numbers = [], [], []
     for task, count in documents.items():
@@ -80,53 +79,33 @@ def places(seed: int, documents: dict[int, int], shard: int, shards: int) -> Pla
         found_tasks.append(np.full(len(chosen), task, np.int64))
         found_numbers.append(chosen.astype(np.int64))
     if not found_keys:
-        return Places(np.empty(0, np.int64), np.empty(0, np.int64))
+        return ShardOrder(np.empty(0, np.int64), np.empty(0, np.int64))
     tasks, numbers = np.concatenate(found_tasks), np.concatenate(found_numbers)
     order = np.lexsort((numbers, tasks, np.concatenate(found_keys)))
-    return Places(tasks[order], numbers[order])
+    return ShardOrder(tasks[order], numbers[order])
 
 
-class Order:
-    """Where the documents of a task are in the output."""
-
-    def __init__(self, first: dict[int, int], counts: dict[int, int], seed: int | None) -> None:
-        self._first = first
-        self._counts = counts
-        self._seed = seed
-        self._ranks: dict[int, NDArray[np.int64]] | None = None
-
-    @classmethod
-    def of(cls, manifest: dict[str, Any]) -> Order:
-        """The order of a sealed folder."""
-        counts = {entry["task"]: entry["documents"] for entry in manifest["tasks"]}
-        first, total = {}, 0
-        for task, count in counts.items():
-            first[task] = total
-            total += count
-        order = cls(first, counts, manifest["options"]["shuffle"])
-        if order._seed is not None:
-            order._rank(max(1, len(manifest["shuffled"])))
-        return order
-
-    def _rank(self, shards: int) -> None:
-        assert self._seed is not None
-        self._ranks = {task: np.empty(count, np.int64) for task, count in self._counts.items()}
-        base = 0
-        for shard in range(shards):
-            found = places(self._seed, self._counts, shard, shards)
-            for task, here in by_task(found.tasks):
-                self._ranks[task][found.numbers[here]] = here + base
-            base += len(found.tasks)
-
-    def numbers(self, task: int) -> NDArray[np.int64]:
-        """For each document of a task its number in the output."""
-        if self._ranks is not None:
-            return self._ranks[task]
-        return np.arange(self._counts[task], dtype=np.int64) + self._first[task]
+def output_numbers(manifest: dict[str, Any]) -> Iterator[NDArray[np.int64]]:
+    """For each task of a complete output, the numbers of its documents in the output."""
+    counts = {entry["task"]: entry["documents"] for entry in manifest["tasks"]}
+    seed, first = manifest["options"]["shuffle"], 0
+    if seed is None:
+        for count in counts.values():
+            yield np.arange(first, first + count, dtype=np.int64)
+            first += count
+        return
+    numbers = {task: np.empty(count, np.int64) for task, count in counts.items()}
+    shards = max(1, len(manifest["shuffled"]))
+    for shard in range(shards):
+        order = shard_order(seed, counts, shard, shards)
+        for task, here in by_task(order.tasks):
+            numbers[task][order.numbers[here]] = here + first
+        first += len(order.tasks)
+    yield from numbers.values()
 
 
 class TaskFiles:
-    """The ids of one task as they lie in pieces/, mapped; and the names of its documents."""
+    """The ids of one task in shuffle-tmp/, mapped into memory, and the names of its documents."""
 
     def __init__(self, folder: Path, task: int, dtype: str) -> None:
         stem = folder / SHUFFLE / f"{task:05d}"
@@ -145,7 +124,7 @@ class TaskFiles:
         return np.frombuffer(mapped, dtype)
 
     def bounds(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where documents begin and end among the ids."""
+        """The first and last offsets of documents in the ids."""
         starts = np.where(numbers > 0, self.ends[np.maximum(numbers - 1, 0)], 0)
         return starts, self.ends[numbers]
 
@@ -154,14 +133,14 @@ class TaskFiles:
         return self._names[start : int(self._name_ends[number])].tobytes().decode()
 
     def forget(self) -> None:
-        """Gives pages back that were read; they count as memory of this process."""
+        """Release pages that were read, which count as memory of this process."""
         for mapped in self._maps:
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class AllFiles:
-    """The pieces of all tasks, of which a few are open: each holds descriptors."""
+    """The files of all tasks. Only a few are open, because each uses file descriptors."""
 
     def __init__(self, folder: Path, dtype: str) -> None:
         self._folder = folder
@@ -183,16 +162,16 @@ class AllFiles:
 
 
 def gather(
-    files: AllFiles, found: Places
+    files: AllFiles, found: ShardOrder
 ) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.int64]]]:
-    """The documents of a shard in their order, some at a time: their places, ids and ends.
+    """Yield the documents of a shard in order, in batches: their slice of the order, ids and ends.
 
-    The ids of a document longer than that come in several parts, the last one with its end.
+    A document longer than a batch comes in several parts. Only the last part has its end.
     """
     since = 0
     for first in range(0, len(found.tasks), _GATHER_DOCUMENTS):
         some = slice(first, first + _GATHER_DOCUMENTS)
-        chosen = Places(found.tasks[some], found.numbers[some])
+        chosen = ShardOrder(found.tasks[some], found.numbers[some])
         starts, ends = _bounds(files, chosen)
         lengths = ends - starts
         place = 0
@@ -218,7 +197,7 @@ def gather(
                 files.forget()
 
 
-def _bounds(files: AllFiles, chosen: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _bounds(files: AllFiles, chosen: ShardOrder) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     starts = np.empty(len(chosen.tasks), np.int64)
     ends = np.empty(len(chosen.tasks), np.int64)
     for task, here in by_task(chosen.tasks):
@@ -227,7 +206,7 @@ def _bounds(files: AllFiles, chosen: Places) -> tuple[NDArray[np.int64], NDArray
 
 
 def by_task(tasks: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each task with the places where it stands, in order."""
+    """Each task with its positions in `tasks`, in order."""
     order = np.argsort(tasks, kind="stable")
     values, firsts = np.unique(tasks[order], return_index=True)
     yield from zip(values.tolist(), np.split(order, firsts[1:]), strict=True)
@@ -239,7 +218,7 @@ def _copy(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> NDArray[Any]:
-    """The ids of documents end to end, in their order, each piece opened once."""
+    """Concatenate the ids of documents. The file of each task is opened once."""
     out = np.empty(int(lengths.sum()), files.dtype)
     targets = np.cumsum(lengths) - lengths
     for task, here in by_task(tasks):
@@ -255,14 +234,14 @@ def run_shuffle(job: Job, entries: Entries, shard: int, shards: int) -> dict[str
     options = job.options
     assert isinstance(job.output, LocalOutput)
     counts = entries.documents()
-    found = places(options["shuffle"], counts, shard, shards)
+    found = shard_order(options["shuffle"], counts, shard, shards)
     files = AllFiles(job.output.folder, options["dtype"])
     writer = make_shards_writer(job, shard, _NO_BOUND)
     sources = {task: _sources(entries.tasks[task]) for task in np.unique(found.tasks).tolist()}
     has_names = options["id_field"] is not None
     try:
         for part, ids, ends in gather(files, found):
-            chosen = Places(found.tasks[part], found.numbers[part])
+            chosen = ShardOrder(found.tasks[part], found.numbers[part])
             origins = _rows(chosen, files if has_names else None, sources) if len(ends) else None
             writer.append(ids, ends, origins)
         written = writer.finish()
@@ -281,7 +260,7 @@ def _sources(entry: dict[str, Any]) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _rows(
-    chosen: Places,
+    chosen: ShardOrder,
     files: AllFiles | None,
     sources: dict[int, tuple[NDArray[np.int64], list[str]]],
 ) -> Rows:

@@ -7,11 +7,13 @@ out, and files have their final names only when they are complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from tokenmill.corpus import Source
+import numpy as np
+from numpy.typing import NDArray
+
 from tokenmill.corpus.documents import DocumentFailed, Documents, Key, Problem, Segment, read
 from tokenmill.corpus.inputs import is_changed
 from tokenmill.errors import TokenizeError
@@ -19,7 +21,7 @@ from tokenmill.native import _native
 from tokenmill.shards.spec import Rows, Shard
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
-from tokenmill.tokenizing.journal import SHUFFLE
+from tokenmill.tokenizing.journal import COUNTS, SHUFFLE
 from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES_MIN, ids_after, ids_before, spec_of
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
@@ -27,6 +29,7 @@ from tokenmill.tokenizing.quarantine import Quarantine, errors_name
 from tokenmill.tokenizing.writer import ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
+UNSPLIT = "unsplit"  # the cause of a document that the encoder rejects
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +62,92 @@ class Tally:
     error: str | None = None  # why the rest of the segment cannot be read
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "documents": self.documents,
-            "tokens": self.tokens,
-            "bytes": self.bytes,
-            "quarantined": self.quarantined,
-        }
-        return found | ({"error": self.error} if self.error is not None else {})
+        found = asdict(self)
+        if self.error is None:
+            del found["error"]
+        return found
+
+
+class IdsWriter(Protocol):
+    """The target of the ids of a task."""
+
+    def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
+        """Take ids. Those after the last end are of a document that continues."""
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """One attempt to do a task."""
+class Attempt:
+    """One attempt to read and encode the documents of a task.
+
+    `writer` gets the ids and `reject` the rejected records. `select` may leave out documents.
+    `threads` returns the number of threads for a block, and `report` gets bytes of files, tokens
+    and documents since the last call. `skip` are documents that failed in an earlier attempt.
+    """
 
     job: Job
-    task: Task
-    threads: Callable[[], int]
-    report: Callable[[int, int, int], None]
-    writer: ShardsWriter | ShuffleWriter
-    quarantine: Quarantine
-    encoder: Encoder
+    writer: IdsWriter
+    reject: Callable[[Problem], None]
+    skip: Mapping[Key, str]
+    threads: Callable[[], int] = lambda: 1
+    report: Callable[[int, int, int], None] = lambda *_: None
+    select: Callable[[Documents], Documents] = lambda documents: documents
+    encoder: Encoder = field(init=False)
     checksum: _native.Checksum = field(default_factory=_native.Checksum)
-    skip: Mapping[Key, str] = field(default_factory=dict)
     reported: list[int] = field(default_factory=lambda: [0, 0, 0])
 
+    def __post_init__(self) -> None:
+        self.encoder = make_encoder(self.job.tokenizer, self.job.options, self.job.block_bytes)
 
-def run_task(
-    job: Job,
-    task: Task,
-    *,
-    threads: Callable[[], int] = lambda: 1,
-    report: Callable[[int, int, int], None] = lambda *_: None,
-) -> dict[str, Any]:
-    """Read, encode and write a task, and commit its files. Return its entry, which is not written.
+    @property
+    def input(self) -> str:
+        """The checksum of all bytes that were read."""
+        return f"{self.checksum.value():016x}"
 
-    `threads` returns the number of threads for a block: more when fewer tasks run at the same time.
-    `report` gets bytes of files, tokens and documents since the last call. A document that fails
-    after a part of it was written starts the task again without it.
-    """
-    return without_failed(lambda skip: _attempt(job, task, threads, report, skip))
+    def run_segment(self, segment: Segment) -> Tally:
+        """Read and encode one segment."""
+        tally = Tally()
+        reading = document_options(self.job.options, self.job.block_bytes, self.checksum, self.skip)
+        done = 0
+        for documents in read(segment, reading):
+            tokens = tally.tokens
+            self._encode(self.select(documents), segment, tally)
+            for problem in documents.problems:
+                self._reject(problem, tally)
+                if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
+                    tally.error = problem.reason
+            counts = documents.bytes_read - done, tally.tokens - tokens, len(documents.spans)
+            self.report(*counts)
+            self.reported = [a + b for a, b in zip(self.reported, counts, strict=True)]
+            done = documents.bytes_read
+        is_whole = segment.start == 0 and segment.end is None
+        if is_whole and not tally.documents and not tally.quarantined:
+            problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
+            self._reject(problem, tally)
+        return tally
+
+    def _encode(self, documents: Documents, segment: Segment, tally: Tally) -> None:
+        index = 0
+        for encoded in self.encoder.encode(documents, self.threads()):
+            count = len(encoded.ends)
+            if encoded.rejected is not None:
+                index += 1
+                problem = Problem(segment.source.name, -1, 0, encoded.bytes, encoded.rejected)
+                problem.cause = UNSPLIT
+                self._reject(problem, tally)
+                continue
+            names = documents.names
+            if names is not None:
+                names = list(names[index : index + count])
+            rows = Rows(names=names, sources=segment.source.name) if count else None
+            self.writer.append(encoded.ids, encoded.ends, rows)
+            index += count
+            tally.documents += count
+            tally.bytes += encoded.bytes
+            tally.tokens += len(encoded.ids)
+
+    def _reject(self, problem: Problem, tally: Tally) -> None:
+        tally.quarantined += 1
+        self.reject(problem)
 
 
 def without_failed(attempt: Callable[[Mapping[Key, str]], _T]) -> _T:
@@ -111,38 +161,64 @@ def without_failed(attempt: Callable[[Mapping[Key, str]], _T]) -> _T:
             skip[failure.key] = failure.reason
 
 
-def _attempt(
+def run_task(
+    job: Job,
+    task: Task,
+    *,
+    threads: Callable[[], int] = lambda: 1,
+    report: Callable[[int, int, int], None] = lambda *_: None,
+) -> dict[str, Any]:
+    """Read, encode and write a task, and commit its files. Return its entry, which is not written.
+
+    A document that fails after a part of it was written starts the task again without it.
+    """
+    return without_failed(lambda skip: _run(job, task, threads, report, skip))
+
+
+def _run(
     job: Job,
     task: Task,
     threads: Callable[[], int],
     report: Callable[[int, int, int], None],
     skip: Mapping[Key, str],
 ) -> dict[str, Any]:
-    work = _Attempt(
-        job,
-        task,
-        threads,
-        report,
-        _make_writer(job, task.number),
-        Quarantine(job.staging / f"{task.number:05d}.errors"),
-        make_encoder(job.tokenizer, job.options, job.block_bytes),
-        skip=skip,
-    )
+    writer = _make_writer(job, task.number)
+    quarantine = Quarantine(job.staging / f"{task.number:05d}.errors")
+
+    def reject(problem: Problem) -> None:
+        _check_rejected(job, problem)
+        quarantine.add(problem, keeps_record=job.options["on_error"] == "quarantine")
+        refuse_too_many(quarantine.count, job.max_errors)
+
+    attempt = Attempt(job, writer, reject, skip, threads, report)
+    tallies = []
     try:
-        tallies = [_run_segment(work, segment) for segment in task.segments]
-        written = _finish(work)
-        errors = errors_name(task.number)
-        path = work.quarantine.finish()
+        for segment in task.segments:
+            tallies.append(attempt.run_segment(segment))
+            if is_changed(segment.source):
+                raise TokenizeError(
+                    f"input {segment.source.name!r} was changed while it was read; start again "
+                    "with another output"
+                )
+        written = _finish(job, writer)
+        path = quarantine.finish()
         if path is None:
-            job.output.remove([errors])
+            job.output.remove([errors_name(task.number)])
         else:
-            job.output.commit(path, errors)
+            job.output.commit(path, errors_name(task.number))
     except BaseException:
-        report(*(-count for count in work.reported))
-        work.writer.discard()
-        work.quarantine.discard()
+        report(*(-count for count in attempt.reported))
+        writer.discard()
+        quarantine.discard()
         raise
-    return _entry(work, tallies) | written
+    entry = {"task": task.number, "id": task.id, "input": attempt.input}
+    segments: list[dict[str, Any]] = [
+        {"source": segment.source.name, "start": segment.start, "end": segment.end}
+        | tally.as_json()
+        for segment, tally in zip(task.segments, tallies, strict=True)
+    ]
+    totals = {name: sum(segment[name] for segment in segments) for name in COUNTS}
+    return entry | totals | {"segments": segments} | written
 
 
 def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: int) -> Encoder:
@@ -175,86 +251,23 @@ def make_shards_writer(job: Job, number: int, tokens_max: int) -> ShardsWriter:
     return ShardsWriter(job.staging, number, options["format"], spec, tokens_max, pad_id)
 
 
-def _finish(work: _Attempt) -> dict[str, Any]:
+def _finish(job: Job, writer: ShardsWriter | ShuffleWriter) -> dict[str, Any]:
     """Finish and commit the files of a task. Return their part of the entry."""
-    job = work.job
-    if isinstance(work.writer, ShuffleWriter):
-        files = work.writer.finish()
+    if isinstance(writer, ShuffleWriter):
+        files = writer.finish()
         for file in files:
             job.output.commit(job.staging / file["name"], f"{SHUFFLE}/{file['name']}")
         return {"shards": [], "shuffle_files": files}
-    shards = work.writer.finish()
+    shards = writer.finish()
     job.commit(shards)
     return {"shards": [shard.to_json() for shard in shards]}
 
 
-def _run_segment(work: _Attempt, segment: Segment) -> Tally:
-    tally = Tally()
-    reading = document_options(work.job.options, work.job.block_bytes, work.checksum, work.skip)
-    done = 0
-    for documents in read(segment, reading):
-        tokens = _encode(work, documents, segment, tally)
-        for problem in documents.problems:
-            _refuse(work, problem, tally)
-            if problem.is_end or problem.line == 0:  # which is about the file, not about a record
-                tally.error = problem.reason
-        counts = documents.bytes_read - done, tokens, len(documents.spans)
-        work.report(*counts)
-        work.reported = [a + b for a, b in zip(work.reported, counts, strict=True)]
-        done = documents.bytes_read
-    _refuse_change(segment.source)
-    is_whole = segment.start == 0 and segment.end is None
-    if is_whole and not tally.documents and not tally.quarantined:
-        _refuse(work, Problem(segment.source.name, 0, 0, 0, "has no documents in it"), tally)
-    return tally
-
-
-def _refuse_change(source: Source) -> None:
-    if is_changed(source):
+def _check_rejected(job: Job, problem: Problem) -> None:
+    if job.options["on_error"] == "fail":
         raise TokenizeError(
-            f"{source.name!r} was changed while it was read; start again with another output"
+            f"{problem}. To quarantine such records, pass --on-error quarantine and another output"
         )
-
-
-def _encode(work: _Attempt, documents: Documents, segment: Segment, tally: Tally) -> int:
-    """Writes the ids of a block; how many there are."""
-    total = place = 0
-    for encoded in work.encoder.encode(documents, work.threads()):
-        if encoded.rejected is not None:
-            place += 1
-            problem = Problem(segment.source.name, -1, 0, encoded.bytes, encoded.rejected)
-            _refuse(work, problem, tally)
-            continue
-        count = len(encoded.ends)
-        rows = _rows(documents, segment, place, count) if count else None
-        work.writer.append(encoded.ids, encoded.ends, rows)
-        place += count
-        tally.documents += count
-        tally.bytes += encoded.bytes
-        tally.tokens += len(encoded.ids)
-        total += len(encoded.ids)
-    return total
-
-
-def _rows(documents: Documents, segment: Segment, first: int, count: int) -> Rows:
-    names = documents.names
-    return Rows(
-        names=None if names is None else list(names[first : first + count]),
-        sources=segment.source.name,
-    )
-
-
-def _refuse(work: _Attempt, problem: Problem, tally: Tally) -> None:
-    on_error = work.job.options["on_error"]
-    if on_error == "fail":
-        line = f", line {problem.line:,}" if problem.line else ""
-        raise TokenizeError(
-            f"{problem.source}{line} {problem.reason}. To quarantine such records, pass --on-error "
-            "quarantine and another output"
-        )
-    tally.quarantined += 1
-    work.quarantine.add(problem, keeps_record=on_error == "quarantine")
-    refuse_too_many(work.quarantine.count, work.job.max_errors)
 
 
 def refuse_too_many(count: int, max_errors: int | None) -> None:
@@ -265,24 +278,6 @@ def refuse_too_many(count: int, max_errors: int | None) -> None:
             "limit of --max-errors; finished tasks stay, and their rejected records are in "
             "quarantine/"
         )
-
-
-def _entry(work: _Attempt, tallies: list[Tally]) -> dict[str, Any]:
-    task = work.task
-    return {
-        "task": task.number,
-        "id": task.id,
-        "input": f"{work.checksum.value():016x}",
-        "documents": sum(tally.documents for tally in tallies),
-        "tokens": sum(tally.tokens for tally in tallies),
-        "bytes": sum(tally.bytes for tally in tallies),
-        "quarantined": sum(tally.quarantined for tally in tallies),
-        "segments": [
-            {"source": segment.source.name, "start": segment.start, "end": segment.end}
-            | tally.as_json()
-            for segment, tally in zip(task.segments, tallies, strict=True)
-        ],
-    }
 
 
 def block_bytes_of(memory: int, threads: int) -> int:

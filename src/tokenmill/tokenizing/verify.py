@@ -1,12 +1,13 @@
-"""A folder of shards → what is wrong with it: files, and documents compared with their sources.
+"""A folder of shards → differences from its manifest and from its inputs.
 
-Three checks, each only if the one before finds nothing: the checksums of the files, the counts of
-documents and tokens that the readers find, and the ids of documents, whose sources are read and
-encoded again.
+There are three checks, and each needs the one before to pass: the checksums of the files, the
+counts of documents and tokens that the readers find, and the ids of documents. For the last, the
+task runner reads and encodes the inputs again, with a writer that compares.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,26 +19,27 @@ from numpy.typing import NDArray
 
 from tokenmill import object_store
 from tokenmill.corpus import STDIN
-from tokenmill.corpus.documents import Documents, Key, Segment, read
+from tokenmill.corpus.documents import Documents, Key, Problem, Segment
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
-from tokenmill.native import _native
 from tokenmill.shards import Shards, checksum
 from tokenmill.shards import open as open_shards
-from tokenmill.tokenizer import Tokenizer
+from tokenmill.shards.spec import Rows
 from tokenmill.tokenizing import journal, plan
-from tokenmill.tokenizing.encoder import Encoder
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output
-from tokenmill.tokenizing.plan import Task
-from tokenmill.tokenizing.shuffle import Order, by_task, places
-from tokenmill.tokenizing.task import make_encoder, without_failed
+from tokenmill.tokenizing.shuffle import by_task, output_numbers, shard_order
+from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
 
 _FINDINGS_MAX = 100
+_BLOCK_BYTES = 4 << 20
+_TEXT_BYTES_SHOWN = 40
+_COUNTS = ("documents", "tokens")
+_Located = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What `verify` looked at, and what it found: how much is wrong, and the first of it."""
+    """The amount that `verify` checked, the number of differences, and the first of them."""
 
     files: int = 0
     bytes: int = 0
@@ -72,7 +74,7 @@ def verify(
 ) -> Verdict:
     """Checks a folder. `decode` is the share of documents to compare with the sources; 1 is all.
 
-    `progress` is told how many bytes of files are checked, and of how many.
+    `progress` gets the bytes of files that are checked, and the bytes of all files.
     """
     with open_output(folder).copy() as path:
         return _verify(path, decode, threads, progress)
@@ -109,11 +111,10 @@ def _check_files(
     threads: int,
     progress: Callable[[int, int], None],
 ) -> None:
-    rows = [*content["tasks"], *content["shuffled"]]
     files = [
         (folder / (shard["stem"] + file["suffix"]), file)
-        for row in rows
-        for shard in row["shards"]
+        for entry in [*content["tasks"], *content["shuffled"]]
+        for shard in entry["shards"]
         for file in shard["files"]
     ]
     files += [(folder / file["suffix"], file) for file in content.get("files", [])]
@@ -133,134 +134,81 @@ def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
     try:
         size = path.stat().st_size
         if size != expected["bytes"]:
-            return f"it has {size:,} bytes and should have {expected['bytes']:,}"
+            return f"has {size:,} bytes; expected {expected['bytes']:,}"
         found = checksum.of_file(path)
     except OSError as error:
         return error.strerror or str(error)
     if found != expected["checksum"]:
-        return "its bytes are not those that were written (the checksum differs)"
+        return "has changed since it was written (the checksum differs)"
     return None
-
-
-def _check_contents(folder: Path, content: dict[str, Any], verdict: Verdict) -> None:
-    try:
-        for found in _contents_findings(folder, content):
-            verdict.find(found)
-    except MissingExtraError as error:
-        verdict.notes.append(f"its documents are not counted: {error}")
-
-
-# ── documents ────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, share: float) -> None:
-    planned = plan.require(open_output(folder))
-    tokenizer = load_tokenizer(open_output(folder), planned)
-    with open_shards(folder) as shards:
-        order = Order.of(content)
-        for task, row in zip(planned.tasks, content["tasks"], strict=True):
-            if "failed" in row:
-                continue
-            if any(segment.source.name == STDIN for segment in task.segments):
-                verdict.notes.append(
-                    f"task {task.number} is not compared: it came from standard input"
-                )
-                continue
-            # An input that could not be read then may be missing now.
-            segments = [
-                segment
-                for segment, said in zip(task.segments, row["segments"], strict=True)
-                if said["documents"] or "error" not in said or not _is_gone(segment.source.name)
-            ]
-            missing = next((s.source.name for s in segments if _is_gone(s.source.name)), None)
-            if missing is not None:
-                verdict.find(
-                    f"{missing}: it is not there, so task {task.number} is not compared; names "
-                    "begin in the folder where tokenize ran"
-                )
-                continue
-            again = replace(task, segments=tuple(segments))
-            written = Written(shards, order.numbers(task.number))
-            comparison = compare_task(again, planned.options, tokenizer, written, share)
-            verdict.add(comparison.verdict)
-            if comparison.documents != row["documents"]:
-                verdict.find(
-                    f"task {task.number}: its sources give {comparison.documents:,} documents now, "
-                    f"and {row['documents']:,} were written"
-                )
-            if comparison.checksum != row["input"]:
-                names = ", ".join(segment.source.name for segment in task.segments[:3])
-                verdict.find(f"{names}: changed since it was read")
-
-
-def _is_gone(name: str) -> bool:
-    return not object_store.is_address(name) and not Path(name).exists()
 
 
 # ── contents ─────────────────────────────────────────────────────────────────────────────────
 
-_COUNTS = ("documents", "tokens")
-_Located = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 
-
-def _contents_findings(folder: Path, content: dict[str, Any]) -> Iterator[str]:
-    """What the readers find that is not as the manifest of the folder says."""
+def _check_contents(folder: Path, content: dict[str, Any], verdict: Verdict) -> None:
+    """Compare the documents and tokens that the readers find with the counts of the manifest."""
     try:
-        shards = open_shards(folder)
+        with open_shards(folder) as shards:
+            sums = _count(shards, content)
+    except MissingExtraError as error:
+        verdict.notes.append(f"documents are not counted: {error}")
     except ShardError as error:
-        yield str(error)
-        return
+        verdict.find(str(error))
+    else:
+        for finding in _differences(content, sums):
+            verdict.find(finding)
+
+
+def _count(shards: Shards, content: dict[str, Any]) -> dict[int, NDArray[np.int64]]:
+    """Documents and tokens of each segment by task. The last row is of documents without one."""
+    tasks = content["tasks"]
     sums = {
-        row["task"]: np.zeros((len(row["segments"]) + 1, len(_COUNTS)), np.int64)
-        for row in content["tasks"]
+        entry["task"]: np.zeros((len(entry["segments"]) + 1, len(_COUNTS)), np.int64)
+        for entry in tasks
     }
     bounds = {
-        row["task"]: np.cumsum([segment["documents"] for segment in row["segments"]])
-        for row in content["tasks"]
+        entry["task"]: np.cumsum([segment["documents"] for segment in entry["segments"]])
+        for entry in tasks
     }
-    try:
-        for task, numbers, lengths in _located(shards, content):
-            # Which segment of its task each document is of; behind the last one, of none.
-            segments = np.searchsorted(bounds[task], numbers, side="right")
-            for index, weights in enumerate((None, lengths)):
-                found = np.bincount(segments, weights, minlength=len(sums[task]))
-                sums[task][:, index] += found.astype(np.int64)
-    except ShardError as error:
-        yield str(error)
-        return
-    yield from _differences(content, sums)
+    for task, numbers, lengths in _locate(shards, content):
+        segments = np.searchsorted(bounds[task], numbers, side="right")
+        for index, weights in enumerate((None, lengths)):
+            found = np.bincount(segments, weights, minlength=len(sums[task]))
+            sums[task][:, index] += found.astype(np.int64)
+    return sums
 
 
-def _located(shards: Shards, content: dict[str, Any]) -> Iterator[_Located]:
-    """The documents of each shard: their task, their numbers there, and how many ids each has."""
+def _locate(shards: Shards, content: dict[str, Any]) -> Iterator[_Located]:
+    """The documents of each shard: their task, their numbers there, and their numbers of ids."""
     seed = content["options"]["shuffle"]
     index = 0
-    for row in content["tasks"] if seed is None else ():
-        place = 0
-        for _ in row["shards"]:
+    for entry in content["tasks"] if seed is None else ():
+        first = 0
+        for _ in entry["shards"]:
             lengths = _lengths(shards, index)
-            yield row["task"], np.arange(place, place + len(lengths)), lengths
-            place += len(lengths)
+            yield entry["task"], np.arange(first, first + len(lengths)), lengths
+            first += len(lengths)
             index += 1
-    counts = {row["task"]: row["documents"] for row in content["tasks"]}
-    for row in content["shuffled"]:
-        found = places(seed, counts, row["shuffled"], row["of"])
-        all_lengths = [_lengths(shards, index + more) for more in range(len(row["shards"]))]
-        index += len(row["shards"])
+    counts = {entry["task"]: entry["documents"] for entry in content["tasks"]}
+    for entry in content["shuffled"]:
+        found = shard_order(seed, counts, entry["shuffled"], entry["of"])
+        all_lengths = [_lengths(shards, index + more) for more in range(len(entry["shards"]))]
+        index += len(entry["shards"])
         lengths = np.concatenate([np.empty(0, np.int64), *all_lengths])
         if len(lengths) != len(found.tasks):
             raise ShardError(
-                f"shard {row['mix']} has {len(lengths):,} documents, and its seed gives it "
-                f"{len(found.tasks):,}"
+                f"shard {entry['shuffled']} has {len(lengths):,} documents; expected "
+                f"{len(found.tasks):,} for its seed"
             )
         for task, here in by_task(found.tasks):
             yield task, found.numbers[here], lengths[here]
 
 
 def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
-    """How many ids each document of a shard has, as its reader finds them."""
+    """The number of ids of each document of a shard."""
     shard = shards.shards[index]
-    shards.reader(index)  # which compares its documents, or sequences, with the manifest
+    shards.reader(index)  # compares its documents, or sequences, with the manifest
     ends = shards.document_ends(index)
     lengths = np.diff(ends, prepend=0)
     first = 0
@@ -271,150 +219,200 @@ def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
     tokens = int(ends[-1]) if len(ends) else 0
     if len(ends) != shard.documents or tokens != shard.tokens:
         raise ShardError(
-            f"{shard.stem} has {len(ends):,} documents and {tokens:,} tokens, and the manifest "
-            f"says {shard.documents:,} and {shard.tokens:,}"
+            f"{shard.stem} has {len(ends):,} documents and {tokens:,} tokens; expected "
+            f"{shard.documents:,} and {shard.tokens:,} as in the manifest"
         )
     if first or (lengths < 0).any():
-        raise ShardError(f"{shard.stem}: its documents do not lie one behind the other")
+        raise ShardError(f"{shard.stem}: its documents overlap or have gaps")
     return lengths
 
 
 def _differences(content: dict[str, Any], sums: dict[int, NDArray[np.int64]]) -> Iterator[str]:
-    said = {source["path"]: source for source in content["sources"]}
-    held = {path: np.zeros(len(_COUNTS), np.int64) for path in said}
-    for row in content["tasks"]:
-        found = sums[row["task"]]
-        if found[:, 0].sum() != row["documents"] or found[-1].any():
+    found = {source["path"]: np.zeros(len(_COUNTS), np.int64) for source in content["sources"]}
+    for entry in content["tasks"]:
+        counts = sums[entry["task"]]
+        if counts[:, 0].sum() != entry["documents"] or counts[-1].any():
             yield (
-                f"task {row['task']}: the shards hold {found[:, 0].sum():,} documents of it, and "
-                f"the manifest says {row['documents']:,}"
+                f"task {entry['task']}: the shards have {counts[:, 0].sum():,} of its documents; "
+                f"expected {entry['documents']:,} as in the manifest"
             )
-        for segment, counts in zip(row["segments"], found, strict=False):
-            held[segment["source"]] += counts
-    for path, counts in held.items():
-        for name, count in zip(_COUNTS, counts.tolist(), strict=True):
-            if count != said[path][name]:
+        for segment, row in zip(entry["segments"], counts, strict=False):
+            found[segment["source"]] += row
+    expected = [(f"{source['path']}: ", source) for source in content["sources"]]
+    expected.append(("", content["totals"]))
+    rows = [*found.values(), sum(found.values(), np.zeros(len(_COUNTS), np.int64))]
+    for (start, counts), row in zip(expected, rows, strict=True):
+        for name, count in zip(_COUNTS, row.tolist(), strict=True):
+            if count != counts[name]:
                 yield (
-                    f"{path}: the shards hold {count:,} {name} of it, and the manifest says "
-                    f"{said[path][name]:,}"
+                    f"{start}the shards have {count:,} {name}; expected {counts[name]:,} as in the "
+                    "manifest"
                 )
-    for index, name in enumerate(_COUNTS):
-        count = sum(int(counts[index]) for counts in held.values())
-        if count != content["totals"][name]:
-            yield (
-                f"the shards hold {count:,} {name}, and the manifest says "
-                f"{content['totals'][name]:,} in all"
-            )
 
 
-# ── comparison ───────────────────────────────────────────────────────────────────────────────
-
-_BLOCK_BYTES = 4 << 20
-_BEGINNING_BYTES = 40
+# ── documents ────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The documents of one task in the shards. `numbers` are their numbers in the output."""
+def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, share: float) -> None:
+    output = open_output(folder)
+    planned = plan.require(output)
+    tokenizer = load_tokenizer(output, planned)
+    job = Job(output, folder, planned.options, tokenizer, _BLOCK_BYTES)
+    with open_shards(folder) as shards:
+        for task, entry, numbers in zip(
+            planned.tasks, content["tasks"], output_numbers(content), strict=True
+        ):
+            if "failed" in entry:
+                continue
+            if any(segment.source.name == STDIN for segment in task.segments):
+                verdict.notes.append(
+                    f"task {task.number} is not compared, because its input was standard input"
+                )
+                continue
+            # An input that could not be read during the run may be missing now.
+            segments = [
+                segment
+                for segment, counts in zip(task.segments, entry["segments"], strict=True)
+                if counts["documents"]
+                or "error" not in counts
+                or not _is_missing(segment.source.name)
+            ]
+            missing = next((s.source.name for s in segments if _is_missing(s.source.name)), None)
+            if missing is not None:
+                verdict.find(
+                    f"{missing}: file not found, so task {task.number} is not compared; run verify "
+                    "in the working directory of tokenize"
+                )
+                continue
+            comparison = _compare_task(job, segments, shards, numbers, share)
+            verdict.add(comparison.verdict)
+            if comparison.documents != entry["documents"]:
+                verdict.find(
+                    f"task {task.number}: its inputs have {comparison.documents:,} documents now, "
+                    f"and {entry['documents']:,} were written"
+                )
+            if comparison.input != entry["input"]:
+                names = ", ".join(segment.source.name for segment in task.segments[:3])
+                verdict.find(f"{names}: changed since it was read")
 
-    shards: Shards
-    numbers: NDArray[np.int64]
 
-    def span(self, index: int) -> tuple[int, int, int] | None:
-        """The shard of a document, and its first and last id there. None if there is none."""
-        if index >= len(self.numbers):
-            return None
-        return self.shards.original_span(int(self.numbers[index]))
+def _is_missing(name: str) -> bool:
+    return not object_store.is_address(name) and not Path(name).exists()
 
 
-def compare_task(
-    task: Task, options: dict[str, Any], tokenizer: Tokenizer, written: Written, share: float
+def _compare_task(
+    job: Job,
+    segments: list[Segment],
+    shards: Shards,
+    numbers: NDArray[np.int64],
+    share: float,
 ) -> Comparison:
-    """Read and encode the documents of a task again, and compare a share of them."""
+    """Read and encode segments of a task again, and compare a share of their documents."""
 
     def attempt(skip: Mapping[Key, str]) -> Comparison:
-        comparison = Comparison(written, make_encoder(tokenizer, options, _BLOCK_BYTES), share)
-        checksum = _native.Checksum()
-        reading = plan.document_options(options, _BLOCK_BYTES, checksum, skip)
-        for segment in task.segments:
-            for documents in read(segment, reading):
-                comparison.add(segment, documents, options["max_unsplit_bytes"])
-        comparison.checksum = f"{checksum.value():016x}"
+        comparison = Comparison(shards, numbers, share, job.options["max_unsplit_bytes"])
+        run = Attempt(job, comparison, comparison.reject, skip, select=comparison.select)
+        for segment in segments:
+            run.run_segment(segment)
+        comparison.input = run.input
         return comparison
 
     return without_failed(attempt)
 
 
 class Comparison:
-    """The documents of one task, encoded again and compared with those in the shards."""
+    """A writer that compares the ids of a task with those in the shards.
 
-    def __init__(self, written: Written, encoder: Encoder, share: float) -> None:
-        self._written = written
-        self._encoder = encoder
+    `numbers` are the numbers of the task's documents in the output.
+    """
+
+    def __init__(
+        self, shards: Shards, numbers: NDArray[np.int64], share: float, max_unsplit_bytes: int
+    ) -> None:
+        self._shards = shards
+        self._numbers = numbers
         self._share = share
+        self._max_unsplit_bytes = max_unsplit_bytes
         self._random = np.random.default_rng(0)
-        # The document that is being compared.
+        # The block: the number of its first document, and the index and first bytes of each chosen
+        # document that has no end yet.
+        self._first = 0
+        self._chosen: deque[tuple[int, bytes]] = deque()
+        # The document that is being compared: whether it began in an earlier block, and its ids.
+        self._is_open = False
         self._tokens = 0
         self._is_same = True
-        self._beginning = b""
-        self.documents = 0  # that the sources give
+        self.documents = 0  # in the inputs
+        self.input = ""  # their checksum
         self.verdict = Verdict()
-        self.checksum = ""
 
-    def add(self, segment: Segment, documents: Documents, long_bytes: int) -> None:
-        """Compare a share of the documents. Longer ones than `long_bytes` may be rejected, which
-        encoding them finds out."""
+    def select(self, documents: Documents) -> Documents:
+        """Choose a share of the documents of the next block.
+
+        Documents that continue, and those that are long enough to be rejected, are always chosen.
+        """
         spans = documents.spans
         chosen = self._random.random(len(spans)) < self._share
-        chosen |= spans[:, 1] - spans[:, 0] > long_bytes
+        chosen |= spans[:, 1] - spans[:, 0] > self._max_unsplit_bytes
         if len(spans):
             chosen[-1] |= documents.goes_on
-            chosen[0] |= bool(self._beginning)
-        view = memoryview(documents.data)
-        places = np.flatnonzero(chosen)
-        part = replace(documents, spans=spans[chosen])
-        done, ended = 0, 0  # documents of the block, and those of `part`
-        for encoded in self._encoder.encode(part, 1):
-            if encoded.rejected is not None:
-                self.documents += int(places[ended]) - done
-                done, ended = int(places[ended]) + 1, ended + 1
-                continue
-            start = 0
-            for end in encoded.ends.tolist():
-                place = int(places[ended])
-                self.documents += place - done
-                text = bytes(view[spans[place, 0] : spans[place, 1]][:_BEGINNING_BYTES])
-                self._compare(encoded.ids[start:end], self._beginning or text)
-                self._end(segment)
-                done, ended, start = place + 1, ended + 1, end
-            if start < len(encoded.ids):
-                self._compare(encoded.ids[start:], self._beginning)
-        self.documents += len(spans) - done - int(documents.goes_on)
-        if documents.goes_on and not self._beginning:
-            first = int(spans[-1, 0])
-            self._beginning = bytes(view[first : first + _BEGINNING_BYTES])
+            chosen[0] |= self._is_open
+            texts = memoryview(documents.data)
+            starts = [
+                (index, bytes(texts[spans[index, 0] : spans[index, 1]][:_TEXT_BYTES_SHOWN]))
+                for index in np.flatnonzero(chosen).tolist()
+            ]
+            if self._is_open:
+                starts[0] = (0, self._chosen[0][1])
+            self._chosen = deque(starts)
+            self._first = self.documents
+            self.documents += len(spans) - int(documents.goes_on)
+            self._is_open = documents.goes_on
+        return replace(documents, spans=spans[chosen])
 
-    def _compare(self, ids: NDArray[Any], beginning: bytes) -> None:
+    def reject(self, problem: Problem) -> None:
+        """Leave out a document that is not in the shards."""
+        if problem.cause == UNSPLIT:
+            self._chosen.popleft()
+            self._first -= 1
+            self.documents -= 1
+
+    def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
+        """Compare ids of the chosen documents."""
+        start = 0
+        for end in ends.tolist():
+            assert rows is not None
+            self._compare(ids[start:end])
+            self._end(str(rows.sources))
+            start = end
+        if start < len(ids):
+            self._compare(ids[start:])
+
+    def _span(self) -> tuple[int, int, int] | None:
+        """The shard of the next document, and its first and last id there. None if it has none."""
+        index = self._first + self._chosen[0][0]
+        if index >= len(self._numbers):
+            return None
+        return self._shards.original_span(int(self._numbers[index]))
+
+    def _compare(self, ids: NDArray[Any]) -> None:
         """Compare more ids of the next document."""
-        self._beginning = beginning
         start, self._tokens = self._tokens, self._tokens + len(ids)
-        span = self._written.span(self.documents)
+        span = self._span()
         if span is None or self._tokens > span[2] - span[1]:
             self._is_same = False
         elif self._is_same:
             shard, first, _ = span
-            reader = self._written.shards.reader(shard)
-            found = reader.stretch(first + start, first + self._tokens)
+            found = self._shards.reader(shard).stretch(first + start, first + self._tokens)
             self._is_same = bool(np.array_equal(found, ids))
 
-    def _end(self, segment: Segment) -> None:
-        span = self._written.span(self.documents)
-        self._is_same &= span is not None and self._tokens == span[2] - span[1]
+    def _end(self, source: str) -> None:
+        span = self._span()
+        index, text = self._chosen.popleft()
         self.verdict.documents += 1
-        self.documents += 1
-        if not self._is_same:
+        if not self._is_same or span is None or self._tokens != span[2] - span[1]:
             self.verdict.find(
-                f"{segment.source.name}: document {self.documents:,} of its task is not what was "
-                f"written; it begins {self._beginning!r}"
+                f"{source}: document {self._first + index + 1:,} of its task differs from the "
+                f"shards; it begins with {text!r}"
             )
-        self._tokens, self._is_same, self._beginning = 0, True, b""
+        self._tokens, self._is_same = 0, True

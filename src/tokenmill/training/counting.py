@@ -25,9 +25,9 @@ from tokenmill.corpus.text import refuse_binary
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.files import write_whole
 from tokenmill.native import _native
+from tokenmill.progress import Progress, Report, silent
 from tokenmill.ray_cluster import Engine
 from tokenmill.training.checkpoint import Checkpoint, Run
-from tokenmill.training.progress import Progress, Report, silent
 
 Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.native import _native
-from tokenmill.training.progress import Report
+from tokenmill.progress import Report
 
 # The core's name of the rule that decides between two pairs with the same count.
 TIE_RULES = {

@@ -30,10 +30,10 @@ from tokenmill.options import (
     text,
 )
 from tokenmill.patterns.schemes import pattern_of, scheme_of
+from tokenmill.progress import Report
 from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, Engine
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import TIE_RULES
-from tokenmill.training.progress import Report
 
 Path_: TypeAlias = str | os.PathLike[str]
 

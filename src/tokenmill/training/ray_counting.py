@@ -20,8 +20,8 @@ from tokenmill import ray_cluster
 from tokenmill.corpus import Source
 from tokenmill.errors import ClusterError, TrainingError
 from tokenmill.native import _native
+from tokenmill.progress import silent
 from tokenmill.training import counting
-from tokenmill.training.progress import silent
 
 # Bytes of pretokens, their lengths, their counts.
 Part: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint64]]"

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.files import write_whole
 from tokenmill.native import _native
+from tokenmill.progress import Progress, Report
 from tokenmill.training.checkpoint import Run
 from tokenmill.training.counting import parts
 from tokenmill.training.merging import Merges
 from tokenmill.training.numbering import Vocabulary
-from tokenmill.training.progress import Progress, Report
 
 
 class Encoder(Protocol):

@@ -25,13 +25,13 @@ from tokenmill.errors import TrainingError
 from tokenmill.formats.sentencepiece import META, SPACE, PieceOptions, parts_of
 from tokenmill.native import _native
 from tokenmill.patterns.unicode import CODE_POINTS, scripts
+from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import merging
 from tokenmill.training.counting import Counted, Counts, parts
 from tokenmill.training.merging import ExactnessCheck, Merges, Merging, Resources
 from tokenmill.training.numbering import Vocabulary
 from tokenmill.training.options import note
-from tokenmill.training.progress import Progress
 from tokenmill.training.report import write_report, write_trace
 
 PATTERN = r"▁|[^ \n▁]+"

@@ -19,6 +19,7 @@ from tokenmill.formats.spec import Ranks
 from tokenmill.native import _native
 from tokenmill.options import describe, table
 from tokenmill.patterns.schemes import scheme_of
+from tokenmill.progress import Progress, silent
 from tokenmill.ray_cluster import RAY, Engine
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import options as rules
@@ -43,7 +44,6 @@ from tokenmill.training.numbering import (
     new_numbering,
 )
 from tokenmill.training.options import CountOptions, TrainOptions
-from tokenmill.training.progress import Progress, silent
 from tokenmill.training.report import write_report, write_trace
 
 Path_: TypeAlias = str | os.PathLike[str]
