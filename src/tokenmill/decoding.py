@@ -283,49 +283,6 @@ _STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
 }
 
 
-class _Decodes(Protocol):
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
-
-
-class StreamState:
-    """Ids that come one by one → text as soon as it is certain.
-
-    Kept are the ids since the last text was given, with those before them that its beginning
-    depends on, and what these say.
-    """
-
-    __slots__ = ("ids", "prefix", "prefix_length")
-
-    def __init__(self, ids: Sequence[int] = ()) -> None:
-        self.ids = list(ids)
-        self.prefix = ""
-        self.prefix_length = 0
-
-    def step(self, decoder: _Decodes, ids: Sequence[int], skip_special_tokens: bool) -> str | None:
-        """The text that `ids` add; None while it may still change."""
-        if not self.prefix and self.ids:
-            prefix = decoder.decode(self.ids, skip_special_tokens)
-            if not prefix.endswith("\ufffd"):
-                self.prefix, self.prefix_length = prefix, len(self.ids)
-        self.ids += ids
-        text = decoder.decode(self.ids, skip_special_tokens)
-        grown = len(text.encode()) > len(self.prefix.encode())
-        if not grown or text.endswith("\ufffd"):
-            return None
-        if not text.startswith(self.prefix):
-            raise VocabularyError(
-                "Invalid prefix encountered while decoding stream. "
-                f"Token ID: {ids[-1] if ids else 0}, Expected prefix: '{self.prefix}', "
-                f"Actual string: '{text}'"
-            )
-        added = text[len(self.prefix) :]
-        length = len(self.ids) - self.prefix_length
-        self.ids = self.ids[self.prefix_length :]
-        self.prefix = decoder.decode(self.ids, skip_special_tokens)
-        self.prefix_length = length
-        return added
-
-
 class _Tokenizer(Protocol):
     """The part of a Tokenizer that streams use."""
 
