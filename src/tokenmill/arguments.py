@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
@@ -110,57 +109,6 @@ def thread_count(threads: Any) -> int:
     if threads is None:
         return min(_THREADS_MAX, cpu_count())
     return min(_THREADS_MAX, whole_number(threads, "threads", 1, " (None for all CPUs)"))
-
-
-def cpu_count() -> int:
-    """Return how many CPUs this process may use, by its affinity and its cgroup's quota."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return count if quota is None else max(1, min(count, math.ceil(quota)))
-
-
-@cache
-def _cgroup_quota() -> float | None:
-    return cgroup_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-
-
-def cgroup_quota(own: Path, mount: Path) -> float | None:
-    """Return the CPUs that cgroups of version 1 or 2 allow; None without a limit.
-
-    `own` is the process's list of cgroups. A limit of any cgroup above its own applies, too. In a
-    container the path may be the host's. Folders that are not there are skipped.
-    """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None
-    found = []
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        inner = PurePosixPath(path.lstrip("/"))
-        for name in (controllers, "cpu") if controllers else (".",):
-            folders = (inner, *inner.parents)
-            found += [_quota_of(mount / name / folder) for folder in folders]
-    return min((quota for quota in found if quota is not None), default=None)
-
-
-def _quota_of(folder: Path) -> float | None:
-    """Return the limit of one cgroup: `cpu.max` of version 2, two files of version 1."""
-    try:
-        if (folder / "cpu.max").exists():
-            quota, period = (folder / "cpu.max").read_text().split()
-        else:
-            quota = (folder / "cpu.cfs_quota_us").read_text()
-            period = (folder / "cpu.cfs_period_us").read_text()
-        return int(quota) / int(period) if int(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # "max" is not a number: no limit
-        return None
 
 
 def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
