@@ -1,7 +1,7 @@
-"""Byte-pair encoding for Python, with its hot core in Zig.
+"""Byte-pair encoding (BPE) for Python, with a native core in Zig.
 
-`Tokenizer` encodes and decodes; `train` learns vocabularies; `tokenize` writes shards,
-which `shards` reads; `tokenmill.compat` has the interfaces of other libraries.
+`Tokenizer` encodes and decodes. `train` learns vocabularies. `tokenize` writes shards, and `shards`
+reads them. `tokenmill.compat` has the interfaces of other libraries.
 
 Examples:
     >>> import tokenmill
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         train_sizes,
     )
 
-# Each name is imported when it is first used, so that programs load only what they need.
+# A name is imported at its first use, so that a program loads only the modules it uses.
 _LATER = {
     "Ragged": "tokenmill.ragged",
     "Tokenizer": "tokenmill.tokenizer",

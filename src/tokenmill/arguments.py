@@ -1,18 +1,17 @@
-"""Arguments → what the core takes: checks, repairs, and errors that name the value."""
+"""Arguments of the public interface → arguments of the core, with checks and repairs."""
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
@@ -28,7 +27,7 @@ _THREADS_MAX = 256
 
 
 def read(call: Callable[..., Result], text: Any, *more: Any) -> Result:
-    """A call of the core on a text; one that it cannot read as it is, is repaired first."""
+    """Call the core with a text, and again with the repaired text if the core rejects it."""
     try:
         return call(text, *more)
     except (ValueError, TypeError, BufferError) as error:
@@ -36,7 +35,7 @@ def read(call: Callable[..., Result], text: Any, *more: Any) -> Result:
 
 
 def read_all(call: Callable[..., Result], texts: list[Any], *more: Any) -> Result:
-    """The same for a list of texts."""
+    """Call the core with a list of texts, as `read` does with one."""
     try:
         return call(texts, *more)
     except (ValueError, TypeError, BufferError) as error:
@@ -44,9 +43,9 @@ def read_all(call: Callable[..., Result], texts: list[Any], *more: Any) -> Resul
 
 
 def repair(text: Any, error: Exception) -> Any:
-    """A str with surrogates as UTF-8 can hold it, the way tiktoken does it; else the error.
+    """Return a text that the core accepts, or raise the error for a value that is not a text.
 
-    A surrogate pair becomes its character, a lone surrogate U+FFFD.
+    In a str, as in tiktoken, a surrogate pair becomes its character and a lone surrogate U+FFFD.
     """
     if isinstance(error, TokenmillError):
         raise error
@@ -56,7 +55,7 @@ def repair(text: Any, error: Exception) -> Any:
 
 
 def repaired_starts(text: Any) -> list[int]:
-    """Where each character of a repaired str starts in the original, and where the last ends."""
+    """Return the start of each character of the repaired str in the original, and its end."""
     starts = []
     index = 0
     while index < len(text):
@@ -70,7 +69,7 @@ def repaired_starts(text: Any) -> list[int]:
 
 
 def repair_all(texts: list[Any], error: Exception) -> list[Any]:
-    """The texts of a batch, repaired; an item that is no text is named with its place."""
+    """Return the repaired texts of a batch; TypeError for an item that is not a text."""
     if isinstance(error, TokenmillError):
         raise error
     return [
@@ -80,91 +79,40 @@ def repair_all(texts: list[Any], error: Exception) -> list[Any]:
 
 
 def _contiguous(text: Any, name: str) -> bytes | memoryview:
-    """Bytes that lie side by side; a view with steps is copied."""
+    """Return contiguous bytes; a view with steps is copied."""
     try:
         view = memoryview(text)
     except TypeError:
-        raise TypeError(f"{name} must be a str or bytes-like, not {_shown(text)}") from None
+        raise TypeError(f"{name} must be a str or bytes-like, not {_describe(text)}") from None
     if view.itemsize != 1:
         raise TypeError(
-            f"{name} must be a str or bytes-like, not {_shown(text)} whose items have "
-            f"{view.itemsize} bytes; ids are turned into text by decode()"
+            f"{name} must be a str or bytes-like, not {_describe(text)} with items of "
+            f"{view.itemsize} bytes; to turn ids into text use decode()"
         )
     return view if view.c_contiguous else view.tobytes()
 
 
 def list_texts(texts: Any) -> list[Any]:
-    """The texts of a batch as a list."""
+    """Return the texts of a batch as a list."""
     if isinstance(texts, str | bytes | bytearray | memoryview):
         raise TypeError(
             f"texts must be a list of texts, not one {type(texts).__name__}; "
             "for one text use the method without _batch or _ragged, or [text]"
         )
     if not isinstance(texts, Iterable):
-        raise TypeError(f"texts must be a list of texts, not {_shown(texts)}")
+        raise TypeError(f"texts must be a list of texts, not {_describe(texts)}")
     return texts if type(texts) is list else list(texts)
 
 
 def thread_count(threads: Any) -> int:
-    """Return the number of threads: as given, or all CPUs that this process may use."""
+    """Return the number of threads; None is all CPUs that this process may use."""
     if threads is None:
         return min(_THREADS_MAX, cpu_count())
     return min(_THREADS_MAX, whole_number(threads, "threads", 1, " (None for all CPUs)"))
 
 
-def cpu_count() -> int:
-    """Return how many CPUs this process may use, by its affinity and its cgroup's quota."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return count if quota is None else max(1, min(count, math.ceil(quota)))
-
-
-@cache
-def _cgroup_quota() -> float | None:
-    return cgroup_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-
-
-def cgroup_quota(own: Path, mount: Path) -> float | None:
-    """Return the CPUs that cgroups of version 1 or 2 allow; None without a limit.
-
-    `own` is the process's list of cgroups. A limit of any cgroup above its own applies, too. In a
-    container the path may be the host's. Folders that are not there are skipped.
-    """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None
-    found = []
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        inner = PurePosixPath(path.lstrip("/"))
-        for name in (controllers, "cpu") if controllers else (".",):
-            folders = (inner, *inner.parents)
-            found += [_quota_of(mount / name / folder) for folder in folders]
-    return min((quota for quota in found if quota is not None), default=None)
-
-
-def _quota_of(folder: Path) -> float | None:
-    """Return the limit of one cgroup: `cpu.max` of version 2, two files of version 1."""
-    try:
-        if (folder / "cpu.max").exists():
-            quota, period = (folder / "cpu.max").read_text().split()
-        else:
-            quota = (folder / "cpu.cfs_quota_us").read_text()
-            period = (folder / "cpu.cfs_period_us").read_text()
-        return int(quota) / int(period) if int(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # "max" is not a number: no limit
-        return None
-
-
 def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
-    """An int, numpy's included, that is not too small."""
+    """Return an int, also one of numpy, that is at least `least`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an int{more}, not {value!r}")
     number = operator.index(value)
@@ -193,7 +141,7 @@ def threads_for_batch(texts: list[Any], threads: Any) -> int:
 
 
 def separator(value: Any) -> bytes:
-    """What ends a document, as bytes; empty when nothing does."""
+    """Return the bytes that end a document; empty if a file is one document."""
     if value is None:
         return b""
     if not isinstance(value, str | bytes | bytearray | memoryview):
@@ -207,9 +155,9 @@ def separator(value: Any) -> bytes:
 def allowed_specials(
     choice: Any, names: Collection[str], always: Collection[str] = ()
 ) -> bytes | None:
-    """One byte for each name in the core's order; None when no special is allowed.
+    """Return one byte per added token in the core's order; None if no special token is allowed.
 
-    `always` are names of added tokens that are no special tokens.
+    `names` are the texts of the special tokens, `always` those of the other added tokens.
     """
     if choice is True:
         return b"\x01" * (len(names) + len(always)) or None
@@ -217,14 +165,14 @@ def allowed_specials(
         return None
     if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
         raise TypeError(
-            f"allowed_special must be False, True or a set of names, not {_shown(choice)}; "
-            "for one special use {name}"
+            "allowed_special must be False, True or a set of special tokens, not "
+            f"{_describe(choice)}; for one special token use {{token}}"
         )
     for name in choice:
         if not isinstance(name, str) or name not in names:
             known = ", ".join(sorted(names)[:8]) or "none"
             more = ", …" if len(names) > 8 else ""
-            raise UnknownTokenError(f"no special is called {name!r}; there are: {known}{more}")
+            raise UnknownTokenError(f"{name!r} is not a special token; there are: {known}{more}")
     if not choice:
         return None
     ordered = sorted([*names, *always], key=str.encode)
@@ -232,43 +180,43 @@ def allowed_specials(
 
 
 def list_ids(ids: Any) -> list[int] | NDArray[np.int64]:
-    """Ids as the core reads them: a list, or an array of int64."""
+    """Return ids as the core reads them: a list, or an array of int64."""
     if type(ids) is list:
         return ids
     if isinstance(ids, np.ndarray):
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TypeError(
                 f"ids must be a one-dimensional array of integers, not {ids.ndim}-dimensional "
-                f"of {ids.dtype}; decode_batch takes several sequences"
+                f"of {ids.dtype}; for several sequences use decode_batch"
             )
         if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 1 << 63:
             return [int(id_) for id_ in ids]
         return np.ascontiguousarray(ids, np.int64)
     if isinstance(ids, int | str | bytes) or not isinstance(ids, Iterable):
         hint = f"; for one id use decode([{ids}])" if isinstance(ids, int) else ""
-        raise TypeError(f"ids must be a sequence of int, not {_shown(ids)}{hint}")
+        raise TypeError(f"ids must be a sequence of int, not {_describe(ids)}{hint}")
     return list(ids)
 
 
 def decode(core: _native.Core, ids: Any) -> bytes:
-    """The bytes of ids; the error names the one that is no id."""
+    """Return the bytes of ids; the error has the value that is not an id."""
     listed = list_ids(ids)
     try:
         return core.decode(listed)
     except OverflowError:
         huge = next(id_ for id_ in listed if not -(1 << 63) <= id_ < 1 << 63)
         raise UnknownTokenError(
-            f"id {huge} is not in this vocabulary, whose tokens end before id {core.ids_end()}"
+            f"id {huge} is not in this vocabulary; its ids end before {core.ids_end()}"
         ) from None
     except TypeError:
         for index, id_ in enumerate(listed):
             if not hasattr(id_, "__index__"):
-                raise TypeError(f"ids[{index}] is {_shown(id_)}; an id is an int") from None
+                raise TypeError(f"ids[{index}] must be an int, not {_describe(id_)}") from None
         raise
 
 
 def error_handler(errors: str) -> str:
-    """A name that `bytes.decode` accepts for its errors."""
+    """Return the name of an error handler of `bytes.decode`."""
     try:
         b"\xff".decode("utf-8", errors)
     except UnicodeDecodeError:
@@ -282,33 +230,33 @@ def error_handler(errors: str) -> str:
 
 
 def refuse_errors(errors: str, name: str) -> None:
-    """A decoder of a file's own has one way to treat bytes that are not UTF-8."""
+    """Raise ValueError for another handler than "replace": a decoder chain has no other."""
     if errors != "replace":
         raise ValueError(
-            f"{name} has a decoder that replaces bytes that are not UTF-8, so errors={errors!r} "
-            "cannot be; decode_bytes gives the bytes"
+            f'errors must be "replace", not {errors!r}: {name} has a decoder that replaces bytes '
+            "that are not UTF-8; for the bytes use decode_bytes"
         )
 
 
 def embedded_name(source: Any, pattern: Any) -> str | None:
     """Return the embedded vocabulary that `source` names; None if it is a path."""
     if pattern is not None and not isinstance(pattern, str):
-        raise TypeError(f"pattern must be a str, a regular expression or a name: {pattern!r}")
+        raise TypeError(f"pattern must be a str, a regular expression or a name, not {pattern!r}")
     if not isinstance(source, str | os.PathLike):
         raise TypeError(
-            f"source must be a name or a path, not {_shown(source)}; for a tokenizer of another "
+            f"source must be a name or a path, not {_describe(source)}; for a tokenizer of another "
             "library use Tokenizer.from_object"
         )
     name = find_embedded(source) if isinstance(source, str) else None
     if name is not None and Path(source).is_file():
         raise VocabularyError(
-            f"{source!r} is a file and also stands for {name}; for the file write "
-            f"pathlib.Path({source!r}), for the vocabulary {name!r} in another folder"
+            f"{source!r} is a file and also a name of {name}; for the file use "
+            f"pathlib.Path({source!r}), for the vocabulary use another working directory"
         )
     if name is not None and pattern is not None:
         raise VocabularyError(
-            f"{name} has its own pattern; to split text in another way, save its ranks "
-            f'with Tokenizer.load("{name}").save("x.tiktoken") and load that file with pattern=…'
+            f"{name} has its own pattern; for another pattern, save its ranks with "
+            f'Tokenizer.load("{name}").save("x.tiktoken") and load that file with pattern=…'
         )
     return name
 
@@ -316,11 +264,11 @@ def embedded_name(source: Any, pattern: Any) -> str | None:
 def special_token_ids(special_tokens: Any) -> Mapping[str, int]:
     """Return the mapping of texts to ids; an empty one for None."""
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
-        raise TypeError(f"special_tokens must map names to ids, not {special_tokens!r}")
+        raise TypeError(f"special_tokens must be a mapping of texts to ids, not {special_tokens!r}")
     return special_tokens or {}
 
 
-def _shown(value: object) -> str:
-    """A value in a message: short, and with its type."""
+def _describe(value: object) -> str:
+    """Return the type and the shortened value for an error message."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

@@ -1,10 +1,10 @@
-"""ids → text: the decoders of tokenizer.json, which work on tokens as they are written.
+"""ids → text: the decoders of tokenizer.json, which work on token texts.
 
-A decoder is a chain of steps, each of which turns a list of strings into another; what is left is
-joined. `Decoder` knows which strings an id stands for. Where the steps up to the joining look at
-one token at a time it keeps what they make of each id, so that decoding is one join.
+A decoder is a chain of steps. Each step maps a list of strings to another list, and the last list
+is joined. If all steps before the join treat each token alone, `Decoder` caches the bytes of each
+id, and decoding is one join.
 
-**Invariant**: the quick ways give what `run_chain` gives; a test compares them.
+**Invariant**: the cached bytes give the text of `run_chain`; a test compares them.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tokenmill.formats.spec import TokenizerSpec
 from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
 
-# A step of a chain: the tokens before it → those behind it.
+# A step of a chain: its input tokens → its output tokens.
 Step = Callable[[list[str]], list[str]]
-# "<0xE4>"; Rust's numbers may have a sign.
+# "<0xE4>"; a number of Rust may have a sign.
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
-# These look at each token by itself.
-_SINGLY = ("Replace", "Strip")
-_REFUSED = {
+# These treat each token alone.
+_SINGLE = ("Replace", "Strip")
+_UNSUPPORTED = {
     "WordPiece": "it joins the tokens of WordPiece models",
     "CTC": "it joins the tokens of speech models",
 }
 
 
 class Decoder:
-    """Decodes ids by a tokenizer.json's decoder; None joins the tokens with blanks.
+    """Decode ids by the decoder of a tokenizer.json; None joins the tokens with spaces.
 
-    `tokens` gives the token of an id as the file writes it, None if there is none: such ids are
-    passed over. `special_tokens` are passed over where the caller asks for it.
+    `tokens` returns the token text of an id, or None for an unknown id, which is skipped.
+    `special_tokens` are skipped if the caller asks for it.
     """
 
     def __init__(
@@ -50,90 +50,87 @@ class Decoder:
         self._separator = " " if decoder is None else ""
         self._tokens = tokens
         self._specials = special_tokens
-        self._quick = {skip: self._pieces(skip) for skip in (False, True)}
+        self._cached = {skip: self._make_cache(skip) for skip in (False, True)}
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of `ids`."""
-        quick = self._quick[skip_special_tokens]
-        if quick is not None:
-            found = quick.join(ids)
-            if found is not None:
-                return found
-        return self.decode_slowly(ids, skip_special_tokens)
+        """Return the text of `ids`."""
+        cached = self._cached[skip_special_tokens]
+        text = None if cached is None else cached.join(ids)
+        return self.decode_slowly(ids, skip_special_tokens) if text is None else text
 
     def decode_slowly(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The same by running the chain over all tokens: the twin of the quick ways."""
+        """Return the text of `ids` by running the chain: the reference implementation."""
         skipped = self._specials if skip_special_tokens else ()
         found = (self._tokens(id_) for id_ in ids if id_ not in skipped)
         tokens = [token for token in found if token is not None]
         return self._separator.join(run_chain(self._chain, tokens))
 
-    def _pieces(self, skip: bool) -> _Pieces | None:
-        """What each id becomes by itself, if the chain is such that this can be said."""
+    def _make_cache(self, skip: bool) -> _Cache | None:
+        """Return the cache of the bytes of each id; None if the chain does not allow one."""
         kinds = [step["type"] for step in self._steps]
         skipped = self._specials if skip else set()
         if kinds == ["ByteLevel"]:
-            return _Pieces(self._tokens, skipped, byte_level, [], "replace")
-        singly = next((i for i, kind in enumerate(kinds) if kind not in _SINGLY), len(kinds))
-        before, after = self._chain[:singly], kinds[singly:]
+            return _Cache(self._tokens, skipped, byte_level, [], "replace")
+        single = next((i for i, kind in enumerate(kinds) if kind not in _SINGLE), len(kinds))
+        before, after = self._chain[:single], kinds[single:]
         fallback = after[:1] == ["ByteFallback"]
         after = after[fallback:]
         if not kinds or (after and after[0] != "Fuse"):
             return None
 
-        def piece(token: str) -> bytes | None:
+        def convert(token: str) -> bytes | None:
             text = run_chain(before, [token])[0]
             value = byte_value(text) if fallback else None
-            # Nothing between two runs of byte tokens still keeps them apart: left to the chain.
+            # An empty token separates the byte tokens around it; only the chain treats that.
             return (text.encode() or None) if value is None else bytes([value])
 
-        behind = self._chain[len(kinds) - len(after) :]
-        return _Pieces(self._tokens, skipped, piece, behind, "strict")
+        rest = self._chain[len(kinds) - len(after) :]
+        return _Cache(self._tokens, skipped, convert, rest, "strict")
 
 
-class _Pieces(dict[int, bytes]):
-    """id → the bytes that it stands for, found out when it first comes."""
+class _Cache(dict[int, bytes]):
+    """The bytes of each id, computed at the first use."""
 
     def __init__(
         self,
         tokens: Callable[[int], str | None],
         skipped: set[int],
-        piece: Callable[[str], bytes | None],
-        behind: list[Step],
+        convert: Callable[[str], bytes | None],
+        rest: list[Step],
         errors: str,
     ) -> None:
-        self._tokens, self._skipped, self._piece = tokens, skipped, piece
-        self._behind, self._errors = behind, errors
+        self._tokens, self._skipped, self._convert = tokens, skipped, convert
+        self._rest, self._errors = rest, errors
 
     def __missing__(self, id_: int) -> bytes:
         token = None if id_ in self._skipped else self._tokens(id_)
-        found = b"" if token is None else self._piece(token)
+        found = b"" if token is None else self._convert(token)
         if found is None:
-            raise _ApartError
+            raise _EmptyTokenError
         self[id_] = found
         return found
 
     def join(self, ids: Sequence[int]) -> str | None:
-        """The text; None if it takes the whole chain to know it.
+        """Return the text; None if only the chain can decode it.
 
-        Tokens that are text hold whole characters. So all of it is UTF-8 just if each run of byte
-        tokens is, and then runs are read as the chain reads them.
+        A token that is text has whole characters. So the result is valid UTF-8 if and only if each
+        run of byte tokens is. Then the chain gives the same text.
         """
         try:
             text = b"".join([self[id_] for id_ in ids]).decode("utf-8", self._errors)
-        except (UnicodeError, _ApartError):
+        except (UnicodeError, _EmptyTokenError):
             return None
-        return "".join(run_chain(self._behind, [text])) if self._behind else text
+        return "".join(run_chain(self._rest, [text])) if self._rest else text
 
 
-class _ApartError(Exception):
-    """A token that is nothing, and yet keeps its neighbours apart."""
+class _EmptyTokenError(Exception):
+    """An empty token, which separates the byte tokens around it."""
 
 
 def is_byte_level(spec: TokenizerSpec) -> bool:
-    """Whether decoding is joining the bytes of the tokens.
+    """Return whether decoding is joining the bytes of the tokens.
 
-    An added token all of whose characters stand for bytes is decoded as those bytes.
+    A decoder maps an added token to bytes if all of its characters represent bytes.
     """
     if spec.ranks is not None:
         return True
@@ -154,24 +151,24 @@ def run_chain(chain: Sequence[Step], tokens: list[str]) -> list[str]:
 
 
 def flatten(decoder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The steps of a decoder in order; raises VocabularyError for those that cannot be run."""
+    """Return the steps of a decoder in order; VocabularyError for an unsupported step."""
     kind = decoder.get("type")
     if kind == "Sequence":
         return [step for part in decoder["decoders"] for step in flatten(part)]
-    if kind in _REFUSED:
-        raise VocabularyError(f"decoder {kind}: {_REFUSED[kind]}; tokenmill decodes BPE")
+    if kind in _UNSUPPORTED:
+        raise VocabularyError(f"decoder {kind} is not supported: {_UNSUPPORTED[kind]}")
     if kind not in _STEPS:
-        raise VocabularyError(f"decoder {kind!r} is not known; use one of {', '.join(_STEPS)}")
+        raise VocabularyError(f"decoder {kind!r} is unknown; use one of {', '.join(_STEPS)}")
     return [decoder]
 
 
 def step_of(step: Mapping[str, Any]) -> Step:
-    """One step of `flatten`, ready to run."""
+    """Return the function of one step of `flatten`."""
     return _STEPS[step["type"]](step)
 
 
 def byte_level(token: str) -> bytes:
-    """The bytes that a token stands for: those of its characters, or else its own."""
+    """Return the bytes that the characters of a token represent, or else its UTF-8."""
     found = bytes_of(token)
     return token.encode() if found is None else found
 
@@ -188,15 +185,15 @@ def _byte_level(_: Mapping[str, Any]) -> Step:
 def _byte_fallback(_: Mapping[str, Any]) -> Step:
     def run(tokens: list[str]) -> list[str]:
         found: list[str] = []
-        waiting = bytearray()
+        pending = bytearray()
 
         def flush() -> None:
             try:
-                text = [waiting.decode()] if waiting else []
+                text = [pending.decode()] if pending else []
             except UnicodeError:
-                text = ["\ufffd"] * len(waiting)  # for each byte, however they belong together
+                text = ["\ufffd"] * len(pending)  # one for each byte, valid or not
             found.extend(text)
-            waiting.clear()
+            pending.clear()
 
         for token in tokens:
             value = byte_value(token)
@@ -204,7 +201,7 @@ def _byte_fallback(_: Mapping[str, Any]) -> Step:
                 flush()
                 found.append(token)
             else:
-                waiting.append(value)
+                pending.append(value)
         flush()
         return found
 
@@ -220,19 +217,19 @@ def _replace(step: Mapping[str, Any]) -> Step:
     if "String" in pattern:
         text = pattern["String"]
         if not text:
-            raise VocabularyError("decoder Replace: '' is between all characters; give a text")
+            raise VocabularyError("decoder Replace has an empty pattern; use at least 1 character")
         return lambda tokens: [token.replace(text, content) for token in tokens]
-    program, put = compile_pattern(pattern["Regex"], "oniguruma"), content.encode()
+    program, new = compile_pattern(pattern["Regex"], "oniguruma"), content.encode()
 
-    def replaced(token: str) -> str:
+    def replace(token: str) -> str:
         data, end = token.encode(), 0
         found = []
         for start, stop in _native.split(program, data):
-            found += [data[end:start], put]
+            found += [data[end:start], new]
             end = stop
         return b"".join([*found, data[end:]]).decode()
 
-    return lambda tokens: [replaced(token) for token in tokens]
+    return lambda tokens: [replace(token) for token in tokens]
 
 
 def _strip(step: Mapping[str, Any]) -> Step:
@@ -240,8 +237,7 @@ def _strip(step: Mapping[str, Any]) -> Step:
 
     def strip(token: str) -> str:
         left = min(len(token) - len(token.lstrip(content)), start)
-        # A token of which both ends would take the same character is a mistake there; here it is
-        # empty.
+        # If both ends take the same character, the real library fails. Here the token is empty.
         token = token[left:]
         right = min(len(token) - len(token.rstrip(content)), stop)
         return token[: len(token) - right]
@@ -255,7 +251,7 @@ def _metaspace(step: Mapping[str, Any]) -> Step:
     first = " " if scheme == "never" else ""
 
     def run(tokens: list[str]) -> list[str]:
-        # All of them vanish from the first token, not only the one that encoding put there.
+        # The first token loses every replacement character, not only the one that encoding added.
         head = [token.replace(replacement, first) for token in tokens[:1]]
         return head + [token.replace(replacement, " ") for token in tokens[1:]]
 
@@ -283,49 +279,6 @@ _STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
 }
 
 
-class _Decodes(Protocol):
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
-
-
-class StreamState:
-    """Ids that come one by one → text as soon as it is certain.
-
-    Kept are the ids since the last text was given, with those before them that its beginning
-    depends on, and what these say.
-    """
-
-    __slots__ = ("ids", "prefix", "prefix_length")
-
-    def __init__(self, ids: Sequence[int] = ()) -> None:
-        self.ids = list(ids)
-        self.prefix = ""
-        self.prefix_length = 0
-
-    def step(self, decoder: _Decodes, ids: Sequence[int], skip_special_tokens: bool) -> str | None:
-        """The text that `ids` add; None while it may still change."""
-        if not self.prefix and self.ids:
-            prefix = decoder.decode(self.ids, skip_special_tokens)
-            if not prefix.endswith("\ufffd"):
-                self.prefix, self.prefix_length = prefix, len(self.ids)
-        self.ids += ids
-        text = decoder.decode(self.ids, skip_special_tokens)
-        grown = len(text.encode()) > len(self.prefix.encode())
-        if not grown or text.endswith("\ufffd"):
-            return None
-        if not text.startswith(self.prefix):
-            raise VocabularyError(
-                "Invalid prefix encountered while decoding stream. "
-                f"Token ID: {ids[-1] if ids else 0}, Expected prefix: '{self.prefix}', "
-                f"Actual string: '{text}'"
-            )
-        added = text[len(self.prefix) :]
-        length = len(self.ids) - self.prefix_length
-        self.ids = self.ids[self.prefix_length :]
-        self.prefix = decoder.decode(self.ids, skip_special_tokens)
-        self.prefix_length = length
-        return added
-
-
 class _Tokenizer(Protocol):
     """The part of a Tokenizer that streams use."""
 
@@ -338,7 +291,7 @@ class _Tokenizer(Protocol):
 class StreamDecoder:
     """Decodes ids one by one and returns whole characters only.
 
-    `Tokenizer.stream_decoder` makes one. Bytes of an incomplete character are kept until it is
+    `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
     complete. A decoder chain works on several tokens at once. The text that an id adds is then the
     difference between the texts with and without it.
 
@@ -352,7 +305,7 @@ class StreamDecoder:
         ''
     """
 
-    __slots__ = ("_bytes", "_given", "_ids", "_tokenizer")
+    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
 
     def __init__(self, tokenizer: _Tokenizer, errors: str) -> None:
         self._tokenizer = tokenizer
@@ -361,7 +314,7 @@ class StreamDecoder:
             self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
         # For a decoder chain: the last ids, which the next text depends on, and their text.
         self._ids: list[int] = []
-        self._given = ""
+        self._text = ""
 
     def push(self, id: int) -> str:
         """Return the characters that this id completes; "" while one is incomplete.
@@ -374,22 +327,22 @@ class StreamDecoder:
         self._ids.append(id)
         if text.endswith("\ufffd"):
             return ""
-        added = text[len(self._given) :]
-        self._given = text
-        self._forget()
+        added = text[len(self._text) :]
+        self._text = text
+        self._drop_ids()
         return added
 
-    def _forget(self) -> None:
-        """Drop ids before the last one that shows more than white space.
+    def _drop_ids(self) -> None:
+        """Drop the ids before the last one that is more than whitespace.
 
-        Decoders treat white space at the start of a text and the bytes of one character in their
-        own way, and depend on no earlier id.
+        A decoder treats whitespace at the start of a text and the bytes of one character
+        specially. It does not depend on any earlier id.
         """
         for index in reversed(range(1, len(self._ids))):
             alone = self._tokenizer.decode(self._ids[index : index + 1])
             if alone.strip() and not alone.endswith("\ufffd"):
                 self._ids = self._ids[index:]
-                self._given = self._tokenizer.decode(self._ids)
+                self._text = self._tokenizer.decode(self._ids)
                 return
 
     def finish(self) -> str:
@@ -398,6 +351,6 @@ class StreamDecoder:
             text = self._bytes.decode(b"", final=True)
             self._bytes.reset()
             return text
-        text = self._tokenizer.decode(self._ids)[len(self._given) :] if self._ids else ""
-        self._ids, self._given = [], ""
+        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
+        self._ids, self._text = [], ""
         return text

@@ -6,17 +6,16 @@ import sysconfig
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError(
-        "tokenmill has no build for free-threaded Python yet, whose objects look different; "
-        "use a CPython with the GIL (its work runs without the GIL there, too)"
+        "free-threaded Python is not supported, because its objects have another layout; use a "
+        "CPython with the GIL (the core releases the GIL while it works)"
     )
 
 try:
     from tokenmill import _native
 except ImportError as error:
     raise ImportError(
-        f"tokenmill's native core cannot be imported ({error}). In a source tree, build it with "
-        "`make build` or `pip install -e .`; elsewhere run `pip install --force-reinstall "
-        "tokenmill`."
+        f"tokenmill's native core cannot be imported ({error}); in a source tree run `make build` "
+        "or `pip install -e .`, elsewhere `pip install --force-reinstall tokenmill`"
     ) from error
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Ids of many texts, end to end in one array, with the offsets that cut it."""
+"""Ids of many texts in one array, with the offsets of each text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tokenmill.native import _native
 
 
 class Ragged:
-    """Ids of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`, and so is `ragged[i]`.
+    """Ids of a batch: `ragged[i]` is `ids[offsets[i]:offsets[i + 1]]`, the ids of text i.
 
-    `ids` is uint32 and `offsets` int64, one more than there are texts; both show the core's own
-    memory. `pyarrow.array(ragged)` and other users of the Arrow PyCapsule interface get a
-    large_list<uint32> without a copy. A number that no text has is an IndexError.
+    `ids` is an array of uint32. `offsets` is an array of int64, with one item more than there are
+    texts. Both are views of the core's memory. `pyarrow.array(ragged)` and other users of the Arrow
+    PyCapsule interface get a large_list<uint32> without a copy.
 
     Examples:
         >>> from tokenmill import Tokenizer
@@ -35,7 +35,7 @@ class Ragged:
         self._offsets_buffer = offsets
         self.ids = np.asarray(ids)
         self.offsets = np.asarray(offsets)
-        # Arrow trusts the offsets, so nobody may change them.
+        # Arrow does not check the offsets, so they are read-only.
         self.offsets.flags.writeable = False
 
     def __len__(self) -> int:
@@ -44,9 +44,9 @@ class Ragged:
     def __getitem__(self, index: int) -> NDArray[np.uint32]:
         count = len(self)
         if not hasattr(index, "__index__"):
-            raise TypeError(f"a text is chosen by its number, not by {index!r}")
+            raise TypeError(f"index must be an int, got {index!r}")
         if not -count <= index < count:
-            raise IndexError(f"text {index} was asked for, and there are {count}")
+            raise IndexError(f"index {index} is out of range; there are {count} texts")
         index %= count
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
@@ -54,7 +54,7 @@ class Ragged:
         return (self[index] for index in range(len(self)))
 
     def tolist(self) -> list[list[int]]:
-        """The ids as lists of int, one for each text."""
+        """Return the ids of each text as a list of int."""
         return [ids.tolist() for ids in self]
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[object, object]:

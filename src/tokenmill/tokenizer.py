@@ -1,4 +1,4 @@
-"""Text ↔ ids: the public face of a tokenizer. Each method checks, makes one native call, wraps."""
+"""Text ↔ ids: each method checks its arguments, calls the core once and wraps the result."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
 SpecialsChoice: TypeAlias = bool | Collection[str]
 
-# Embedded vocabularies in use, by name and special tokens. A second tokenizer of one costs a Python
-# object, while a native tokenizer of its own takes megabytes (11 MB for o200k_base).
+# Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
+# tokenizer of the first, which takes megabytes (11 MB for o200k_base).
 _embedded: WeakValueDictionary[tuple[Any, ...], TokenizerSpec] = WeakValueDictionary()
-# Ids take up to four bytes for each byte of text, twice while they are put together.
+# Ids take up to four bytes per byte of text, and twice that while they are joined.
 _MEMORY_PER_BYTE = 10
 _BLOCK_BYTES_MIN = 4096
 
 
 class Tokenizer:
-    """A BPE tokenizer: immutable, so threads and forked processes share it freely.
+    """A BPE tokenizer. It is immutable, so threads and forked processes can share it.
 
-    A text is a str or anything with a buffer of bytes, which need not be UTF-8. `allowed_special`
-    says which special tokens are found in it: False for none, True for all, a set of names for
-    those; a name that is none is an UnknownTokenError. `threads` is how many to use; None is all
-    processors, where there is enough to do. What is no text, or no number, is a TypeError or
-    ValueError.
+    A text is a str or a bytes-like object, which may contain invalid UTF-8. `allowed_special` is
+    the special tokens that are found in a text: False for none, True for all, or a set of their
+    texts. The others are encoded as ordinary text. An unknown one is an UnknownTokenError.
+    `threads` is the number of threads. None uses all CPUs for long texts and large batches. Wrong
+    arguments are a TypeError or a ValueError.
 
     Examples:
         >>> tokenizer = Tokenizer.load("o200k_base")
@@ -62,15 +62,15 @@ class Tokenizer:
         <Tokenizer 'o200k_base': vocab_size 200,019, 2 special tokens>
     """
 
-    __slots__ = ("_always", "_core", "_is_embedded", "_later", "_name", "_spec", "_specials")
+    __slots__ = ("_always", "_core", "_is_embedded", "_lazy", "_name", "_spec", "_specials")
 
     _core: _native.Core
     _spec: TokenizerSpec
     _name: str
     _is_embedded: bool
     _specials: Mapping[str, int]
-    _always: frozenset[str]  # added tokens that are found even where special tokens are not
-    _later: dict[str, Any]  # values that are made when first used
+    _always: frozenset[str]  # added tokens that are not special: they are always found
+    _lazy: dict[str, Any]  # values that are computed at the first use
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -89,8 +89,8 @@ class Tokenizer:
         VocabularyError with the reason. Tokenizers of one embedded name share its vocabulary.
 
         Rank files and vocab.json do not contain a pre-tokenizer. `pattern` is a regular expression
-        or the name of a scheme such as "cl100k"; one that cannot be run exactly is a PatternError.
-        `special_tokens` maps texts to ids and adds to those of the source.
+        or the name of a pre-tokenizer such as "cl100k"; one that cannot be run exactly is a
+        PatternError. `special_tokens` maps texts to ids and adds to those of the source.
         """
         more = arguments.special_token_ids(special_tokens)
         embedded = arguments.embedded_name(source, pattern)
@@ -107,8 +107,8 @@ class Tokenizer:
     def from_object(cls, tokenizer: Any) -> Tokenizer:
         """Convert a tokenizer of tiktoken, tokenizers or transformers.
 
-        A tokenizer of tokenmill gives a second one that shares its vocabulary. A tokenizer that
-        cannot be reproduced exactly is a VocabularyError, and any other object a TypeError.
+        For a tokenizer of tokenmill the result shares its vocabulary. A tokenizer that cannot be
+        reproduced exactly is a VocabularyError, and any other object a TypeError.
         """
         if isinstance(tokenizer, Tokenizer):
             return cls._wrap(
@@ -145,22 +145,22 @@ class Tokenizer:
             "_is_embedded": is_embedded,
             "_specials": MappingProxyType(special_tokens),
             "_always": frozenset(token.content for token in spec.added if not token.special),
-            "_later": {},
+            "_lazy": {},
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)
         return self
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a Tokenizer cannot be changed: {name!r} stays as it is")
+        raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a Tokenizer cannot be changed: {name!r} stays as it is")
+        raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
 
     # Encoding
 
     def encode(self, text: Text, *, allowed_special: SpecialsChoice = False) -> list[int]:
-        """The ids of a text. A vocabulary that lacks one of its bytes is a VocabularyError.
+        """Return the ids of a text; VocabularyError if the vocabulary lacks one of its bytes.
 
         Examples:
             >>> tokenizer = Tokenizer.load("gpt2")
@@ -169,7 +169,7 @@ class Tokenizer:
             >>> tokenizer.encode("hi<|endoftext|>", allowed_special=True)
             [5303, 50256]
         """
-        # Nothing is checked where nothing is asked for: this is what short messages call.
+        # Short texts are encoded with this method, so the default case has no checks.
         allowed = None if allowed_special is False else self._allowed(allowed_special)
         try:
             return self._core.encode(text, allowed)
@@ -202,7 +202,7 @@ class Tokenizer:
         if offsets:
             ids, spans = self._encode_offsets(text, allowed, count)
             return ids.astype(np.uint16) if narrow else ids, spans
-        try:  # spelled out for short messages, as in `encode`
+        try:  # inline for short texts, as in `encode`
             found = self._core.encode_buffer(text, allowed, narrow, count)
         except (ValueError, TypeError, BufferError) as error:
             found = self._core.encode_buffer(arguments.repair(text, error), allowed, narrow, count)
@@ -229,7 +229,7 @@ class Tokenizer:
         narrow = wanted == np.dtype(np.uint16)
         if narrow and self.vocab_size > 1 << 16:
             raise ValueError(
-                f"the ids of {self.name} go up to {self.vocab_size - 1:,} and do not fit uint16; "
+                f"{self.name} has ids up to {self.vocab_size - 1:,}, so uint16 is too small; "
                 "use dtype=numpy.uint32"
             )
         return narrow
@@ -238,7 +238,7 @@ class Tokenizer:
         self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> list[list[int]]:  # fmt: skip
-        """The ids of many texts, a list for each."""
+        """Return the ids of each of many texts."""
         return arguments.read_all(
             self._core.encode_batch, *self._batch(texts, allowed_special, threads)
         )
@@ -247,7 +247,7 @@ class Tokenizer:
         self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> Ragged:  # fmt: skip
-        """The ids of many texts in one numpy array, with the offsets that cut it.
+        """Return the ids of many texts in one numpy array, with the offsets of each text.
 
         Examples:
             >>> ragged = Tokenizer.load("gpt2").encode_ragged(["hello world", "hi"])
@@ -275,13 +275,13 @@ class Tokenizer:
         512_000_000, callback: Callable[[Ragged], object] | None = None,
         **options: Unpack[RecordOptions],
     ) -> Ragged | int:  # fmt: skip
-        """The ids of the documents in files, which never become Python objects.
+        """Return the ids of the documents in files, without Python objects for their texts.
 
         Inputs and `options` are those of `tokenize`: files, folders, globs and URLs of any input
         format, here with the defaults `utf8="bytes"` and `on_error="fail"`. In a text file a
-        document ends at `separator`, which is not a part of it, and at the end of the file; with
-        None each file is one. Returns the ids of all documents; or hands them to `callback` block
-        by block, in order, within about `memory` bytes, and returns how many documents there were.
+        document ends before `separator` and at the end of the file. With None each file is one
+        document. A `callback` gets the ids block by block, in order, within about `memory` bytes.
+        Then the result is the number of documents.
         """
         from tokenmill import corpus  # imported when it is used
 
@@ -307,10 +307,10 @@ class Tokenizer:
     def encode_with_offsets(
         self, text: Text, *, allowed_special: SpecialsChoice = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of a text and the span (start, end) that each one covers.
+        """Return the ids of a text and the span (start, end) of each.
 
-        Spans count characters of a str, where a token that holds a part of a character covers
-        that whole character, and bytes of anything else.
+        Spans count the characters of a str, or the bytes of a bytes-like object. A token that is a
+        part of a character covers the whole character.
 
         Examples:
             >>> Tokenizer.load("gpt2").encode_with_offsets("naïve mill")
@@ -327,7 +327,7 @@ class Tokenizer:
     def count(
         self, text: Text, *, allowed_special: SpecialsChoice = False, threads: int | None = None
     ) -> int:
-        """How many ids `encode` would give; a long text is counted as `encode_array` encodes it."""
+        """Return the number of ids that `encode` returns. A long text uses all CPUs."""
         allowed = None if allowed_special is False else self._allowed(allowed_special)
         count = arguments.threads_for(text, threads)
         return arguments.read(self._core.count, text, allowed, count)
@@ -336,7 +336,7 @@ class Tokenizer:
         self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
         threads: int | None = None,
     ) -> list[int]:  # fmt: skip
-        """How many ids each of many texts has."""
+        """Return the number of ids of each of many texts."""
         return arguments.read_all(
             self._core.count_batch, *self._batch(texts, allowed_special, threads)
         )
@@ -344,20 +344,20 @@ class Tokenizer:
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
     ) -> AnyText:
-        """The longest part of a text, str or bytes, that takes at most `max_tokens` tokens.
+        """Return the longest part of a text, str or bytes, with at most `max_tokens` tokens.
 
-        `side` is where the text is cut: "right" keeps the longest prefix, "left" the longest
-        suffix, on a character boundary. What is cut off is not encoded.
+        `side` is the side that is removed: "right" returns the longest prefix, "left" the longest
+        suffix, on a character boundary. The removed text is not encoded.
 
         Examples:
             >>> Tokenizer.load("gpt2").truncate("a very long text", 3, side="left")
             ' very long text'
         """
         if side not in ("left", "right"):
-            raise ValueError(f'side is where to cut, "left" or "right", not {side!r}')
+            raise ValueError(f'side must be "left" or "right", not {side!r}')
         limit = min(arguments.whole_number(max_tokens, "max_tokens", 0), 1 << 62)
-        kept: AnyText = arguments.read(self._core.truncate, text, limit, side == "left")
-        return kept
+        part: AnyText = arguments.read(self._core.truncate, text, limit, side == "left")
+        return part
 
     @overload
     def session(
@@ -368,10 +368,9 @@ class Tokenizer:
         self, text: bytes | bytearray | memoryview, *, allowed_special: SpecialsChoice = False
     ) -> Session[bytes]: ...
     def session(self, text: Text = "", *, allowed_special: SpecialsChoice = False) -> Session[Any]:
-        """A text that grows or changes at its end, such as a chat, with its ids at any time.
+        """Return a session: a text that changes at its end, such as a chat, and its ids.
 
-        What did not change is not encoded again. The session is one of str or one of bytes, as
-        its first text is.
+        Unchanged text is not encoded again. All texts of a session are str, or all are bytes.
         """
         return Session(self, text, allowed_special)
 
@@ -398,7 +397,7 @@ class Tokenizer:
         arguments.refuse_errors(errors, self.name)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
-        arguments.decode(self._core, numbers)  # which raises for an unknown id
+        arguments.decode(self._core, numbers)  # raises the error for an unknown id
         return self._decoder.decode(numbers, skip_special_tokens)
 
     def _without_specials(self, ids: Iterable[int]) -> list[int]:
@@ -409,23 +408,23 @@ class Tokenizer:
 
     @property
     def _decodes_bytes(self) -> bool:
-        """Whether text is the concatenated bytes of the ids."""
-        if "bytes" not in self._later:
-            self._later["bytes"] = decoding.is_byte_level(self._spec)
-        return bool(self._later["bytes"])
+        """Whether a text is the joined bytes of its ids."""
+        if "bytes" not in self._lazy:
+            self._lazy["bytes"] = decoding.is_byte_level(self._spec)
+        return bool(self._lazy["bytes"])
 
     @property
     def _decoder(self) -> Decoder:
-        if "decoder" not in self._later:
+        if "decoder" not in self._lazy:
             spec = self._spec
-            self._later["decoder"] = Decoder(
+            self._lazy["decoder"] = Decoder(
                 spec.decoder, spellings_of(spec).get, set(self._specials.values())
             )
-        found: Decoder = self._later["decoder"]
+        found: Decoder = self._lazy["decoder"]
         return found
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of ids, end to end. An id that there is not is an UnknownTokenError."""
+        """Return the joined bytes of ids; UnknownTokenError for an unknown id."""
         return arguments.decode(self._core, ids)
 
     def decode_batch(
@@ -449,12 +448,12 @@ class Tokenizer:
 
     @property
     def name(self) -> str:
-        """The name of the embedded vocabulary, or that of the file without its suffix."""
+        """The name of the embedded vocabulary, or of the file without its suffix."""
         return self._name
 
     @property
     def pattern(self) -> str | None:
-        """The regular expression that cuts text into pretokens; None if it is not one alone."""
+        """The pattern that splits text into pretokens; None if it is not a single pattern."""
         stages = self._spec.stages
         if len(stages) == 1 and isinstance(stages[0].match, Pattern):
             return stages[0].match.text
@@ -462,22 +461,22 @@ class Tokenizer:
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
-        """The special tokens: name → id. The mapping cannot be changed."""
+        """The special tokens: text → id, in a read-only mapping."""
         return self._specials
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id: the rows that an embedding matrix needs."""
+        """One more than the largest id, the number of rows of an embedding matrix."""
         return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
 
     def id_to_token(self, id: int) -> bytes:
-        """The bytes of one id. A special's are its name's. It may raise UnknownTokenError."""
+        """Return the bytes of one id; UnknownTokenError for an unknown id."""
         return self.decode_bytes([id])
 
     def token_to_id(self, token: Text) -> int:
-        """The id of a token, or of a special by its name. An UnknownTokenError if there is none."""
+        """Return the id of a token or special token; UnknownTokenError for an unknown one."""
         if not isinstance(token, str | bytes | bytearray | memoryview):
-            raise TypeError(f"a token is bytes or a str, not {token!r}")
+            raise TypeError(f"token must be bytes or a str, not {token!r}")
         raw = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else bytes(token)
         found = self._core.find(raw)
         if found >= 0:
@@ -485,20 +484,21 @@ class Tokenizer:
         special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
             raise UnknownTokenError(
-                f"{raw[:80]!r} is not a token of {self._name}; encode() splits it"
+                f"{raw[:80]!r} is not a token of {self._name}; to split it into tokens use encode()"
             )
         return special
 
     def is_special(self, id: int) -> bool:
-        """Whether an id is a special's."""
+        """Return whether an id is that of a special token."""
         return id in self._specials.values()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer in the format that the name of the file selects.
 
-        `.tokenmill` contains all of it. `tokenizer.json` (or another `.json`), or `vocab.json` with
-        `merges.txt`, are for Hugging Face. `.model` is for SentencePiece. `.tiktoken` is a rank
-        file, without pattern and special tokens. For an embedded vocabulary it equals the original.
+        `.tokenmill` contains the whole tokenizer. `tokenizer.json` (or another `.json`), or
+        `vocab.json` with `merges.txt`, are for Hugging Face. `.model` is for SentencePiece.
+        `.tiktoken` is a rank file, without pattern and special tokens; that of an embedded
+        vocabulary equals the original.
         A folder (an existing one, or a name that ends in "/") gets `tokenizer.json` and
         `tokenizer_config.json`, for `AutoTokenizer.from_pretrained`.
 
@@ -516,13 +516,13 @@ class Tokenizer:
         return tokens_of(self._core)
 
     def _merges(self) -> list[ranks.Merge]:
-        """Return the merges that make the tokens of ranks: as learned, or else derived."""
+        """Return the merges of a rank vocabulary: as learned, or else derived from the ranks."""
         return ranks.merges_of(self._spec)
 
     @property
     def _fingerprint(self) -> str:
-        """The digest of tokens, pattern and special tokens, which are equal in equal tokenizers."""
-        if "fingerprint" not in self._later:
+        """The digest of tokens, pattern and special tokens; equal tokenizers have equal digests."""
+        if "fingerprint" not in self._lazy:
             tokens, ends = self._core.tokens()
             if self._spec.ranks is None:
                 rest = tokenmill_file.write(replace(self._spec, extra={}))
@@ -530,8 +530,8 @@ class Tokenizer:
                 more = (self.pattern, sorted(self._specials.items()), self._core.empty_id())
                 rest = repr(more).encode()
             digest = hashlib.sha256(tokens + bytes(ends) + rest)
-            self._later["fingerprint"] = digest.hexdigest()
-        found: str = self._later["fingerprint"]
+            self._lazy["fingerprint"] = digest.hexdigest()
+        found: str = self._lazy["fingerprint"]
         return found
 
     def _encode_spans(
@@ -540,14 +540,14 @@ class Tokenizer:
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:  # fmt: skip
         """Return the ids of the documents at `spans` of `data`, and the end of each in the ids.
 
-        `before` and `after` are the bytes of uint32 ids that are put around each document.
+        `before` and `after` are bytes of uint32 ids that each document begins and ends with.
         """
         rows, allowed = np.ascontiguousarray(spans), self._allowed(allowed_special)
         ids, ends = self._core.encode_documents(data, rows, allowed, before, after, narrow, threads)
         return np.asarray(ids), np.asarray(ends)
 
     def _cut_names(self, allowed_special: bool) -> tuple[bytes, ...] | None:
-        """Return the texts that no split may go through; None if a document is never split."""
+        """Return the texts that a split must not cut; None if a document cannot be split."""
         spec = self._spec
         if spec.prefix != "never" or spec.blank or not spec.stages or spec.model.dropout:
             return None

@@ -104,7 +104,7 @@ def test_narrow_ids_where_the_vocabulary_fits(tokenizer):
 
 
 def test_a_dtype_that_is_too_small_is_refused(cl100k):
-    with pytest.raises(ValueError, match="do not fit uint16"):
+    with pytest.raises(ValueError, match="uint16 is too small"):
         Encode(cl100k, dtype="uint16")
     with pytest.raises(ValueError, match=r"numpy\.uint32 or numpy\.uint16"):
         Encode(cl100k, dtype="int64")

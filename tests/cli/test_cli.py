@@ -196,7 +196,10 @@ def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
         (["image.txt", *good], "image.txt is not text"),
         (["rows.jsonl", *good], "rows.jsonl, line 1 has no field 'text'", "'body'", "--field"),
         (["empty.txt", *good], "no text"),
-        (["0.txt", *good, "--pattern", "nonsense"], "'nonsense' is not the name of a scheme"),
+        (
+            ["0.txt", *good, "--pattern", "nonsense"],
+            "'nonsense' is not the name of a pre-tokenizer",
+        ),
         (["0.txt", *good, "--weight", "1.txt=2"], "weight of '1.txt' matches no input"),
         (["0.txt", *good, "--vocab-size", "200"], "vocab_size=200 is too small"),
         (["0.txt", *good, "--output", "no/where.json"], "no/where.json", "create it first"),

@@ -69,5 +69,5 @@ def test_refusal_names_the_component() -> None:
         ours.pre_tokenizers.BertPreTokenizer().pre_tokenize_str("a")
     with pytest.raises(ValueError, match="'Nmt', which is not run here"):
         ours.normalizers.Nmt().normalize_str("a")
-    with pytest.raises(ValueError, match="decoder WordPiece: it joins"):
+    with pytest.raises(ValueError, match="decoder WordPiece is not supported"):
         ours.decoders.WordPiece().decode(["a"])

@@ -310,7 +310,7 @@ def test_stages_select_the_expected_scheme():
     assert isinstance(scheme_of_stages((split(BYTE_LEVEL),), blank=True), tuple)
     assert isinstance(scheme_of_stages((split(rf"(?:{BYTE_LEVEL})"),), blank=False), bytes)
     assert isinstance(scheme_of_stages((split("a"),), blank=False), tuple)
-    with pytest.raises(PatternError, match="an empty text cuts nothing"):
+    with pytest.raises(PatternError, match="the text of a stage must not be empty"):
         scheme_of_stages((Stage(Literally(""), "isolated"),), blank=False)
 
 

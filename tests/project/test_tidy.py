@@ -21,7 +21,7 @@ CORE_MODULES = [
     *("added", "pool", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_PACKAGES = [
-    ["errors", "files", "object_store", "options", "progress", "reference"],
+    ["cpus", "errors", "files", "object_store", "options", "progress", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus", "shards"],
     ["ragged", "arguments", "display"],
     ["ray_cluster", "decoding"],

@@ -249,7 +249,10 @@ def test_thread_count_is_a_positive_int(cl100k, method, threads):
 def test_specials_are_a_bool_or_a_set(cl100k, method, allowed_special):
     text = "a" if method in ONE_TEXT else ["a"]
     with raises(
-        TypeError, "allowed_special", "False, True or a set of names", repr(allowed_special)
+        TypeError,
+        "allowed_special",
+        "False, True or a set of special tokens",
+        repr(allowed_special),
     ):
         getattr(cl100k, method)(text, allowed_special=allowed_special)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tokenmill import arguments
 from tokenmill.cli import values
 from tokenmill.cli.app import DIFFERENT
 from tokenmill.cli.output import add_json, count_of, say, say_json
+from tokenmill.cpus import cpu_count
 from tokenmill.tokenizing.verify import Verdict, verify
 
 _EXAMPLES = """
@@ -45,7 +45,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     share = 1.0 if options.full else options.decode
-    threads = options.threads or arguments.cpu_count()
+    threads = options.threads or cpu_count()
     verdict = verify(options.folder, decode=share, threads=threads)
     if options.json:
         say_json(_as_json(verdict))

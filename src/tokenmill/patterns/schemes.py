@@ -1,8 +1,8 @@
-"""Patterns → schemes: which patterns have a hand-written scanner in the core.
+"""Patterns and stages → pre-tokenizers of the core: scanners or compiled programs.
 
-A scheme is known by its name or by its exact pattern; nothing is guessed from a pattern that
-merely looks similar. Every other pattern is compiled for the general engine. The same holds for
-the stages of Hugging Face's pre-tokenizers.
+A pattern has a hand-written scanner only if it equals one of the spellings below exactly. Every
+other pattern is compiled for the general engine. The stages of Hugging Face's pre-tokenizers are
+treated in the same way.
 """
 
 import re
@@ -18,7 +18,7 @@ from tokenmill.vocabularies import EMBEDDED
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression, as one of the libraries reads it."""
+    """A regular expression in the dialect of a library."""
 
     text: str
     dialect: Dialect = "oniguruma"
@@ -26,18 +26,18 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Literally:
-    """A text that stands for itself."""
+    """A text that matches itself."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One way to cut, applied to each piece of the stage before.
+    """One step of a pre-tokenizer, applied to each pretoken of the stage before.
 
-    `match` finds spans; with `invert` those between them are the matches. "digits" are characters
-    of \\p{N}, "punctuation" is Hugging Face's, "space" is White_Space; "spelled_digits" are bytes
-    that byte-level vocabularies show as digits, which may be parts of characters.
+    `match` finds spans; with `invert` the spans between them are the matches. "digits" are
+    characters of \\p{N}, "punctuation" is Hugging Face's, "space" is White_Space. "spelled_digits"
+    are bytes that byte-level vocabularies spell as digits. Such a byte may be part of a character.
     """
 
     match: Pattern | Literally | Literal["digits", "punctuation", "space", "spelled_digits"]
@@ -47,8 +47,8 @@ class Stage:
     invert: bool = False
 
 
-# A scheme of the core: the name of a scanner, a compiled program, or stages, each a program or the
-# name of a class, a behaviour, and whether it is inverted.
+# A pre-tokenizer of the core: the name of a scanner, a compiled program, or stages. A stage is a
+# program or the name of a character class, a behaviour, and whether it is inverted.
 Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
 
 # GPT-2's pattern as Hugging Face's ByteLevel has it.
@@ -59,7 +59,7 @@ _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
 def like_gpt4(numbers: str) -> tuple[str, ...]:
-    """GPT-4's pattern as models after it write it, and as minbpe and nanochat do."""
+    """Return GPT-4's pattern as later models write it, and as minbpe and nanochat write it."""
     return (
         CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|" + numbers + r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
         r"|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -69,15 +69,15 @@ def like_gpt4(numbers: str) -> tuple[str, ...]:
 
 
 def like_gpt4o(contraction: str, numbers: str) -> str:
-    """GPT-4o's pattern with another rule for contractions and numbers."""
+    """Return GPT-4o's pattern with another rule for contractions and numbers."""
     prefix = r"[^\r\n\p{L}\p{N}]?"
     words = f"{prefix}{_UPPER}*{_LOWER}+{contraction}|{prefix}{_UPPER}+{_LOWER}*{contraction}"
     return f"{words}|{numbers}" r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
-# Scheme → its spellings, of which the first is the official one: of tiktoken 0.14 for OpenAI's, of
-# the model that gives the name for the others. The rest give the same pretokens on every text; a
-# test compares them.
+# Pre-tokenizer → its spellings. The first one is official: that of tiktoken 0.14 for OpenAI's, and
+# that of the model with this name for the others. All give the same pretokens on every text; a test
+# compares them.
 PATTERNS: dict[str, tuple[str, ...]] = {
     "r50k": (
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
@@ -85,7 +85,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     ),
-    # The white space at the end of a text is one pretoken, which no other scheme does.
+    # Only here is all whitespace at the end of a text one pretoken.
     "cl100k": (
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
         r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
@@ -107,9 +107,9 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "tekken": (like_gpt4o("", r"\p{N}"),),
 }
 
-# Oniguruma reads these in another way: `{1,3}+` repeats a repetition, and `$` is also before a
-# newline. A test compares all others with Hugging Face's Split.
-_OF_TIKTOKEN_ALONE = frozenset(PATTERNS["cl100k"])
+# Oniguruma gives these another meaning: `{1,3}+` repeats a repetition, and `$` also matches before
+# a newline. A test compares all others with Hugging Face's Split.
+_TIKTOKEN_ONLY = frozenset(PATTERNS["cl100k"])
 
 HAN = "[一-龥\u3040-ゟ゠-ヿ]+"
 DEEPSEEK_WORDS = (
@@ -118,12 +118,12 @@ DEEPSEEK_WORDS = (
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# DeepSeek's own file has the two characters themselves.
+# DeepSeek's file has the two characters instead of the escapes.
 DEEPSEEK_OWN_WORDS = DEEPSEEK_WORDS.replace(r"\r\n", "\r\n")
 
 
 def isolated(*patterns: str) -> tuple[Stage, ...]:
-    """Stages that cut at both ends of every match."""
+    """Return stages that split at both ends of every match."""
     return tuple(Stage(Pattern(pattern), "isolated") for pattern in patterns)
 
 
@@ -138,7 +138,7 @@ _FALCON = (
     *isolated("[0-9][0-9][0-9]"),
 )
 
-# Stages, and whether they see "▁" in place of blanks, → the scanner that cuts as they do.
+# Stages, and whether their text has "▁" instead of spaces → the scanner with the same result.
 KNOWN_STAGES: dict[tuple[tuple[Stage, ...], bool], str] = {
     ((), False): "safe",
     ((), True): "safe",
@@ -153,29 +153,29 @@ _ALIASES = {name: entry.scheme for name, entry in EMBEDDED.items()}
 
 
 def pattern_of(pattern: str) -> str:
-    """The pattern that a scheme's name stands for; a pattern stands for itself."""
+    """Return the pattern of a pre-tokenizer's name; a pattern is returned unchanged."""
     name = _ALIASES.get(pattern, pattern)
     if name in PATTERNS:
         return PATTERNS[name][0]
     if re.fullmatch(r"[\w -]*", pattern):
-        # As a pattern it would match only itself, and all other text would be left out.
+        # As a pattern it would match only itself, and all other text would be lost.
         names = ", ".join((*PATTERNS, *_ALIASES))
         raise PatternError(
-            f"{pattern!r} is not the name of a scheme; there are {names}. "
-            f"If it is meant as a regular expression, write {'(?:' + pattern + ')'!r}"
+            f"{pattern!r} is not the name of a pre-tokenizer; there are {names}; "
+            f"for a regular expression write {'(?:' + pattern + ')'!r}"
         )
     return pattern
 
 
 def scheme_of(pattern: str, dialect: Dialect = "tiktoken") -> str | bytes:
-    """Return the scheme of a pattern: the name of a scanner, or a compiled program."""
+    """Return the name of the scanner of a pattern, or a compiled program."""
     name = name_of(pattern, dialect)
     return compile_pattern(pattern, dialect) if name is None else name
 
 
 def name_of(pattern: str, dialect: Dialect = "tiktoken") -> str | None:
-    """The name of the scheme whose pattern it is."""
-    if dialect == "tiktoken" or pattern not in _OF_TIKTOKEN_ALONE:
+    """Return the name of the scanner of a pattern, or None."""
+    if dialect == "tiktoken" or pattern not in _TIKTOKEN_ONLY:
         for name, spellings in PATTERNS.items():
             if pattern in spellings:
                 return name
@@ -183,10 +183,10 @@ def name_of(pattern: str, dialect: Dialect = "tiktoken") -> str | None:
 
 
 def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True) -> Scheme:
-    """Return the scheme of stages. Raises PatternError.
+    """Return the pre-tokenizer of stages; PatternError if a pattern is not supported.
 
-    `blank`: they see "▁" in place of blanks, while the core's text has the blanks. Without `known`
-    no scanner is used, which is the slow twin for tests.
+    `blank`: the stages match "▁" where the core's text has a space. Without `known` no scanner is
+    used: tests compare with this reference implementation.
     """
     name = KNOWN_STAGES.get((stages, blank))
     if name is not None and (not stages or (known and _has_scanner(name))):
@@ -195,7 +195,7 @@ def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True)
     if alone is not None and isinstance(alone.match, Pattern):
         pattern, dialect = alone.match.text, alone.match.dialect
         scheme = scheme_of(pattern, dialect)
-        # A scanner leaves nothing between its matches, and a program leaves that out.
+        # The matches of a scanner cover the text. A program drops the text between its matches.
         if alone.behaviour == "isolated" and (
             isinstance(scheme, str) or covers_all(pattern, dialect)
         ):
@@ -211,7 +211,7 @@ def _matcher(stage: Stage, blank: bool) -> str | bytes:
             return compile_pattern(text, dialect, blank)
         case Literally(text):
             if not text:
-                raise PatternError("an empty text cuts nothing; leave out the stage")
+                raise PatternError("the text of a stage must not be empty; remove the stage")
             escaped = "".join(rf"\x{{{ord(char):x}}}" for char in text)
             return compile_pattern(escaped, escaped_spaces=blank)
         case "space" if blank:

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from tokenmill import arguments, object_store
+from tokenmill import object_store
 from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, read
 from tokenmill.corpus.options import RECORDS
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
 from tokenmill.progress import Report, Tracker
@@ -158,7 +159,7 @@ class _Run:
                     refuse_too_many(tracker.quarantined, self.options["max_errors"])
 
     def _settings(self, names: list[str]) -> Settings:
-        threads = self.options["threads"] or arguments.cpu_count()
+        threads = self.options["threads"] or cpu_count()
         name = self.output.name
         if isinstance(self.output, LocalOutput):
             name = str(self.output.folder.resolve())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tokenmill import arguments
 from tokenmill.compat.tiktoken import unstable
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import UnknownTokenError
 from tokenmill.formats.build import build, tokens_of
 from tokenmill.formats.ranks import of_ranks
@@ -390,4 +391,4 @@ def _check_text(text: Any) -> str:
 
 
 def _threads(count: int) -> int:
-    return arguments.thread_count(min(count, arguments.cpu_count()))
+    return arguments.thread_count(min(count, cpu_count()))

@@ -15,8 +15,8 @@ from tokenmill.compat.tokenizers.components import (
     check_unsigned,
     refuse,
 )
-from tokenmill.decoding import StreamState, flatten, run_chain, step_of
-from tokenmill.errors import TokenizersError, VocabularyError
+from tokenmill.decoding import flatten, run_chain, step_of
+from tokenmill.errors import TokenizersError
 
 if TYPE_CHECKING:
     from tokenmill.compat.tokenizers.tokenizer import Tokenizer
@@ -55,12 +55,17 @@ CTC = Decoder.define("CTC")
 
 
 class DecodeStream:
-    """Ids one by one → the text that they add, as soon as it cannot change."""
+    """Ids one by one → the text that they add, as soon as it cannot change.
+
+    It stores the ids since the last text, the earlier ids that this text depends on, and the text
+    of those.
+    """
 
     def __init__(
         self, ids: Sequence_[int] | None = None, skip_special_tokens: bool | None = False
     ) -> None:
-        self._state = StreamState([] if ids is None else check_ids(ids))
+        self._ids = [] if ids is None else list(check_ids(ids))
+        self._prefix, self._prefix_length = "", 0
         self._skip = bool(skip_special_tokens)
 
     def step(self, tokenizer: Tokenizer, id: int | Sequence_[int]) -> str | None:
@@ -71,15 +76,31 @@ class DecodeStream:
             added = check_ids(id) if isinstance(id, Sequence_) else [check_unsigned(id, 32)]
         except (TypeError, OverflowError):
             raise TypeError(f"id must be an int or a list of int, got {id!r}") from None
-        try:
-            return self._state.step(tokenizer, added, self._skip)
-        except VocabularyError as error:
-            raise TokenizersError(str(error)) from None
+        if not self._prefix and self._ids:
+            prefix = tokenizer.decode(self._ids, self._skip)
+            if not prefix.endswith("\ufffd"):
+                self._prefix, self._prefix_length = prefix, len(self._ids)
+        self._ids = [*self._ids, *added]
+        text = tokenizer.decode(self._ids, self._skip)
+        grown = len(text.encode()) > len(self._prefix.encode())
+        if not grown or text.endswith("\ufffd"):
+            return None
+        if not text.startswith(self._prefix):
+            raise TokenizersError(
+                "Invalid prefix encountered while decoding stream. "
+                f"Token ID: {added[-1] if added else 0}, Expected prefix: '{self._prefix}', "
+                f"Actual string: '{text}'"
+            )
+        new = text[len(self._prefix) :]
+        length = len(self._ids) - self._prefix_length
+        self._ids = self._ids[self._prefix_length :]
+        self._prefix = tokenizer.decode(self._ids, self._skip)
+        self._prefix_length = length
+        return new
 
     def __copy__(self) -> DecodeStream:
-        made = DecodeStream(self._state.ids, self._skip)
-        made._state.prefix = self._state.prefix
-        made._state.prefix_length = self._state.prefix_length
+        made = object.__new__(DecodeStream)
+        vars(made).update(vars(self))  # lists of ids are replaced, never changed in place
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 from tokenmill import arguments
@@ -81,43 +82,23 @@ class Pipeline:
             columns = [self._ids(first), None if second is None else self._ids(second)]
         else:
             columns = self._ids_of_all([text for pair in pairs for text in pair])
-        found = []
-        for index in range(len(pairs)):
-            ids, second_ids = columns[2 * index : 2 * index + 2]
-            found.append(self._fast(ids or [], second_ids, special_tokens, bare))
-        return self._padded(pairs, found, special_tokens, bare)
-
-    def _padded(
-        self,
-        pairs: Sequence[Pair],
-        found: list[tuple[list[int], list[Run]] | None],
-        special_tokens: bool,
-        bare: bool,
-    ) -> list[Encoding]:
-        whole = {
-            index: self.complete(pairs[index], special_tokens, bare)
-            for index, each in enumerate(found)
-            if each is None
-        }
-        lengths = [len(whole[i]) if each is None else len(each[0]) for i, each in enumerate(found)]
+        found = [
+            self._fast(columns[2 * index] or [], columns[2 * index + 1], special_tokens, bare)
+            for index in range(len(pairs))
+        ]
         padding, target = self.padding, 0
         if padding is not None:
             # The real library pads each encoding alone before it pads the batch.
-            target = padding.target(max(map(padding.target, lengths), default=0))
+            lengths = [padding.target(len(ids)) for ids, _ in found]
+            target = padding.target(max(lengths, default=0))
         made = []
-        for index, each in enumerate(found):
-            if each is None:
-                if padding is not None:
-                    padding.fill_to(whole[index], target)
-                made.append(whole[index])
-                continue
-            ids, runs = each
+        for pair, (ids, runs) in zip(pairs, found, strict=True):
             missing = target - len(ids)
             if padding is not None and missing > 0:
                 pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
                 left = padding.direction == "left"
                 ids, runs = (pad + ids, [run, *runs]) if left else (ids + pad, [*runs, run])
-            make = partial(self.complete, pairs[index], special_tokens, bare, target)
+            make = partial(self.complete, pair, special_tokens, bare, target)
             made.append(lazy_encoding(ids, runs, make))
         return made
 
@@ -125,26 +106,29 @@ class Pipeline:
 
     def _fast(
         self, first: list[int], second: list[int] | None, special_tokens: bool, bare: bool
-    ) -> tuple[list[int], list[Run]] | None:
-        """Return ids and runs without padding; None if only the complete path is exact."""
-        is_pair = second is not None
-        slots = processors.plan(self.processor, is_pair, special_tokens)
-        if slots is None:
-            return None
-        if bare and self.processor is None:
-            slots = [(None, index, 0) for _, index, _ in slots]
+    ) -> tuple[list[int], list[Run]]:
+        """Return ids and runs without padding."""
+        slots = self._slots(second is not None, special_tokens)
         sequences = [first, second or []]
         if self.truncation is not None:
             sequences = self._truncate(self.truncation, first, second, special_tokens)
-        if len(slots) == 1 and slots[0][0] is None:
-            return sequences[0], [Run(len(sequences[0]), slots[0][2])]
-        ids: list[int] = []
-        runs = []
-        for special, index, type_id in slots:
-            added = sequences[index] if special is None else special
-            ids += added
-            runs.append(Run(len(added), type_id, int(special is not None)))
-        return ids, runs
+        columns = [sequences[s.sequence] if s.ids is None else s.ids for s in slots]
+        is_untyped = bare and self.processor is None
+        runs = [
+            Run(len(column), 0 if is_untyped else slot.type_id, int(slot.ids is not None))
+            for column, slot in zip(columns, slots, strict=True)
+        ]
+        return columns[0] if len(columns) == 1 else list(chain.from_iterable(columns)), runs
+
+    def _slots(self, is_pair: bool, special_tokens: bool) -> list[processors.Slot]:
+        key = (is_pair, special_tokens)
+        if key not in self._plans:
+            self._plans[key] = processors.plan(self.processor, is_pair, special_tokens)
+        return self._plans[key]
+
+    @cached_property
+    def _plans(self) -> dict[tuple[bool, bool], list[processors.Slot]]:
+        return {}
 
     def _truncate(
         self,

@@ -1,13 +1,13 @@
 """Post-processors: they add special tokens to encodings and join the encodings of a pair.
 
-`PostProcessor._run` maps encodings to encodings, which are then merged. `_plan` describes the same
-result for ids alone, without encodings; the pipeline uses it where it exists.
+A post-processor describes its result as slots: sequences and special tokens in order. The pipeline
+fills the slots with ids, and `process` fills them with encodings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from tokenmill.compat.tokenizers.components import (
     Component,
@@ -18,13 +18,21 @@ from tokenmill.compat.tokenizers.components import (
 from tokenmill.compat.tokenizers.encoding import Encoding, merge, of_specials
 from tokenmill.errors import TokenizersError
 
-# A part of the result: the ids of a special token, or None and the index of a sequence; the type.
-Slot: TypeAlias = tuple[list[int] | None, int, int]
 # The characters that offsets exclude at the ends of tokens: White_Space, and the space as a byte.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\u0120"
 )
+_SECOND = "a Sequence with two post-processors that add tokens is not supported"
+
+
+class Slot(NamedTuple):
+    """A part of the result: a sequence, or special tokens if there are `ids`."""
+
+    type_id: int
+    sequence: int = 0
+    ids: list[int] | None = None
+    tokens: list[str] | None = None
 
 
 class PostProcessor(Component):
@@ -43,14 +51,30 @@ class PostProcessor(Component):
         return process(self, first, second, check_flag(add_special_tokens))
 
     def _added(self, is_pair: bool) -> int:
-        return 0
+        return sum(len(slot.ids) for slot in self._slots(is_pair) if slot.ids is not None)
+
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        """Return the slots of the result: by default the sequences."""
+        return [Slot(index, index) for index in range(1 + is_pair)]
+
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
+        """Change the encodings before they fill the slots."""
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
-        raise NotImplementedError
-
-    def _plan(self, is_pair: bool, specials: bool) -> list[Slot] | None:
-        """Return the slots of the result; None if only `_run` can tell."""
-        return None
+        """Return encodings in order, which are then merged."""
+        if len(encodings) > 2:
+            raise TokenizersError(_SECOND)
+        self._prepare(encodings, specials)
+        found = []
+        for slot in plan(self, len(encodings) == 2, specials):
+            if slot.ids is not None and slot.tokens is not None:
+                found.append(of_specials(slot.ids, slot.tokens, slot.type_id))
+                continue
+            each = encodings[slot.sequence]
+            each._type_ids = [slot.type_id] * len(each)
+            each.set_sequence_id(slot.sequence)
+            found.append(each._copy())
+        return found
 
 
 def process(
@@ -70,11 +94,14 @@ def process(
     return merge(processor._run(encodings, specials), False)
 
 
-def plan(processor: PostProcessor | None, is_pair: bool, specials: bool) -> list[Slot] | None:
-    """Return the slots that `process` fills, for ids alone."""
+def plan(processor: PostProcessor | None, is_pair: bool, specials: bool) -> list[Slot]:
+    """Return the slots that are filled for one text or a pair."""
     if processor is None:
-        return [(None, index, index) for index in range(1 + is_pair)]
-    return processor._plan(is_pair, specials)
+        return [Slot(index, index) for index in range(1 + is_pair)]
+    slots = [slot for slot in processor._slots(is_pair) if specials or slot.ids is None]
+    if any(slot.sequence > is_pair for slot in slots):
+        raise TokenizersError("the template for one sequence uses $B")
+    return slots
 
 
 def _set_sequence(encoding: Encoding, sequence: int) -> None:
@@ -120,67 +147,41 @@ class ByteLevel(PostProcessor):
             each.set_sequence_id(index)
         return encodings
 
-    def _plan(self, is_pair: bool, specials: bool) -> list[Slot] | None:
-        return [(None, index, index) for index in range(1 + is_pair)]
-
 
 class BertProcessing(PostProcessor):
     """[CLS] A [SEP] B [SEP]."""
 
-    _HAS_PAIR_START: bool = False  # whether a separator is also before the second sequence
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        (sep, sep_id), (cls, cls_id) = self.sep, self.cls
+        end = Slot(0, 0, [sep_id], [sep])
+        first = [Slot(0, 0, [cls_id], [cls]), Slot(0), end]
+        return [*first, Slot(1, 1), end._replace(type_id=1)] if is_pair else first
 
-    def _added(self, is_pair: bool) -> int:
-        return 2 + is_pair * (1 + self._HAS_PAIR_START)
-
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if not specials:
-            return encodings
-        found = []
-        for index, each in enumerate(encodings):
-            around = self._around(each, index)
-            around._overflowing = [self._around(one, index) for one in each._overflowing]
-            found.append(around)
-        return found
-
-    def _around(self, encoding: Encoding, index: int) -> Encoding:
-        """Return an encoding between its special tokens, which belong to no sequence."""
-        type_id = 0 if self._HAS_PAIR_START else min(index, 1)
-        bare = encoding._slice(0, len(encoding))
-        bare._special = [0] * len(bare)
-        bare._attention = [1] * len(bare)
-        if self._HAS_PAIR_START:
-            bare._type_ids = [0] * len(bare)
-        bare.set_sequence_id(min(index, 1))
-        parts = [bare, of_specials([self.sep[1]], [self.sep[0]], type_id)]
-        if index == 0 or self._HAS_PAIR_START:
-            token, id_ = self.cls if index == 0 else self.sep
-            parts.insert(0, of_specials([id_], [token], type_id))
-        return merge(parts, False)
-
-    def _plan(self, is_pair: bool, specials: bool) -> list[Slot] | None:
-        second = 0 if self._HAS_PAIR_START else 1
-        if not specials:
-            bare: list[Slot] = [(None, 0, 0), (None, 1, second)]
-            return bare[: 1 + is_pair]
-        sep = [self.sep[1]]
-        slots: list[Slot] = [([self.cls[1]], 0, 0), (None, 0, 0), (sep, 0, 0)]
-        if is_pair:
-            slots += [(sep, 0, 0)] * self._HAS_PAIR_START
-            slots += [(None, 1, second), (sep, 0, second)]
-        return slots
+            return
+        for index, encoding in enumerate(encodings):
+            for each in (encoding, *encoding._overflowing):
+                each._special, each._attention = [0] * len(each), [1] * len(each)
+                each._ranges = {index: (0, len(each))}
 
 
 class RobertaProcessing(BertProcessing):
     """<s> A </s></s> B </s>, all of type 0."""
 
-    _HAS_PAIR_START = True
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        slots = super()._slots(is_pair)
+        between = [slots[2]] if is_pair else []
+        return [slot._replace(type_id=0) for slot in (*slots[:3], *between, *slots[3:])]
 
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if self.trim_offsets:
             _trim_all(encodings, self.add_prefix_space)
-        for each in encodings:
-            each._type_ids = [0] * len(each)
-        return super()._run(encodings, specials)
+        super()._prepare(encodings, specials)
+        # The real library leaves the types of the overflow if it adds no special tokens.
+        for encoding in encodings if specials else ():
+            for each in encoding._overflowing:
+                each._type_ids = [0] * len(each)
 
 
 class TemplateProcessing(PostProcessor):
@@ -201,37 +202,14 @@ class TemplateProcessing(PostProcessor):
         template: list[dict[str, Any]] = self._data["pair" if is_pair else "single"]
         return [item for part in template for item in part.items()]
 
-    def _added(self, is_pair: bool) -> int:
-        parts, known = self._items(is_pair), self._data["special_tokens"]
-        names = [part["id"] for kind, part in parts if kind == "SpecialToken"]
-        return sum(len(known[name]["ids"]) for name in names if name in known)
-
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
-        if len(encodings) > 2:
-            raise TokenizersError("a second template in a Sequence is not supported")
-        found = []
-        for kind, part in self._items(len(encodings) == 2):
-            if kind == "Sequence":
-                index = int(part["id"] != "A")
-                if index >= len(encodings):
-                    raise TokenizersError("the template for one sequence uses $B")
-                encodings[index]._type_ids = [part["type_id"]] * len(encodings[index])
-                encodings[index].set_sequence_id(index)
-                found.append(encodings[index]._copy())
-            elif specials:
-                token = self._token(part["id"])
-                found.append(of_specials(token["ids"], token["tokens"], part["type_id"]))
-        return found
-
-    def _plan(self, is_pair: bool, specials: bool) -> list[Slot] | None:
-        slots: list[Slot] = []
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        slots = []
         for kind, part in self._items(is_pair):
             if kind == "Sequence":
-                if part["id"] != "A" and not is_pair:
-                    return None
-                slots.append((None, int(part["id"] != "A"), part["type_id"]))
-            elif specials:
-                slots.append((self._token(part["id"])["ids"], 0, part["type_id"]))
+                slots.append(Slot(part["type_id"], int(part["id"] != "A")))
+            else:
+                token = self._token(part["id"])
+                slots.append(Slot(part["type_id"], 0, token["ids"], token["tokens"]))
         return slots
 
     def _token(self, name: str) -> Mapping[str, Any]:
@@ -252,8 +230,9 @@ class Sequence(PostProcessor, Steps):
             encodings = part._run(encodings, specials)
         return encodings
 
-    def _plan(self, is_pair: bool, specials: bool) -> list[Slot] | None:
+    def _slots(self, is_pair: bool) -> list[Slot]:
         others = [part for part in self._parts if not isinstance(part, ByteLevel)]
         if len(others) > 1:
-            return None
-        return plan(others[0] if others else None, is_pair, specials)  # type: ignore[arg-type]
+            raise TokenizersError(_SECOND)
+        (only,) = others or (ByteLevel(),)
+        return only._slots(is_pair)  # type: ignore[no-any-return]
