@@ -375,8 +375,8 @@ class _Counting:
         if self._plan.ordered:
             if is_full:
                 raise TrainingError(
-                    f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and "
-                    "trainer='minbpe' needs all of them in order; pass more, or another trainer"
+                    f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and this "
+                    "trainer needs all of them in order; raise memory or choose another trainer"
                 )
             return
         if is_full or (journal is not None and journal.is_due()):
