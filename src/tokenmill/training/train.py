@@ -27,7 +27,6 @@ from tokenmill.training.checkpoint import Checkpoint, describe_input, temporary_
 from tokenmill.training.counting import (
     Counted,
     Plan,
-    Reading,
     bytes_seen,
     count_documents,
     metadata,
@@ -209,7 +208,6 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
     rules.check_counts_files(sources, pattern, special_tokens, cut_at)
     ends = (*cut_at, options["separator"]) if options["separator"] else cut_at
     names = ("field", "utf8", "sample", "seed", "on_error", "max_errors")
-    reading = Reading(**{name: options[name] for name in names}, note=rules.note)
     progress = options["progress"] or silent
     engine = Engine(options["engine"], options["ray_address"])
     with temporary_folder() if resume is None else nullcontext(resume) as folder:
@@ -219,17 +217,18 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
             checkpoint = Checkpoint(resume, decisive)
         plan = Plan(
             sources,
-            reading,
             scheme_of(pattern),
             ends,
             metadata(pattern, cut_at),
             folder,
             arguments.thread_count(options["threads"]),
             options["memory"],
+            **{name: options[name] for name in names},
+            note=rules.note,
             ordered=trainer is not None and TRAINERS[trainer].needs_order,
             apart=options.get("report") is not None,
             progress=progress,
-            journal=checkpoint,
+            checkpoint=checkpoint,
             prepare=prepare,
             engine=engine if engine.name == RAY else None,
         )
@@ -318,7 +317,7 @@ def _learn(
     run: _Run, counted: Counted, numbering: Numbering, merges_max: int
 ) -> tuple[Merges, dict[str, Any]]:
     """The merges, and the exactness check for the trace."""
-    checkpoint, progress = run.plan.journal, run.plan.progress
+    checkpoint, progress = run.plan.checkpoint, run.plan.progress
     before = checkpoint.merges if checkpoint is not None else no_merges()
     if checkpoint is not None and checkpoint.is_finished:
         return before, {}
