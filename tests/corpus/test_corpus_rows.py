@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import random
+from contextlib import ExitStack
 
 import pytest
 from conftest import SEED, examples
 from test_corpus_documents import gather
 
+from tokenmill.corpus import DocumentOptions, Segment, Source, find
 from tokenmill.corpus import csv as rows
+from tokenmill.corpus.options import READERS, ReadOptions
+from tokenmill.options import table
 
 
 @pytest.mark.parametrize("block_bytes", [16, 200, 1 << 20])
@@ -101,3 +106,26 @@ def test_problems_of_rows_do_not_depend_on_blocks(tmp_path, end):
             found = gather(path, block_bytes=block_bytes)
             assert found.texts == expected.texts
             assert found.problems == expected.problems
+
+
+def test_new_format_can_use_the_rows_with_another_delimiter(tmp_path):
+    path = tmp_path / "rows.ssv"
+    path.write_bytes(b'id;text\n1;one, two\n2;"a;b"\n')
+    with ExitStack() as stack:
+        read = rows.read_rows(Segment(Source(str(path), "ssv")), DocumentOptions(), stack, b";")
+        texts = [bytes(block.data) for block in read if len(block.spans)]
+    assert texts == [b"one, twoa;b"]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_row_of_the_table_makes_a_format_complete(name, tmp_path):
+    """The suffixes, the reader and the option of a format come from its row in READERS."""
+    reader = READERS[name]
+    module = importlib.import_module(f"tokenmill.corpus.{reader.module}")
+    assert callable(module.read_documents)
+    assert name in table(ReadOptions)["input_format"].choices
+    for suffix in reader.suffixes:
+        path = tmp_path / f"file{suffix}"
+        path.write_bytes(b"")
+        assert [source.kind for source in find(tmp_path)] == [name]
+        path.unlink()

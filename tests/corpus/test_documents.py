@@ -30,7 +30,6 @@ from tokenmill.errors import (
 )
 from tokenmill.training.counting import (
     Plan,
-    Reading,
     _Counting,
     count_documents,
 )
@@ -63,7 +62,7 @@ def documents(given, format=None, start=0, batch_bytes=1 << 24, **options) -> li
 
 
 def blocks_of(source, start=0, batch_bytes=1 << 24, **options) -> list[Documents]:
-    plan = Plan([source], Reading(**options), "r50k", (), b"", Path(), 1)
+    plan = Plan([source], "r50k", (), b"", Path(), 1, **options)
     counting = _Counting(plan)
     counting._batch_bytes = max(batch_bytes, 16)
     return [counting._sampled(block) for block in counting._read(source, start)]
@@ -462,7 +461,7 @@ def test_training_reads_records_of_every_format_in_a_folder(tmp_path):
 
 
 def tokenmill_count(folder: Path, output: Path) -> int:
-    plan = Plan(find_sources(folder), Reading(), "r50k", (), b"{}", folder, 1)
+    plan = Plan(find_sources(folder), "r50k", (), b"{}", folder, 1)
     counted = count_documents(plan).take()
     counted.write(str(output), b"{}")
     return counted.total()
@@ -476,7 +475,7 @@ def test_wrong_field_is_reported_also_if_the_file_has_a_bad_line(tmp_path):
     assert "line 2 has no field 'text'; its fields are 'body'" in error
     assert corpus.find_wrong_field([source], corpus.DocumentOptions(field="body")) is None
     with raises(InputError, "line 2 has no field 'text'"):
-        count_documents(Plan([source], Reading(), "r50k", (), b"", tmp_path, 1))
+        count_documents(Plan([source], "r50k", (), b"", tmp_path, 1))
 
 
 def test_rejected_records_are_skipped_up_to_a_number(tmp_path):
@@ -488,12 +487,13 @@ def test_rejected_records_are_skipped_up_to_a_number(tmp_path):
     notes: list[str] = []
     plan = Plan(
         find_sources(path),
-        Reading(on_error="skip", note=notes.append),
         "r50k",
         (),
         b"",
         tmp_path,
         1,
+        on_error="skip",
+        note=notes.append,
     )
     assert count_documents(plan).take().total() == 2
     assert "2 records gave no document, the first:" in notes[0]

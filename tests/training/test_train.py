@@ -156,6 +156,23 @@ def test_ids_are_those_of_the_library():
         assert other.special_tokens == {"<s>": 298, "</s>": 299}
 
 
+def test_new_trainer_is_one_row_of_the_table():
+    """A row makes the option, the help and the rules. The process inserts it before the import."""
+    program = """
+from tokenmill.training.trainers import TRAINERS, Trainer
+TRAINERS["mine"] = Trainer("bytes", special_tokens_first=True)
+import tokenmill
+from tokenmill.cli.app import main
+made = tokenmill.train_from_counts({"ab": 2, "yz": 2}, 258, trainer="mine", special_tokens=["<s>"])
+print(made.token_to_id("<s>"), made.token_to_id("yz"))
+main(["train", "--help"])
+"""
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("0 257\n")
+    assert "mine" in shown.split("--trainer", 1)[1]
+
+
 def test_document_ends_at_the_separator(tmp_path):
     documents = ["ab ab", " cd\n", "\n\nab cd", "", "x <|end|" * 3, "abab" * 9]
     path = tmp_path / "text.txt"

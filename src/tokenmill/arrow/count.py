@@ -55,7 +55,7 @@ class CountPretokens:
         separator: str | None = None,
         threads: int | None = 1,
     ) -> None:
-        """The options are those of `count_pretokens`. A tokenizer stands for its pattern."""
+        """The options are those of `count_pretokens`. For a tokenizer, its pattern is used."""
         import_pyarrow("tokenmill.arrow.CountPretokens")
         if not isinstance(column, str):
             raise TypeError(f"column must be the name of a column, not {column!r}")

@@ -102,8 +102,15 @@ def read_documents(
     segment: Segment, options: DocumentOptions, stack: ExitStack
 ) -> Iterator[Documents]:
     """A document for each row after the first."""
+    return read_rows(segment, options, stack, _DELIMITERS[segment.source.kind])
+
+
+def read_rows(
+    segment: Segment, options: DocumentOptions, stack: ExitStack, delimiter: bytes
+) -> Iterator[Documents]:
+    """The same for fields that end at `delimiter`, one byte."""
     blocks = Blocks(segment, options, stack)
-    reader = _Reader(blocks, options)
+    reader = _Reader(blocks, options, delimiter)
     used = room = 0
     while blocks.next(used, room):
         blocks.pace(0)
@@ -120,10 +127,10 @@ def read_documents(
 class _Reader:
     """Rows of blocks, and the columns that the first row names."""
 
-    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
+    def __init__(self, blocks: Blocks, options: DocumentOptions, delimiter: bytes) -> None:
         self._blocks = blocks
         self._options = options
-        self._parser = _Parser(_DELIMITERS[blocks.source.kind])
+        self._parser = _Parser(delimiter)
         self._width = 0
         self._text_at = 0
         self._id_at: int | None = None

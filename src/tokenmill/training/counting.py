@@ -45,13 +45,23 @@ _LOOK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How documents are read for training, and which of them are counted.
+class Plan:
+    """The inputs, the options and the limits of counting.
 
-    `sample` is the share of documents that is counted, chosen by a hash of each and `seed`. A
-    rejected record is an error, or with `on_error="skip"` a warning. `note` receives warnings.
+    Documents end at `special_tokens`. `sample` is the share of documents that is counted, chosen by
+    a hash of each and `seed`. A rejected record is an error, or with `on_error="skip"` a warning.
+    `note` receives warnings. With `ordered`, counts are in the order of first occurrence. With
+    `apart`, each source has runs of its own. `prepare` turns the texts of a batch into those that
+    are counted.
     """
 
+    sources: list[Source]
+    scheme: str | bytes
+    special_tokens: tuple[str, ...]
+    metadata: bytes
+    folder: Path
+    threads: int
+    memory: int | None = None
     field: str = "text"
     utf8: str = "bytes"
     sample: float | None = None
@@ -59,39 +69,10 @@ class Reading:
     on_error: str = "fail"
     max_errors: int | None = None
     note: Callable[[str], None] = print
-
-
-@dataclass(slots=True)
-class Batch:
-    """Blocks of documents, and the position in the sources after them.
-
-    A position is the number of a source, and the number of bytes of its documents that were read.
-    """
-
-    blocks: list[Documents]
-    position: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The inputs and the limits of counting.
-
-    With `apart`, each source has runs of its own. `prepare` turns the texts of a batch into those
-    that are counted.
-    """
-
-    sources: list[Source]
-    reading: Reading
-    scheme: str | bytes
-    special_tokens: tuple[str, ...]
-    metadata: bytes
-    folder: Path
-    threads: int
-    memory: int | None = None
     ordered: bool = False
     apart: bool = False
     progress: Report = silent
-    journal: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None
     prepare: Callable[[list[Any]], list[Any]] | None = None
     engine: Engine | None = None
 
@@ -159,18 +140,32 @@ def bytes_seen(counts: Counts | None) -> set[int]:
     return set(np.flatnonzero(seen).tolist())
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sources of one weight, which are counted together, or one source with its `name`."""
+
+    index: int
+    sources: list[Source]
+    name: str
+
+    @property
+    def weight(self) -> float:
+        return self.sources[0].weight
+
+
 class _Counting:
     """One run of counting."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._runs: list[Run] = list(plan.journal.runs) if plan.journal else []
+        self._checkpoint = plan.checkpoint
+        self._runs: list[Run] = list(plan.checkpoint.runs) if plan.checkpoint else []
         sizes = [source.size for source in plan.sources]
         self._bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._bytes_done = 0
         self._unique = 0
         self._batch_bytes = _BATCH_BYTES
-        self._rejections = Rejections(plan.reading.on_error, plan.reading.max_errors)
+        self._rejections = Rejections(plan.on_error, plan.max_errors)
         if plan.memory is not None:
             fitting = plan.memory // (3 * _BATCHES_IN_MEMORY)
             self._batch_bytes = max(_BATCH_BYTES_MIN, min(self._batch_bytes, fitting))
@@ -178,17 +173,18 @@ class _Counting:
     def run(self) -> Counted:
         self._check_field()
         groups = self._groups()
-        for index, sources in enumerate(groups):
-            if self._plan.journal is not None and index < self._plan.journal.group:
-                self._bytes_done += sum(source.size or 0 for source in sources)
+        is_alone = len(groups) == 1 and groups[0].weight == 1
+        is_alone = is_alone and not self._plan.apart and self._checkpoint is None
+        for group in groups:
+            if self._checkpoint is not None and group.index < self._checkpoint.group:
+                self._bytes_done += sum(source.size or 0 for source in group.sources)
                 continue
-            alone = len(groups) == 1 and not self._plan.apart and self._plan.journal is None
-            kept = self._count_group(index, sources, alone)
-            if kept is not None:
-                path = sources[0].name if isinstance(kept, _native.CountsFile) else None
-                return Counted(kept, path)
-            if self._plan.journal is not None:
-                self._plan.journal.record(self._runs, index + 1)
+            counts = self._count_group(group, is_alone)
+            if counts is not None:
+                is_file = isinstance(counts, _native.CountsFile)
+                return Counted(counts, group.sources[0].name if is_file else None)
+            if self._checkpoint is not None:
+                self._checkpoint.record(self._runs, group.index + 1)
         counted = self._add_up()
         count = len(self._runs)
         self._plan.progress(Progress("adding up", count, count, unique=self._unique))
@@ -196,89 +192,78 @@ class _Counting:
 
     def _check_field(self) -> None:
         """Raise before hours of work if the records have no text in the field."""
-        options = DocumentOptions(self._plan.reading.field, utf8=self._plan.reading.utf8)
+        options = DocumentOptions(self._plan.field, utf8=self._plan.utf8)
         error = corpus.find_wrong_field(self._plan.sources, options)
         if error is not None:
             raise InputError(error)
 
-    def _groups(self) -> list[list[Source]]:
+    def _groups(self) -> list[_Group]:
         """Sources that are counted together: those of one weight, or each alone."""
         groups: dict[object, list[Source]] = {}
         for index, source in enumerate(self._plan.sources):
             alone = self._plan.apart or source.kind in ("counts", "mapping")
             groups.setdefault(index if alone else ("weight", source.weight), []).append(source)
-        return list(groups.values())
+        return [
+            _Group(index, sources, sources[0].name if self._plan.apart else "")
+            for index, sources in enumerate(groups.values())
+        ]
 
-    def _count_group(self, index: int, sources: list[Source], alone: bool) -> Counts | None:
+    def _count_group(self, group: _Group, is_alone: bool) -> Counts | None:
         """Count one group into runs. Return its counts instead if there are no others to add."""
-        first = sources[0]
-        name = first.name if self._plan.apart else ""
+        first = group.sources[0]
         if first.kind == "counts":
-            if alone and first.weight == 1:
+            if is_alone:
                 return _native.CountsFile(first.name)
-            self._runs.append(Run(first.name, first.weight, name, given=True))
+            self._runs.append(Run(first.name, first.weight, group.name, given=True))
             return None
         if first.kind == "mapping":
             inventory = inventory_of(first.given)
-            if alone and first.weight == 1:
+            if is_alone:
                 return inventory
-            path = self._run_path()
-            inventory.write(path, self._plan.metadata)
-            self._runs.append(Run(path, first.weight, name))
+            inventory.write(self._add_run(group), self._plan.metadata)
             return None
         if self._plan.engine is not None:
-            self._count_on(self._plan.engine, index, sources, name)
+            self._count_on(self._plan.engine, group)
             return None
-        counter = _native.Counter(
-            self._plan.scheme,
-            list(self._plan.special_tokens),
-            secrets.randbits(64),
-            self._plan.ordered,
-        )
+        plan = self._plan
+        names = list(plan.special_tokens)
+        counter = _native.Counter(plan.scheme, names, secrets.randbits(64), plan.ordered)
         with ThreadPoolExecutor(1, "tokenmill-count") as pool:
-            self._pump(pool, counter, index, sources, name)
-        fits = self._plan.memory is None or counter.memory() <= self._plan.memory * _KEPT_SHARE
-        is_whole = not any(run.group == index for run in self._runs)
-        if self._plan.ordered or (alone and first.weight == 1 and is_whole and fits):
+            self._pump(pool, counter, group)
+        fits = plan.memory is None or counter.memory() <= plan.memory * _KEPT_SHARE
+        is_whole = not any(run.group == group.index for run in self._runs)
+        if plan.ordered or (is_alone and is_whole and fits):
             return counter.take()
-        self._spill(counter, index, first.weight, name)
+        self._spill(counter, group)
         return None
 
-    def _count_on(self, engine: Engine, index: int, sources: list[Source], name: str) -> None:
+    def _count_on(self, engine: Engine, group: _Group) -> None:
         """The same on a cluster."""
         from tokenmill.training.ray_counting import count_on_ray
 
-        def tell(count: int) -> None:
+        def report(count: int) -> None:
             self._bytes_done += count
             self._plan.progress(Progress("counting", self._bytes_done, self._bytes_total))
 
-        for run in count_on_ray(self._plan, sources, engine, tell):
-            path = self._run_path()
-            write_whole(Path(path), run)
-            self._runs.append(Run(path, sources[0].weight, name, group=index))
+        for run in count_on_ray(self._plan, group.sources, engine, report):
+            write_whole(Path(self._add_run(group)), run)
 
-    def _pump(
-        self,
-        pool: ThreadPoolExecutor,
-        counter: _native.Counter,
-        index: int,
-        sources: list[Source],
-        name: str,
-    ) -> None:
+    def _pump(self, pool: ThreadPoolExecutor, counter: _native.Counter, group: _Group) -> None:
         """Read a batch while the one before it is counted."""
         pending: Future[None] | None = None
         position = (0, 0)
-        for batch in self._batches(index, sources):
+        for blocks, next_position in self._batches(group):
             if pending is not None:
                 pending.result()
-                self._settle(counter, index, sources[0].weight, name, position)
-            pending = pool.submit(self._count, counter, batch.blocks)
-            position = batch.position
+                self._report(counter)
+                self._save(counter, group, position)
+            pending = pool.submit(self._count, counter, blocks)
+            position = next_position
         if pending is not None:
             pending.result()
-            self._tell(counter)
+            self._report(counter)
         if rejected := self._rejections.count:
-            self._plan.reading.note(
+            self._plan.note(
                 f"{rejected:,} record{'s'[: rejected != 1]} gave no document, the first: "
                 f"{self._rejections.first}"
             )
@@ -292,17 +277,22 @@ class _Counting:
         spans = [(block.data, np.ascontiguousarray(block.spans), block.goes_on) for block in blocks]
         counter.add_blocks(spans, self._plan.threads)
 
-    def _batches(self, index: int, sources: list[Source]) -> Iterator[Batch]:
-        """Batches of about equal size across the sources."""
-        journal = self._plan.journal
-        first, start = journal.place if journal is not None and journal.group == index else (0, 0)
-        self._bytes_done += sum(source.size or 0 for source in sources[:first])
+    def _batches(self, group: _Group) -> Iterator[tuple[list[Documents], tuple[int, int]]]:
+        """Blocks of documents in batches of about equal size, and the position after each.
+
+        A position is the number of a source, and the number of bytes of its documents that were
+        read.
+        """
+        first, start = (0, 0)
+        if self._checkpoint is not None and self._checkpoint.group == group.index:
+            first, start = self._checkpoint.place
+        self._bytes_done += sum(source.size or 0 for source in group.sources[:first])
         blocks: list[Documents] = []
         size = 0
-        is_open = False
-        for number, source in enumerate(sources[first:], first):
+        for number, source in enumerate(group.sources[first:], first):
             before = self._bytes_done
             position = start if number == first else 0
+            is_open = False
             for documents in self._read(source, position):
                 bytes_ = int((documents.spans[:, 1] - documents.spans[:, 0]).sum())
                 position += bytes_
@@ -311,36 +301,33 @@ class _Counting:
                 is_open = documents.goes_on
                 self._bytes_done = before + documents.bytes_read
                 if size >= self._batch_bytes:
-                    yield Batch(blocks, (number, position))
+                    yield blocks, (number, position)
                     blocks, size = [], 0
             if is_open:  # the file failed in a document
                 blocks.append(Documents(spans=np.zeros((1, 2), np.int64)))
-                is_open = False
             self._bytes_done = before + source.size if source.size else self._bytes_done
-        yield Batch(blocks, (len(sources), 0))
+        yield blocks, (len(group.sources), 0)
 
     def _read(self, source: Source, start: int) -> Iterator[Documents]:
         """The documents of a source, without the first `start` bytes of them."""
-        reading = self._plan.reading
-        needs_whole = self._plan.prepare is not None or reading.sample is not None
+        plan = self._plan
+        needs_whole = plan.prepare is not None or plan.sample is not None
         if source.kind == "text" and needs_whole:
             source = replace(source, kind="lines")  # a text file has no other parts to choose from
         options = DocumentOptions(
-            field=reading.field, utf8=reading.utf8, block_bytes=self._batch_bytes,
-            keep_newlines=True,
-        )  # fmt: skip
+            plan.field, utf8=plan.utf8, block_bytes=self._batch_bytes, keep_newlines=True
+        )
         is_first = source.kind in ("text", "lines")
         documents = corpus.read_once(Segment(source), options)
-        for block in _without_start(
-            corpus.join_parts(documents) if needs_whole else documents, start
-        ):
+        documents = corpus.join_parts(documents) if needs_whole else documents
+        for block in _without_start(documents, start):
             # Records with null are skipped: they are common in tables.
             self._rejections.add([one for one in block.problems if one.cause != "null"])
             if is_first and len(block.spans):
                 is_first = False
                 warning = refuse_binary(bytes(memoryview(block.data)[:_LOOK_BYTES]), source.name)
                 if warning is not None:
-                    reading.note(warning)
+                    plan.note(warning)
             if len(block.spans):
                 yield block
 
@@ -350,51 +337,41 @@ class _Counting:
         The hash is of the bytes alone. So the choice depends neither on the order nor on threads,
         and copies of a document are chosen together.
         """
-        share = self._plan.reading.sample
+        share = self._plan.sample
         if share is None:
             return documents
         limit = int(share * 2**64)
-        key = self._plan.reading.seed.to_bytes(8, "little")
+        key = self._plan.seed.to_bytes(8, "little")
         chosen = [_hash(text, key) < limit for text in _texts(documents)]
         return Documents(documents.data, documents.spans[np.array(chosen, bool)])
 
-    def _settle(
-        self,
-        counter: _native.Counter,
-        index: int,
-        weight: float,
-        name: str,
-        place: tuple[int, int],
-    ) -> None:
-        """Spill and record the work between two batches, while the counter is idle."""
-        self._tell(counter)
-        # The end of an open document is in the counter, and not in the runs.
-        place = (place[0], place[1] - counter.open_bytes())
-        journal, memory = self._plan.journal, self._plan.memory
+    def _save(self, counter: _native.Counter, group: _Group, place: tuple[int, int]) -> None:
+        """Spill the counts and record the position if it is time, while the counter is idle."""
+        memory = self._plan.memory
         is_full = memory is not None and counter.memory() > memory * _TABLES_SHARE
-        if self._plan.ordered:
-            if is_full:
-                raise TrainingError(
-                    f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and "
-                    "trainer='minbpe' needs all of them in order; pass more, or another trainer"
-                )
-            return
-        if is_full or (journal is not None and journal.is_due()):
-            self._spill(counter, index, weight, name)
-            if journal is not None:
-                journal.record(self._runs, index, place)
+        if self._plan.ordered and is_full:
+            raise TrainingError(
+                f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and this "
+                "trainer needs all of them in order; raise memory or choose another trainer"
+            )
+        if is_full or (self._checkpoint is not None and self._checkpoint.is_due()):
+            # The end of an open document is in the counter, and not in the runs.
+            place = (place[0], place[1] - counter.open_bytes())
+            self._spill(counter, group)
+            if self._checkpoint is not None:
+                self._checkpoint.record(self._runs, group.index, place)
 
-    def _spill(self, counter: _native.Counter, index: int, weight: float, name: str) -> None:
-        if counter.unique() == 0:
-            return
-        path = self._run_path()
-        counter.spill(path)
-        self._runs.append(Run(path, weight, name, group=index))
+    def _spill(self, counter: _native.Counter, group: _Group) -> None:
+        if counter.unique():
+            counter.spill(self._add_run(group))
 
-    def _run_path(self) -> str:
-        return str(self._plan.folder / f"run-{len(self._runs):06}.tmc")
+    def _add_run(self, group: _Group) -> str:
+        """The path of a new run, which the caller writes."""
+        path = str(self._plan.folder / f"run-{len(self._runs):06}.tmc")
+        self._runs.append(Run(path, group.weight, group.name, group=group.index))
+        return path
 
-    def _tell(self, counter: _native.Counter) -> None:
+    def _report(self, counter: _native.Counter) -> None:
         self._unique = counter.unique()
         self._plan.progress(
             Progress("counting", self._bytes_done, self._bytes_total, unique=self._unique)
@@ -402,40 +379,38 @@ class _Counting:
 
     def _add_up(self) -> Counted:
         """One file of all runs."""
+        runs, plan = self._runs, self._plan
+        if not runs:
+            return Counted(None)
         apart: dict[str, list[Run]] = {}
-        for run in self._runs:
+        for run in runs:
             apart.setdefault(run.source, []).append(run)
-        if not self._runs:
-            raise InputError("the inputs hold no text; give others, or another field or sample")
-        self._plan.progress(Progress("adding up", 0, len(self._runs), unique=self._unique))
-        [*runs] = self._runs
+        plan.progress(Progress("adding up", 0, len(runs), unique=self._unique))
+        path = str(plan.folder / "counts.tmc")
         if len(runs) == 1 and runs[0].weight == 1:
-            return Counted(_native.CountsFile(runs[0].path), runs[0].path, apart)
-        output = str(self._plan.folder / "counts.tmc")
-        if self._plan.journal is not None and Path(output).exists():
-            return Counted(_native.CountsFile(output), output, apart)  # under its name it is whole
-        # Sums are weighed, not parts of them: runs of one weight and group are added up first.
-        merged = self._add_up_groups(runs)
-        paths, weights = [run.path for run in merged], [run.weight for run in merged]
-        _native.merge_counts(paths, np.array(weights), output, self._plan.metadata)
-        if not self._plan.apart and self._plan.journal is None:
-            for run in merged:
-                if not run.given:
-                    Path(run.path).unlink(missing_ok=True)
-        return Counted(_native.CountsFile(output), output, apart)
+            path = runs[0].path
+        # A file of this name is complete.
+        elif self._checkpoint is None or not Path(path).exists():
+            merged = [
+                run for weight in sorted({r.weight for r in runs}) for run in self._sum(weight)
+            ]
+            weights = np.array([run.weight for run in merged])
+            _native.merge_counts([run.path for run in merged], weights, path, plan.metadata)
+            if not plan.apart and self._checkpoint is None:
+                for run in merged:
+                    if not run.given:
+                        Path(run.path).unlink(missing_ok=True)
+        return Counted(_native.CountsFile(path), path, apart)
 
-    def _add_up_groups(self, runs: list[Run]) -> list[Run]:
-        merged: list[Run] = []
-        for weight in sorted({run.weight for run in runs}):
-            equals = [run for run in runs if run.weight == weight]
-            if weight == 1 or len(equals) == 1:
-                merged += equals
-                continue
-            path = str(self._plan.folder / f"sum-{len(merged):06}.tmc")
-            paths, ones = [run.path for run in equals], np.ones(len(equals))
-            _native.merge_counts(paths, ones, path, self._plan.metadata)
-            merged.append(Run(path, weight, ""))
-        return merged
+    def _sum(self, weight: float) -> list[Run]:
+        """The runs of a weight, added up: a weight multiplies sums, not parts of them."""
+        runs = [run for run in self._runs if run.weight == weight]
+        if weight == 1 or len(runs) == 1:
+            return runs
+        path = str(self._plan.folder / f"sum-{weight}.tmc")
+        paths = [run.path for run in runs]
+        _native.merge_counts(paths, np.ones(len(runs)), path, self._plan.metadata)
+        return [Run(path, weight, "")]
 
 
 def _texts(documents: Documents) -> Iterator[memoryview]:

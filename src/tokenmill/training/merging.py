@@ -16,15 +16,7 @@ from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.native import _native
 from tokenmill.progress import Report
-
-# The core's name of the rule that decides between two pairs with the same count.
-TIE_RULES = {
-    "tokenizers": "ids",
-    "rustbpe": "ids",
-    "cs336": "bytes",
-    "minbpe": "order",
-    "sentencepiece": "pieces",
-}
+from tokenmill.training.trainers import TRAINERS
 
 # In the alphabet: a byte that is removed from words. As a length: no limit.
 _NONE = 2**32 - 1
@@ -153,7 +145,7 @@ class Merging:
             b"".join(tokens.values()),
             np.fromiter(map(len, tokens.values()), np.uint32, len(tokens)),
             np.fromiter(tokens, np.uint32, len(tokens)),
-            TIE_RULES[trainer],
+            TRAINERS[trainer].ties,
             first_id,
             first_id if made_from is None else made_from,
             max(ids_end, first_id),

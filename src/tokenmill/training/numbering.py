@@ -19,6 +19,7 @@ from tokenmill.formats.names import byte_characters, bytes_of
 from tokenmill.formats.ranks import Merge
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import Merges
+from tokenmill.training.trainers import TRAINERS
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def new_numbering(
 ) -> Numbering:
     """The ids of a new vocabulary."""
     allowed = sorted(alphabet)
-    if trainer != "tokenizers":
+    if not TRAINERS[trainer].special_tokens_first:
         tokens = {id_: bytes([byte]) for id_, byte in enumerate(allowed)}
         return Numbering(tokens, len(tokens), {}, tuple(special_tokens), {})
     front = {name: id_ for id_, name in enumerate(special_tokens)}
@@ -87,7 +88,7 @@ def extended_numbering(base: Tokenizer, special_tokens: Sequence[str], trainer: 
     """The ids of a vocabulary that extends another one."""
     tokens, front = base._tokens(), dict(base.special_tokens)
     new = tuple(name for name in special_tokens if name not in front)
-    reserved = _spelled_bytes(front) if trainer == "tokenizers" else {}
+    reserved = _spelled_bytes(front) if TRAINERS[trainer].special_tokens_first else {}
     known = set(tokens.values())
     reserved = {id_: token for id_, token in reserved.items() if token not in known}
     return Numbering(tokens, base.vocab_size, front, new, reserved, tuple(base._merges()))
@@ -111,6 +112,10 @@ class Vocabulary:
     merges: list[Merge]
     base: int
     next_id: int
+
+    def ids(self) -> dict[bytes, int]:
+        """The id of each token."""
+        return {token: id_ for id_, token in self.tokens.items()}
 
 
 def assign(numbering: Numbering, merges: Merges, vocab_size: int) -> Vocabulary:

@@ -33,11 +33,10 @@ from tokenmill.patterns.schemes import pattern_of, scheme_of
 from tokenmill.progress import Report
 from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, Engine
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training.merging import TIE_RULES
+from tokenmill.training.trainers import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 
-TRAINERS = tuple(TIE_RULES)
 # The defaults of training for `ReadOptions`.
 READ_DEFAULTS = {"utf8": "bytes", "on_error": "fail"}
 _DEFAULT_PATTERN = "o200k"
@@ -164,7 +163,12 @@ class TrainOptions(CountOptions, total=False):
 
     trainer: Annotated[
         str,
-        one_of(TRAINERS, "tokenizers", "library whose merges and ids are learned", **_VOCABULARY),
+        one_of(
+            tuple(TRAINERS),
+            "tokenizers",
+            "library whose merges and ids are learned",
+            **_VOCABULARY,
+        ),
     ]
     min_frequency: Annotated[
         int, _limited(number(0, "minimum count of a merge", least=0, **_VOCABULARY))
@@ -329,7 +333,7 @@ def check_sources(options: Mapping[str, Any], sources: list[Source]) -> None:
             "trainer='sentencepiece' requires lines, but the inputs contain counts; pass the "
             "documents"
         )
-    if trainer == "minbpe":
+    if trainer is not None and TRAINERS[trainer].needs_order:
         _check_order(options, sources)
     if resume is not None:
         for source in sources:
@@ -341,7 +345,8 @@ def check_sources(options: Mapping[str, Any], sources: list[Source]) -> None:
 
 
 def _check_order(options: Mapping[str, Any], sources: list[Source]) -> None:
-    """Reject options that lose the order of the documents, on which minbpe's merges depend."""
+    """Reject options that lose the order of the documents, on which the merges depend."""
+    trainer = options["trainer"]
     given = {
         "weights": any(source.weight != 1 for source in sources),
         "resume": options["resume"] is not None,
@@ -351,13 +356,13 @@ def _check_order(options: Mapping[str, Any], sources: list[Source]) -> None:
     for name, is_given in given.items():
         if is_given:
             raise TrainingError(
-                f"trainer='minbpe' depends on document order and cannot be combined with {name}; "
-                f"remove {name.partition('=')[0]} or choose another trainer"
+                f"trainer={trainer!r} depends on document order and cannot be combined with "
+                f"{name}; remove {name.partition('=')[0]} or choose another trainer"
             )
     kinds = {source.kind for source in sources}
     if "counts" in kinds or ("mapping" in kinds and len(kinds) > 1):
         raise TrainingError(
-            "trainer='minbpe' depends on document order, which counts do not contain; pass the "
+            f"trainer={trainer!r} depends on document order, which counts do not contain; pass the "
             "documents"
         )
 

@@ -56,7 +56,7 @@ def count_on_ray(
         chunks = _chunks(plain, _TASKS_PER_PROCESSOR * processors)
         parts = min(processors, _PARTS_MAX)
         # Objects of this process are not sent.
-        lean = replace(plan, sources=[], threads=1, journal=None, progress=silent, engine=None)
+        lean = replace(plan, sources=[], threads=1, checkpoint=None, progress=silent, engine=None)
         count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
         counted = []

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,9 @@ from tokenmill.native import _native
 from tokenmill.progress import Progress, Report
 from tokenmill.training.checkpoint import Run
 from tokenmill.training.counting import parts
+from tokenmill.training.encoding import Encoder
 from tokenmill.training.merging import Merges
 from tokenmill.training.numbering import Vocabulary
-
-
-class Encoder(Protocol):
-    """Encodes counted pretokens. `space_bytes` are those that a counted pretoken lacks."""
-
-    space_bytes: int
-
-    def encode(
-        self, counts: _native.Inventory, threads: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]: ...
 
 
 def write_trace(
@@ -59,7 +50,7 @@ def write_report(
 ) -> None:
     """Write the report as JSON. `runs` are the counts of each source."""
     tokens = vocabulary.tokens
-    ids = {token: id_ for id_, token in tokens.items()}
+    ids = vocabulary.ids()
     sources: dict[str, dict[str, Any]] = {}
     used: dict[str, NDArray[np.uint64]] = {}
     for index, (name, of_source) in enumerate(runs.items()):

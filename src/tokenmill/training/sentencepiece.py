@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.formats.sentencepiece import META, SPACE, PieceOptions, parts_of
-from tokenmill.native import _native
 from tokenmill.patterns.unicode import CODE_POINTS, scripts
 from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import merging
 from tokenmill.training.counting import Counted, Counts, parts
+from tokenmill.training.encoding import Encoder, Words
 from tokenmill.training.merging import ExactnessCheck, Merges, Merging, Resources
 from tokenmill.training.numbering import Vocabulary
 from tokenmill.training.options import note
@@ -47,8 +47,6 @@ _CHUNK_BYTES = 1 << 20  # several per thread
 _SLICE_ENTRIES = 1 << 17
 _NO_ID = 2**32 - 1
 
-# Ids of words end to end, the length of each word, and its count.
-Words = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint64]]
 Pair = tuple[str, str]
 
 
@@ -421,7 +419,9 @@ def train_pieces(
             write_trace(options["trace"], vocabulary, numbered, head)
         if options["report"] is not None:
             largest = max(made, key=len)
-            encoder = PieceEncoder(largest, vocabulary)
+            # The tokenizer adds the "▁" before each word and removes a word "▁".
+            space_id = vocabulary.ids().get(_SPACE, 0)
+            encoder = Encoder(largest, space_bytes=1, empty_id=space_id)
             runs, progress = counted.runs, resources.progress
             write_report(options["report"], len(largest), vocabulary, encoder, runs, progress)
     return made
@@ -443,27 +443,3 @@ def _numbered(
         np.array([one.count for one in merges], np.uint64),
     )
     return Vocabulary(tokens, special_tokens, pairs, 0, len(pieces)), numbered
-
-
-class PieceEncoder:
-    """Counted words → ids, for the report. The tokenizer adds the "▁" before each word."""
-
-    space_bytes = 1  # the space that a "▁" replaces
-
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
-        self._tokenizer = tokenizer
-        ids = {token: id_ for id_, token in vocabulary.tokens.items()}
-        self._space_id = ids.get(_SPACE, 0)
-
-    def encode(self, counts: _native.Inventory, threads: int) -> Words:
-        """The ids of all words end to end, the number of ids of each, and its count."""
-        data, sizes, amounts = (np.asarray(buffer) for buffer in counts.arrays())
-        ends = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
-        raw = data.tobytes()
-        words = [raw[start:end] for start, end in pairwise(ends)]
-        ragged = self._tokenizer.encode_ragged(words, threads=threads)
-        ids, lengths = ragged.ids, np.diff(ragged.offsets).astype(np.uint32)
-        if _SPACE in words:  # the tokenizer removes it
-            index = words.index(_SPACE)
-            ids, lengths[index] = np.insert(ids, ragged.offsets[index], self._space_id), 1
-        return ids, lengths, amounts

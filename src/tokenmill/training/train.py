@@ -28,13 +28,12 @@ from tokenmill.training.checkpoint import Checkpoint, describe_input, temporary_
 from tokenmill.training.counting import (
     Counted,
     Plan,
-    Reading,
     bytes_seen,
     count_documents,
     metadata,
     parts,
 )
-from tokenmill.training.encoding import Encoder
+from tokenmill.training.encoding import encoder_of
 from tokenmill.training.merging import Merges, Merging, Resources, no_merges
 from tokenmill.training.numbering import (
     Numbering,
@@ -45,12 +44,10 @@ from tokenmill.training.numbering import (
 )
 from tokenmill.training.options import CountOptions, TrainOptions
 from tokenmill.training.report import write_report, write_trace
+from tokenmill.training.trainers import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = Path_ | Iterable[Path_]
-
-# The trainer that cuts documents at special tokens. For the others they are text.
-_CUTS_AT_SPECIAL_TOKENS = "cs336"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +203,11 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
         chosen = sentencepiece.piece_options(options, special_tokens)
         prepare = partial(sentencepiece.sentences, names=chosen.front)
     pattern = rules.choose_pattern(options["pattern"], base, sources)
-    cut_at = special_tokens if trainer in (None, _CUTS_AT_SPECIAL_TOKENS) else ()
+    # `count_pretokens`, which has no trainer, cuts at special tokens.
+    cut_at = special_tokens if trainer is None or TRAINERS[trainer].cuts_at_special_tokens else ()
     rules.check_counts_files(sources, pattern, special_tokens, cut_at)
     ends = (*cut_at, options["separator"]) if options["separator"] else cut_at
     names = ("field", "utf8", "sample", "seed", "on_error", "max_errors")
-    reading = Reading(**{name: options[name] for name in names}, note=rules.note)
     progress = options["progress"] or silent
     engine = Engine(options["engine"], options["ray_address"])
     with temporary_folder() if resume is None else nullcontext(resume) as folder:
@@ -220,17 +217,18 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
             checkpoint = Checkpoint(resume, decisive)
         plan = Plan(
             sources,
-            reading,
             scheme_of(pattern),
             ends,
             metadata(pattern, cut_at),
             folder,
             arguments.thread_count(options["threads"]),
             options["memory"],
-            ordered=trainer == "minbpe",
+            **{name: options[name] for name in names},
+            note=rules.note,
+            ordered=trainer is not None and TRAINERS[trainer].needs_order,
             apart=options.get("report") is not None,
             progress=progress,
-            journal=checkpoint,
+            checkpoint=checkpoint,
             prepare=prepare,
             engine=engine if engine.name == RAY else None,
         )
@@ -302,7 +300,7 @@ def _train_bytes(run: _Run, sizes: list[int]) -> list[Tokenizer]:
         if options["trace"] is not None:
             write_trace(options["trace"], vocabulary, merges, {**provenance, **check})
         if options["report"] is not None:
-            encoder, progress = Encoder(vocabulary), run.plan.progress
+            encoder, progress = encoder_of(vocabulary), run.plan.progress
             size = max(one.vocab_size for one in trained)
             write_report(options["report"], size, vocabulary, encoder, counted.runs, progress)
     return trained
@@ -319,7 +317,7 @@ def _learn(
     run: _Run, counted: Counted, numbering: Numbering, merges_max: int
 ) -> tuple[Merges, dict[str, Any]]:
     """The merges, and the exactness check for the trace."""
-    checkpoint, progress = run.plan.journal, run.plan.progress
+    checkpoint, progress = run.plan.checkpoint, run.plan.progress
     before = checkpoint.merges if checkpoint is not None else no_merges()
     if checkpoint is not None and checkpoint.is_finished:
         return before, {}
@@ -365,7 +363,7 @@ def _add_words(
     if not done.merges:
         merging.add(counts)
         return
-    encoder = Encoder(done)
+    encoder = encoder_of(done)
     for part in parts(counts):
         merging.add_ids(*encoder.encode(part, threads))
 
@@ -383,7 +381,7 @@ def _tokenizer(
     tokens = {
         token: id_ for id_, token in vocabulary.tokens.items() if names.get(id_, token) == token
     }
-    ids = {token: id_ for id_, token in vocabulary.tokens.items()}
+    ids = vocabulary.ids()
     pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
     made = Ranks(np.array(pairs, np.uint32).reshape(-1, 2), {**provenance, "vocab_size": size})
     spec = of_ranks(tokens, pattern, vocabulary.special_tokens, "the trained vocabulary")
