@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
 import re
 import signal
 import subprocess
+from itertools import chain
 from pathlib import Path
 
 import hard_inputs
@@ -20,7 +22,8 @@ from terminal import COMMAND
 from tokenmill import Tokenizer
 from tokenmill.cli import encode as encode_command
 from tokenmill.cli import main
-from tokenmill.cli.encode import IdText, ids_of
+from tokenmill.cli.encode import IdText, chunks_of, ids_of
+from tokenmill.native import _native
 
 SHELL = " ".join(COMMAND)
 
@@ -132,7 +135,11 @@ def test_a_file_that_is_not_utf8_is_named(tmp_path, capsys):
     (tmp_path / "bad.txt").write_bytes(b"ok \xff")
     names = [str(tmp_path / name) for name in ("good.txt", "bad.txt")]
     assert main(["encode", *names, "--utf8", "strict"]) == 2
-    assert "bad.txt' is not UTF-8" in capsys.readouterr().err
+    assert "bad.txt is not UTF-8: byte 3 is 0xFF" in capsys.readouterr().err
+    assert main(["encode", *names, "--utf8", "strict", "--on-error", "skip"]) == 3
+    shown = capsys.readouterr()
+    assert shown.out == "525\n"
+    assert "bad.txt, line 1 is not UTF-8" in shown.err
 
 
 def test_ids_are_read_as_people_write_them():
@@ -148,7 +155,15 @@ def test_ids_are_read_as_people_write_them():
     ("arguments", "given", "said"),
     [
         (["encode", "nowhere.txt"], b"", "file not found: 'nowhere.txt'"),
-        (["encode", "."], b"", "'.' is a folder; pass the files in it"),
+        (["decode", "."], b"", "'.' is a folder; pass the files in it"),
+        (["encode", "--lines", "--separator", "x"], b"", "pass one of them"),
+        (["encode", "--on-error", "quarantine"], b"", "encode keeps no records"),
+        (
+            ["encode", "--input-format", "jsonl"],
+            b"\n7\n",
+            "standard input, line 2 is a JSON number",
+        ),
+        (["encode", "--input-format", "jsonl", "--binary", "u32"], b"", "the ids of one text"),
         (["encode", "-", "-"], b"", "standard input can be read only once"),
         (["encode", "-", "--text", "x"], b"", "pass a file or --text, not both"),
         (["encode", "--tokenizer", "nobody"], b"", "nobody"),
@@ -280,11 +295,28 @@ def test_memory_does_not_grow_with_the_text(arguments, block):
 
 
 @pytest.mark.parametrize(("size", "most"), [(1, 1_500), (7, 6_000), (1000, 1_000_000)])
-def test_pieces_change_no_id(size, most, monkeypatch, capsysbinary, tmp_path):
-    """Whatever a read gives, the ids are those of the whole text: with the hard inputs, too."""
+def test_parts_of_a_document_change_no_id(size, most):
+    """The ids are those of the whole text, for any size of the parts that a pipe gives."""
+    data = hard_text()[:most]
+    for name in ("o200k_base", "gpt2", "cl100k_base"):
+        tokenizer = Tokenizer.load(name)
+        names = list(tokenizer._cut_names(True))
+        parts = [data[start : start + size] for start in range(0, len(data), size)]
+        chunks = chunks_of(parts, lambda text, names=names: _native.last_cut(text, names))
+        found = [tokenizer.encode(chunk, allowed_special=True) for chunk in chunks]
+        assert list(chain(*found)) == tokenizer.encode(data, allowed_special=True)
+
+
+def hard_text() -> bytes:
     texts = [d if isinstance(d, bytes) else d.encode() for _, d in hard_inputs.files(3_000)]
     random.Random(SEED).shuffle(texts)
-    data = b" ".join(texts)[:most]
+    return b" ".join(texts)
+
+
+@pytest.mark.parametrize(("size", "most"), [(16, 1_500), (23, 6_000), (1000, 1_000_000)])
+def test_blocks_of_any_size_change_no_id(size, most, monkeypatch, capsysbinary, tmp_path):
+    """The ids are those of the whole text, for any size of blocks, also with hard inputs."""
+    data = b"x" + hard_text()[:most]  # a byte-order mark at the start would be removed
     path = tmp_path / "hard.txt"
     path.write_bytes(data)
     monkeypatch.setattr(encode_command, "_BLOCK_BYTES", size)
@@ -300,16 +332,17 @@ def test_pieces_change_no_id(size, most, monkeypatch, capsysbinary, tmp_path):
 def test_text_that_can_be_cut_nowhere_is_read_in_linear_time(monkeypatch, capsysbinary, tmp_path):
     looked = []
     monkeypatch.setattr(encode_command, "_BLOCK_BYTES", 1 << 12)
-    find = encode_command.chunks_of
+    add = encode_command._Chunks.__init__
 
-    def watched(blocks, place):
-        return find(blocks, lambda text: looked.append(len(text)) or place(text))
+    def watched(self, place):
+        add(self, lambda text: looked.append(len(text)) or place(text))
 
-    monkeypatch.setattr(encode_command, "chunks_of", watched)
+    monkeypatch.setattr(encode_command._Chunks, "__init__", watched)
     path = tmp_path / "one.txt"
     size = max(300_000, examples(3_000_000))
     path.write_bytes(b"a" * size)
     assert main(["encode", str(path), "--count"]) == 0
+    assert looked
     assert sum(looked) < 4 * size
     assert int(capsysbinary.readouterr().out) == Tokenizer.load("o200k_base").count("a" * size)
 
@@ -344,3 +377,76 @@ def test_text_of_the_command_line_is_its_bytes():
     raw = b"caf\xe9"
     done = subprocess.run([*map(os.fsencode, COMMAND), b"encode", b"--text", raw], stdout=-1)
     assert run("decode", given=done.stdout) == raw
+
+
+@pytest.fixture
+def records(tmp_path, monkeypatch):
+    """A folder with the same two documents in several formats, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    lines = b'{"text": "hello world", "n": 1}\n{"text": "hello", "n": 2}\n'
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_bytes(lines)
+    Path("data/b.json.gz").write_bytes(gzip.compress(lines))
+    Path("data/c.csv").write_bytes(b"n,text\n1,hello world\n2,hello\n")
+    Path("data/d.txt.gz").write_bytes(gzip.compress(b"hello world"))
+    return tmp_path
+
+
+def test_records_are_documents_with_a_line_each(records):
+    two = b"24912 2375\n24912\n"
+    for name in ("data/a.jsonl", "data/b.json.gz", "data/c.csv"):
+        assert run("encode", name) == two
+        assert run("encode", name, "--count") == b"2\n1\n"
+    assert run("encode", "data/d.txt.gz") == b"24912 2375\n"
+    assert run("encode", "data") == 3 * two + b"24912 2375\n"
+    assert run("encode", "data/*.jsonl", "--field", "text") == two
+    assert run("encode", "-", "--input-format", "jsonl", given=b'{"text": "hello"}\n') == b"24912\n"
+    rows = [json.loads(row) for row in run("encode", "data/a.jsonl", "--json").splitlines()]
+    assert rows[1] == {
+        "path": "data/a.jsonl", "document": 2, "ids": [24912], "tokens": 1, "bytes": 5,
+    }  # fmt: skip
+    raw = Path("data/a.jsonl").read_bytes()
+    as_text = run("encode", "data/a.jsonl", "--input-format", "text")
+    assert list(map(int, as_text.split())) == Tokenizer.load("o200k_base").encode(raw)
+
+
+def test_separators_end_documents(records):
+    assert run("encode", "--separator", "\\n\\n", given=b"hello world\n\nhello") == (
+        b"24912 2375\n24912\n"
+    )
+    assert run("encode", "--separator", "|", "--text", "hello||hello") == b"24912\n\n24912\n"
+    rows = run("encode", "--separator", "|", "--json", "--count", given=b"hello|hello world|")
+    assert [json.loads(row)["document"] for row in rows.splitlines()] == [1, 2]
+
+
+def test_rejected_records_are_an_error_or_left_out(records):
+    Path("bad.jsonl").write_text('{"text": "hello"}\n{"text": 1}\n{"text": "hello world"}\n')
+    done = run_main("encode", "bad.jsonl")
+    assert (done.returncode, done.output) == (2, b"24912\n24912 2375\n")
+    assert "bad.jsonl, line 2" in done.stderr
+    done = run_main("encode", "bad.jsonl", "--on-error", "skip")
+    assert (done.returncode, done.output) == (3, b"24912\n24912 2375\n")
+    assert "1 record rejected and not encoded; the first: bad.jsonl, line 2" in done.stderr
+    assert (
+        run_main("encode", "bad.jsonl", "--max-errors", "0", "--on-error", "skip").returncode == 2
+    )
+    done = run_main("encode", "bad.jsonl", "--on-error", "skip", "--field", "body")
+    assert done.returncode == 2
+    assert "the inputs contain no documents: bad.jsonl, line 1" in done.stderr
+
+
+def test_text_that_turns_out_bad_late_is_an_error(records):
+    data = b"hello world " * 900_000 + b"\xff"
+    done = run_main("encode", "--utf8", "strict", "--on-error", "skip", "--count", given=data)
+    assert done.returncode == 2
+    assert f"byte {len(data) - 1:,} is 0xFF" in done.stderr
+
+
+def test_byte_order_mark_is_removed(records):
+    assert run("encode", given=b"\xef\xbb\xbfhello world") == b"24912 2375\n"
+
+
+def test_named_pipes_are_read_once():
+    done = shell("tokenmill encode <(printf 'hello world') <(printf hello) --count")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [b"2", b"1", b"3"]

@@ -41,7 +41,7 @@ CODES = {
     0: "success",
     OS_ERROR: "OS error: disk full, permission denied, out of memory",
     USAGE: "wrong command, option or input",
-    REJECTED: "tokenize, count: finished, but some records were rejected",
+    REJECTED: "tokenize, encode, count: finished, but some records were rejected",
     DIFFERENT: "verify: shards differ from the manifest or the inputs; bench: ids differ",
     BUG: "bug in tokenmill; --debug shows the traceback",
     INTERRUPTED: "interrupted by Ctrl-C",

@@ -1,14 +1,14 @@
-"""Text → ids, ids → text, files → numbers of tokens: `tokenmill encode`, `decode` and `count`.
+"""Documents → ids, ids → text, documents → numbers of tokens: `encode`, `decode` and `count`.
 
-`encode` reads blocks and cuts the text only at safe split points (`_native.last_cut`). So the ids
-are those of the whole text, and memory does not grow with the text. A tokenizer without safe split
-points (Llama 2, or a custom pattern) reads the whole text first.
+`encode` writes ids while a text is read. It cuts the text only at safe split points
+(`_native.last_cut`). So the ids are those of the whole text, and memory does not grow with the
+text. A tokenizer without safe split points (Llama 2, or a custom pattern) reads the whole text
+first.
 """
 
 from __future__ import annotations
 
 import argparse
-import codecs
 import json
 import os
 import re
@@ -22,13 +22,25 @@ from typing import IO, Annotated, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import arguments as arguments_checks
+from tokenmill.arguments import thread_count
 from tokenmill.cli.app import REJECTED
 from tokenmill.cli.options import add_options, options_of
 from tokenmill.cli.output import add_json, count_of, note, say, say_json
-from tokenmill.corpus import Source, find, utf8
-from tokenmill.corpus.documents import DocumentFailed, DocumentOptions, Segment, read
-from tokenmill.corpus.options import UTF8, ReadOptions
+from tokenmill.corpus import (
+    STDIN,
+    DocumentOptions,
+    Documents,
+    Problem,
+    Rejections,
+    Segment,
+    Source,
+    find,
+    read,
+    read_once,
+    utf8,
+)
+from tokenmill.corpus.documents import DocumentFailed
+from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, MissingInputError, OptionError
 from tokenmill.native import _native
@@ -39,32 +51,48 @@ from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES
 
 DTYPES = {"u16": "<u2", "u32": "<u4"}
 TOKENIZER = "o200k_base"
+INPUTS = (
+    "file, folder, glob or URL of .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet files, "
+    "also compressed; other files are text; - for standard input"
+)
 
 _ENCODE_EXAMPLES = """
 tokenmill encode --text 'hello world'
 tokenmill encode book.txt --count
 tokenmill encode *.txt --count --tokenizer gpt2
+tokenmill encode data/*.jsonl --field text --json
 cat book.txt | tokenmill encode - | tokenmill decode - > same.txt
 tokenmill encode lines.txt --lines --json
 tokenmill encode book.txt --tokenizer gpt2 --binary u16 > ids.bin
 """
 _ENCODE_EPILOG = """\
-decode reads the output of encode with the same options. Bytes that are not UTF-8 are encoded as
-they are, and decode restores them (see --utf8). Ids are written while the text is read, in bounded
-memory. Tokenizers without safe split points (Llama 2) read the whole text first."""
+A text file is one document, or several with --separator or --lines. Each record of a .jsonl, .csv
+or .parquet file is a document. --input-format text encodes such a file as it is. Ids are written
+while a text is read, in bounded memory. Tokenizers without safe split points (Llama 2) read the
+whole text first. decode reads the output of encode with the same options. Exit code 3: some records
+were rejected and have no ids."""
+
+
+class EncodeOptions(ReadOptions, total=False):
+    """How documents are read and encoded."""
+
+    allow_special: Annotated[
+        bool, switch("special tokens in the text are special; without it, they are ordinary text")
+    ]
+
+
+_ENCODE_DEFAULTS = {"utf8": "bytes", "on_error": "fail"}
 
 
 def add_encode(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "encode",
         help="convert text to token ids",
-        description="Prints the token ids of text, separated by spaces, one line per file.",
+        description="Prints the token ids of documents, separated by spaces, one line each.",
         examples=_ENCODE_EXAMPLES,
         epilog=_ENCODE_EPILOG,
     )
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="text file, or - for standard input (default: -)"
-    )
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=f"{INPUTS} (default: -)")
     parser.add_argument(
         "--text",
         action="append",
@@ -73,29 +101,22 @@ def add_encode(commands: Any) -> None:
     )
     add_tokenizer(parser)
     parser.add_argument(
-        "--allow-special",
+        "--lines",
         action="store_true",
-        help="special tokens in the text are special; without it, they are ordinary text",
-    )
-    parser.add_argument(
-        "--utf8",
-        choices=UTF8,
-        default="bytes",
-        metavar="POLICY",
-        help="treatment of bytes that are not UTF-8: bytes (encode them as they are), replace "
-        "(by U+FFFD) or strict (an error) (default: bytes)",
-    )
-    parser.add_argument(
-        "--lines", action="store_true", help="each line as a text of its own, without its newline"
+        help="each line of a text is a document, the same as --separator '\\n'",
     )
     form = parser.add_argument_group("output")
     form.add_argument("--count", action="store_true", help="number of ids instead of the ids")
     form.add_argument(
-        "--json", action="store_true", help="one JSON object per text: path, ids, tokens, bytes"
+        "--json",
+        action="store_true",
+        help="one JSON object per document: path, ids, tokens, bytes; its number if the input has "
+        "several (document, or line with --lines)",
     )
     form.add_argument(
         "--binary", choices=DTYPES, help="ids as raw little-endian integers of 2 or 4 bytes"
     )
+    add_options(parser, EncodeOptions, **_ENCODE_DEFAULTS)
     parser.set_defaults(run=run_encode)
 
 
@@ -108,32 +129,97 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_encode(options: argparse.Namespace) -> None:
-    texts = [os.fsencode(text) for text in options.text or ()]
-    has_several = bool(options.files[1:] or texts[1:])
-    if options.binary and (options.lines or options.count or options.json or has_several):
-        raise OptionError("--binary writes the ids of one text; pass one file and no other form")
-    names = inputs_of(options.files, options.text, "--text")
-    out = _output(is_binary=bool(options.binary))
-    tokenizer = Tokenizer.load(options.tokenizer)
-    check_binary(options.binary, tokenizer)
-    encode = _Encoding(tokenizer, options, out)
+def run_encode(arguments: argparse.Namespace) -> int:
+    texts = [os.fsencode(text) for text in arguments.text or ()]
+    if texts and arguments.inputs:
+        raise OptionError("pass a file or --text, not both")
+    if arguments.lines and arguments.separator is not None:
+        raise OptionError("--lines is the same as --separator '\\n'; pass one of them")
+    if arguments.lines:
+        arguments.separator = "\n"
+    options = _resolve(EncodeOptions, arguments, **_ENCODE_DEFAULTS)
+    reading = replace(_reading(options), block_bytes=_BLOCK_BYTES)
+    sources = [] if texts else _find(arguments.inputs or [STDIN], options["input_format"])
+    if arguments.binary:
+        has_documents = reading.separator is not None or any(map(_has_records, sources))
+        if has_documents or arguments.count or arguments.json or len(sources + texts) > 1:
+            raise OptionError(
+                "--binary writes the ids of one text; pass one text file and no other form"
+            )
+    out = _output(is_binary=bool(arguments.binary))
+    tokenizer = Tokenizer.load(arguments.tokenizer)
+    check_binary(arguments.binary, tokenizer)
+    rejections = Rejections(options["on_error"], options["max_errors"])
+    encoding = _Encoding(tokenizer, arguments, out, rejections)
     for text in texts:
-        encode(STDIN, under_policy([text], options.utf8, STDIN))
-    for name in () if texts else names:
-        encode(name, under_policy(blocks_of(name, "text"), options.utf8, name))
-    if options.count and not options.json and len(names) > 1:
-        out.write(b"%d total\n" % encode.total)
+        encoding.encode(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
+    for source in sources:
+        if source.is_stdin and sys.stdin.isatty():
+            _prompt("text")
+        has_several = bool(reading.separator) or _has_records(source)
+        # Ids that are written cannot be taken back. So texts that may be rejected are read first.
+        is_streamed = options["on_error"] == "fail" or source.size is None
+        blocks = read_once(Segment(source), replace(reading, low_latency=is_streamed))
+        encoding.encode(source.name, blocks, has_several=has_several, is_named=len(sources) > 1)
+    if arguments.count and not arguments.json and len(sources) > 1:
+        out.write(b"%d total\n" % encoding.tokens)
+    return _end(rejections, encoding.documents, "encoded")
 
 
-def inputs_of(files: list[str], text: object, option: str) -> list[str]:
-    """Return the names of the inputs, or one name for texts or ids of the command line."""
-    if text is not None and files:
-        raise OptionError(f"pass a file or {option}, not both")
-    names = files or [STDIN]
-    if text is None:
-        check_inputs(names)
-    return names
+def _resolve(kind: type, arguments: argparse.Namespace, **defaults: Any) -> dict[str, Any]:
+    options = resolve(kind, options_of(arguments, kind), **defaults)
+    if options["on_error"] == "quarantine":
+        raise OptionError(
+            f"{arguments.command} keeps no records; pass --on-error skip or --on-error fail"
+        )
+    return options
+
+
+def _reading(options: Mapping[str, Any]) -> DocumentOptions:
+    separator = options["separator"]
+    return DocumentOptions(
+        field=options["field"],
+        separator=None if separator is None else separator.encode(),
+        utf8=options["utf8"],
+    )
+
+
+def _find(names: Sequence[str], input_format: str | None) -> list[Source]:
+    """Return the sources of inputs. Named pipes are sources, too, since each is read once."""
+    check_stdin(names)
+
+    def is_pipe(name: str) -> bool:
+        return Path(name).exists() and not Path(name).is_file() and not Path(name).is_dir()
+
+    return find(
+        [Source(name, input_format or "text") if is_pipe(name) else name for name in names],
+        input_format,
+    )
+
+
+def _has_records(source: Source) -> bool:
+    return source.kind != "text"
+
+
+def _split(text: bytes, reading: DocumentOptions) -> Documents:
+    """Return the documents of a text of the command line."""
+    if reading.utf8 != "bytes" and utf8.first_bad(text) >= 0:
+        if reading.utf8 == "strict":
+            raise InputError(f"the text {utf8.reason(text, 0)}")
+        text = text.decode("utf-8", "replace").encode()
+    found, _ = _native.split_documents(text, reading.separator or b"", True)
+    return Documents(text, np.array(found).reshape(-1, 2))
+
+
+def _end(rejections: Rejections, documents: int, verb: str) -> int:
+    """Report rejected records. Return the exit code."""
+    if not rejections.count:
+        return 0
+    if not documents:
+        raise InputError(f"the inputs contain no documents: {rejections.first}")
+    rejected = count_of(rejections.count, "record")
+    note(f"{rejected} rejected and not {verb}; the first: {rejections.first}")
+    return REJECTED
 
 
 def check_binary(width: str | None, tokenizer: Tokenizer) -> None:
@@ -145,94 +231,151 @@ def check_binary(width: str | None, tokenizer: Tokenizer) -> None:
 
 
 class _Encoding:
-    """Texts in blocks → ids in the form that the options ask for."""
+    """Documents → ids in the form that the command line asks for."""
 
-    def __init__(self, tokenizer: Tokenizer, options: argparse.Namespace, out: BinaryIO) -> None:
-        self.total = 0
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        arguments: argparse.Namespace,
+        out: BinaryIO,
+        rejections: Rejections,
+    ) -> None:
+        self.tokens = self.documents = 0
         self._tokenizer = tokenizer
-        self._specials = bool(options.allow_special)
-        self._options = options
+        self._specials = bool(arguments.allow_special)
+        self._arguments = arguments
         self._out = out
+        self._rejections = rejections
         self._text_of = IdText(tokenizer.vocab_size)
+        self._threads = thread_count(None)
+        # The input, the number of its documents so far, and the document that comes in parts.
+        self._name = ""
+        self._has_several = self._is_named = False
+        self._number = 0
+        self._document: _Document | None = None
         names = tokenizer._cut_names(self._specials)
         self._place: Callable[[bytearray], int | None] = (
             (lambda _: None) if names is None else lambda text: _native.last_cut(text, list(names))
         )
 
-    def __call__(self, name: str, blocks: Iterator[bytes]) -> None:
-        (self._lines if self._options.lines else self._whole)(name, blocks)
+    def encode(
+        self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
+    ) -> None:
+        """Write the ids of the documents of one input. Without `has_several` it is one document."""
+        self._name, self._has_several, self._is_named = name, has_several, is_named
+        self._number = 0
+        rejected = self._rejections.count
+        for block in blocks:
+            self._reject(block.problems)
+            view, spans = memoryview(block.data), block.spans
+            if len(spans) and (self._document is not None or not has_several):
+                is_over = len(spans) > 1 or not block.goes_on
+                self._add(view[spans[0, 0] : spans[0, 1]], is_over=is_over)
+                spans = spans[1:]
+            is_open = len(spans) > 0 and block.goes_on
+            if len(whole := spans[:-1] if is_open else spans):
+                self._add_all(view, whole)
+            if is_open:
+                self._add(view[spans[-1, 0] : spans[-1, 1]], is_over=False)
+            self._out.flush()
+        if not has_several and self._number == 0 and self._rejections.count == rejected:
+            self._add(memoryview(b""), is_over=True)  # an empty text has a line, too
+            self._out.flush()
 
-    def _whole(self, name: str, blocks: Iterator[bytes]) -> None:
-        """Write the ids of one text, and the end of the line."""
-        options, count, size = self._options, 0, 0
-        if options.json:
-            self._write(b'{"path": %b' % _json(name) + (b"" if options.count else b', "ids": ['))
-        for piece in chunks_of(blocks, self._place):
-            size += len(piece)
-            if options.count:
-                count += self._tokenizer.count(piece, allowed_special=self._specials)
-                continue
-            ids = self._tokenizer.encode_array(piece, allowed_special=self._specials)
-            self._ids(ids, is_first=count == 0)
-            count += len(ids)
-        self.total += count
-        if options.json:
-            ends = b"" if options.count else b"]"
-            self._write(b'%b, "tokens": %d, "bytes": %d}\n' % (ends, count, size))
-        elif options.count:
-            named = b" " + printable(name).encode() if options.files[1:] else b""
-            self._write(b"%d%b\n" % (count, named))
-        elif not options.binary:
-            self._write(b"\n")
+    def _reject(self, problems: list[Problem]) -> None:
+        problems = [_name_stdin(problem) for problem in problems]
+        if self._document is not None and problems:  # some of its ids are written
+            raise InputError(str(problems[0]))
+        self._rejections.add(problems)
 
-    def _ids(self, ids: NDArray[np.uint32], *, is_first: bool) -> None:
-        if not len(ids):
+    def _add(self, part: memoryview, *, is_over: bool) -> None:
+        """Encode the next part of a document that comes in parts."""
+        document = self._document = self._document or self._begin()
+        document.bytes += len(part)
+        for chunk in document.chunks.add(bytes(part), is_over=is_over):
+            self._chunk(document, chunk)
+        if is_over:
+            self._finish(document)
+            self._document = None
+
+    def _add_all(self, view: memoryview, spans: NDArray[np.int64]) -> None:
+        """Encode whole documents together, in parallel."""
+        ids, ends = self._tokenizer._encode_spans(
+            view, spans, self._specials, threads=self._threads
+        )
+        offsets = np.concatenate([np.zeros(1, np.int64), ends])
+        if self._arguments.json:
+            sizes = (spans[:, 1] - spans[:, 0]).tolist()
+            for size, (start, end) in zip(sizes, pairwise(offsets.tolist()), strict=True):
+                document = self._begin()
+                document.bytes = size
+                self._ids(document, ids[start:end])
+                self._finish(document)
             return
-        if self._options.binary:
-            self._write(ids.astype(DTYPES[self._options.binary]).tobytes())
+        self._number += len(spans)
+        self.tokens += len(ids)
+        self.documents += len(spans)
+        if self._arguments.count:
+            self._out.write(b"".join(b"%d\n" % count for count in np.diff(offsets).tolist()))
+        else:
+            self._out.write(self._text_of.lines(ids, offsets))
+
+    def _begin(self) -> _Document:
+        self._number += 1
+        if self._arguments.json:
+            key = b"line" if self._arguments.lines else b"document"
+            number = b', "%b": %d' % (key, self._number) if self._has_several else b""
+            ids = b"" if self._arguments.count else b', "ids": ['
+            self._out.write(b'{"path": ' + json.dumps(self._name).encode() + number + ids)
+        return _Document(self._place)
+
+    def _chunk(self, document: _Document, chunk: bytes) -> None:
+        if self._arguments.count:
+            document.tokens += self._tokenizer.count(chunk, allowed_special=self._specials)
+        else:
+            ids = self._tokenizer.encode_array(chunk, allowed_special=self._specials)
+            self._ids(document, ids)
+
+    def _ids(self, document: _Document, ids: NDArray[np.uint32]) -> None:
+        """Write some ids of a document."""
+        is_first, arguments = document.tokens == 0, self._arguments
+        document.tokens += len(ids)
+        if not len(ids) or arguments.count:
+            return
+        if arguments.binary:
+            self._out.write(ids.astype(DTYPES[arguments.binary]).tobytes())
             return
         text = self._text_of(ids).removesuffix(b" ")
-        if self._options.json:
-            self._write((b"" if is_first else b", ") + text.replace(b" ", b", "))
+        if arguments.json:
+            self._out.write((b"" if is_first else b", ") + text.replace(b" ", b", "))
         else:
-            self._write((b"" if is_first else b" ") + text)
+            self._out.write((b"" if is_first else b" ") + text)
 
-    def _lines(self, name: str, blocks: Iterator[bytes]) -> None:
-        """Write a line of ids for each line of text."""
-        number = 0
-        for piece in chunks_of(blocks, line_end):
-            lines = lines_of(piece)
-            found = self._tokenizer.encode_ragged(lines, allowed_special=self._specials)
-            ids, offsets = np.asarray(found.ids), np.asarray(found.offsets).astype(np.int64)
-            if self._options.json:
-                self._write(self._json_lines(name, number, lines, ids.tolist(), offsets.tolist()))
-            elif self._options.count:
-                counts = np.diff(offsets).tolist()
-                self._write(b"".join(b"%d\n" % count for count in counts))
-            else:
-                self._write(self._text_of.lines(ids, offsets))
-            number += len(lines)
-            self.total += len(ids)
-
-    def _json_lines(
-        self, name: str, number: int, lines: list[bytes], ids: list[int], offsets: list[int]
-    ) -> bytes:
-        rows = []
-        for index, line in enumerate(lines):
-            start, end = offsets[index], offsets[index + 1]
-            row: dict[str, Any] = {"path": name, "line": number + index + 1}
-            if not self._options.count:
-                row["ids"] = ids[start:end]
-            rows.append(json.dumps({**row, "tokens": end - start, "bytes": len(line)}) + "\n")
-        return "".join(rows).encode()
-
-    def _write(self, data: bytes) -> None:
-        self._out.write(data)
-        self._out.flush()
+    def _finish(self, document: _Document) -> None:
+        """Write the end of a document's line."""
+        self.tokens += document.tokens
+        self.documents += 1
+        if self._arguments.json:
+            ends = b"" if self._arguments.count else b"]"
+            figures = (ends, document.tokens, document.bytes)
+            self._out.write(b'%b, "tokens": %d, "bytes": %d}\n' % figures)
+        elif self._arguments.count:
+            name = b" " + printable(self._name).encode() if self._is_named else b""
+            self._out.write(b"%d%b\n" % (document.tokens, name))
+        elif not self._arguments.binary:
+            self._out.write(b"\n")
 
 
-def _json(text: str) -> bytes:
-    return json.dumps(text).encode()
+class _Document:
+    """Figures of a document whose ids are being written."""
+
+    def __init__(self, place: Callable[[bytearray], int | None]) -> None:
+        self.chunks = _Chunks(place)
+        self.tokens = self.bytes = 0
+
+
+def _name_stdin(problem: Problem) -> Problem:
+    return replace(problem, source="standard input") if problem.source == STDIN else problem
 
 
 _DECODE_EXAMPLES = """
@@ -274,13 +417,16 @@ def run_decode(options: argparse.Namespace) -> None:
         raise OptionError("--binary has no lines; omit --lines")
     if options.ids and (options.binary or options.json):
         raise OptionError("--ids are numbers on the command line; omit --json and --binary")
-    names = inputs_of(options.files, options.ids, "--ids")
+    if options.ids and options.files:
+        raise OptionError("pass a file or --ids, not both")
+    names = options.files or [STDIN]
+    if not options.ids:
+        _check_files(names)
     out = _output()
     tokenizer = Tokenizer.load(options.tokenizer)
     check_binary(options.binary, tokenizer)
     for name in names:
-        given = [" ".join(options.ids).encode()] if options.ids else None
-        blocks = given or blocks_of(name, "ids")
+        blocks = [" ".join(options.ids).encode()] if options.ids else _blocks_of(name)
         for text in _texts(tokenizer, blocks, options):
             out.write(text)
             out.flush()
@@ -396,12 +542,7 @@ def add_count(commands: Any) -> None:
         examples=_COUNT_EXAMPLES,
         epilog=_COUNT_EPILOG,
     )
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="documents: files, folders, globs, URLs, or - for standard input",
-    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=INPUTS)
     add_tokenizer(parser)
     parser.add_argument(
         "--per-file",
@@ -414,9 +555,8 @@ def add_count(commands: Any) -> None:
 
 
 def run_count(arguments: argparse.Namespace) -> int:
-    options = resolve(CountOptions, options_of(arguments, CountOptions), on_error="skip")
-    if options["on_error"] == "quarantine":
-        raise OptionError("count keeps no records; pass --on-error skip or --on-error fail")
+    options = _resolve(CountOptions, arguments, on_error="skip")
+    check_stdin(arguments.inputs)
     sources = find(arguments.inputs, options["input_format"])
     counting = _Counting(Tokenizer.load(arguments.tokenizer), options)
     is_per_file = len(sources) > 1 if arguments.per_file is None else arguments.per_file
@@ -428,36 +568,27 @@ def run_count(arguments: argparse.Namespace) -> int:
             files.append({"path": source.name, **asdict(found)})
         elif is_per_file:
             say(f"{found.tokens} {source.name}")
-    if counting.first_problem and not total.documents:
-        raise InputError(f"the inputs contain no documents: {counting.first_problem}")
+    code = _end(counting.rejections, total.documents, "counted")
     if arguments.json:
         say_json(asdict(total) | ({"files": files} if is_per_file else {}))
     else:
         say(f"{total.tokens} total" if is_per_file else f"{total.tokens}")
-    if total.rejected:
-        rejected = count_of(total.rejected, "record")
-        note(f"{rejected} rejected and not counted; the first: {counting.first_problem}")
-    return REJECTED if total.rejected else 0
+    return code
 
 
 class _Counting:
     """Inputs → numbers of tokens, a block at a time."""
 
     def __init__(self, tokenizer: Tokenizer, options: Mapping[str, Any]) -> None:
-        self.first_problem = ""
-        self._rejected = 0
+        self.rejections = Rejections(options["on_error"], options["max_errors"])
         self._tokenizer = tokenizer
-        self._options = options
-        separator = options["separator"]
-        self._reading = DocumentOptions(
-            field=options["field"],
-            separator=None if separator is None else separator.encode(),
-            utf8=options["utf8"],
-        )
-        self._threads = arguments_checks.thread_count(options["threads"])
+        self._allows_special = bool(options["allow_special"])
+        self._reading = _reading(options)
+        self._threads = thread_count(options["threads"])
 
     def count(self, source: Source) -> _Count:
         skip: dict[Any, str] = {}
+        before = self.rejections.count
         while True:
             try:
                 found = self._count(source, skip)
@@ -465,8 +596,9 @@ class _Counting:
                 if source.is_stdin:  # cannot be read again
                     raise InputError(f"standard input {failed.reason}") from None
                 skip[failed.key] = failed.reason
+                self.rejections.count = before
             else:
-                self._rejected += found.rejected
+                found.rejected = self.rejections.count - before
                 return found
 
     def _count(self, source: Source, skip: dict[Any, str]) -> _Count:
@@ -476,33 +608,20 @@ class _Counting:
             before=(),
             after=(),
             dtype="uint32",
-            allowed_special=bool(self._options["allow_special"]),
+            allowed_special=self._allows_special,
             max_unsplit_bytes=MAX_UNSPLIT_BYTES,
             chunk_bytes=_BLOCK_BYTES,
         )
         for block in read(Segment(source), replace(self._reading, skip=skip)):
             for encoded in encoder.encode(block, self._threads):
                 if encoded.rejected is not None:
-                    self._reject(total, f"{source.name} {encoded.rejected}")
+                    self.rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])
                     continue
                 total.tokens += len(encoded.ids)
                 total.documents += len(encoded.ends)
                 total.bytes += encoded.bytes
-            for problem in block.problems:
-                line = f", line {problem.line:,}" if problem.line else ""
-                self._reject(total, f"{problem.source}{line} {problem.reason}")
+            self.rejections.add([_name_stdin(problem) for problem in block.problems])
         return total
-
-    def _reject(self, total: _Count, reason: str) -> None:
-        self.first_problem = self.first_problem or reason
-        total.rejected += 1
-        if self._options["on_error"] == "fail":
-            raise InputError(f"{reason}; with --on-error skip it is not counted")
-        most = self._options["max_errors"]
-        if most is not None and self._rejected + total.rejected > most:
-            raise InputError(
-                f"more than {count_of(most, 'record')} rejected; the first: {self.first_problem}"
-            )
 
 
 _TABLE_IDS_MAX = 1 << 20
@@ -571,30 +690,37 @@ def ids_of(text: bytes) -> list[int]:
     return list(map(int, words))
 
 
-STDIN = "-"
 _BLOCK_BYTES = 4 << 20
 _ALWAYS_SEARCHED = 1 << 12
 
 
-def check_inputs(names: Sequence[str]) -> None:
-    """Raise an error for an input that cannot be read, before anything is written."""
-    for name in names:
-        if name == STDIN:
-            if sys.__stdin__ is None:
-                raise OptionError("standard input is closed; pass a file or open it")
-        elif Path(name).is_dir():
-            raise InputError(f"{name!r} is a folder; pass the files in it")
-        elif not Path(name).exists():
-            raise MissingInputError(f"file not found: {name!r}")
+def check_stdin(names: Sequence[str]) -> None:
+    """Raise an error if standard input is an input and cannot be read."""
+    if STDIN in names and sys.__stdin__ is None:
+        raise OptionError("standard input is closed; pass a file or open it")
     if names.count(STDIN) > 1:
         raise OptionError("standard input can be read only once; pass - once")
 
 
-def blocks_of(name: str, what: str) -> Iterator[bytes]:
-    """Yield the blocks of a file. A prompt in the terminal names `what` is expected."""
+def _check_files(names: Sequence[str]) -> None:
+    """Raise an error for a file of ids that cannot be read, before anything is written."""
+    check_stdin(names)
+    for name in names:
+        if name != STDIN and Path(name).is_dir():
+            raise InputError(f"{name!r} is a folder; pass the files in it")
+        if name != STDIN and not Path(name).exists():
+            raise MissingInputError(f"file not found: {name!r}")
+
+
+def _prompt(what: str) -> None:
+    sys.stderr.write(f"tokenmill: reading {what} from the terminal; Ctrl-D ends it\n")
+
+
+def _blocks_of(name: str) -> Iterator[bytes]:
+    """Yield the blocks of a file of ids."""
     if name == STDIN:
         if sys.stdin.isatty():
-            sys.stderr.write(f"tokenmill: reading {what} from the terminal; Ctrl-D ends it\n")
+            _prompt("ids")
         yield from _read(sys.stdin.buffer)
         return
     with Path(name).open("rb") as file:
@@ -607,21 +733,37 @@ def _read(file: IO[bytes]) -> Iterator[bytes]:
         yield block
 
 
-def chunks_of(blocks: Iterable[bytes], place: Callable[[bytearray], int | None]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks. `place` returns the offset where a chunk may end."""
-    rest = bytearray()
-    wanted = 0
-    for block in blocks:
+class _Chunks:
+    """The same bytes in chunks. `place` returns the offset where a chunk may end."""
+
+    def __init__(self, place: Callable[[bytearray], int | None]) -> None:
+        self._place = place
+        self._rest = bytearray()
+        self._wanted = 0
+
+    def add(self, block: bytes, *, is_over: bool = False) -> Iterator[bytes]:
+        """Yield the chunk that ends in the block, if there is one."""
+        rest = self._rest
         rest += block
-        if len(rest) < wanted:
-            continue
-        if cut := place(rest):
+        if is_over:
+            if rest:
+                yield bytes(rest)
+            return
+        if len(rest) < self._wanted:
+            return
+        if cut := self._place(rest):
             yield bytes(rest[:cut])
             del rest[:cut]
         # Without a cut, the next search waits for twice as much text. So time stays linear.
-        wanted = 2 * len(rest) if not cut and len(rest) > _ALWAYS_SEARCHED else 0
-    if rest:
-        yield bytes(rest)
+        self._wanted = 2 * len(rest) if not cut and len(rest) > _ALWAYS_SEARCHED else 0
+
+
+def chunks_of(blocks: Iterable[bytes], place: Callable[[bytearray], int | None]) -> Iterator[bytes]:
+    """Yield the same bytes in chunks."""
+    chunks = _Chunks(place)
+    for block in blocks:
+        yield from chunks.add(block)
+    yield from chunks.add(b"", is_over=True)
 
 
 def line_end(text: bytearray) -> int:
@@ -632,31 +774,6 @@ def line_end(text: bytearray) -> int:
 def lines_of(piece: bytes) -> list[bytes]:
     """Return the lines of a chunk of complete lines, without their newlines."""
     return piece.removesuffix(b"\n").split(b"\n")
-
-
-def under_policy(blocks: Iterable[bytes], policy: str, name: str) -> Iterator[bytes]:
-    """Yield blocks in which bytes that are not UTF-8 are kept, replaced or an error."""
-    if policy == "bytes":
-        yield from blocks
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")(policy)
-    done = 0
-    for block in blocks:
-        yield _decoded(decoder, block, done, name)
-        done += len(block)
-    yield _decoded(decoder, b"", done, name, final=True)
-
-
-def _decoded(
-    decoder: codecs.IncrementalDecoder, block: bytes, done: int, name: str, *, final: bool = False
-) -> bytes:
-    start = done - len(decoder.getstate()[0])
-    try:
-        return decoder.decode(block, final).encode()
-    except UnicodeDecodeError as error:
-        bad = error.object[error.start]
-        what = "the text" if name == STDIN else repr(name)
-        raise InputError(f"{what} {utf8.said(start + error.start, bad)}") from None
 
 
 def _output(*, is_binary: bool = False) -> BinaryIO:

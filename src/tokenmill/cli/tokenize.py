@@ -11,7 +11,6 @@ from tokenmill.cli import encode, progress
 from tokenmill.cli.app import REJECTED
 from tokenmill.cli.options import add_options, options_of
 from tokenmill.cli.output import add_json, count_of, say, say_json
-from tokenmill.corpus import STDIN
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
@@ -70,8 +69,7 @@ def add_finalize_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if STDIN in options.inputs:
-        encode.check_inputs([STDIN])
+    encode.check_stdin(options.inputs)
     tokenizer = Tokenizer.load(options.tokenizer)
     given: Any = options_of(options, TokenizeOptions)
     return _report(

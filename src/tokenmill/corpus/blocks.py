@@ -49,11 +49,15 @@ def open_file(source: Source) -> Any:
     if source.is_stdin:
         if sys.stdin is None or sys.stdin.isatty():
             raise InputError("standard input is a terminal or closed; pipe data into it")
-        # A second object, so that closing it leaves stdin open.
-        return FileIO(sys.stdin.fileno(), closefd=False)
+        return _open_stdin()
     if object_store.is_address(source.name):
         return object_store.open_address(source.name)
     return FileIO(source.path)
+
+
+def _open_stdin() -> FileIO:
+    """A second object for standard input, so that closing it leaves stdin open."""
+    return FileIO(sys.stdin.fileno(), closefd=False)
 
 
 class Part(RawIOBase):
@@ -107,15 +111,26 @@ class Mark:
 
 
 class Blocks:
-    """The blocks of a segment of a text file. `next` receives the used bytes of the last one."""
+    """The blocks of a segment of a text file. `next` receives the used bytes of the last one.
+
+    With `low_latency`, a block is as long as one read of the file. The file may be a terminal.
+    """
 
     def __init__(
-        self, segment: Segment, options: DocumentOptions, stack: ExitStack, least_bytes: int = 0
+        self,
+        segment: Segment,
+        options: DocumentOptions,
+        stack: ExitStack,
+        least_bytes: int = 0,
+        *,
+        low_latency: bool = False,
     ) -> None:
         source = segment.source
         self.source = source
         end = source.size if segment.end is None else segment.end
-        file = stack.enter_context(open_file(source))
+        is_direct = low_latency and source.is_stdin
+        file = stack.enter_context(_open_stdin() if is_direct else open_file(source))
+        self._low_latency = low_latency
         self._part = stack.enter_context(Part(file, segment.start, end, options.checksum))
         try:
             self._stream = Stream(
@@ -136,7 +151,8 @@ class Blocks:
         # be read again, its lines are counted while they are read.
         self._lines = 0
         self._lines_place = 0
-        self._counts = self._stream.compression is not None or source.is_stdin
+        is_pipe = source.is_stdin or low_latency
+        self._counts = self._stream.compression is not None or is_pipe
 
     @property
     def failure(self) -> InputError | None:
@@ -165,8 +181,9 @@ class Blocks:
             return len(rest) > 0
         view = np.empty(max(self._size, len(rest) + more), np.uint8).data
         view[: len(rest)] = rest
-        filled = len(rest) + self._stream.fill_good(view[len(rest) :])
-        self.is_over = filled < len(view)
+        count = self._stream.fill_good(view[len(rest) :], once=self._low_latency)
+        filled = len(rest) + count
+        self.is_over = count == 0 if self._low_latency else filled < len(view)
         self.view = view[:filled]
         if self._is_first:
             self._is_first = False
@@ -217,7 +234,8 @@ class Blocks:
             problem = failure_of(self.source, self.failure)
             problem.offset, problem.line = end, self.line_of(end)
             problems.append(problem)
-        self._part.drain()
+        if not self._low_latency:  # a terminal would be read again after its end
+            self._part.drain()
         return problems
 
     def _count_to(self, offset: int) -> None:

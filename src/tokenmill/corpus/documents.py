@@ -166,6 +166,7 @@ class DocumentOptions:
     `checksum` receives the bytes of the file before decompression. A record longer than
     `max_document_bytes` is a problem. `skip` has the reasons of documents that failed after a part
     of them was given. With `keep_newlines`, a line contains its newline: training counts newlines.
+    With `low_latency`, a text is given as soon as it is read, for pipes and terminals.
     """
 
     field: str = "text"
@@ -177,6 +178,7 @@ class DocumentOptions:
     skip: Mapping[Key, str] = field_(default_factory=dict)
     checksum: Checksum | None = None
     keep_newlines: bool = False
+    low_latency: bool = False
 
     def __post_init__(self) -> None:
         if self.utf8 not in UTF8:

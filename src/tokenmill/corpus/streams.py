@@ -8,6 +8,7 @@ file. LZMAFile and BZ2File ignore garbage after the data.
 from __future__ import annotations
 
 import bz2
+import codecs
 import importlib
 import lzma
 import zlib
@@ -27,6 +28,7 @@ _BZIP2 = b"BZh"
 # The bytes after the size in a bzip2 header: a block, or the end of an empty file.
 _BZIP2_NEXT = (b"1AY&SY", b"\x17rE8P\x90")
 _MAGIC_BYTES = 10
+_STARTS = (_GZIP, _ZSTD, *_SKIPPABLE, _XZ, _BZIP2, codecs.BOM_UTF8)
 
 _CHUNK_BYTES = 1 << 16
 # Four bytes of zstd can become 128 KB, and its object has no limit: it gets input in steps.
@@ -86,10 +88,13 @@ class Stream:
             raise self.failure
         return count
 
-    def fill_good(self, view: memoryview) -> int:
-        """The same, with the bytes before a failure, which is then in `failure`."""
+    def fill_good(self, view: memoryview, *, once: bool = False) -> int:
+        """The same, with the bytes before a failure, which is then in `failure`.
+
+        With `once`, one read of the file that returns bytes is enough.
+        """
         filled = 0
-        while filled < len(view) and self.failure is None:
+        while filled < len(view) and self.failure is None and not (once and filled):
             if not self._ready and self._make is None:
                 count = self._read_into(view[filled:])
                 if count == 0:
@@ -106,9 +111,13 @@ class Stream:
         return filled
 
     def _start(self) -> bytes:
-        """The first bytes. One read of a pipe may return fewer."""
+        """The first bytes. One read of a pipe may return too few to detect a compression."""
         start = b""
-        while len(start) < _MAGIC_BYTES and (more := self._take(_CHUNK_BYTES)):
+        while len(start) < _MAGIC_BYTES and any(
+            known.startswith(start[: len(known)]) for known in _STARTS
+        ):
+            if not (more := self._take(_CHUNK_BYTES)):
+                break
             start += more
         return start
 

@@ -43,8 +43,9 @@ def read_documents(
     is_lines = segment.source.kind == "lines"
     separator = _NEWLINE if is_lines else options.separator or b""
     least = _SEPARATORS_MIN * (len(separator) + _CHARACTER_BYTES_MAX)
-    blocks = Blocks(segment, options, stack, least)
+    blocks = Blocks(segment, options, stack, least, low_latency=options.low_latency)
     long: _LongDocument | None = None
+    is_streamed = options.low_latency and not separator
     used = 0
     while blocks.next(used):
         view = blocks.view
@@ -62,7 +63,7 @@ def read_documents(
         if blocks.is_over:
             break
         blocks.pace(len(spans))
-        if used == 0 and not blocks.can_grow:
+        if used == 0 and (is_streamed or not blocks.can_grow):
             # No document ends here. The last bytes may be the start of a separator.
             long = long or _LongDocument(blocks, options)
             used = utf8.whole_end(view, len(view) - max(1, len(separator) - 1))
