@@ -21,8 +21,9 @@ from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Segment, read
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
 from tokenmill.native import _native
-from tokenmill.shards import Shards, checksum
+from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
+from tokenmill.shards.files import checksum_file
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.encoder import Encoder
@@ -134,7 +135,7 @@ def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
         size = path.stat().st_size
         if size != expected["bytes"]:
             return f"it has {size:,} bytes and should have {expected['bytes']:,}"
-        found = checksum.of_file(path)
+        found = checksum_file(path)
     except OSError as error:
         return error.strerror or str(error)
     if found != expected["checksum"]:
