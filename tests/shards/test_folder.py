@@ -16,7 +16,7 @@ from shard_files import NARROW, spec_of, write_folder
 import tokenmill.shards
 from tokenmill.errors import MissingInputError, ShardError
 from tokenmill.shards import NAMES, Shard, folder, layout
-from tokenmill.shards.streams import NpyFile
+from tokenmill.shards.files import NpyFile
 
 PARTS = [[[1, 2, 3], [], [4]], [], [[5, 6]], [[7], [8, 9]]]
 ALL = [document for part in PARTS for document in part]

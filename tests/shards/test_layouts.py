@@ -20,7 +20,8 @@ from shard_files import NARROW, WIDE, spec_of, write_in_pieces, write_whole
 
 from tokenmill._native import Checksum
 from tokenmill.errors import MissingExtraError, ShardError
-from tokenmill.shards import NAMES, File, Rows, Shard, checksum, layout
+from tokenmill.shards import NAMES, File, Rows, Shard, layout
+from tokenmill.shards.files import format_checksum
 from tokenmill.shards.layouts import datatrove, mds, tables
 
 each_layout = pytest.mark.parametrize("layout_name", NAMES)
@@ -46,7 +47,7 @@ def contents(stem: Path, files: list[File]) -> dict[str, bytes]:
         assert file.bytes == len(found[file.suffix])
         whole = Checksum()
         whole.update(found[file.suffix])
-        assert file.checksum == checksum.hexadecimal(whole)
+        assert file.checksum == format_checksum(whole)
     assert {path.name for path in stem.parent.iterdir()} >= {stem.name + s for s in found}
     return found
 

@@ -14,9 +14,7 @@ from shard_files import NARROW, WIDE, write_folder
 
 import tokenmill.shards
 from tokenmill.errors import MissingExtraError, ShardError
-from tokenmill.shards.order import Order
-from tokenmill.shards.samples import Samples
-from tokenmill.shards.stream import Stream
+from tokenmill.shards.samples import Order, Samples, Stream
 
 seeds = st.integers(0, 2**64 - 1)
 

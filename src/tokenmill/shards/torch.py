@@ -15,9 +15,7 @@ import numpy as np
 
 from tokenmill.errors import MissingExtraError
 from tokenmill.shards.folder import Shards, open  # noqa: A004
-from tokenmill.shards.order import Order
-from tokenmill.shards.samples import Samples
-from tokenmill.shards.stream import Stream
+from tokenmill.shards.samples import Order, Samples, Stream
 
 try:
     torch: Any = importlib.import_module("torch")

@@ -20,7 +20,8 @@ from typing import Any
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.formats.hf_folder import files_of
 from tokenmill.native import _native
-from tokenmill.shards import checksum, layouts
+from tokenmill.shards import layouts
+from tokenmill.shards.files import checksum_file, format_checksum
 from tokenmill.shards.folder import STEM, SUFFIX
 from tokenmill.shards.spec import File, Shard, Spec
 from tokenmill.tokenizing import quarantine
@@ -213,7 +214,7 @@ def finalize(
         output.write(name, data)
         found = _native.Checksum()
         found.update(data)
-        files.append(File(name, len(data), checksum.hexadecimal(found)))
+        files.append(File(name, len(data), format_checksum(found)))
     content["files"] = [file.to_json() for file in files]
     output.write(MANIFEST, dump_lines(content))
     clear(output, content)
@@ -226,7 +227,7 @@ def _write_errors(output: Output, tasks: Iterable[Entry], staging: Path) -> File
         quarantine.write_errors(output, tasks, file)
         file.flush()
         os.fsync(file.fileno())
-    written = File(quarantine.ERRORS, path.stat().st_size, checksum.of_file(path))
+    written = File(quarantine.ERRORS, path.stat().st_size, checksum_file(path))
     output.commit(path, quarantine.ERRORS)
     return written
 

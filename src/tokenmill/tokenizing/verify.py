@@ -21,8 +21,9 @@ from tokenmill import object_store
 from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Problem, Segment
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
-from tokenmill.shards import Shards, checksum
+from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
+from tokenmill.shards.files import checksum_file
 from tokenmill.shards.spec import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
@@ -135,7 +136,7 @@ def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
         size = path.stat().st_size
         if size != expected["bytes"]:
             return f"has {size:,} bytes; expected {expected['bytes']:,}"
-        found = checksum.of_file(path)
+        found = checksum_file(path)
     except OSError as error:
         return error.strerror or str(error)
     if found != expected["checksum"]:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.shards import layouts
+from tokenmill.shards.files import NpyFile
 from tokenmill.shards.layouts.base import Writer
 from tokenmill.shards.spec import DOCUMENTS_SUFFIX, File, Rows, Shard, Spec
-from tokenmill.shards.streams import NpyFile
 
 _NO_ENDS = np.empty(0, np.int64)
 

@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.shards.files import Spool
 from tokenmill.shards.layouts import tables
 from tokenmill.shards.spec import Spec, path_of
-from tokenmill.shards.streams import Spool
 
 _PIECE_BYTES = 1 << 23
 

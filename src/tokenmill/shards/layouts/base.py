@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
+from tokenmill.shards.files import HashedFile, NpyFile
 from tokenmill.shards.spec import File, Rows, Spec, path_of
-from tokenmill.shards.streams import HashedFile, NpyFile
 
 ENDS_SUFFIX = ".ends.npy"
 _NPY_HEAD_MAX = 256

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.shards.files import HashedFile
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Rows, Spec, path_of
-from tokenmill.shards.streams import HashedFile
 
 INDEX_SUFFIX = ".ds.index"
 METADATA_SUFFIX = ".ds.metadata"

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
+from tokenmill.shards.files import HashedFile, Spool
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Rows, Shard, Spec, path_of
-from tokenmill.shards.streams import HashedFile, Spool
 
 SUFFIX = ".mds"
 INDEX = "index.json"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.shards.files import npy_header
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Spec, path_of
-from tokenmill.shards.streams import npy_header
 
 
 class Writer(base.EndsWriter):

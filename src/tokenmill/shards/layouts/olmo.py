@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
+from tokenmill.shards.files import HashedFile
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Rows, Spec, path_of
-from tokenmill.shards.streams import HashedFile
 
 TABLE_SUFFIX = ".csv.gz"
 KEEPS_NAMES = True

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import MissingExtraError, ShardError
-from tokenmill.shards import checksum
+from tokenmill.shards.files import Spool, checksum_file
 from tokenmill.shards.layouts import base
 from tokenmill.shards.spec import File, Rows, Spec, path_of
-from tokenmill.shards.streams import Spool
 
 GROUP_IDS = 1 << 20
 GROUP_ROWS = 1 << 16
@@ -140,7 +139,7 @@ class Writer(base.Writer):
         os.fsync(self._file.fileno())
         self._file.close()
         self._spool.discard()
-        return [File(self.suffix, self._path.stat().st_size, checksum.of_file(self._path))]
+        return [File(self.suffix, self._path.stat().st_size, checksum_file(self._path))]
 
     def discard(self) -> None:
         """The file is gone."""

@@ -19,9 +19,9 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from tokenmill._native import Checksum
-from tokenmill.shards import checksum
 from tokenmill.shards.spec import File
 
+_BLOCK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
 _SPOOL_ITEMS = 1 << 16
 
@@ -54,9 +54,7 @@ class HashedFile:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        digits = (
-            checksum.of_file(self.path) if self._changed else checksum.hexadecimal(self._checksum)
-        )
+        digits = checksum_file(self.path) if self._changed else format_checksum(self._checksum)
         return File(self.suffix, self.bytes, digits)
 
     def discard(self) -> None:
@@ -156,3 +154,25 @@ class Spool:
     def discard(self) -> None:
         """It is gone."""
         self._file.close()
+
+
+def format_checksum(checksum: Checksum) -> str:
+    """Its 16 digits, as manifests hold them."""
+    return f"{checksum.value():016x}"
+
+
+def checksum_file(path: Path) -> str:
+    """The checksum of a file, which is read in blocks."""
+    checksum = Checksum()
+    for block in _blocks(path):
+        checksum.update(block)
+    return format_checksum(checksum)
+
+
+def _blocks(path: Path) -> Iterator[memoryview]:
+    """The bytes of a file; each block is good until the next one is asked for."""
+    buffer = bytearray(_BLOCK_BYTES)
+    view = memoryview(buffer)
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(buffer):
+            yield view[:size]
