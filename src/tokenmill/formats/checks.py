@@ -14,7 +14,7 @@ from tokenmill.errors import VocabularyError
 
 Kind = TypeVar("Kind")
 
-_NAMES = {str: "a string", bool: "true or false", int: "an integer", list: "a list"}
+_NAMES = {str: "a string", bool: "true or false", int: "a whole number", list: "a list"}
 _NAMES |= {dict: "an object", float: "a number"}
 NESTING_MAX = 16
 PARTS_MAX = 64
@@ -58,7 +58,7 @@ class Place:
         return None if values.get(key) is None else self.inside(key).check(values[key], kind)
 
     def number(self, value: object, end: int) -> int:
-        """Return the value if it is an integer from 0 up to `end`, exclusive."""
+        """Return the value if it is a whole number from 0 up to `end`, exclusive."""
         number = self.check(value, int)
         if not 0 <= number < end:
             self.refuse(f"must be from 0 to {end - 1:,}, got {number}")
@@ -85,7 +85,7 @@ def parse(data: bytes | str, place: Place) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, VocabularyError):
             raise
-        place.refuse(f"is not valid JSON ({error}); download or save it again")
+        place.refuse(f"is not JSON ({error}); download or save it again")
 
 
 def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, Any], Place]]:
