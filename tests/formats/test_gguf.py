@@ -196,7 +196,7 @@ def test_tokens_of_phi_take_blanks_behind_them(tmp_path):
         ({"add_token_scores": [0.0]}, ["scores has 1 numbers", "8 tokens"]),
         ({"add_token_types": [2, 1, 1, 1, 1, 3, 5, 9]}, ["unknown type 9"]),
         ({"add_token_types": [2, 1, 1, 1, 1, 3, 1, 4]}, ["'[PAD6]'", "no piece"]),
-        ({"add_token_types": [2, 1, 1, 1, 5, 3, 5, 4]}, ["'ab'", "unused"]),
+        ({"add_token_types": [2, 1, 1, 1, 5, 3, 5, 4]}, ["unused piece", "'ab'"]),
         ({"add_token_types": [1.0]}, ["token_type", "float32"]),
         ({"add_unk_token_id": 99}, ["unknown_token_id is 99"]),
         ({"add_bos_token_id": 99}, ["bos_token_id is 99"]),

@@ -200,24 +200,24 @@ def test_model_type_that_is_not_there_is_unigram():
         (message([*META, *LETTERS], BPE + write_number(24, 1)), ["treat_whitespace_as_suffix"]),
         (message([*META, *LETTERS], more=write_bytes(5, write_bytes(2, b"x"))), ["denormalizer"]),
         (message([*META, *LETTERS], normalizer=write_number(5, 0)), ["escape_whitespaces"]),
-        (message([*META, *LETTERS, ("a", 0, 1)]), ["pieces 4 and 6", "'a'"]),
+        (message([*META, *LETTERS, ("a", 0, 1)]), ["tokens 4 and 6", "'a'"]),
         (message([*META, *LETTERS, ("", 0, 1)]), ["piece 6 is empty"]),
         (message([("", 0, 1)] * 40), ["piece 0 is empty"]),
         (message([*META, *LETTERS, (b"\xff", 0, 1)]), ["piece 6", "UTF-8"]),
-        (message([*META, *LETTERS, ("ab", float("nan"), 1)]), ["piece 6", "not a number"]),
+        (message([*META, *LETTERS, ("ab", float("nan"), 1)]), ["score NaN", "piece 6"]),
         (message([*META, *LETTERS, ("ac", 0, 1)]), ["'ac'", "'c'", "no piece"]),
-        (message([*META, *LETTERS, ("ab", 0, 5)]), ["'ab'", "unused", "tokenizer.json"]),
+        (message([*META, *LETTERS, ("ab", 0, 5)]), ["unused piece", "'ab'", "tokenizer.json"]),
         (message([*META, *LETTERS, ("q", 0, 3)]), ["control piece 6", "'q'"]),
         (message([*META, *LETTERS, ("q", 0, 8)]), ["unknown type 8"]),
-        (message([*META, *LETTERS, ("<0x41>", 0, 6)]), ["1 pieces stand for bytes"]),
+        (message([*META, *LETTERS, ("<0x41>", 0, 6)]), ["1 byte pieces"]),
         (message([*META, *LETTERS, ("<0x4>", 0, 6)]), ["piece 6", "'<0x4>'", "'<0x41>'"]),
-        (message(LETTERS), ["0 pieces", "unknown"]),
-        (message([*META, *LETTERS, ("?", 0, 2)]), ["2 pieces", "unknown"]),
-        (message([*META, *LETTERS, ("a b", 0, 4)]), ["'a b'", "blank"]),
+        (message(LETTERS), ["0 unknown pieces"]),
+        (message([*META, *LETTERS, ("?", 0, 2)]), ["2 unknown pieces"]),
+        (message([*META, *LETTERS, ("a b", 0, 4)]), ["'a b'", "space"]),
         (message([*META, *LETTERS], normalizer=write_bytes(2, b"xxxxx")), ["precompiled_charsmap"]),
-        (message([]), ["0 pieces"]),
+        (message([]), ["0 tokens"]),
         (b"", ["Unigram"]),
-        (b"hello", ["damaged", "kind"]),
+        (b"hello", ["damaged", "wire type"]),
         (b"\x0a\x05\x0a\x09ab", ["damaged", "bytes"]),
     ],
 )  # fmt: skip
@@ -248,20 +248,20 @@ def test_blanks_that_stay_blanks_are_read():
 def test_rule_that_gives_two_blanks_is_refused():
     step = next(s for s in model_file.read(trained(), "x").steps if isinstance(s, Charsmap))
     normalizer = write_bytes(2, step.data + b"a  b\0")
-    refused(message([*META, *LETTERS], normalizer=normalizer), "two blanks")
+    refused(message([*META, *LETTERS], normalizer=normalizer), "two spaces")
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         ({"base": "bytes"}, "bytes"),
-        ({"whole": True}, "whole"),
-        ({"dropout": 0.1}, "random"),
-        ({"missing": "drop"}, "no token of their own"),
-        ({"unk": None}, "no token of their own"),
-        ({"fuse_unk": False}, "stand together"),
-        ({"stages": (Stage("digits", "isolated"),)}, "cut"),
-        ({"prefix": "missing"}, "blank only where"),
+        ({"whole": True}, "ignore_merges"),
+        ({"dropout": 0.1}, "dropout"),
+        ({"missing": "drop"}, "no unknown token"),
+        ({"unk": None}, "no unknown token"),
+        ({"fuse_unk": False}, "does not fuse unknown"),
+        ({"stages": (Stage("digits", "isolated"),)}, "has a pre-tokenizer"),
+        ({"prefix": "missing"}, "adds a space only"),
         ({"steps": (Form("NFC"),)}, "Form"),
         ({"steps": (Squeeze(), Prepend("x"))}, "Squeeze, Prepend"),
         ({"steps": (Charsmap(b"", by_grapheme=True),)}, "Precompiled"),
@@ -269,7 +269,7 @@ def test_rule_that_gives_two_blanks_is_refused():
         ({"added": (Added("<x>", 7, special=False),)}, "<x>"),
         ({"added": (Added("<x>", 9),)}, "gaps"),
         ({"kinds": np.array([2, 2, 2, 0, 0, 0, 2], np.uint8)}, "token 6"),
-        ({"merges": np.array([[3, 4]], np.uint32)}, "not merged"),
+        ({"merges": np.array([[3, 4]], np.uint32)}, "does not merge"),
     ],
 )
 def test_parts_that_a_model_cannot_say_are_not_written(options, word):

@@ -23,7 +23,7 @@ def test_link_that_leads_nowhere_is_named(tmp_path):
     for name in (*names, "special_tokens_map.json", "added_tokens.json"):
         assert Tokenizer.load(folder, pattern="r50k").encode("ab") == [256]
         (folder / name).symlink_to("../blobs/123")
-        said = re.escape(f"{folder / name} is a link to '../blobs/123', which is not there")
+        said = re.escape(f"{folder / name} is a link to '../blobs/123', which does not exist")
         for source in (folder, folder / name):
             for load in (lambda at: Tokenizer.load(at, pattern="r50k"), load_spec):
                 with pytest.raises(VocabularyError, match=said):

@@ -1,5 +1,5 @@
-"""Files ↔ tokenizers, one module a format.
+"""Files ↔ tokenizers, one module per format.
 
-`detect` finds the reader of a file, `save` the writer. Both are imported when they are needed: an
-embedded vocabulary is loaded without them.
+`detect` selects the reader of a file, and `save` the writer. They are imported on first use, so
+that embedded vocabularies load without them.
 """

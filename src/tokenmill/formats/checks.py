@@ -1,11 +1,11 @@
-"""Files and their JSON → checked values: an error names the file and the field."""
+"""Files and JSON → checked values. Errors contain the file and the field."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -22,7 +22,7 @@ PARTS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: in which file, and in which part of it."""
+    """The file and the field of a value, for errors."""
 
     source: str
     part: str = ""
@@ -31,57 +31,70 @@ class Place:
         return Place(self.source, f"{self.part}.{name}" if self.part else name)
 
     def refuse(self, text: str) -> NoReturn:
-        """Raises the error: what is wrong, and the way out."""
+        """Raise the error of this place."""
         raise self.error(text)
 
     def error(self, text: str) -> VocabularyError:
         return VocabularyError(f"{self.source}: {self.part + ' ' if self.part else ''}{text}")
 
     def check(self, value: object, kind: type[Kind]) -> Kind:
-        """A value that must be of a kind. A bool is no number here, and an int is one."""
+        """Return the value if its type is `kind`. An int is also a float; a bool is only a bool."""
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if not fits and not (kind is float and type(value) is int):
             self.refuse(self.expected(kind, value))
         return value if fits else kind(value)  # type: ignore[call-arg, return-value]
 
     def expected(self, kind: type, value: object) -> str:
-        return f"must be {_NAMES[kind]}, not {shown(value)}"
+        return f"must be {_NAMES[kind]}, got {shown(value)}"
 
     def get(self, values: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
-        """A field that must be there."""
+        """Return a required field."""
         if key not in values:
-            self.refuse(f"has no field {key!r}; without it Hugging Face reads no such file either")
+            self.refuse(f"has no field {key!r}, which is required; add it")
         return self.inside(key).check(values[key], kind)
 
     def maybe(self, values: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind | None:
-        """A field that may be left out, or null."""
+        """Return an optional field. None if it is missing or null."""
         return None if values.get(key) is None else self.inside(key).check(values[key], kind)
+
+    def number(self, value: object, end: int) -> int:
+        """Return the value if it is a whole number from 0 up to `end`, exclusive."""
+        number = self.check(value, int)
+        if not 0 <= number < end:
+            self.refuse(f"must be from 0 to {end - 1:,}, got {number}")
+        return number
+
+    def choice(self, value: object, choices: Iterable[str]) -> str:
+        """Return the value if it is one of `choices`."""
+        if not isinstance(value, str) or value not in choices:
+            self.refuse(f"must be one of {', '.join(choices)}, got {shown(value)}")
+        return value
 
 
 def parse(data: bytes | str, place: Place) -> Any:
-    """The value of a JSON text: no NaN, no bytes that are not UTF-8."""
+    """Return the value of a JSON text in UTF-8. NaN and Infinity are rejected."""
 
     def refuse(constant: str) -> NoReturn:
-        place.refuse(f"holds {constant}, which is not JSON; write the file again")
+        place.refuse(f"contains {constant}, which is not valid JSON; save the file again")
 
     try:
         text = data if isinstance(data, str) else data.decode()
         return json.loads(text, parse_constant=refuse)
     except UnicodeDecodeError as error:
-        place.refuse(f"is not UTF-8 at byte {error.start}; write it again as UTF-8")
+        place.refuse(f"is not UTF-8 at byte {error.start}; save it as UTF-8")
     except (ValueError, RecursionError) as error:
         if isinstance(error, VocabularyError):
             raise
-        place.refuse(f"is not JSON ({error}); load it from where it came once more")
+        place.refuse(f"is not JSON ({error}); download or save it again")
 
 
 def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, Any], Place]]:
-    """The parts of nested Sequences in order, each with its type and its place."""
+    """Return the components of nested Sequences in order, each with its type and place."""
     found: list[tuple[str, dict[str, Any], Place]] = []
 
     def walk(value: Any, place: Place, depth: int) -> None:
         if depth > NESTING_MAX:
-            place.refuse(f"is nested more than {NESTING_MAX} times; write it as one Sequence")
+            place.refuse(f"is nested more than {NESTING_MAX} times; use one Sequence")
         part = place.check(value, dict)
         name = place.get(part, "type", str)
         if name == "Sequence":
@@ -89,7 +102,7 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
                 walk(item, place.inside(f"{inner}[{index}]"), depth + 1)
             return
         if len(found) == PARTS_MAX:
-            place.refuse(f"is one of more than {PARTS_MAX} parts; fewer can be loaded")
+            place.refuse(f"is component {PARTS_MAX + 1}; use at most {PARTS_MAX}")
         found.append((name, part, place))
 
     if value is not None:
@@ -98,7 +111,7 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
 
 
 def shown(value: object) -> str:
-    """A value as errors name it."""
+    """Return a value as errors show it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -107,7 +120,7 @@ BYTES_MAX = 256 << 20  # Gemma 3's tokenizer.json has 33 MB
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; a link that leads nowhere is refused, since a file was meant."""
+    """Return whether a file exists. Raise VocabularyError for a broken symbolic link."""
     if path.is_file():
         return True
     refuse_broken_link(path)
@@ -115,33 +128,34 @@ def is_file(path: Path) -> bool:
 
 
 def refuse_broken_link(path: Path) -> None:
-    """Raises an error that names the link, if the path is one and leads nowhere."""
+    """Raise VocabularyError if the path is a broken symbolic link."""
     if path.is_symlink() and not path.exists():
         raise VocabularyError(
-            f"{path} is a link to {str(path.readlink())!r}, which is not there; get the file "
-            "again, or remove the link"
+            f"{path} is a link to {str(path.readlink())!r}, which does not exist; download the "
+            "file again, or remove the link"
         )
 
 
 def read_bytes(path: Path, limit: int = BYTES_MAX) -> bytes:
-    """All bytes of a regular file; a pipe or a device could give any number of them."""
-    # A pipe without a writer would not even open.
+    """Return all bytes of a regular file. Pipes and devices, which may be endless, are rejected."""
+    # Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise VocabularyError(f"{path} is not a regular file")
+            raise VocabularyError(f"{path} is not a regular file; pass the path of a file")
         if status.st_size > limit:
             raise VocabularyError(
-                f"{path} has {status.st_size:,} bytes: too large for a tokenizer's file"
+                f"{path} has {status.st_size:,} bytes, too large for a tokenizer file; the limit "
+                f"is {limit:,} bytes"
             )
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise VocabularyError(f"{path} grows while it is read; wait until it is written")
+        raise VocabularyError(f"{path} grew while it was read; try again when it is complete")
     return data
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """The first bytes of a file."""
+    """Return the first bytes of a file."""
     with path.open("rb") as file:
         return file.read(count)

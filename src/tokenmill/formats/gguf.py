@@ -24,17 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats.checks import Place
 from tokenmill.formats.names import byte_characters
 from tokenmill.formats.sentencepiece import (
     BYTES,
     CONTROL,
     NORMAL,
     PIECES_MAX,
-    SPACE,
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
     Pieces,
+    decoder_steps,
     model_of,
 )
 from tokenmill.formats.spec import DECODED, TOKEN, Added, Item, Model, Template, TokenizerSpec
@@ -441,14 +442,9 @@ def _pieces(keys: _Keys) -> TokenizerSpec:
         types[unk] = UNKNOWN
     pieces = Pieces(texts, scores.astype(np.float32), types)
     has_bytes = bool((types == BYTES).any())
-    model = model_of(pieces, keys.source, blank=True, has_bytes=has_bytes)
+    model = model_of(pieces, Place(keys.source), blank=True, has_bytes=has_bytes)
     prefixed = keys.flag("add_space_prefix", True)
-    steps: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-        *([{"type": "ByteFallback"}] if has_bytes else []),
-        {"type": "Fuse"},
-        *([{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefixed else []),
-    ]
+    steps = decoder_steps(has_bytes, int(prefixed))
     return TokenizerSpec(
         model,
         added=_added(pieces, keys),

@@ -1,13 +1,13 @@
-"""What a tokenizer of any format is made of: readers give it, writers take it, the core runs it.
+"""TokenizerSpec: all components of a tokenizer, independent of any file format.
 
-Everything here is data. A reader has checked it and refused what cannot be done exactly; whoever
-holds a `TokenizerSpec` may rely on that.
+Readers return a spec, writers take one, and `build` turns one into a native tokenizer. A reader
+checks every value and rejects a tokenizer whose ids the core cannot reproduce exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,45 +15,51 @@ from numpy.typing import NDArray
 
 from tokenmill.patterns.schemes import Literally, Pattern, Stage
 
-# What a token of a model is.
-TOKEN = 0  # found by merging
-BYTE = 1  # "<0xE4>", with the bytes b"\xe4": for characters that are no token
-DECODED = 2  # found in no text: only decoded
+# Kinds of tokens.
+TOKEN = 0  # produced by merging
+BYTE = 1  # "<0xE4>", stored as b"\xe4": encodes a byte of a character that has no token
+DECODED = 2  # only decoded, never produced by encoding
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Tokens and how they are merged. Arrays have an entry for each token, in any order.
+    """Tokens and merges. Arrays have one element per token, in any order.
 
-    `data` holds the bytes of the tokens end to end: of a byte-level vocabulary the bytes that its
-    characters stand for, otherwise UTF-8, with "▁" as it is in the file.
+    `data` contains the bytes of all tokens, concatenated. Tokens of a byte-level vocabulary are
+    raw bytes; other tokens are UTF-8, with "▁" as in the file.
     """
 
     data: bytes
     lengths: NDArray[np.uint32]
     ids: NDArray[np.uint32]
     kinds: NDArray[np.uint8]
-    # Pairs of places in these arrays, the first to be merged first; of a pair that stands there
-    # twice the last counts. None: any two neighbours that spell a token merge, by `order`.
+    # Pairs of indexes into these arrays, in merge order. The last of two equal pairs counts.
+    # None: any two neighbors whose concatenation is a token merge, ordered by `order`.
     merges: NDArray[np.uint32] | None
-    # Without merges: the lowest is merged first, of equal ones the leftmost. None: the id.
+    # Without merges: the lowest value merges first, and the leftmost of equal ones. None: the id.
     order: NDArray[np.uint32] | None = None
-    # What merging starts with.
+    # The symbols before the first merge.
     base: Literal["bytes", "characters"] = "bytes"
-    # Whether a pretoken that is a token is that token, even if merging does not reach it.
+    # Whether a pretoken that equals a token becomes that token, even if no merges produce it.
     whole: bool = False
-    # What becomes of a character (or byte) that is no token: an error; nothing, and its neighbours
-    # meet; `unk`; its bytes' tokens, of which there are 256.
+    # Treatment of a character (or byte) without a token: an error; removed before merging;
+    # replaced by `unk`; replaced by the tokens of its bytes (256 tokens of kind BYTE).
     missing: Literal["fail", "drop", "unk", "bytes"] = "fail"
     unk: int | None = None
-    # Whether a run of them within a pretoken is one.
+    # Whether a run of unknown characters within a pretoken becomes one `unk`.
     fuse_unk: bool = False
     dropout: float | None = None
+
+    def tokens(self) -> list[bytes]:
+        """Return the bytes of each token, in the order of the arrays."""
+        ends = np.cumsum(self.lengths, dtype=np.int64).tolist()
+        data = self.data
+        return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A token that is found in the text before anything else is done with it."""
+    """A token that is found in the text before normalization, or with `normalized` after it."""
 
     content: str
     id: int
@@ -62,37 +68,37 @@ class Added:
     rstrip: bool = False
     single_word: bool = False
     normalized: bool = False
-    # With `normalized`: the content is looked for as it is, behind the prefix, and with "▁" and the
-    # blank the same if `TokenizerSpec.blank` is set. SentencePiece's user-defined symbols are like
-    # that; Hugging Face normalises the content, too.
+    # With `normalized`: the content itself is searched for, after the prefix. If
+    # `TokenizerSpec.blank` is set, "▁" and the space match each other. SentencePiece searches for
+    # user-defined symbols like this. Hugging Face normalizes the content before it searches.
     literal: bool = False
 
 
-# Normalisers, in the order in which they run.
+# Normalizer steps, which run in the order of `TokenizerSpec.steps`.
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A normal form of Unicode (9.0, Hugging Face's)."""
+    """A Unicode normalization form (Unicode 9.0, as in Hugging Face)."""
 
     name: Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lower:
-    """Each character in lower case."""
+    """Convert each character to lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepend:
-    """A text in front of every segment that is not empty."""
+    """Put `text` before every segment that is not empty."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Every match becomes `content`."""
+    """Replace every match with `content`."""
 
     match: Pattern | Literally
     content: str
@@ -100,7 +106,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """White space at the ends goes."""
+    """Remove whitespace at the ends."""
 
     left: bool
     right: bool
@@ -108,7 +114,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Charsmap:
-    """SentencePiece's compiled map. Hugging Face has its own way to apply it: by grapheme."""
+    """SentencePiece's compiled character map. Hugging Face applies it to whole graphemes."""
 
     data: bytes
     by_grapheme: bool
@@ -116,44 +122,59 @@ class Charsmap:
 
 @dataclass(frozen=True, slots=True)
 class Squeeze:
-    """SentencePiece's remove_extra_whitespaces: none at the ends, one blank instead of several."""
+    """SentencePiece's remove_extra_whitespaces: strip spaces and collapse runs to one space."""
 
 
 Step: TypeAlias = Form | Lower | Prepend | Replace | Strip | Charsmap | Squeeze
 
 
-# What is put in front of a segment after normalising: nothing; a blank; a blank unless it starts
-# with one; the same, but only at the start of the text.
+# When a space is put before a segment after normalization. "missing": unless the segment starts
+# with one. "missing_first": the same, only at the start of the text.
 Prefix: TypeAlias = Literal["never", "always", "missing", "missing_first"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A place in a template: sequence "A" or "B", or a special with its ids."""
+    """An element of a template: sequence "A" or "B", or a special token with its ids."""
 
     name: str
     type_id: int
-    ids: tuple[int, ...] | None  # None: `name` is the sequence
+    ids: tuple[int, ...] | None  # None: `name` is a sequence
     tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What is put around one text or two. `trims` offsets to what is not white space."""
+    """Special tokens around one text or two. `trims` removes whitespace from offsets."""
 
     single: tuple[Item, ...] = (Item("A", 0, None),)
     pair: tuple[Item, ...] = (Item("A", 0, None), Item("B", 1, None))
     trims: bool = False
-    trim_prefix: bool = False  # ByteLevel's add_prefix_space there
+    trim_prefix: bool = False  # add_prefix_space of the ByteLevel post-processor
+
+
+def surround(first: Item | None, last: Item | None) -> Template:
+    """Return a template that puts special tokens around each text. Type ids of the second are 1."""
+    single = tuple(item for item in (first, Item("A", 0, None), last) if item is not None)
+    second = (
+        Item("B", 1, None) if item.ids is None else replace(item, type_id=1) for item in single
+    )
+    return Template(single, (*single, *second))
+
+
+def surround_roberta(first: Item, last: Item) -> Template:
+    """Return RoBERTa's `<s> A </s></s> B </s>`, in which all type ids are 0."""
+    single = (first, Item("A", 0, None), last)
+    return Template(single, (*single, last, Item("B", 0, None), last))
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The record of a vocabulary whose ids are its ranks, as in tiktoken.
+    """Properties of a vocabulary whose ids are its ranks, as in tiktoken.
 
-    `learned` are the merges of a trained vocabulary in order, as pairs of ids. A format that lists
-    merges gets these. Without them the merges are derived from the ranks. `provenance` are the
-    options of training.
+    `learned` contains the merges of a trained vocabulary in order, as pairs of ids. Formats with
+    merges contain these; without them, merges are derived from the ranks. `provenance` contains
+    the training options.
     """
 
     learned: NDArray[np.uint32] | None = None
@@ -162,11 +183,11 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TokenizerSpec:
-    """A whole tokenizer.
+    """A complete tokenizer.
 
-    `blank`: "▁" and the blank are the same, in the text, in stages and in tokens, where it is "▁".
-    Without `stages` text is not cut, as in Llama 2. `decoder` and `extra` are JSON as in
-    tokenizer.json; `extra` is kept only to be written again.
+    `blank`: the space and "▁" are equal in texts and stages, and tokens contain "▁". Without
+    `stages` a text is one pretoken, as in Llama 2. `decoder` and `extra` are JSON as in
+    tokenizer.json. Only writers use `extra`.
     """
 
     model: Model
@@ -178,5 +199,5 @@ class TokenizerSpec:
     template: Template = Template()
     decoder: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    # Not None: ids are ranks, one tiktoken pattern splits the text, and no other part is in use.
+    # Not None: ids are ranks, one tiktoken pattern splits the text, and other fields are unused.
     ranks: Ranks | None = None

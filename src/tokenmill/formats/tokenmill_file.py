@@ -114,7 +114,7 @@ def _dataclass_codec(kind: Any) -> _Codec:
 
     def read(value: Any) -> Any:
         if type(value) is not dict:
-            raise _FieldError(f"must be an object, not {shown(value)}")
+            raise _FieldError(f"must be an object, got {shown(value)}")
         found = {}
         for name, codec in codecs.items():
             if name not in value:
@@ -165,7 +165,7 @@ def _union_codec(hints: Any) -> _Codec:
 def _tuple_codec(inner: _Codec) -> _Codec:
     def read(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
-            raise _FieldError(f"must be a list, not {shown(value)}")
+            raise _FieldError(f"must be a list, got {shown(value)}")
         found = []
         for index, one in enumerate(value):
             try:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from tokenmill import arguments
 from tokenmill.errors import TrainingError
-from tokenmill.formats.sentencepiece import META, SPACE, PieceOptions, parts_of
+from tokenmill.formats.sentencepiece import META, PieceOptions, parts_of
+from tokenmill.formats.tokenizer_json import SPACE
 from tokenmill.patterns.unicode import CODE_POINTS, scripts
 from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
