@@ -72,13 +72,21 @@ def test_a_file_that_is_no_entry_is_ignored(begun, inputs, whole, data):
     assert contents(begun) == whole
 
 
+def test_temporary_file_of_a_killed_task_is_no_entry(begun, inputs, whole):
+    entry = begun / "journal" / "00000.json"
+    entry.rename(entry.with_name(".00000.json.k1ll3d"))
+    result = tokenize(inputs, begun, "gpt2", **OPTIONS)
+    assert result.tasks_resumed == result.tasks_total - 1
+    assert contents(begun) == whole
+
+
 def test_no_entry_removes_files_outside_of_the_output(tmp_path, inputs):
     out, victim = tmp_path / "out", tmp_path / "victim.bin"
     victim.write_bytes(b"abc")
     tokenize(inputs, out, "gpt2", shuffle=1, rank=0, world_size=1, **OPTIONS)
     shards = [{"stem": "../victim", "files": [{"suffix": ".bin", "bytes": 3}]}]
     entry = {"shuffled": 0, "of": 99, "tasks": "", "shards": shards}
-    (out / "journal" / "x.json").write_text(json.dumps(entry))
+    (out / "journal" / "shuffled-00000.json").write_text(json.dumps(entry))
     tokenmill.finalize(out)
     sealed = json.loads((out / MANIFEST).read_bytes())
     sealed["shuffled"] = [entry]

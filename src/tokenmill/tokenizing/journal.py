@@ -38,6 +38,7 @@ _FORMAT = "tokenmill.shards"
 _VERSION = 1
 _COUNT_MAX = 1 << 63
 _ERROR_CHARS_MAX = 200
+_ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _SHUFFLE_FILE = re.compile(r"[0-9]{5,}\.[a-z_]+")
 _REPAIR = "delete it and run the same tokenize command again"
 _PARTS = (
@@ -83,7 +84,7 @@ def read_entries(
     Entries of failed tasks are left out unless `failed`, because their tasks are tried again.
     """
     sizes = output.list()
-    names = sorted(name for name in sizes if name.startswith(f"{FOLDER}/"))
+    names = sorted(filter(_ENTRY_FILE.fullmatch, sizes))  # a killed task leaves temporary files
     found: list[Any] = [] if manifest is None else [*manifest["tasks"], *manifest["shuffled"]]
     found += map(_parse, output.read_many(names))
     entries, failures = Entries(), []
