@@ -112,7 +112,9 @@ def test_new_format_can_use_the_rows_with_another_delimiter(tmp_path):
     path = tmp_path / "rows.ssv"
     path.write_bytes(b'id;text\n1;one, two\n2;"a;b"\n')
     with ExitStack() as stack:
-        read = rows.read_rows(Segment(Source(str(path), "ssv")), DocumentOptions(), stack, b";")
+        read = rows.read_documents(
+            Segment(Source(str(path), "ssv")), DocumentOptions(), stack, b";"
+        )
         texts = [bytes(block.data) for block in read if len(block.spans)]
     assert texts == [b"one, twoa;b"]
 

@@ -99,18 +99,11 @@ def _first_line(data: bytes, start: int, reason: str, *, is_last: bool) -> _Row 
 
 
 def read_documents(
-    segment: Segment, options: DocumentOptions, stack: ExitStack
+    segment: Segment, options: DocumentOptions, stack: ExitStack, delimiter: bytes | None = None
 ) -> Iterator[Documents]:
-    """A document for each row after the first."""
-    return read_rows(segment, options, stack, _DELIMITERS[segment.source.kind])
-
-
-def read_rows(
-    segment: Segment, options: DocumentOptions, stack: ExitStack, delimiter: bytes
-) -> Iterator[Documents]:
-    """The same for fields that end at `delimiter`, one byte."""
+    """A document for each row after the first. `delimiter` is the byte between fields."""
     blocks = Blocks(segment, options, stack)
-    reader = _Reader(blocks, options, delimiter)
+    reader = _Reader(blocks, options, delimiter or _DELIMITERS[segment.source.kind])
     used = room = 0
     while blocks.next(used, room):
         blocks.pace(0)

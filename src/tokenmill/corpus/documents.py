@@ -130,10 +130,6 @@ class DocumentFailed(Exception):  # noqa: N818 (an event, which starts the task 
         self.reason = reason
 
 
-def _no_spans() -> NDArray[np.int64]:
-    return np.empty((0, 2), np.int64)
-
-
 @dataclass(slots=True)
 class Documents:
     """Some documents of one source, in order.
@@ -145,7 +141,7 @@ class Documents:
     """
 
     data: Any = b""
-    spans: NDArray[np.int64] = field_(default_factory=_no_spans)
+    spans: NDArray[np.int64] = field_(default_factory=lambda: np.empty((0, 2), np.int64))
     goes_on: bool = False
     problems: list[Problem] = field_(default_factory=list)
     bytes_read: int = 0
@@ -187,9 +183,6 @@ class DocumentOptions:
             raise ValueError(f"block_bytes must be {_BLOCK_BYTES_MIN} or more")
         if self.separator is not None and not self.separator:
             raise ValueError("separator must not be empty; None makes a file one document")
-
-
-# Reading.
 
 
 def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
@@ -305,9 +298,6 @@ class Rejections:
                 f"more than {self._max_errors:,} records gave no document (max_errors), the first: "
                 f"{self.first}"
             )
-
-
-# Parts that the readers share.
 
 
 def raise_system_error(error: Exception) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tokenmill import object_store
 from tokenmill.corpus.documents import STDIN, Source, raise_system_error
-from tokenmill.corpus.options import INPUT_FORMATS, READERS
+from tokenmill.corpus.options import INPUT_FORMATS, READERS, TABLES
 from tokenmill.corpus.streams import COMPRESSIONS
 from tokenmill.errors import InputError, MissingInputError, OptionError
 
@@ -116,7 +116,7 @@ def _items(inputs: Any) -> list[Any]:
 
 def _find_one(name: str, input_format: str | None, counts: bool) -> list[Source]:
     if name == STDIN:
-        if input_format is not None and not _is_sequential(input_format):
+        if input_format in (COUNTS, *TABLES):
             raise InputError(f"{input_format} is not read in order and cannot come from a pipe")
         return [Source(STDIN, input_format or "text")]
     if object_store.is_address(name):
@@ -125,10 +125,6 @@ def _find_one(name: str, input_format: str | None, counts: bool) -> list[Source]
             for found in object_store.expand(name, _has_known_suffix)
         ]
     return [_local(path, input_format, counts) for path in _expand(name)]
-
-
-def _is_sequential(input_format: str) -> bool:
-    return input_format != COUNTS and READERS[input_format].split != "table"
 
 
 def _source(name: str, input_format: str | None, counts: bool, *identity: Any) -> Source:

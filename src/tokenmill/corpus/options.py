@@ -53,8 +53,7 @@ class RecordOptions(TypedDict, total=False):
         str, text("text", "field with the text of a record; a.b is b inside of a", group="inputs")
     ]
     utf8: Annotated[
-        str,
-        one_of(UTF8, "strict", "treatment of bytes that are not UTF-8", group="inputs"),
+        str, one_of(UTF8, "strict", "treatment of bytes that are not UTF-8", group="inputs")
     ]
     on_error: Annotated[
         str,
@@ -75,10 +74,7 @@ class ReadOptions(RecordOptions, total=False):
     separator: Annotated[
         str | None,
         text(
-            None,
-            r"text that ends a document in a text file, such as \n; without it, a file is one",
-            parse=parse_escaped,
-            metavar="TEXT",
-            group="inputs",
+            None, r"text that ends a document in a text file, like \n; without it, a file is one",
+            parse=parse_escaped, metavar="TEXT", group="inputs",
         ),
-    ]
+    ]  # fmt: skip

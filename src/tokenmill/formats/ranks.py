@@ -64,9 +64,8 @@ def parse(data: bytes, source: str) -> dict[bytes, int]:
             value = int(rank)
         except ValueError:
             if line.startswith(codecs.BOM_UTF8):
-                raise VocabularyError(
-                    f"{source} starts with a byte-order mark: remove it"
-                ) from None
+                error = VocabularyError(f"{source} starts with a byte-order mark: remove it")
+                raise error from None
             is_json = number == 1 and line.lstrip()[:1] in (b"{", b"[")
             what = "; JSON of Hugging Face is not read: save it as .tokenmill" * is_json
             raise VocabularyError(
@@ -129,12 +128,7 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
     return parts
 
 
-DECODER = {
-    "type": "ByteLevel",
-    "add_prefix_space": True,
-    "trim_offsets": True,
-    "use_regex": True,
-}
+DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 
 
 def pattern_stage(pattern: str) -> Stage:
@@ -189,8 +183,7 @@ def of_embedded(name: str, special_tokens: Mapping[str, int]) -> TokenizerSpec:
     new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
     _refuse_shared_ids(names, new)
     spec = _of_model(_NO_TOKENS, pattern_of(entry.scheme), added_of(names))
-    core = build(spec, entry.read_image())
-    return _from_core(spec, core)
+    return _from_core(spec, build(spec, entry.read_image()))
 
 
 def of_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:

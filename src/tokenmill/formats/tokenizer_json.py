@@ -786,11 +786,7 @@ def _shorten(
 
 
 def _check_merges(
-    pairs: NDArray[np.uint32],
-    kinds: NDArray[np.uint8],
-    names: Names,
-    unk: int | None,
-    place: Place,
+    pairs: NDArray[np.uint32], kinds: NDArray[np.uint8], names: Names, unk: int | None, place: Place
 ) -> None:
     """Refuses merges of tokens that are no symbols of a text."""
     is_odd = kinds != TOKEN

@@ -48,13 +48,12 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
         )
     files = (read_bytes(folder / VOCABULARY), read_bytes(folder / MERGES))
     try:
-        _, data, lengths, ids, merges, unmade = _native.read_vocabulary(
-            *files, secrets.randbits(64)
-        )
+        found = _native.read_vocabulary(*files, secrets.randbits(64))
     except VocabularyError as error:
         raise VocabularyError(f"{folder}: {error}") from None
     stage = BYTE_LEVEL if pattern is None else pattern_stage(pattern)
     cutting = Cutting(stages=(stage,), base="bytes")
+    _, data, lengths, ids, merges, unmade = found
     names = Names(data, lengths, ids)
     said = _DIGEST.match(files[1])
     if said is not None and said[1].decode() != _digest(names):
