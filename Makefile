@@ -3,12 +3,21 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
-MARK := build/environment$(subst /,-,$(abspath $(VENV)))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 NATIVE := src/tokenmill/_native.abi3.so
 CORE_SOURCES := $(shell find core -name '*.zig')
 COMPILER := $(shell sed -n 's/.*"\(ziglang==[0-9.]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
+
+# These rules made an environment if it contains this file, which has the path of the clone.
+MARK := made-by-make
+ENVIRONMENTS := transformers readers engines
+
+# Environments contain absolute paths. In a clone that was moved, their stamps are deleted.
+$(shell for venv in $(VENV) .venv-docs $(ENVIRONMENTS:%=.venv-%); do \
+  if [ -e $$venv/$(MARK) ] && [ "$$(cat $$venv/$(MARK))" != "$$(pwd)" ]; then \
+    rm -f $$venv/created $$venv/compiler $$venv/package $$venv/tests $$venv/linters $$venv/builder $$venv/installed; \
+  fi; done)
 
 .DELETE_ON_ERROR:
 .PHONY: help
@@ -20,7 +29,7 @@ endef
 
 # $(call environment,NAME,PACKAGES,COMMANDS) makes .venv-NAME with these packages, then runs commands.
 define environment
-$(call step,Setting up .venv-$(1),$(PYTHON) -m venv --clear .venv-$(1) && .venv-$(1)/bin/pip install --quiet --disable-pip-version-check --no-compile $(2) $(3))
+$(call step,Setting up .venv-$(1),$(PYTHON) -m venv --clear .venv-$(1) && pwd > .venv-$(1)/$(MARK) && .venv-$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(2) $(3))
 @touch .venv-$(1)/installed
 endef
 
@@ -38,7 +47,7 @@ demo: ## Set up .venv, compile the core, and show what the package does
 
 build: $(NATIVE) ## Compile the core into src/tokenmill
 
-wheel: $(VENV)/tests ## Build a wheel in dist/
+wheel: $(VENV)/builder ## Build a wheel in dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 ##@ Develop
@@ -56,8 +65,8 @@ test-all: ## Run all tests: all random examples, transformers, shard readers, Ra
 	@command -v java > /dev/null || { echo 'make test-all needs Java 17 for Spark; make test does not'; exit 1; }
 	@$(MAKE) --no-print-directory -j2 $(VENV)/tests build
 	@$(MAKE) --no-print-directory -j2 test-core test-safe environments
-	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory test-environments
+	@$(MAKE) --no-print-directory test-python
 
 test-core: $(VENV)/compiler ## Test the core alone, in Debug mode
 	$(BIN)/python core/build.py test
@@ -77,7 +86,6 @@ test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
 	PYTHONPATH=build/safe $(BIN)/python -m pytest $(PARALLEL) $(SAFE_TESTS)
 
 # Environments of their own, with the package from src.
-ENVIRONMENTS := transformers readers engines
 environments: $(ENVIRONMENTS:%=.venv-%/installed)
 test-environments: test-transformers test-readers test-engines test-stores
 
@@ -118,8 +126,8 @@ docs: .venv-docs/installed ## Build the documentation in build/site
 	@echo 'Open build/site/index.html. For its search, run: python3 -m http.server -d build/site'
 
 clean: ## Delete the environments and everything that was built
-	@if [ -e $(MARK) ]; then rm -rf $(VENV); fi
-	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*
+	@if [ -e $(VENV)/$(MARK) ]; then rm -rf $(VENV); fi
+	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*so* src/tokenmill/_native.*pyd*
 
 ##@ Measure
 .PHONY: bench ladder ladder-encoding scaling
@@ -146,15 +154,16 @@ scaling: .venv-engines/installed build ## Measure how cost grows, and render doc
 
 # ── Environments. A stamp is written when its step is complete, so an interrupted run can be repeated.
 
-# An environment that these rules did not make is left alone. $(MARK) says that they did.
+# An environment without $(MARK) is left alone.
 .PHONY: python
 python:
+	@command -v $(PYTHON) > /dev/null || { echo '$(PYTHON) is not found; install CPython 3.11 or later, or add PYTHON=/path/to/python to the command'; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 $(VENV)/created: | python
-	@if [ -e $(VENV) ] && [ ! -e $(MARK) ]; then echo '$(VENV) exists, and make did not create it; move it away, or run make VENV=.venv-make'; exit 1; fi
-	@mkdir -p build && touch $(MARK)
-	$(call step,Creating $(VENV),$(PYTHON) -m venv --clear $(VENV))
+	@if [ -n "$$(ls -A $(VENV) 2> /dev/null)" ] && [ ! -e $(VENV)/$(MARK) ]; then echo '$(VENV) exists, and make did not create it; move it away, or add VENV=.venv-make to the command'; exit 1; fi
+	@rm -rf $(VENV) && mkdir -p $(VENV) && pwd > $(VENV)/$(MARK)
+	$(call step,Creating $(VENV),$(PYTHON) -m venv $(VENV))
 	@touch $@
 
 $(VENV)/compiler: pyproject.toml | $(VENV)/created
@@ -168,6 +177,10 @@ $(VENV)/package: pyproject.toml tools/link_source.py | $(VENV)/compiler
 
 $(VENV)/tests: tests/requirements.txt $(VENV)/package
 	$(call step,Installing the packages of the tests,$(PIP) -r $<)
+	@touch $@
+
+$(VENV)/builder: | $(VENV)/compiler
+	$(call step,Installing the packages that build a wheel,$(PIP) 'build>=1.2' 'hatchling>=1.27')
 	@touch $@
 
 $(VENV)/linters: $(VENV)/tests
@@ -186,4 +199,4 @@ $(NATIVE): $(CORE_SOURCES) core/build.py $(VENV)/compiler
 
 # These readers are installed without their dependencies, which would be gigabytes more.
 .venv-readers/installed: tests/with_readers/requirements.txt tests/with_readers/no_deps.txt | python
-	$(call environment,readers,-r $<,&& .venv-readers/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/with_readers/no_deps.txt)
+	$(call environment,readers,-r $<,&& .venv-readers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/with_readers/no_deps.txt)

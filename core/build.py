@@ -143,6 +143,13 @@ def compile_module(module: Path, target: str, mode: str) -> None:
     print(f"compiled the core ({mode}) in {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
+def cpu_count() -> int:
+    """The number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def run_jobs(jobs: list[Callable[[], None]]) -> None:
     """Runs `jobs` on all CPU cores, in their order. The longest should be the first."""
     stop = threading.Event()
@@ -155,7 +162,7 @@ def run_jobs(jobs: list[Callable[[], None]]) -> None:
             stop.set()
             raise
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(cpu_count()) as pool:
         for done in [pool.submit(run, job) for job in jobs]:
             done.result()
 
@@ -237,4 +244,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

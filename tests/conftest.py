@@ -19,8 +19,8 @@ import tiktoken_ext.openai_public as openai
 
 from tokenmill import Tokenizer, _native, reference
 
-# A shell that starts the tests in the background has them ignore interrupts, and so would the
-# programs that they interrupt.
+# A shell ignores interrupts in background jobs, and child processes inherit that. Tests that
+# interrupt a program need the usual handler.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -43,13 +43,21 @@ each_pattern = pytest.mark.parametrize("name", ["r50k_base", "cl100k_base", "o20
 _shared = Path(os.environ.get("TOKENMILL_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 SHARED_DATA = _shared if _shared.is_dir() else None
 
+
+def variable(name: str, default: int, least: int, most: int) -> int:
+    """The number in an environment variable. An empty one is the default."""
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise pytest.UsageError(f"{name} must be a number from {least} to {most}, got {text!r}")
+    return int(text)
+
+
 # The seed of all random tests of a run, also those of hypothesis. Worker processes inherit it.
-SEED = int(os.environ.setdefault("TOKENMILL_SEED", str(random.randrange(2**32))))
+SEED = variable("TOKENMILL_SEED", random.randrange(2**32), 0, 2**32 - 1)
+os.environ["TOKENMILL_SEED"] = str(SEED)
 
 # The share of their examples that random tests run, in percent: 100 in `make test-all`.
-FUZZ = int(os.environ.get("TOKENMILL_FUZZ") or 5)
-if not 1 <= FUZZ <= 100:
-    raise pytest.UsageError(f"TOKENMILL_FUZZ must be a number from 1 to 100, got {FUZZ}")
+FUZZ = variable("TOKENMILL_FUZZ", 5, 1, 100)
 
 
 def examples(count: int) -> int:
@@ -91,7 +99,8 @@ _SEED_LINE = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    # Not in the header, which -q leaves out; and first, so that it outlives a crash of the core.
+    # This line is printed first, so that it is there after a crash of the core. `-q` hides the
+    # header, so it is a line of its own.
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal:  # a worker process has none
         terminal.write_line(_SEED_LINE)

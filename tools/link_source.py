@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The first line of a script cannot name a path with spaces or a very long one, so the shell starts
-# Python. For Python, the second line is a text.
+# Python. In Python, the second and the third line are a string.
 SCRIPT = """#!/bin/sh
 '''exec' "{python}" "$0" "$@"
 ' '''

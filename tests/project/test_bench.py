@@ -165,7 +165,7 @@ def test_texts_without_the_packed_data_are_installed_and_generated(tmp_path, mon
     assert seen >= 1_000
     assert unseen >= 111
     monkeypatch.setattr(corpora, "CORPUS_BYTES", 60_000)
-    assert corpora.prepare("en")["bytes"] >= 60_000  # what was made for another size is made anew
+    assert corpora.prepare("en")["bytes"] >= 60_000  # another size, so it is made again
 
 
 def test_real_documents_alone_are_shown_but_not_counted():

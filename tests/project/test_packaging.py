@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,16 @@ def test_import_without_the_core_says_how_to_build_it(tmp_path):
     assert done.returncode == 1
     assert "make build" in done.stderr
     assert "pip install" in done.stderr
+
+
+def test_clean_deletes_built_modules_and_keeps_their_types():
+    command = ["make", "--dry-run", "--no-print-directory", "clean"]
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    patterns = [word for word in out.split() if word.startswith("src/tokenmill/")]
+    names = ["_native.abi3.so", "_native.abi3.so.tmp", "_native.pyd", "_native.pyi", "native.py"]
+    found = [
+        name
+        for name in names
+        if any(fnmatchcase(f"src/tokenmill/{name}", pattern) for pattern in patterns)
+    ]
+    assert found == names[:3]
