@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 NATIVE := src/tokenmill/_native.abi3.so
-CORE_SOURCES := $(shell find core -name '*.zig')
+CORE_SOURCES := $(shell find core -name '*.zig' -o -name '*.bin')
 COMPILER := $(shell sed -n 's/.*"\(ziglang==[0-9.]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 

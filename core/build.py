@@ -115,7 +115,7 @@ def digest(target: str, mode: str) -> str:
     compiler()  # A missing compiler is an error that says how to install it.
     parts = [target, mode, importlib.metadata.version("ziglang")]
     parts += [os.environ.get("TOKENMILL_KEEP_NAMES", "")]
-    for path in sorted([*CORE.rglob("*.zig"), Path(__file__)]):
+    for path in sorted([*CORE.rglob("*.zig"), *CORE.rglob("*.bin"), Path(__file__)]):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{path.relative_to(CORE).as_posix()} {content}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

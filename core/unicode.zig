@@ -10,10 +10,10 @@
 
 const std = @import("std");
 const examples = @import("examples.zig").examples;
-const tables = @import("unicode/tables.zig");
-const words = @import("unicode/words.zig");
+const classes = @import("unicode/tables.zig").classes;
+const words = @import("unicode/tables.zig").words;
 
-pub const version = tables.version;
+pub const version = classes.version;
 pub const replacement: u21 = 0xFFFD;
 
 /// The properties that the patterns of common tokenizers distinguish, in the bit order of
@@ -40,9 +40,9 @@ pub const Class = packed struct(u8) {
 /// Returns the class of a code point. `cp` must be at most 0x10FFFF.
 pub inline fn class(cp: u21) Class {
     std.debug.assert(cp <= 0x10FFFF);
-    const block: usize = tables.blocks[cp >> tables.shift];
-    const low = cp & ((1 << tables.shift) - 1);
-    return @bitCast(tables.flags[block << tables.shift | low]);
+    const block: usize = classes.blocks[cp >> classes.shift];
+    const low = cp & ((1 << classes.shift) - 1);
+    return @bitCast(classes.flags[block << classes.shift | low]);
 }
 
 /// Whether a code point is a number in Unicode 17 but not in the tables: Tolong Siki digits, and
@@ -54,10 +54,10 @@ pub inline fn isNumberOf17(cp: u21) bool {
 /// Whether a character matches \w.
 pub fn isWord(cp: u21) bool {
     // Runs of \w begin at even indices of the table and end before the code points at odd ones.
-    return std.sort.upperBound(u21, &words.edges, cp, compare) % 2 == 1;
+    return std.sort.upperBound(u32, words.edges, @as(u32, cp), compare) % 2 == 1;
 }
 
-fn compare(a: u21, b: u21) std.math.Order {
+fn compare(a: u32, b: u32) std.math.Order {
     return std.math.order(a, b);
 }
 

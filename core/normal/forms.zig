@@ -12,7 +12,7 @@
 
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
-const tables = @import("../unicode/forms.zig");
+const tables = @import("../unicode/tables.zig").forms;
 const unicode = @import("../unicode.zig");
 const Output = @import("output.zig").Output;
 
@@ -377,7 +377,7 @@ fn composite(left: *const PartChar, right: *const PartChar) ?u21 {
         return a + (b - hangul.final_before);
     }
     const key = @as(u64, a) << 21 | b;
-    const index = std.sort.binarySearch(u64, &tables.pairs, key, compareKeys) orelse return null;
+    const index = std.sort.binarySearch(u64, tables.pairs, key, compareKeys) orelse return null;
     return @intCast(tables.composites[index]);
 }
 

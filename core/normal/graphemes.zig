@@ -4,7 +4,7 @@
 //! An invalid sequence is a cluster of its own.
 
 const std = @import("std");
-const tables = @import("../unicode/graphemes.zig");
+const tables = @import("../unicode/tables.zig").graphemes;
 const unicode = @import("../unicode.zig");
 
 /// Grapheme_Cluster_Break. unicode/generate_forms.py has the same numbers.

@@ -2,7 +2,7 @@
 //! sigma, and İ becomes two characters.
 
 const std = @import("std");
-const tables = @import("../unicode/lower.zig");
+const tables = @import("../unicode/tables.zig").lower;
 const unicode = @import("../unicode.zig");
 const Output = @import("output.zig").Output;
 

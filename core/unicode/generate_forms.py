@@ -1,23 +1,22 @@
-"""Unicode 9.0.0, tokenizers 0.23.3 → core/unicode/{forms,lower,graphemes}.zig
+"""Unicode 9.0.0, tokenizers 0.23.3 → core/unicode/tables/{forms,lower,graphemes}.*.bin
 
 Run by hand, only when Hugging Face's versions change, from the root of the repository:
 
-    pip install tokenizers==0.23.3 regex==2025.9.18 ziglang==0.16.0
+    pip install tokenizers==0.23.3 regex==2025.9.18
     python core/unicode/generate_forms.py PYTHON3.6
 
 `tokenizers` has the normal forms of Unicode 9.0.0, and lower case and grapheme clusters of Unicode
-17.0.0. CPython 3.6 is the last one whose `unicodedata` is Unicode 9.0.0, so it is asked for the
-first; no Python has 17.0.0 yet, so the others are read from the library itself, clusters through a
-map that shows them. Hangul and flags, which never change, are taken from `regex`.
+17.0.0. CPython 3.6 is the last version whose `unicodedata` is Unicode 9.0.0, and it computes the
+normal forms. No Python has Unicode 17.0.0, so the library itself computes the other tables; a map
+makes its clusters visible. Hangul and flags, which never change, come from `regex`.
 tests/core/test_normal.py compares the tables with the library for all code points.
 
-**Invariant**: the output depends on the pinned versions alone; a second run gives the same files.
+**Invariant**: the output depends only on the pinned versions. A second run writes the same files.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,13 +28,10 @@ VERSION = "9.0.0"
 LIBRARY = "0.23.3"
 REGEX = "2025.9.18"
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests" / "helpers"))
 from charsmaps import make_map  # noqa: E402
+from tables import CODE_POINTS, write_array, write_staged  # noqa: E402
 
-FORMS = ROOT / "core/unicode/forms.zig"
-LOWER = ROOT / "core/unicode/lower.zig"
-GRAPHEMES = ROOT / "core/unicode/graphemes.zig"
-CODE_POINTS = 0x110000
 HANGUL = range(0xAC00, 0xAC00 + 11172)
 # Jamo that join the character before them.
 VOWELS, FINALS = range(0x1161, 0x1176), range(0x11A8, 0x11C3)
@@ -60,45 +56,6 @@ for c in range(0x110000):
         answer.append((c, u.combining(s), forms, "" if "<" in pair else pair))
 json.dump(answer, sys.stdout)
 """
-
-
-def two_stage(table: Sequence[int], shift: int) -> tuple[list[int], list[int]]:
-    """(block of each run of 2**shift code points, the distinct blocks end to end)"""
-    index_of: dict[tuple[int, ...], int] = {}
-    stage1 = []
-    for start in range(0, CODE_POINTS, 1 << shift):
-        block = tuple(table[start : start + (1 << shift)])
-        stage1.append(index_of.setdefault(block, len(index_of)))
-    return stage1, [value for block in index_of for value in block]
-
-
-def array(name: str, kind: str, values: Sequence[int], comment: str) -> str:
-    lines = (values[start : start + 16] for start in range(0, len(values), 16))
-    rows = "".join("    " + ", ".join(map(str, line)) + ",\n" for line in lines)
-    return f"\n/// {comment}\npub const {name} = [{len(values)}]{kind}{{\n{rows}}};\n"
-
-
-def staged(name: str, kind: str, table: Sequence[int], comment: str) -> str:
-    """The table in two stages of the shift that makes it smallest."""
-    width = int(kind[1:]) // 8
-    sizes = {}
-    for shift in range(4, 9):
-        stage1, stage2 = two_stage(table, shift)
-        if len(stage2) >> shift <= 256:
-            sizes[len(stage1) + len(stage2) * width, shift] = stage1, stage2
-    (_, shift), (stage1, stage2) = min(sizes.items())
-    return (
-        f"\npub const {name}_shift = {shift};\n"
-        + array(f"{name}_blocks", "u8", stage1, f"Code point >> {name}_shift → block.")
-        + array(name, kind, stage2, comment)
-    )
-
-
-def write(path: Path, text: str) -> None:
-    zig = [sys.executable, "-m", "ziglang", "fmt", "--stdin"]
-    formatted = subprocess.run(zig, input=text, capture_output=True, text=True, check=True)
-    path.write_text(formatted.stdout)
-    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 
 
 Answer = list[tuple[int, int, list[str], str]]
@@ -132,8 +89,8 @@ def flags_of(answer: Answer, joining: set[int]) -> bytearray:
     return table
 
 
-def decompositions(answer: Answer) -> str:
-    """Entries of what changes, and the text that they point at."""
+def write_decompositions(answer: Answer) -> None:
+    """Write the entries of characters that change, and the texts of the entries."""
     data = b""
     entry_of = [0] * CODE_POINTS
     entries: list[int] = [0, 0]
@@ -147,16 +104,9 @@ def decompositions(answer: Answer) -> str:
                 data += text
             entries.append(data.index(text) << 8 | len(text))
     assert len(data) < 1 << 16
-    return (
-        staged("entry", "u16", entry_of, "Block and low bits → entry; 0: it has none.")
-        + array(
-            "entries",
-            "u32",
-            entries,
-            "Two an entry, canonical and compatible: offset in `texts` << 8 | bytes.",
-        )
-        + array("texts", "u8", data, "Decompositions, in canonical order, as UTF-8.")
-    )
+    write_staged("forms.entry", "u16", entry_of)
+    write_array("forms.entries", "u32", entries)
+    write_array("forms.texts", "u8", data)
 
 
 def write_forms(answer: Answer) -> None:
@@ -165,25 +115,10 @@ def write_forms(answer: Answer) -> None:
     kinds = [*flags_of(answer, {second for _, second, _ in pairs})]
     for code_point, combining, _, _ in answer:
         kinds[code_point] |= combining << 8
-    write(
-        FORMS,
-        f"//! Unicode {VERSION} → normal forms: decompositions, compositions, combining classes\n"
-        "//!\n"
-        "//! Written by core/unicode/generate_forms.py; do not edit. Hangul syllables have no\n"
-        "//! entries: they are done by arithmetic.\n\n"
-        f'pub const version = "{VERSION}";\n'
-        + staged(
-            "kinds",
-            "u16",
-            kinds,
-            "Block and low bits → combining class << 8 | two bits a form: NFC, NFD, NFKC, NFKD.",
-        )
-        + decompositions(answer)
-        + array(
-            "pairs", "u64", [a << 21 | b for a, b, _ in pairs], "First << 21 | second, ascending."
-        )
-        + array("composites", "u32", [c for _, _, c in pairs], "The composition of each pair."),
-    )
+    write_staged("forms.kinds", "u16", kinds)
+    write_decompositions(answer)
+    write_array("forms.pairs", "u64", [first << 21 | second for first, second, _ in pairs])
+    write_array("forms.composites", "u32", [composite for _, _, composite in pairs])
 
 
 def write_lower() -> None:
@@ -204,15 +139,8 @@ def write_lower() -> None:
         if delta not in deltas:
             deltas.append(delta)
         index_of[code_point] = deltas.index(delta)
-    write(
-        LOWER,
-        f"//! tokenizers {LIBRARY} → lower case of each code point\n"
-        "//!\n"
-        "//! Written by core/unicode/generate_forms.py; do not edit. U+0130 becomes two: the one\n"
-        "//! here and U+0307.\n"
-        + staged("index", "u8", index_of, "Block and low bits → index into `deltas`.")
-        + array("deltas", "i32", deltas, "The number to add to the code point."),
-    )
+    write_staged("lower.index", "u8", index_of)
+    write_array("lower.deltas", "i32", deltas)
 
 
 # Of normal/graphemes.zig: Grapheme_Cluster_Break, Indic_Conjunct_Break << 4, and one bit.
@@ -289,13 +217,7 @@ def write_graphemes() -> None:
         for code_point in plane:
             if not 0xD800 <= code_point < 0xE000 and code_point not in (0, 0x0A, 0x0D):
                 table[code_point] = grapheme_of(code_point, table[code_point], answers)
-    write(
-        GRAPHEMES,
-        f"//! tokenizers {LIBRARY} → what each code point is in its grapheme clusters\n"
-        "//!\n"
-        "//! Written by core/unicode/generate_forms.py; do not edit.\n"
-        + staged("kinds", "u8", table, "Block and low bits → kind, see normal/graphemes.zig."),
-    )
+    write_staged("graphemes.kinds", "u8", table)
 
 
 def main() -> None:

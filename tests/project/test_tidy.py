@@ -49,7 +49,6 @@ LINES_MAX = {
     ".": 3150,
 }
 FILES_MAX = 200
-GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower", "graphemes")}
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 TEXT_SUFFIXES = {".py", ".zig", ".md", ".toml", ".txt", ".ini", ".yml", ""}
 
@@ -63,7 +62,7 @@ def tree() -> dict[str, str]:
     for name in names.splitlines():
         path = ROOT / name
         is_text = path.suffix in TEXT_SUFFIXES and not name.startswith("tests/data/")
-        if is_text and name not in GENERATED and path.is_file():
+        if is_text and path.is_file():
             found[name] = path.read_text(encoding="utf-8")
     return found
 
