@@ -12,7 +12,7 @@
 const std = @import("std");
 const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const bytes_ = @import("pretokens/blocks/bytes.zig");
+const bytes_ = @import("platform/vector.zig");
 const Longest = @import("added/longest.zig").Longest;
 const unicode = @import("unicode.zig");
 

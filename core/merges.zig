@@ -22,7 +22,7 @@ const Allocator = std.mem.Allocator;
 const changes = @import("merges/changes.zig");
 const Merge = @import("merges/search.zig").Merge;
 const pairs_ = @import("merges/pairs.zig");
-const pool = @import("pool.zig");
+const pool = @import("platform/threads.zig");
 const queue = @import("merges/queue.zig");
 const selection = @import("merges/selection.zig");
 const shards_ = @import("merges/shard.zig");
@@ -448,7 +448,7 @@ test {
     _ = @import("merges/pieces.zig");
     _ = queue;
     _ = @import("merges/postings.zig");
-    _ = @import("merges/spill.zig");
+    _ = @import("platform/spill.zig");
     _ = pairs_;
     _ = shards_;
     _ = @import("merges/reference.zig");

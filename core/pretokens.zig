@@ -179,7 +179,7 @@ test {
     _ = @import("pretokens/sets.zig");
     _ = @import("pretokens/known.zig");
     _ = @import("pretokens/safe.zig");
-    _ = @import("pretokens/blocks/bytes.zig");
+    _ = @import("platform/vector.zig");
     _ = @import("pretokens/blocks/pages.zig");
 }
 

@@ -5,12 +5,12 @@
 
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
-pub const pages = @import("pages.zig");
+pub const pages = @import("platform/memory.zig");
 pub const normal = @import("normal.zig");
 pub const vocabulary = @import("vocabulary.zig");
 pub const files = @import("files.zig");
 pub const added = @import("added.zig");
-pub const pool = @import("pool.zig");
+pub const pool = @import("platform/threads.zig");
 pub const documents = @import("documents.zig");
 pub const counts = @import("counts.zig");
 pub const merges = @import("merges.zig");

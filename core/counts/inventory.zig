@@ -6,7 +6,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const counts = @import("../counts.zig");
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 
 pub const Inventory = struct {
     /// The pretokens, end to end.

@@ -8,7 +8,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 const words = @import("words.zig");
 const placeOf = words.placeOf;
 

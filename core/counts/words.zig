@@ -10,7 +10,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 
 pub const Key = @Vector(16, u8);
 pub const key_len_max = 16;

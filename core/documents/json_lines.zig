@@ -13,7 +13,7 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 const Scanner = @import("scanner.zig").Scanner;
 const Span = @import("span.zig").Span;
 

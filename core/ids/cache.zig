@@ -16,8 +16,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
-const pool = @import("../pool.zig");
+const pages = @import("../platform/memory.zig");
+const pool = @import("../platform/threads.zig");
 const records_ = @import("records.zig");
 const slots = @import("slots.zig");
 const Records = records_.Records;

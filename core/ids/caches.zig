@@ -9,7 +9,7 @@ const examples = @import("../examples.zig").examples;
 const builtin = @import("builtin");
 const Cache = @import("cache.zig").Cache;
 const Table = @import("cache.zig").Table;
-const pool = @import("../pool.zig");
+const pool = @import("../platform/threads.zig");
 
 /// Maximum size of a table. A larger one would not fit any CPU's caches.
 const table_bytes_max = 1 << 30;

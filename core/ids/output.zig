@@ -3,7 +3,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 pub const Output = struct {

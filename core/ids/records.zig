@@ -12,8 +12,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
-const pool = @import("../pool.zig");
+const pages = @import("../platform/memory.zig");
+const pool = @import("../platform/threads.zig");
 const slots = @import("slots.zig");
 
 /// The location of an entry, and the lengths of its two fields.

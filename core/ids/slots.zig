@@ -18,7 +18,7 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const builtin = @import("builtin");
-const pool = @import("../pool.zig");
+const pool = @import("../platform/threads.zig");
 
 pub const Key = @Vector(16, u8);
 pub const inline_max = 3;

@@ -9,7 +9,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
 const normal = @import("../normal.zig");
-const pool = @import("../pool.zig");
+const pool = @import("../platform/threads.zig");
 const spans_ = @import("spans.zig");
 const Walk = @import("walk.zig").Walk;
 

@@ -5,7 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 const Word = @import("words.zig").Word;
 
 pub const List = struct {

@@ -7,7 +7,7 @@ const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const merges = @import("../merges.zig");
 const queue = @import("queue.zig");
-const spill = @import("spill.zig");
+const spill = @import("../platform/spill.zig");
 
 const Word = struct { tokens: std.ArrayList(u32), count: u64 };
 const Found = struct { count: u64 = 0, order: u64 = 0 };

@@ -7,8 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../pages.zig");
-const Spill = @import("spill.zig").Spill;
+const pages = @import("../platform/memory.zig");
+const Spill = @import("../platform/spill.zig").Spill;
 
 /// The index of a word's first cell.
 pub const Word = u32;

@@ -8,7 +8,7 @@
 
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
-const pages = @import("../pages.zig");
+const pages = @import("../platform/memory.zig");
 const places_ = @import("places.zig");
 const unicode = @import("../unicode.zig");
 

@@ -3,7 +3,7 @@
 const std = @import("std");
 const counts = @import("../counts.zig");
 const gpa = @import("buffer.zig").gpa;
-const pool = @import("../pool.zig");
+const pool = @import("../platform/threads.zig");
 
 /// In the alphabet: a byte that is dropped from words.
 pub const no_id = std.math.maxInt(u32);

@@ -18,8 +18,8 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("examples", "unicode", "pretokens", "pages", "normal", "level", "vocabulary", "files"),
-    *("added", "pool", "documents", "counts", "merges", "ids", "python"),
+    *("examples", "platform", "unicode", "pretokens", "normal", "level", "vocabulary", "files"),
+    *("added", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_PACKAGES = [
     ["cpus", "errors", "files", "object_store", "options", "progress", "reference"],

@@ -5,7 +5,7 @@
 
 const unicode = @import("../../unicode.zig");
 const runs = @import("../runs.zig");
-const bytes_ = @import("bytes.zig");
+const bytes_ = @import("../../platform/vector.zig");
 const Bytes = bytes_.Bytes;
 const bits = bytes_.bits;
 const splat = bytes_.splat;

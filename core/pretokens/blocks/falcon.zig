@@ -4,7 +4,7 @@
 //! character.
 
 const unicode = @import("../../unicode.zig");
-const bytes_ = @import("bytes.zig");
+const bytes_ = @import("../../platform/vector.zig");
 const Bytes = bytes_.Bytes;
 const bits = bytes_.bits;
 const splat = bytes_.splat;

@@ -4,7 +4,7 @@
 //! character that the bit operations of a pre-tokenizer cannot handle ends the block. The bytes
 //! from there on are not `valid`, and the scalar scanner finds the pretoken.
 
-const bytes_ = @import("bytes.zig");
+const bytes_ = @import("../../platform/vector.zig");
 const Bytes = bytes_.Bytes;
 const bits = bytes_.bits;
 const splat = bytes_.splat;

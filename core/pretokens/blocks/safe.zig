@@ -4,7 +4,7 @@
 
 const std = @import("std");
 const blocks = @import("../blocks.zig");
-const bytes_ = @import("bytes.zig");
+const bytes_ = @import("../../platform/vector.zig");
 const Bytes = bytes_.Bytes;
 const bits = bytes_.bits;
 const splat = bytes_.splat;
