@@ -10,9 +10,10 @@
 //! The rules for stripping and rejecting matches are Hugging Face's. `Matches` implements them.
 
 const std = @import("std");
+const platform = @import("platform.zig");
+const vector = platform.vector;
 const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const bytes_ = @import("platform/vector.zig");
 const Longest = @import("added/longest.zig").Longest;
 const unicode = @import("unicode.zig");
 
@@ -103,7 +104,7 @@ pub const Names = struct {
             .choice = choice,
             .effort = effort,
             .index = start,
-            .block = start -% bytes_.len,
+            .block = start -% vector.len,
         };
     }
 
@@ -235,13 +236,13 @@ pub const Search = struct {
                 if (self.matchAt(at)) |match| {
                     // Candidates inside the match are dropped.
                     const passed = match.end - self.block;
-                    self.hits &= if (passed < bytes_.len) ~bytes_.low(@intCast(passed)) else 0;
+                    self.hits &= if (passed < vector.len) ~vector.low(@intCast(passed)) else 0;
                     return match;
                 }
                 self.index = at + 1;
                 if (self.effort.longest != null) return null;
             }
-            self.index = @max(self.block +% bytes_.len, self.index);
+            self.index = @max(self.block +% vector.len, self.index);
             if (self.index >= self.text.len) return null;
             self.block = self.index;
             self.hits = self.names.filter.hits(self.text[self.index..]);
@@ -268,8 +269,8 @@ pub const Search = struct {
 /// 64 bytes → candidate positions, a superset of all matches.
 const Filter = struct {
     /// By low and high nibble: the buckets of token texts with such a first, or second, byte.
-    first: [2]bytes_.Table = @splat(@splat(0)),
-    second: [2]bytes_.Table = @splat(@splat(0)),
+    first: [2]vector.Table = @splat(@splat(0)),
+    second: [2]vector.Table = @splat(@splat(0)),
 
     fn fill(self: *Filter, names: *const Names) void {
         var bytes_seen: usize = 0;
@@ -289,28 +290,28 @@ const Filter = struct {
         }
     }
 
-    fn enter(tables: *[2]bytes_.Table, byte: u8, bucket: u8) void {
+    fn enter(tables: *[2]vector.Table, byte: u8, bucket: u8) void {
         tables[0][byte & 15] |= bucket;
         tables[1][byte >> 4] |= bucket;
     }
 
     /// Returns a bit for each of the first 64 bytes of `text` that may begin a match.
     inline fn hits(self: *const Filter, text: []const u8) u64 {
-        if (text.len > bytes_.len) return self.hitsAt(text.ptr);
+        if (text.len > vector.len) return self.hitsAt(text.ptr);
         // The byte after the text may have any value.
-        var padded: [bytes_.len + 1]u8 = @splat(0);
+        var padded: [vector.len + 1]u8 = @splat(0);
         @memcpy(padded[0..text.len], text);
-        return self.hitsAt(&padded) & bytes_.low(@intCast(text.len));
+        return self.hitsAt(&padded) & vector.low(@intCast(text.len));
     }
 
     inline fn hitsAt(self: *const Filter, text: [*]const u8) u64 {
-        const first = find(&self.first, bytes_.load(text));
-        return bytes_.bits(first & find(&self.second, bytes_.load(text + 1)) != bytes_.splat(0));
+        const first = find(&self.first, vector.load(text));
+        return vector.bits(first & find(&self.second, vector.load(text + 1)) != vector.splat(0));
     }
 
-    inline fn find(tables: *const [2]bytes_.Table, bytes: bytes_.Bytes) bytes_.Bytes {
-        return bytes_.lookup(tables[0], bytes & bytes_.splat(15)) &
-            bytes_.lookup(tables[1], bytes >> @splat(4));
+    inline fn find(tables: *const [2]vector.Table, bytes: vector.Bytes) vector.Bytes {
+        return vector.lookup(tables[0], bytes & vector.splat(15)) &
+            vector.lookup(tables[1], bytes >> @splat(4));
     }
 };
 

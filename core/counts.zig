@@ -7,8 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
-const pool = @import("platform/threads.zig");
 const Effort = @import("added.zig").Effort;
 const Names = @import("added.zig").Names;
 const cuts = @import("counts/cuts.zig");
@@ -160,9 +160,9 @@ pub const Counter = struct {
         self: *Counter,
         texts: []const []const u8,
         threads: usize,
-        poll: ?pool.Poll,
+        poll: ?platform.threads.Poll,
     ) Error!void {
-        const workers_max = if (self.ordered) 1 else @min(threads, pool.threads_max);
+        const workers_max = if (self.ordered) 1 else @min(threads, platform.threads.threads_max);
         var plan: Plan = try .init(self.gpa, .{
             .scheme = &self.scheme,
             .specials = &self.specials,
@@ -180,9 +180,9 @@ pub const Counter = struct {
             .counter = self,
             .plan = &plan,
             .poll = poll,
-            .caller = std.Thread.getCurrentId(),
+            .caller = platform.threads.currentId(),
         };
-        pool.run(workers, workers, &work, Work.run);
+        platform.threads.run(workers, workers, &work, Work.run);
         if (work.failure) |failure| return failure;
         try work.join();
     }
@@ -194,7 +194,7 @@ pub const Counter = struct {
         self: *Counter,
         blocks: []const Block,
         threads: usize,
-        poll: ?pool.Poll,
+        poll: ?platform.threads.Poll,
     ) Error!void {
         var arena_state: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena_state.deinit();
@@ -247,7 +247,12 @@ pub const Counter = struct {
     }
 
     /// Writes all counts to a file; the counter is empty afterwards. What cannot be written stays.
-    pub fn spill(self: *Counter, path: []const u8, report: *Report, poll: ?pool.Poll) Error!void {
+    pub fn spill(
+        self: *Counter,
+        path: []const u8,
+        report: *Report,
+        poll: ?platform.threads.Poll,
+    ) Error!void {
         const tallies = self.tallies.items;
         const entries_max = spill_entries.load(.monotonic);
         const slices = try sorted.slicesOf(self.gpa, tallies, entries_max);
@@ -290,7 +295,7 @@ fn writeFile(
     metadata: []const u8,
     source: anytype,
     report: *Report,
-    poll: ?pool.Poll,
+    poll: ?platform.threads.Poll,
 ) Error!void {
     var writer: Writer = try .create(gpa, path, metadata, report);
     {
@@ -307,7 +312,7 @@ pub fn writeInventory(
     path: []const u8,
     metadata: []const u8,
     report: *Report,
-    poll: ?pool.Poll,
+    poll: ?platform.threads.Poll,
 ) Error!void {
     var refs: sorted.SortedInventory = try .init(gpa, inventory);
     defer refs.deinit(gpa);
@@ -369,8 +374,8 @@ fn isLess(_: void, a: []const u8, b: []const u8) bool {
 const Work = struct {
     counter: *Counter,
     plan: *const Plan,
-    poll: ?pool.Poll,
-    caller: std.Thread.Id,
+    poll: ?platform.threads.Poll,
+    caller: platform.threads.Id,
     next: std.atomic.Value(usize) = .init(0),
     stopped: std.atomic.Value(bool) = .init(false),
     failure: ?Error = null,
@@ -378,7 +383,7 @@ const Work = struct {
     /// Counts with the tables of one worker until nothing is left.
     fn run(self: *Work, worker: usize) void {
         const tally = self.counter.tallies.items[worker];
-        const is_caller = std.Thread.getCurrentId() == self.caller;
+        const is_caller = platform.threads.currentId() == self.caller;
         tally.poll = .{ .context = self, .function = if (is_caller) askCaller else isStopped };
         self.drain(tally) catch |failure| {
             if (!self.stopped.swap(true, .acq_rel)) self.failure = failure;

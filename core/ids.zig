@@ -7,8 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
-const pool = @import("platform/threads.zig");
 const unicode = @import("unicode.zig");
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const merge_short = @import("ids/merge_short.zig");
@@ -24,7 +24,6 @@ const Making = @import("ids/prepared.zig").Making;
 const Cache = @import("ids/cache.zig").Cache;
 const Window = @import("ids/window.zig").Window;
 pub const caches = @import("ids/caches.zig");
-pub const pages = @import("platform/memory.zig");
 
 pub const batch = @import("ids/batch.zig");
 pub const front = @import("ids/front.zig");
@@ -34,7 +33,7 @@ pub const Spans = spans.Spans;
 pub const told = @import("ids/told.zig");
 pub const truncate = @import("ids/truncate.zig");
 
-pub const Poll = pool.Poll;
+pub const Poll = platform.threads.Poll;
 
 pub const Error = error{
     OutOfMemory,

@@ -4,19 +4,9 @@
 //! and links the objects into the module. pretokens/levels.zig selects one when the module is
 //! loaded.
 
-const std = @import("std");
-const builtin = @import("builtin");
+const cpu = @import("platform.zig").cpu;
 const levels = @import("pretokens/levels.zig");
 
 comptime {
-    const cpu = builtin.cpu;
-    const name = if (cpu.arch != .x86_64)
-        "baseline"
-    else if (std.Target.x86.featureSetHas(cpu.features, .avx512bw))
-        "v4"
-    else if (std.Target.x86.featureSetHas(cpu.features, .avx2))
-        "v3"
-    else
-        "baseline";
-    @export(&levels.compiled, .{ .name = "tokenmill_scanners_" ++ name });
+    @export(&levels.compiled, .{ .name = "tokenmill_scanners_" ++ @tagName(cpu.compiled) });
 }

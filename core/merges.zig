@@ -19,10 +19,10 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("platform.zig");
 const changes = @import("merges/changes.zig");
 const Merge = @import("merges/search.zig").Merge;
 const pairs_ = @import("merges/pairs.zig");
-const pool = @import("platform/threads.zig");
 const queue = @import("merges/queue.zig");
 const selection = @import("merges/selection.zig");
 const shards_ = @import("merges/shard.zig");
@@ -110,7 +110,7 @@ pub fn Learner(comptime Token: type) type {
         phase: enum { sketch, survey, enlist, merge, scan, done } = .survey,
         sketch: pairs_.Sketch = .{},
         failure: std.atomic.Value(Failure) = .init(.none),
-        poll: ?pool.Poll = null,
+        poll: ?platform.threads.Poll = null,
         /// Steps of an average partition at the last round, and at the last poll.
         steps: usize = 0,
         steps_polled: usize = 0,
@@ -201,7 +201,7 @@ pub fn Learner(comptime Token: type) type {
         /// Learns the merges and stores them in `learned`.
         pub fn run(self: *Self) Error!void {
             self.begin() catch |failure| self.fail(failure);
-            pool.team(self.shards.len, self, work);
+            platform.threads.team(self.shards.len, self, work);
             for (self.shards) |*shard| self.certificate.visits += shard.visits;
             switch (self.failure.load(.monotonic)) {
                 .none => {},
@@ -229,7 +229,7 @@ pub fn Learner(comptime Token: type) type {
 
         // ── Rounds ───────────────────────────────────────────────────────────────────────────
 
-        fn work(self: *Self, member: usize, barrier: *pool.Barrier) void {
+        fn work(self: *Self, member: usize, barrier: *platform.threads.Barrier) void {
             const size = barrier.size.load(.monotonic);
             while (self.phase != .done) {
                 if (member == 0) self.ask();
@@ -448,7 +448,6 @@ test {
     _ = @import("merges/pieces.zig");
     _ = queue;
     _ = @import("merges/postings.zig");
-    _ = @import("platform/spill.zig");
     _ = pairs_;
     _ = shards_;
     _ = @import("merges/reference.zig");

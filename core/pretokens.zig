@@ -5,6 +5,7 @@
 //! tiktoken. Several nested pre-tokenizers are stages.
 
 const std = @import("std");
+const platform = @import("platform.zig");
 const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
 
@@ -179,7 +180,6 @@ test {
     _ = @import("pretokens/sets.zig");
     _ = @import("pretokens/known.zig");
     _ = @import("pretokens/safe.zig");
-    _ = @import("platform/vector.zig");
     _ = @import("pretokens/blocks/pages.zig");
 }
 
@@ -260,7 +260,7 @@ test "pretokens: block scanners split like the scalar scanners" {
             len += part.len;
         }
         for (testedSchemes(random.random())) |scheme| {
-            if (!levels.use(random.random().enumValue(levels.Level))) continue;
+            if (!levels.use(random.random().enumValue(platform.cpu.Level))) continue;
             expectSweep(scheme, text[0..len]) catch |failure| {
                 std.debug.print("{s}: {any} {f}\n", .{
                     @tagName(scheme), failure, std.ascii.hexEscape(text[0..len], .lower),
@@ -318,7 +318,7 @@ test "pretokens: block scanners split any script like the scalar scanners, at an
         // one.
         const cuts: usize = if (round % 50 == 0) @min(text.len, 140) else 1;
         for (0..cuts) |cut| for (testedSchemes(random)) |scheme| {
-            if (!levels.use(random.enumValue(levels.Level))) continue;
+            if (!levels.use(random.enumValue(platform.cpu.Level))) continue;
             const part = text[0 .. text.len - cut];
             expectSweep(scheme, part) catch |failure| {
                 std.debug.print("{s}: {any} {f}\n", .{

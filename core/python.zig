@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const builtin = @import("builtin");
+const platform = @import("platform.zig");
 const api = @import("python/api.zig");
 const arrow = @import("python/arrow.zig");
 const batches = @import("python/batches.zig");
@@ -138,9 +139,9 @@ fn arrowCapsules(module: *Object, args: Args) ?*Object {
 
 /// simd_levels() → the CPU feature levels that this CPU supports, the lowest first
 fn simdLevels(_: *Object, _: Args) ?*Object {
-    const best = @intFromEnum(pretokens.levels.best());
+    const best = @intFromEnum(platform.cpu.best());
     const list = api.PyList_New(@as(api.Ssize, best) + 1) orelse return null;
-    inline for (@typeInfo(pretokens.levels.Level).@"enum".fields, 0..) |field, index| {
+    inline for (@typeInfo(platform.cpu.Level).@"enum".fields, 0..) |field, index| {
         if (index > best) return list;
         const name = api.PyUnicode_DecodeUTF8(field.name.ptr, field.name.len, null) orelse {
             api.Py_DecRef(list);
@@ -155,7 +156,7 @@ fn simdLevels(_: *Object, _: Args) ?*Object {
 fn useSimd(_: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    const level = std.meta.stringToEnum(pretokens.levels.Level, text.bytes);
+    const level = std.meta.stringToEnum(platform.cpu.Level, text.bytes);
     if (level == null or !pretokens.levels.use(level.?)) {
         return core.fail(api.valueError(), "SIMD level not supported by this CPU", .{});
     }
@@ -239,7 +240,7 @@ fn setCacheLimit(_: *Object, args: Args) ?*Object {
 }
 
 fn exec(module: *Object) callconv(.c) c_int {
-    _ = pretokens.levels.use(pretokens.levels.best());
+    _ = pretokens.levels.use(platform.cpu.best());
     lists.tryLayout();
     const state = stateOf(module);
     state.* = .{};

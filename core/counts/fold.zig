@@ -7,8 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
-const pool = @import("../platform/threads.zig");
 const words_ = @import("words.zig");
 const strings_ = @import("strings.zig");
 const Inventory = @import("inventory.zig").Inventory;
@@ -59,7 +59,7 @@ pub fn take(
         bytes += here.bytes;
     }
     fold.inventory = try .init(gpa, entries, bytes);
-    pool.run(threads, fold.ranges.len, &fold, writeRange);
+    platform.threads.run(threads, fold.ranges.len, &fold, writeRange);
     return fold.inventory.?;
 }
 
@@ -73,7 +73,7 @@ fn run(fold: *Fold, threads: usize) counts.Error![]Range {
     @memset(ranges, .{});
     defer for (ranges) |*range| range.carries.deinit(gpa);
     fold.ranges = ranges;
-    pool.run(threads, ranges.len, fold, foldRange);
+    platform.threads.run(threads, ranges.len, fold, foldRange);
     for (ranges) |*range| {
         if (range.failure) |failure| return failure;
         for (range.carries.items) |carry| switch (carry.which) {

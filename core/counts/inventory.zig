@@ -5,8 +5,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
-const pages = @import("../platform/memory.zig");
 
 pub const Inventory = struct {
     /// The pretokens, end to end.
@@ -20,7 +20,7 @@ pub const Inventory = struct {
         const lengths = try gpa.alloc(u32, entries);
         errdefer gpa.free(lengths);
         const numbers = try gpa.alloc(u64, entries);
-        inline for (.{ bytes, lengths, numbers }) |items| pages.adviseHuge(items);
+        inline for (.{ bytes, lengths, numbers }) |items| platform.memory.adviseHuge(items);
         return .{ .bytes = bytes, .lengths = lengths, .counts = numbers };
     }
 

@@ -5,11 +5,10 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
-const pool = @import("../platform/threads.zig");
 const Reader = @import("reader.zig").Reader;
 const Writer = @import("writer.zig").Writer;
-const blocking = @import("writer.zig").blocking;
 
 /// Files that are read at the same time, each with a block of about 256 KB.
 const runs_max = 256;
@@ -119,7 +118,7 @@ pub fn mergeFiles(
     output: []const u8,
     metadata: []const u8,
     report: *counts.Report,
-    poll: ?pool.Poll,
+    poll: ?platform.threads.Poll,
 ) counts.Error!void {
     var passes: Passes = .{ .gpa = gpa, .report = report, .poll = poll };
     defer passes.deinit();
@@ -143,7 +142,7 @@ const Run = struct { path: []const u8, weight: f64, is_ours: bool = false };
 const Passes = struct {
     gpa: Allocator,
     report: *counts.Report,
-    poll: ?pool.Poll,
+    poll: ?platform.threads.Poll,
     runs: std.ArrayList(Run) = .empty,
     /// Runs that are in a later one by now.
     done: usize = 0,
@@ -154,7 +153,7 @@ const Passes = struct {
     }
 
     fn discard(self: *Passes, path: []const u8) void {
-        std.Io.Dir.cwd().deleteFile(blocking(), path) catch {};
+        platform.files.delete(path);
         self.gpa.free(path);
     }
 
@@ -189,7 +188,7 @@ const Passes = struct {
 };
 
 /// Writes all that a sorted source has.
-pub fn writeAll(writer: *Writer, source: anytype, poll: ?pool.Poll) counts.Error!void {
+pub fn writeAll(writer: *Writer, source: anytype, poll: ?platform.threads.Poll) counts.Error!void {
     var written: usize = 0;
     while (try source.next()) |entry| {
         try writer.add(entry);

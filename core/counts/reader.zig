@@ -6,18 +6,17 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const Io = std.Io;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
 const writer = @import("writer.zig");
 const Crc = writer.Crc;
-const blocking = writer.blocking;
 
 /// An entry takes at least as many bytes: three numbers. An empty pretoken has no more.
 const entry_bytes_min = 3;
 
 pub const Reader = struct {
     gpa: Allocator,
-    file: Io.File,
+    file: platform.files.File,
     file_len: u64,
     report: *counts.Report,
     path: []const u8,
@@ -43,10 +42,10 @@ pub const Reader = struct {
     /// Opens a file and checks its ends; `path` and `report` stay with the caller.
     pub fn open(gpa: Allocator, path: []const u8, report: *counts.Report) counts.Error!Reader {
         report.setPath(path);
-        const file = Io.Dir.cwd().openFile(blocking(), path, .{}) catch |failure|
+        const file = platform.files.File.open(path) catch |failure|
             return report.failed(failure);
-        errdefer file.close(blocking());
-        const file_len = file.length(blocking()) catch |failure| return report.failed(failure);
+        errdefer file.close();
+        const file_len = file.length() catch |failure| return report.failed(failure);
         var self: Reader = .{
             .gpa = gpa,
             .file = file,
@@ -67,7 +66,7 @@ pub const Reader = struct {
     }
 
     pub fn close(self: *Reader) void {
-        self.file.close(blocking());
+        self.file.close();
         self.gpa.free(self.metadata);
         self.block.deinit(self.gpa);
         self.entry.deinit(self.gpa);
@@ -91,7 +90,7 @@ pub const Reader = struct {
     }
 
     fn read(self: *Reader, into: []u8, offset: u64) counts.Error!void {
-        const got = self.file.readPositionalAll(blocking(), into, offset) catch |failure| {
+        const got = self.file.readAll(into, offset) catch |failure| {
             self.report.setPath(self.path);
             return self.report.failed(failure);
         };

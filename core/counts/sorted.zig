@@ -7,9 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
-const pages = @import("../platform/memory.zig");
-const pool = @import("../platform/threads.zig");
 const words_ = @import("words.zig");
 const Inventory = @import("inventory.zig").Inventory;
 const Tally = @import("tally.zig").Tally;
@@ -206,7 +205,7 @@ pub const SortedTables = struct {
     runs: []Run,
 
     const Run = struct {
-        refs: []align(pages.page_size) Ref = &.{},
+        refs: []align(platform.memory.page_size) Ref = &.{},
         sorted: Sorted(Tables) = undefined,
         failure: ?Allocator.Error = null,
     };
@@ -226,7 +225,7 @@ pub const SortedTables = struct {
         };
         @memset(self.runs, .{});
         errdefer self.freeRuns();
-        pool.run(tallies.len, tallies.len, self, sortRun);
+        platform.threads.run(tallies.len, tallies.len, self, sortRun);
         for (self.runs) |run| if (run.failure) |failure| return failure;
         return self;
     }
@@ -237,7 +236,7 @@ pub const SortedTables = struct {
     }
 
     fn freeRuns(self: *SortedTables) void {
-        for (self.runs) |run| if (run.refs.len > 0) pages.unmap(run.refs);
+        for (self.runs) |run| if (run.refs.len > 0) platform.memory.unmap(run.refs);
         self.gpa.free(self.runs);
     }
 
@@ -247,11 +246,11 @@ pub const SortedTables = struct {
         var count: usize = 0;
         var all: Entries = .init(tally, number);
         while (all.next()) |ref| count += @intFromBool(self.has(ref));
-        if (count > 0) run.refs = pages.map(Ref, count) catch |failure| {
+        if (count > 0) run.refs = platform.memory.map(Ref, count) catch |failure| {
             run.failure = failure;
             return;
         };
-        pages.adviseHuge(run.refs);
+        platform.memory.adviseHuge(run.refs);
         var len: usize = 0;
         all = .init(tally, number);
         while (all.next()) |ref| if (self.has(ref)) {

@@ -8,7 +8,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
+const platform = @import("../platform.zig");
 const words = @import("words.zig");
 const placeOf = words.placeOf;
 
@@ -82,7 +82,7 @@ pub const count_max = (1 << (64 - place_bits)) - 1;
 /// Bytes of pretokens, each behind its length, in segments that stay where they are. A place is
 /// the number of a segment and an offset; the first one is not 0.
 pub const Arena = struct {
-    segments: std.ArrayList([]align(pages.page_size) u8) = .empty,
+    segments: std.ArrayList([]align(platform.memory.page_size) u8) = .empty,
     used: usize = 0,
     bytes: usize = 0,
 
@@ -93,7 +93,7 @@ pub const Arena = struct {
     const long = 0xFF;
 
     fn deinit(self: *Arena, gpa: Allocator) void {
-        for (self.segments.items) |segment| pages.unmap(segment);
+        for (self.segments.items) |segment| platform.memory.unmap(segment);
         self.segments.deinit(gpa);
     }
 
@@ -119,9 +119,9 @@ pub const Arena = struct {
         // The first byte of the first one stays free: no place is 0.
         const start: usize = if (number == 0) 1 else 0;
         const usual: usize = if (number < 8) segment_bytes_min else segment_bytes;
-        const segment = try pages.map(u8, @max(usual, wanted + start));
-        errdefer pages.unmap(segment);
-        pages.adviseHuge(segment);
+        const segment = try platform.memory.map(u8, @max(usual, wanted + start));
+        errdefer platform.memory.unmap(segment);
+        platform.memory.adviseHuge(segment);
         try self.segments.append(gpa, segment);
         self.used = start;
         self.bytes += segment.len;
@@ -139,7 +139,7 @@ pub const Arena = struct {
 };
 
 pub const Strings = struct {
-    lines: []align(pages.page_size) Line,
+    lines: []align(platform.memory.page_size) Line,
     homes: usize,
     entries: usize = 0,
     entries_max: usize,
@@ -158,13 +158,13 @@ pub const Strings = struct {
 
     pub fn init() Allocator.Error!Strings {
         const self = try withHomes(homes_min);
-        pages.touch(self.lines);
+        platform.memory.touch(self.lines);
         return self;
     }
 
     fn withHomes(homes: usize) Allocator.Error!Strings {
-        const lines = try pages.map(Line, homes + lines_behind);
-        pages.adviseHuge(lines);
+        const lines = try platform.memory.map(Line, homes + lines_behind);
+        platform.memory.adviseHuge(lines);
         return .{
             .lines = lines,
             .homes = homes,
@@ -173,7 +173,7 @@ pub const Strings = struct {
     }
 
     pub fn deinit(self: *Strings, gpa: Allocator) void {
-        pages.unmap(self.lines);
+        platform.memory.unmap(self.lines);
         self.arena.deinit(gpa);
         self.more.deinit(gpa);
     }
@@ -257,7 +257,7 @@ pub const Strings = struct {
     noinline fn grow(self: *Strings) Allocator.Error!void {
         const homes = self.homes;
         var larger = try withHomes(if (homes < homes_large) 2 * homes else homes + homes / 2);
-        errdefer pages.unmap(larger.lines);
+        errdefer platform.memory.unmap(larger.lines);
         const lines_in_piece = piece_bytes / @sizeOf(Line);
         var touched: usize = 0;
         for (self.lines, 1..) |*line, moved| {
@@ -269,12 +269,12 @@ pub const Strings = struct {
                 try larger.insert(slot);
             }
             if (moved % lines_in_piece == 0) {
-                pages.giveBack(self.lines[moved - lines_in_piece .. moved]);
+                platform.memory.giveBack(self.lines[moved - lines_in_piece .. moved]);
             }
         }
         larger.arena = self.arena;
         larger.more = self.more;
-        pages.unmap(self.lines);
+        platform.memory.unmap(self.lines);
         self.* = larger;
     }
 
@@ -297,7 +297,7 @@ pub const Strings = struct {
     fn touchFor(self: *Strings, touched: usize, line: usize, homes: usize) usize {
         const end = if (line >= homes) self.lines.len else line * self.homes / homes;
         const with_others = @min(self.lines.len, @max(touched, end + lines_behind));
-        pages.touch(self.lines[touched..with_others]);
+        platform.memory.touch(self.lines[touched..with_others]);
         return with_others;
     }
 

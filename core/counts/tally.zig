@@ -7,8 +7,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const pretokens = @import("../pretokens.zig");
-const pool = @import("../platform/threads.zig");
 const words_ = @import("words.zig");
 const Words = words_.Words;
 const strings_ = @import("strings.zig");
@@ -32,7 +32,7 @@ pub const Tally = struct {
     /// Pretokens that were counted.
     total: u64 = 0,
     /// Asked after each megabyte or so.
-    poll: ?pool.Poll = null,
+    poll: ?platform.threads.Poll = null,
     bytes_since_poll: usize = 0,
     keys: [ahead]words_.Key = undefined,
     lines: [ahead]*words_.Line = undefined,
@@ -80,7 +80,7 @@ pub const Tally = struct {
 
     pub fn pollAfter(self: *Tally, len: usize) Error!void {
         self.bytes_since_poll += len;
-        if (self.bytes_since_poll < pool.Poll.bytes_between) return;
+        if (self.bytes_since_poll < platform.threads.Poll.bytes_between) return;
         self.bytes_since_poll = 0;
         const poll = self.poll orelse return;
         if (poll.function(poll.context)) return error.Interrupted;

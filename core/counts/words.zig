@@ -9,8 +9,8 @@
 //! **Invariant** the entries of a line are those in its first slots; none is ever taken out.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
 
 pub const Key = @Vector(16, u8);
 pub const key_len_max = 16;
@@ -86,7 +86,7 @@ inline fn isFree(key: Key) bool {
 
 pub const Words = struct {
     /// Homes, and lines behind the last one for what does not fit there.
-    lines: []align(pages.page_size) Line,
+    lines: []align(platform.memory.page_size) Line,
     homes: usize,
     entries: usize = 0,
     /// More entries want a larger table.
@@ -105,13 +105,13 @@ pub const Words = struct {
 
     pub fn init() Allocator.Error!Words {
         const self = try withHomes(homes_min);
-        pages.touch(self.lines);
+        platform.memory.touch(self.lines);
         return self;
     }
 
     fn withHomes(homes: usize) Allocator.Error!Words {
-        const lines = try pages.map(Line, homes + lines_behind);
-        pages.adviseHuge(lines);
+        const lines = try platform.memory.map(Line, homes + lines_behind);
+        platform.memory.adviseHuge(lines);
         return .{
             .lines = lines,
             .homes = homes,
@@ -120,7 +120,7 @@ pub const Words = struct {
     }
 
     pub fn deinit(self: *Words, gpa: Allocator) void {
-        pages.unmap(self.lines);
+        platform.memory.unmap(self.lines);
         self.more.deinit(gpa);
     }
 
@@ -224,7 +224,7 @@ pub const Words = struct {
     noinline fn grow(self: *Words) Allocator.Error!void {
         const homes = self.homes;
         var larger = try withHomes(if (homes < homes_large) 2 * homes else homes + homes / 2);
-        errdefer pages.unmap(larger.lines);
+        errdefer platform.memory.unmap(larger.lines);
         const lines_in_piece = piece_bytes / @sizeOf(Line);
         var touched: usize = 0;
         for (self.lines, 1..) |*line, moved| {
@@ -237,11 +237,11 @@ pub const Words = struct {
                 (try larger.findOrInsert(key)).* = count;
             }
             if (moved % lines_in_piece == 0) {
-                pages.giveBack(self.lines[moved - lines_in_piece .. moved]);
+                platform.memory.giveBack(self.lines[moved - lines_in_piece .. moved]);
             }
         }
         larger.more = self.more;
-        pages.unmap(self.lines);
+        platform.memory.unmap(self.lines);
         self.* = larger;
     }
 
@@ -250,7 +250,7 @@ pub const Words = struct {
     fn touchFor(self: *Words, touched: usize, line: usize, homes: usize) usize {
         const end = if (line >= homes) self.lines.len else line * self.homes / homes;
         const with_others = @min(self.lines.len, @max(touched, end + lines_behind));
-        pages.touch(self.lines[touched..with_others]);
+        platform.memory.touch(self.lines[touched..with_others]);
         return with_others;
     }
 

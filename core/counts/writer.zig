@@ -6,7 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const Io = std.Io;
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
 
 pub const magic = "TMC1";
@@ -23,14 +23,9 @@ const varint_len_max = 10;
 /// So many names are tried for the file while it is not whole.
 const names_max = 1000;
 
-/// Blocking calls only, and no signal handlers: the threads of the pool never use it.
-pub fn blocking() Io {
-    return Io.Threaded.global_single_threaded.io();
-}
-
 pub const Writer = struct {
     gpa: Allocator,
-    file: Io.File,
+    file: platform.files.File,
     path: []const u8,
     /// The name until it is whole.
     temporary: []u8,
@@ -57,8 +52,7 @@ pub const Writer = struct {
         var self: Writer = undefined;
         for (0..names_max) |number| {
             const temporary = try temporaryName(gpa, path, number);
-            const options: Io.Dir.CreateFileOptions = .{ .exclusive = true };
-            const file = Io.Dir.cwd().createFile(blocking(), temporary, options) catch |failure| {
+            const file = platform.files.File.create(temporary) catch |failure| {
                 gpa.free(temporary);
                 if (failure == error.PathAlreadyExists and number + 1 < names_max) continue;
                 return report.failed(failure);
@@ -87,13 +81,13 @@ pub const Writer = struct {
 
     /// Removes what was written.
     pub fn abandon(self: *Writer) void {
-        self.file.close(blocking());
+        self.file.close();
         self.discard();
         self.deinit();
     }
 
     fn discard(self: *Writer) void {
-        Io.Dir.cwd().deleteFile(blocking(), self.temporary) catch {};
+        platform.files.delete(self.temporary);
     }
 
     fn deinit(self: *Writer) void {
@@ -126,7 +120,7 @@ pub const Writer = struct {
     }
 
     fn write(self: *Writer, bytes: []const u8) counts.Error!void {
-        self.file.writePositionalAll(blocking(), bytes, self.offset) catch |failure|
+        self.file.writeAll(bytes, self.offset) catch |failure|
             return self.report.failed(failure);
         self.offset += bytes.len;
     }
@@ -176,13 +170,12 @@ pub const Writer = struct {
             }
             try self.appendInt(u32, Crc.hash(self.block.items));
             try self.write(self.block.items);
-            self.file.sync(blocking()) catch |failure| return self.report.failed(failure);
+            self.file.sync() catch |failure| return self.report.failed(failure);
         }
         defer self.deinit();
         // Some systems refuse to rename what is open.
-        self.file.close(blocking());
-        const cwd = Io.Dir.cwd();
-        cwd.rename(self.temporary, cwd, self.path, blocking()) catch |failure| {
+        self.file.close();
+        platform.files.rename(self.temporary, self.path) catch |failure| {
             self.discard();
             return self.report.failed(failure);
         };

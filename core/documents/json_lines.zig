@@ -11,9 +11,9 @@
 //! **Invariant** the text is never longer than its lines, so its memory is allocated in advance.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
 const Scanner = @import("scanner.zig").Scanner;
 const Span = @import("span.zig").Span;
 
@@ -109,7 +109,7 @@ const Field = struct {
 
     fn init(gpa: Allocator, name: []const u8, used: usize, is_id: bool) Allocator.Error!Field {
         const text = try gpa.alloc(u8, used + Scanner.room_extra);
-        pages.adviseHuge(text);
+        platform.memory.adviseHuge(text);
         const has_dots = std.mem.indexOfScalar(u8, name, '.') != null;
         return .{ .name = name, .has_dots = has_dots, .is_id = is_id, .text = text };
     }

@@ -7,6 +7,8 @@
 //! **Invariant** the scanner never moves past a newline or the end.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
+const vector = platform.vector;
 
 const lanes = 32;
 const Bytes = @Vector(lanes, u8);
@@ -137,9 +139,9 @@ pub const Scanner = struct {
     }
 
     inline fn stopsOf(bytes: Bytes) u32 {
-        const quotes: u32 = @bitCast(bytes == @as(Bytes, @splat('"')));
-        const slashes: u32 = @bitCast(bytes == @as(Bytes, @splat('\\')));
-        const controls: u32 = @bitCast(bytes < @as(Bytes, @splat(0x20)));
+        const quotes = vector.bits(bytes == @as(Bytes, @splat('"')));
+        const slashes = vector.bits(bytes == @as(Bytes, @splat('\\')));
+        const controls = vector.bits(bytes < @as(Bytes, @splat(0x20)));
         return quotes | slashes | controls;
     }
 

@@ -3,6 +3,7 @@
 //! Separators are found from left to right and do not overlap, as in `bytes.split`.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const Span = @import("span.zig").Span;
@@ -42,7 +43,7 @@ fn find(data: []const u8, start: usize, separator: []const u8) ?usize {
     while (at + lanes <= places) : (at += lanes) {
         const firsts: Bytes = data[at..][0..lanes].*;
         const lasts: Bytes = data[at + last ..][0..lanes].*;
-        var found: u32 = @bitCast((firsts == first_byte) & (lasts == last_byte));
+        var found = platform.vector.bits((firsts == first_byte) & (lasts == last_byte));
         while (found != 0) : (found &= found - 1) {
             const place = at + @ctz(found);
             if (separator.len <= 2 or isAt(data, place, separator)) return place;

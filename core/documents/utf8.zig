@@ -5,14 +5,15 @@
 //! Source: Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte", 2020.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
+const vector = platform.vector;
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const vectors = @import("../platform/vector.zig");
-const Bytes = vectors.Bytes;
-const Table = vectors.Table;
-const load = vectors.load;
-const lookup = vectors.lookup;
-const splat = vectors.splat;
+const Bytes = vector.Bytes;
+const Table = vector.Table;
+const load = vector.load;
+const lookup = vector.lookup;
+const splat = vector.splat;
 
 /// Returns the indices of the documents that are not UTF-8, owned by the caller.
 pub fn problems(gpa: Allocator, documents: []const []const u8) Allocator.Error![]i64 {
@@ -25,14 +26,14 @@ pub fn problems(gpa: Allocator, documents: []const []const u8) Allocator.Error![
 }
 
 pub fn isValid(text: []const u8) bool {
-    if (text.len < vectors.len + reach) return std.unicode.utf8ValidateSlice(text);
+    if (text.len < vector.len + reach) return std.unicode.utf8ValidateSlice(text);
     if (!isFirstValid(text)) return false;
-    var at: usize = vectors.len;
-    while (at + vectors.len < text.len) : (at += vectors.len) {
+    var at: usize = vector.len;
+    while (at + vector.len < text.len) : (at += vector.len) {
         if (!isBlockValid(text, at)) return false;
     }
     // The last block overlaps the previous one.
-    return isBlockValid(text, text.len - vectors.len) and isClosed(text, text.len);
+    return isBlockValid(text, text.len - vector.len) and isClosed(text, text.len);
 }
 
 /// Number of bytes before a block that are checked with it.
@@ -40,16 +41,16 @@ const reach = 3;
 
 inline fn isBlockValid(text: []const u8, at: usize) bool {
     const block = load(text.ptr + at);
-    if (vectors.bits(block >= splat(0x80)) == 0) return isClosed(text, at);
+    if (vector.bits(block >= splat(0x80)) == 0) return isClosed(text, at);
     return !hasErrors(text.ptr + at, block);
 }
 
 /// Checks the first block, which has no bytes before it.
 inline fn isFirstValid(text: []const u8) bool {
     const block = load(text.ptr);
-    if (vectors.bits(block >= splat(0x80)) == 0) return true;
-    var padded: [reach + vectors.len]u8 = @splat(0);
-    @memcpy(padded[reach..], text[0..vectors.len]);
+    if (vector.bits(block >= splat(0x80)) == 0) return true;
+    var padded: [reach + vector.len]u8 = @splat(0);
+    @memcpy(padded[reach..], text[0..vector.len]);
     return !hasErrors(padded[reach..], block);
 }
 
@@ -100,13 +101,13 @@ const second_high: Table = @as([8]u8, @splat(too_short)) ++ .{
 inline fn hasErrors(text: [*]const u8, block: Bytes) bool {
     const before = load(text - 1);
     const low: Bytes = splat(0x0F);
-    const four: @Vector(vectors.len, u3) = @splat(4);
+    const four: @Vector(vector.len, u3) = @splat(4);
     const found = lookup(first_high, before >> four) & lookup(first_low, before & low) &
         lookup(second_high, block >> four);
     const is_third = load(text - 2) -| splat(0xE0 - 0x80);
     const is_fourth = load(text - 3) -| splat(0xF0 - 0x80);
     const wrong = ((is_third | is_fourth) & splat(0x80)) ^ found;
-    return vectors.bits(wrong != splat(0)) != 0;
+    return vector.bits(wrong != splat(0)) != 0;
 }
 
 test "utf8: block validation equals the standard library" {

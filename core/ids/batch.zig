@@ -5,10 +5,10 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
 const jobs_ = @import("jobs.zig");
 const joined_ = @import("joined.zig");
-const pool = @import("../platform/threads.zig");
 const Goal = joined_.Goal;
 const Job = jobs_.Job;
 const Joined = joined_.Joined;
@@ -131,11 +131,11 @@ pub const Batch = struct {
             .stopped = &self.stopped,
         };
         var next: std.atomic.Value(usize) = .init(0);
-        pool.run(self.threads, @min(self.threads, items.len), Worker{
+        platform.threads.run(self.threads, @min(self.threads, items.len), Worker{
             .batch = self,
             .joined = &joined,
             .next = &next,
-            .caller = std.Thread.getCurrentId(),
+            .caller = platform.threads.currentId(),
             .caller_encoder = &encoder,
         }, Worker.work);
         joined.advance(&encoder, true);
@@ -150,12 +150,12 @@ pub const Batch = struct {
         batch: *Batch,
         joined: *Joined,
         next: *std.atomic.Value(usize),
-        caller: std.Thread.Id,
+        caller: platform.threads.Id,
         caller_encoder: *ids.Encoder,
 
         fn work(self: Worker, _: usize) void {
             const batch = self.batch;
-            if (std.Thread.getCurrentId() == self.caller) {
+            if (platform.threads.currentId() == self.caller) {
                 return self.drain(self.caller_encoder, true);
             }
             if (self.next.load(.monotonic) >= self.joined.jobs.len) return;

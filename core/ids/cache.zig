@@ -16,8 +16,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
-const pool = @import("../platform/threads.zig");
+const platform = @import("../platform.zig");
 const records_ = @import("records.zig");
 const slots = @import("slots.zig");
 const Records = records_.Records;
@@ -36,13 +35,13 @@ pub const room_extra = 4;
 pub const Table = struct {
     /// Upper bound on the size of all parts. Untouched pages use no memory.
     bytes: usize,
-    lines: []align(pages.page_size) Line,
+    lines: []align(platform.memory.page_size) Line,
     /// XORed with every key. It is secret, so no input can be chosen to collide. It also guarantees
     /// that no pretoken has the key of an empty slot, since that pretoken would start with 0xFF.
     secret: Key,
     /// Tags of keys that were requested once. When the ring buffer is full, only keys that are
     /// requested again are admitted.
-    seen: []align(pages.page_size) u8,
+    seen: []align(platform.memory.page_size) u8,
     records: Records,
     /// Number of slots in use, and of entries lost because no slot was free. Threads add their own
     /// counts from time to time.
@@ -56,15 +55,15 @@ pub const Table = struct {
         std.debug.assert(std.math.isPowerOfTwo(bytes) and bytes >= bytes_min);
         const lines_bytes = bytes / 2;
         const seen_bytes = bytes / 32;
-        const others = lines_bytes + seen_bytes + pages.page_size;
-        const lines = try pages.map(Line, lines_bytes / @sizeOf(Line));
-        pages.adviseHuge(lines);
-        errdefer pages.unmap(lines);
-        const seen = try pages.map(u8, seen_bytes);
-        errdefer pages.unmap(seen);
+        const others = lines_bytes + seen_bytes + platform.memory.page_size;
+        const lines = try platform.memory.map(Line, lines_bytes / @sizeOf(Line));
+        platform.memory.adviseHuge(lines);
+        errdefer platform.memory.unmap(lines);
+        const seen = try platform.memory.map(u8, seen_bytes);
+        errdefer platform.memory.unmap(seen);
         var records: Records = try .init(bytes - others);
         errdefer records.deinit();
-        const self = &(try pages.map(Table, 1))[0];
+        const self = &(try platform.memory.map(Table, 1))[0];
         var random: std.Random.SplitMix64 = .init(seed);
         self.* = .{
             .bytes = bytes,
@@ -77,10 +76,10 @@ pub const Table = struct {
     }
 
     pub fn destroy(self: *Table) void {
-        pages.unmap(self.lines);
+        platform.memory.unmap(self.lines);
         self.records.deinit();
-        pages.unmap(self.seen);
-        pages.unmap(@as([*]Table, @ptrCast(self))[0..1]);
+        platform.memory.unmap(self.seen);
+        platform.memory.unmap(@as([*]Table, @ptrCast(self))[0..1]);
     }
 
     /// Whether a larger table would have lost fewer entries.
@@ -93,8 +92,8 @@ pub const Table = struct {
 pub const Cache = struct {
     table: *Table,
     // Copies of the table's fields, on a cache line that no other thread writes.
-    lines: []align(pages.page_size) Line,
-    seen: []align(pages.page_size) u8,
+    lines: []align(platform.memory.page_size) Line,
+    seen: []align(platform.memory.page_size) u8,
     secret: Key,
     shift: u6,
     records: *Records,
@@ -404,7 +403,7 @@ test "cache: threads that share a small table find the ids that they inserted" {
     context.* = .{ .table = try .create(Table.bytes_min, std.testing.random_seed) };
     defer context.table.destroy();
     for (&context.words, 0..) |*word, number| word.* = .of(prng.random(), @intCast(number));
-    pool.run(4, 4, context, Context.work);
+    platform.threads.run(4, 4, context, Context.work);
     try std.testing.expectEqual(0, context.wrong.raw);
     try std.testing.expect(context.hits.raw > 100_000);
     try std.testing.expect(context.table.records.lapsLost() > 0);

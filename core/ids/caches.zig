@@ -5,11 +5,12 @@
 //! memory. Without memory for a table, encoding works uncached and gives the same ids.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
+const Backoff = platform.threads.Backoff;
+const processId = platform.threads.processId;
 const examples = @import("../examples.zig").examples;
-const builtin = @import("builtin");
 const Cache = @import("cache.zig").Cache;
 const Table = @import("cache.zig").Table;
-const pool = @import("../platform/threads.zig");
 
 /// Maximum size of a table. A larger one would not fit any CPU's caches.
 const table_bytes_max = 1 << 30;
@@ -39,9 +40,9 @@ const Lock = struct {
     owner: std.atomic.Value(u32) = .init(0),
 
     fn take(self: *Lock) void {
-        const own = process();
-        var wait: Wait = .{};
-        while (true) : (wait.once()) {
+        const own = processId();
+        var backoff: Backoff = .{};
+        while (true) : (backoff.pause()) {
             const there = self.owner.load(.monotonic);
             if (there != own and
                 self.owner.cmpxchgStrong(there, own, .acquire, .monotonic) == null) return;
@@ -49,26 +50,6 @@ const Lock = struct {
     }
     fn give(self: *Lock) void {
         self.owner.store(0, .release);
-    }
-};
-
-/// Returns a number that differs between a process and its forked children.
-fn process() u32 {
-    return switch (builtin.os.tag) {
-        .linux => @intCast(std.os.linux.getpid()),
-        // Windows has no fork.
-        .windows => 1,
-        else => @intCast(std.c.getpid()),
-    };
-}
-
-/// Backoff for spin loops: a pause, and every 1,024th time a yield.
-const Wait = struct {
-    times: u32 = 0,
-
-    fn once(self: *Wait) void {
-        self.times +%= 1;
-        if (self.times % (1 << 10) == 0) std.Thread.yield() catch {} else std.atomic.spinLoopHint();
     }
 };
 
@@ -110,8 +91,8 @@ pub const Caches = struct {
 
     /// Returns the table for an encoding thread, or null if memory is insufficient.
     pub fn take(self: *Caches) ?Cache {
-        var wait: Wait = .{};
-        while (true) : (wait.once()) {
+        var backoff: Backoff = .{};
+        while (true) : (backoff.pause()) {
             var state: State = @bitCast(self.state.load(.monotonic));
             if (state.has_table and state.closed_by == 0) {
                 // The limit was lowered. The table is freed when its last user leaves.
@@ -130,7 +111,7 @@ pub const Caches = struct {
                 return self.open();
             }
             // A thread that closed it before a fork does not exist in the child.
-            if (state.closed_by == process()) continue;
+            if (state.closed_by == processId()) continue;
             if (self.close(state)) return self.open();
         }
     }
@@ -149,7 +130,7 @@ pub const Caches = struct {
     /// Locks out all other threads. There must be no users, except possibly the caller.
     fn close(self: *Caches, before: State) bool {
         std.debug.assert(before.users <= 1);
-        return self.change(before, .{ .closed_by = process() });
+        return self.change(before, .{ .closed_by = processId() });
     }
 
     /// Ends the state that `close` began. Returns null if memory is insufficient for a table;
@@ -298,7 +279,7 @@ test "caches: a child process ignores a table that was closed in its parent" {
     var caches: Caches = .{};
     caches.register();
     defer caches.deinit();
-    const others: u64 = @bitCast(Caches.State{ .closed_by = process() +% 1 });
+    const others: u64 = @bitCast(Caches.State{ .closed_by = processId() +% 1 });
     for (0..2) |_| {
         // Once before the table was created, and once before it was freed.
         caches.state.store(others, .monotonic);
@@ -321,7 +302,7 @@ test "caches: a child process resets the users and writers of its parent" {
     // One table is in use by a writing thread. The other is being created.
     const cache = one.take().?;
     _ = cache.table.records.begin(10);
-    other.state.store(@bitCast(Caches.State{ .closed_by = process() +% 1 }), .monotonic);
+    other.state.store(@bitCast(Caches.State{ .closed_by = processId() +% 1 }), .monotonic);
     _ = used.fetchAdd(1 << 20, .monotonic);
     afterFork();
     try std.testing.expectEqual(1 << 20, used.load(.monotonic));
@@ -366,7 +347,7 @@ test "caches: threads take and return tables while the limit changes" {
     setLimit(1 << 22);
     var context: Context = .{};
     for (&context.caches) |*caches| caches.register();
-    pool.run(4, 4, &context, Context.work);
+    platform.threads.run(4, 4, &context, Context.work);
     try std.testing.expectEqual(0, context.over.raw);
     setLimit(0);
     try std.testing.expectEqual(0, used.load(.monotonic));
@@ -388,7 +369,7 @@ test "caches: deinit waits for the thread that has the registry lock" {
                 registry.take();
                 self.is_in.store(true, .release);
                 // As long as a thread may be preempted.
-                for (0..20_000) |_| std.Thread.yield() catch {};
+                for (0..20_000) |_| platform.threads.yield();
                 for (0..4_000_000) |_| std.atomic.spinLoopHint();
                 self.is_out.store(true, .release);
                 registry.give();
@@ -401,6 +382,6 @@ test "caches: deinit waits for the thread that has the registry lock" {
     };
     var context: Context = .{};
     context.caches.register();
-    pool.run(2, 2, &context, Context.work);
+    platform.threads.run(2, 2, &context, Context.work);
     try std.testing.expect(context.was_out);
 }

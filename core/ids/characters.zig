@@ -4,8 +4,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
-const pages = @import("../platform/memory.zig");
 const unicode = @import("../unicode.zig");
 const seams_ = @import("../vocabulary/seams.zig");
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
@@ -44,10 +44,10 @@ pub const Char = struct { code_point: u32, bytes: []const u8, about: About };
 pub const Characters = struct {
     seams: seams_.Seams,
     /// Indexed by code point. All threads write the same values, and `entries` is written last.
-    ids: *align(pages.page_size) [len]Ids,
+    ids: *align(platform.memory.page_size) [len]Ids,
     /// The facts and the first id, which is the only one for most characters. A quarter the size of
     /// `ids`.
-    entries: *align(pages.page_size) [len]Entry,
+    entries: *align(platform.memory.page_size) [len]Entry,
 
     /// Characters below this code point have an entry. Others are never split from their
     /// neighbours.
@@ -59,9 +59,9 @@ pub const Characters = struct {
         const vocabulary = &tokenizer.vocabulary;
         self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, tokenizer.seed);
         errdefer self.seams.deinit(gpa);
-        const values = try pages.map(Ids, len);
-        errdefer pages.unmap(values);
-        const entries = try pages.map(Entry, len);
+        const values = try platform.memory.map(Ids, len);
+        errdefer platform.memory.unmap(values);
+        const entries = try platform.memory.map(Entry, len);
         self.ids = values[0..len];
         self.entries = entries[0..len];
         return self;
@@ -69,8 +69,8 @@ pub const Characters = struct {
 
     pub fn destroy(self: *Characters, gpa: Allocator) void {
         self.seams.deinit(gpa);
-        pages.unmap(@as([]align(pages.page_size) Ids, self.ids));
-        pages.unmap(@as([]align(pages.page_size) Entry, self.entries));
+        platform.memory.unmap(@as([]align(platform.memory.page_size) Ids, self.ids));
+        platform.memory.unmap(@as([]align(platform.memory.page_size) Entry, self.entries));
         gpa.destroy(self);
     }
 

@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const added_ = @import("../added.zig");
 const ids = @import("../ids.zig");
 const parts = @import("parts.zig");
@@ -128,7 +129,7 @@ pub const Jobs = struct {
             .text = text,
             .work = work,
             // The pages of job lists are returned to the OS after the last copy.
-            .list = .{ .gpa = std.heap.page_allocator },
+            .list = .{ .gpa = platform.memory.pages },
             .bridge = .{ .gpa = self.gpa },
         });
     }

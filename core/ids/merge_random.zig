@@ -11,8 +11,8 @@
 //! Source: Provilkov et al., BPE-Dropout, 2020.
 
 const std = @import("std");
-const builtin = @import("builtin");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
@@ -29,23 +29,8 @@ pub const Merger = struct {
 
     const Queue = std.PriorityQueue(Entry, void, Entry.compare);
 
-    /// Seeds the generator differently in each process, including forked ones.
     pub fn init() Merger {
-        var seed: [32]u8 = undefined;
-        if (fromSystem(&seed)) return .{ .prng = .{ .s = @bitCast(seed) } };
-        // The time, the process id and an address have little entropy, so they are hashed.
-        std.Io.Threaded.fallbackSeed(&seed, &seed);
-        return .{ .prng = .init(std.hash.Wyhash.hash(0, &seed)) };
-    }
-
-    fn fromSystem(seed: *[32]u8) bool {
-        if (builtin.os.tag == .linux) {
-            // Zig's own function fails with glibc before 2.25, which the wheels support.
-            return std.os.linux.getrandom(seed, seed.len, 0) == seed.len;
-        }
-        const io = std.Io.Threaded.global_single_threaded.io();
-        io.randomSecure(seed) catch return false;
-        return true;
+        return .{ .prng = platform.seededRandom() };
     }
 
     pub fn deinit(self: *Merger, gpa: Allocator) void {

@@ -2,8 +2,8 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
-const pages = @import("../platform/memory.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 pub const Output = struct {
@@ -58,7 +58,7 @@ pub const Output = struct {
         switch (self.numbers) {
             inline else => |*list| {
                 try list.ensureUnusedCapacity(self.gpa, len);
-                pages.adviseHuge(list.allocatedSlice());
+                platform.memory.adviseHuge(list.allocatedSlice());
             },
         }
     }
@@ -117,7 +117,7 @@ pub fn roomFor(text_bytes: usize) usize {
 
 /// Texts of at least this size get capacity for one id per byte. In scripts with many ids per byte,
 /// moving a long list takes longer than encoding part of the text, and the added memory would have
-/// small pages.
+/// small platform.memory.
 const long_text_bytes = 1 << 20;
 
 /// Reserves capacity for the ids of most short texts, or of any long text.
@@ -131,5 +131,5 @@ fn makeList(gpa: Allocator, list: anytype, text_bytes: usize, extra: usize) void
     list.ensureTotalCapacity(gpa, room) catch {
         list.ensureTotalCapacity(gpa, likely) catch {};
     };
-    pages.adviseHuge(list.allocatedSlice());
+    platform.memory.adviseHuge(list.allocatedSlice());
 }

@@ -12,8 +12,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
-const pool = @import("../platform/threads.zig");
+const platform = @import("../platform.zig");
 const slots = @import("slots.zig");
 
 /// The location of an entry, and the lengths of its two fields.
@@ -38,7 +37,7 @@ const Position = packed struct(u64) {
 };
 
 pub const Records = struct {
-    words: []align(pages.page_size) u32,
+    words: []align(platform.memory.page_size) u32,
     /// Number of usable words. Ids are read four at a time, so the last ones need padding.
     len: usize,
     position: std.atomic.Value(u64) align(std.atomic.cache_line) = .init(0),
@@ -47,13 +46,13 @@ pub const Records = struct {
     pub const overrun = 3;
 
     pub fn init(bytes: usize) Allocator.Error!Records {
-        const words = try pages.map(u32, bytes / @sizeOf(u32));
-        pages.adviseHuge(words);
+        const words = try platform.memory.map(u32, bytes / @sizeOf(u32));
+        platform.memory.adviseHuge(words);
         return .{ .words = words, .len = words.len - overrun };
     }
 
     pub fn deinit(self: *Records) void {
-        pages.unmap(self.words);
+        platform.memory.unmap(self.words);
     }
 
     inline fn now(self: *const Records) Position {
@@ -104,7 +103,7 @@ pub const Records = struct {
                 out[at..][0..4].* = @as(*align(4) const volatile Four, @ptrCast(from + at)).*;
             }
         }
-        slots.fenceLoads();
+        platform.threads.fenceLoads();
         // Another thread may have overwritten the entry in the meantime.
         return if (self.holds(place)) place.ids_len else null;
     }
@@ -138,7 +137,7 @@ pub const Records = struct {
             position.writers += 1;
             const after: u64 = @bitCast(position);
             before = self.position.cmpxchgWeak(before, after, .acquire, .monotonic) orelse {
-                slots.fenceStores();
+                platform.threads.fenceStores();
                 return start;
             };
         }
@@ -242,7 +241,7 @@ test "records: threads that overwrite each other's entries read consistent data"
     defer std.testing.allocator.destroy(context);
     context.* = .{ .records = try .init(4096) };
     defer context.records.deinit();
-    pool.run(4, 4, context, Context.work);
+    platform.threads.run(4, 4, context, Context.work);
     try std.testing.expectEqual(0, context.wrong.raw);
     try std.testing.expect(context.hits.raw > 1000 and context.records.lapsLost() > 1);
 }

@@ -16,9 +16,8 @@
 //! the slot is written 2^28 times during the lookup.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
-const builtin = @import("builtin");
-const pool = @import("../platform/threads.zig");
 
 pub const Key = @Vector(16, u8);
 pub const inline_max = 3;
@@ -68,7 +67,7 @@ pub const Slot = extern struct {
         const before = self.now();
         if (!equal(self.keyNow(), key)) return null;
         const words = self.wordsNow();
-        fenceLoads();
+        platform.threads.fenceLoads();
         return if (self.now() == before) .{ .words = words, .state = before } else null;
     }
 
@@ -102,7 +101,7 @@ pub const Slot = extern struct {
         const before = self.now();
         if (!@as(State, @bitCast(before)).is_record) return null;
         const words = self.wordsNow();
-        fenceLoads();
+        platform.threads.fenceLoads();
         return if (self.now() == before) words else null;
     }
 
@@ -116,7 +115,7 @@ pub const Slot = extern struct {
         const marked: u32 = @bitCast(state);
         if (@cmpxchgStrong(u32, &self.words[3], before, marked, .acquire, .monotonic) != null)
             return null;
-        fenceStores();
+        platform.threads.fenceStores();
         return .{ .slot = self, .before = @bitCast(before) };
     }
 
@@ -185,25 +184,6 @@ pub const Line = extern struct {
 
 pub inline fn equal(a: Key, b: Key) bool {
     return @as(u16, @bitCast(a == b)) == 0xFFFF;
-}
-
-/// Orders earlier loads before later ones. On x86-64 the CPU keeps the order of loads, and the
-/// compiler keeps the order of volatile ones.
-pub inline fn fenceLoads() void {
-    switch (builtin.cpu.arch) {
-        .x86_64 => {},
-        .aarch64 => asm volatile ("dmb ishld" ::: .{ .memory = true }),
-        else => @compileError("fenceLoads: expected x86_64 or aarch64"),
-    }
-}
-
-/// Orders earlier stores before later ones.
-pub inline fn fenceStores() void {
-    switch (builtin.cpu.arch) {
-        .x86_64 => {},
-        .aarch64 => asm volatile ("dmb ishst" ::: .{ .memory = true }),
-        else => @compileError("fenceStores: expected x86_64 or aarch64"),
-    }
 }
 
 test "slots: a partly written slot is not found" {
@@ -281,7 +261,7 @@ test "slots: threads that write to one bucket never read a mixture" {
         }
     };
     var context: Context = .{};
-    pool.run(4, 4, &context, Context.work);
+    platform.threads.run(4, 4, &context, Context.work);
     try std.testing.expectEqual(0, context.mixtures.raw);
     try std.testing.expect(context.hits.raw > 1000);
 }

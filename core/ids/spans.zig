@@ -5,6 +5,7 @@
 //! characters or has an unknown token, pretokens are encoded one by one instead.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
@@ -44,7 +45,7 @@ pub const Spans = struct {
     pub fn reserve(self: *Spans, text_bytes: usize) void {
         ids.batch.reserve(&self.list, text_bytes);
         self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
-        ids.pages.adviseHuge(self.spans.allocatedSlice());
+        platform.memory.adviseHuge(self.spans.allocatedSlice());
     }
 
     pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {

@@ -7,9 +7,9 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
 const normal = @import("../normal.zig");
-const pool = @import("../platform/threads.zig");
 const spans_ = @import("spans.zig");
 const Walk = @import("walk.zig").Walk;
 
@@ -36,8 +36,8 @@ pub fn tell(
 ) Allocator.Error![]normal.Place {
     const spans = try gpa.alloc(normal.Place, all.len);
     errdefer gpa.free(spans);
-    ids.pages.adviseHuge(spans);
-    const count = std.math.clamp(threads, 1, pool.threads_max);
+    platform.memory.adviseHuge(spans);
+    const count = std.math.clamp(threads, 1, platform.threads.threads_max);
     const parts = try gpa.alloc(Part, count);
     defer gpa.free(parts);
     for (parts, 0..) |*part, index| {
@@ -45,7 +45,7 @@ pub fn tell(
         part.* = .{ .ids = all[from..to], .spans = spans[from..to] };
     }
     var work: Work = .{ .gpa = gpa, .tokenizer = tokenizer, .text = text, .parts = parts };
-    pool.team(count, &work, Work.do);
+    platform.threads.team(count, &work, Work.do);
     if (work.failed.load(.monotonic)) return error.OutOfMemory;
     return spans;
 }
@@ -72,7 +72,7 @@ const Work = struct {
     next: [3]std.atomic.Value(usize) = @splat(.init(0)),
     failed: std.atomic.Value(bool) = .init(false),
 
-    fn do(self: *Work, _: usize, barrier: *pool.Barrier) void {
+    fn do(self: *Work, _: usize, barrier: *platform.threads.Barrier) void {
         while (self.take(0)) |part| self.addUp(part);
         barrier.wait(self, place);
         if (self.text) |text| {

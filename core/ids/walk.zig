@@ -1,6 +1,7 @@
 //! Byte spans in a text → character spans.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const normal = @import("../normal.zig");
@@ -112,7 +113,7 @@ pub const Walk = struct {
     /// Returns a bit for each of the first bytes of `text` that begins a character.
     inline fn firstsAt(text: []const u8) u32 {
         const bytes: @Vector(near, i8) = @bitCast(text[0..near].*);
-        const firsts: Firsts = @bitCast(bytes >= @as(@Vector(near, i8), @splat(-64)));
+        const firsts = platform.vector.bits(bytes >= @as(@Vector(near, i8), @splat(-64)));
         return firsts;
     }
 
@@ -180,7 +181,7 @@ const Index = struct {
         var bytes: [64]u8 = @splat(0x80);
         if (text.len >= 64) bytes = text[0..64].* else @memcpy(bytes[0..text.len], text);
         const signed: @Vector(64, i8) = @bitCast(bytes);
-        return @bitCast(signed >= @as(@Vector(64, i8), @splat(-64)));
+        return platform.vector.bits(signed >= @as(@Vector(64, i8), @splat(-64)));
     }
 
     inline fn before(self: *const Index, byte: usize) u32 {

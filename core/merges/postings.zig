@@ -5,7 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
+const platform = @import("../platform.zig");
 const Word = @import("words.zig").Word;
 
 pub const List = struct {
@@ -106,7 +106,7 @@ pub const Memory = struct {
     fn addBlock(self: *Memory, gpa: Allocator, len: usize) Allocator.Error!void {
         try self.blocks.ensureUnusedCapacity(gpa, 1);
         const block = try gpa.alloc(Word, len);
-        pages.adviseHuge(block);
+        platform.memory.adviseHuge(block);
         self.blocks.appendAssumeCapacity(block);
         self.bytes += block.len * @sizeOf(Word);
         self.keepRest();

@@ -3,11 +3,11 @@
 //! This is the reference implementation for the tests of the learner.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const merges = @import("../merges.zig");
 const queue = @import("queue.zig");
-const spill = @import("../platform/spill.zig");
 
 const Word = struct { tokens: std.ArrayList(u32), count: u64 };
 const Found = struct { count: u64 = 0, order: u64 = 0 };
@@ -173,9 +173,9 @@ const Case = struct {
     fn learner(self: Case, comptime Token: type, gpa: Allocator) !merges.Learner(Token) {
         var fast: merges.Learner(Token) = try .init(gpa, self.options);
         errdefer fast.deinit();
-        if (self.spills and spill.is_supported) for (fast.shards) |*shard| {
-            const file = try std.posix.memfd_create("words", 0);
-            defer _ = std.os.linux.close(file);
+        if (self.spills and platform.spill.is_supported) for (fast.shards) |*shard| {
+            const file = try platform.spill.openAnonymous();
+            defer platform.spill.close(file);
             try shard.spillTo(file);
         };
         try fast.addToken(0, self.special);

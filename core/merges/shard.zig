@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const changes_ = @import("changes.zig");
 const Changes = changes_.Changes;
 const pairs_ = @import("pairs.zig");
@@ -11,8 +12,7 @@ const queue = @import("queue.zig");
 const Merge = @import("search.zig").Merge;
 const Texts = queue.Texts;
 const Search = @import("search.zig").Search;
-const spill_ = @import("../platform/spill.zig");
-const Spill = spill_.Spill;
+const Spill = platform.spill.Spill;
 const words_ = @import("words.zig");
 const Word = words_.Word;
 
@@ -73,7 +73,7 @@ pub fn Shard(comptime Token: type) type {
             self.gpa.free(self.lists);
             self.memory.deinit(self.gpa);
             self.words.deinit();
-            if (spill_.is_supported) if (self.spill) |spill| {
+            if (platform.spill.is_supported) if (self.spill) |spill| {
                 spill.deinit();
                 self.gpa.destroy(spill);
             };
@@ -81,8 +81,8 @@ pub fn Shard(comptime Token: type) type {
         }
 
         /// Stores the words, of which there must be none yet, in an open file. Call at most once.
-        pub fn spillTo(self: *Self, file: i32) spill_.Error!void {
-            if (!spill_.is_supported) return;
+        pub fn spillTo(self: *Self, file: i32) platform.spill.Error!void {
+            if (!platform.spill.is_supported) return;
             std.debug.assert(self.spill == null and self.words.count == 0);
             const spill = try self.gpa.create(Spill);
             errdefer self.gpa.destroy(spill);

@@ -6,9 +6,8 @@
 //! short header are stored in additional cells.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const Allocator = std.mem.Allocator;
-const pages = @import("../platform/memory.zig");
-const Spill = @import("../platform/spill.zig").Spill;
 
 /// The index of a word's first cell.
 pub const Word = u32;
@@ -55,12 +54,12 @@ pub fn Words(comptime Token: type) type {
             const before = self.cells.capacity;
             try self.cells.ensureUnusedCapacity(self.gpa, more);
             if (self.cells.capacity == before or self.is_spilled) return;
-            pages.adviseHuge(self.cells.allocatedSlice()[self.cells.items.len..]);
+            platform.memory.adviseHuge(self.cells.allocatedSlice()[self.cells.items.len..]);
         }
 
         /// Releases the memory of words that are stored in a file.
         pub fn release(self: *Self) void {
-            if (self.is_spilled) Spill.release(self.cells.allocatedSlice());
+            if (self.is_spilled) platform.spill.Spill.release(self.cells.allocatedSlice());
         }
 
         /// Adds a word of `len` tokens and returns the slice to fill.

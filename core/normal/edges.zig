@@ -1,6 +1,7 @@
 //! Text → text with a prefix, without surrounding whitespace, or without repeated spaces.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const unicode = @import("../unicode.zig");
 const Output = @import("output.zig").Output;
 
@@ -46,7 +47,7 @@ fn nextDouble(text: []const u8, from: usize) usize {
     while (text.len - index > lanes) : (index += lanes) {
         const here = @as(Bytes, text[index..][0..lanes].*) == blanks;
         const after = @as(Bytes, text[index + 1 ..][0..lanes].*) == blanks;
-        const mask = @as(u32, @bitCast(here)) & @as(u32, @bitCast(after));
+        const mask = platform.vector.bits(here) & platform.vector.bits(after);
         if (mask != 0) return index + @ctz(mask);
     }
     while (index + 1 < text.len) : (index += 1) {

@@ -11,6 +11,8 @@
 //! Source: The Unicode Standard, section 3.11 and annex 15.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
+const vector = platform.vector;
 const examples = @import("../examples.zig").examples;
 const tables = @import("../unicode/tables.zig").forms;
 const unicode = @import("../unicode.zig");
@@ -77,10 +79,10 @@ const Mask = @Int(.unsigned, lanes);
 /// Returns the bytes that may begin a character that is not plain. E4 to E9 begin only ideographs,
 /// and EB and EC only Hangul syllables, which are already composed.
 inline fn suspects(comptime form: Form, bytes: Bytes) Mask {
-    const all: Mask = @bitCast(bytes >= @as(Bytes, @splat(form.byteMin())));
-    const ideographs: Mask = @bitCast(bytes -% @as(Bytes, @splat(0xE4)) < @as(Bytes, @splat(6)));
+    const all = vector.bits(bytes >= @as(Bytes, @splat(form.byteMin())));
+    const ideographs = vector.bits(bytes -% @as(Bytes, @splat(0xE4)) < @as(Bytes, @splat(6)));
     if (!comptime form.composes()) return all & ~ideographs;
-    const syllables: Mask = @bitCast(bytes -% @as(Bytes, @splat(0xEB)) < @as(Bytes, @splat(2)));
+    const syllables = vector.bits(bytes -% @as(Bytes, @splat(0xEB)) < @as(Bytes, @splat(2)));
     return all & ~(ideographs | syllables);
 }
 

@@ -2,6 +2,8 @@
 //! sigma, and İ becomes two characters.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
+const vector = platform.vector;
 const tables = @import("../unicode/tables.zig").lower;
 const unicode = @import("../unicode.zig");
 const Output = @import("output.zig").Output;
@@ -20,9 +22,9 @@ fn deltaOf(code_point: u21) i32 {
 /// Returns the bytes that may begin a multi-byte capital. E3 to E9, which begin most ideographs,
 /// are excluded.
 inline fn leads(bytes: Bytes) Mask {
-    const all: Mask = @bitCast(bytes >= @as(Bytes, @splat(0xC3)));
-    const others: Mask = @bitCast(bytes -% @as(Bytes, @splat(0xE3)) < @as(Bytes, @splat(7)));
-    const indic: Mask = @bitCast(bytes == @as(Bytes, @splat(0xE0)));
+    const all = vector.bits(bytes >= @as(Bytes, @splat(0xC3)));
+    const others = vector.bits(bytes -% @as(Bytes, @splat(0xE3)) < @as(Bytes, @splat(7)));
+    const indic = vector.bits(bytes == @as(Bytes, @splat(0xE0)));
     return all & ~(others | indic);
 }
 
@@ -31,7 +33,7 @@ fn next(text: []const u8, from: usize) usize {
     var index = from;
     while (text.len - index >= lanes) : (index += lanes) {
         const bytes: Bytes = text[index..][0..lanes].*;
-        const capitals: Mask = @bitCast(bytes -% @as(Bytes, @splat('A')) < @as(Bytes, @splat(26)));
+        const capitals = vector.bits(bytes -% @as(Bytes, @splat('A')) < @as(Bytes, @splat(26)));
         var mask = capitals | leads(bytes);
         while (mask != 0) : (mask &= mask - 1) {
             const at = index + @ctz(mask);

@@ -7,8 +7,8 @@
 //! **Invariant**: all bytes of a new character have the same span.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
-const pages = @import("../platform/memory.zig");
 const places_ = @import("places.zig");
 const unicode = @import("../unicode.zig");
 
@@ -97,7 +97,7 @@ pub const Output = struct {
         if (self.bytes.capacity == 0) {
             // Most steps change little, so the output has about the same length.
             try self.bytes.ensureTotalCapacity(self.gpa, self.old.len);
-            pages.adviseHuge(self.bytes.allocatedSlice());
+            platform.memory.adviseHuge(self.bytes.allocatedSlice());
         }
         try self.bytes.appendSlice(self.gpa, bytes);
     }

@@ -5,7 +5,8 @@ const builtin = @import("builtin");
 const Allocator = std.mem.Allocator;
 
 const alignment: std.mem.Alignment = .fromByteUnits(page_size);
-const pages = std.heap.page_allocator;
+/// Each allocation is a mapping of its own.
+pub const pages = std.heap.page_allocator;
 pub const page_size = std.heap.page_size_min;
 const huge_page_size = 2 << 20;
 const huge_alignment: std.mem.Alignment = .fromByteUnits(huge_page_size);

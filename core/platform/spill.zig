@@ -100,10 +100,19 @@ pub const Spill = struct {
     }
 };
 
+/// Returns the descriptor of a file in memory. Tests use it.
+pub fn openAnonymous() !i32 {
+    return std.posix.memfd_create("spill", 0);
+}
+
+pub fn close(file: i32) void {
+    _ = linux.close(file);
+}
+
 test "spill: written data survives growing, shrinking and release" {
     if (!is_supported) return;
-    const file = try std.posix.memfd_create("spill", 0);
-    defer _ = linux.close(file);
+    const file = try openAnonymous();
+    defer close(file);
     var spill: Spill = try .init(file);
     defer spill.deinit();
     const gpa = spill.allocator();

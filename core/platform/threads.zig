@@ -1,4 +1,4 @@
-//! Jobs → completed jobs: the only file that starts threads.
+//! Jobs → completed jobs, on threads.
 //!
 //! Threads live for one call. Starting one takes tens of microseconds, which is small compared to a
 //! job of 64 KB. In return no thread has to be shut down, and a fork between calls loses none.
@@ -116,7 +116,67 @@ fn wake(place: *std.atomic.Value(u32)) void {
     _ = std.os.linux.futex_3arg(&place.raw, .{ .cmd = .WAKE, .private = true }, all);
 }
 
-test "pool: a team synchronizes, and the last member works alone" {
+/// Called periodically during long work. True means stop.
+pub const Poll = struct {
+    context: *anyopaque,
+    function: *const fn (*anyopaque) bool,
+
+    /// Bytes of text between two calls: about ten milliseconds of encoding.
+    pub const bytes_between = 1 << 20;
+};
+
+pub const Id = std.Thread.Id;
+
+/// Returns the id of the calling thread.
+pub fn currentId() Id {
+    return std.Thread.getCurrentId();
+}
+
+/// Returns a number that differs between a process and its forked children.
+pub fn processId() u32 {
+    return switch (builtin.os.tag) {
+        .linux => @intCast(std.os.linux.getpid()),
+        // Windows has no fork.
+        .windows => 1,
+        else => @intCast(std.c.getpid()),
+    };
+}
+
+/// Lets another thread use the core.
+pub fn yield() void {
+    std.Thread.yield() catch {};
+}
+
+/// A pause in a spin loop, and every 1,024th time a yield.
+pub const Backoff = struct {
+    times: u32 = 0,
+
+    pub fn pause(self: *Backoff) void {
+        self.times +%= 1;
+        if (self.times % (1 << 10) == 0) yield() else std.atomic.spinLoopHint();
+    }
+};
+
+/// Orders earlier loads before later ones. On x86-64 the CPU keeps the order of loads, and the
+/// compiler keeps the order of volatile ones.
+pub inline fn fenceLoads() void {
+    switch (builtin.cpu.arch) {
+        .x86_64 => {},
+        .aarch64 => asm volatile ("dmb ishld" ::: .{ .memory = true }),
+        else => @compileError("fenceLoads: expected x86_64 or aarch64"),
+    }
+}
+
+/// Orders earlier stores before later ones.
+pub inline fn fenceStores() void {
+    switch (builtin.cpu.arch) {
+        .x86_64 => {},
+        .aarch64 => asm volatile ("dmb ishst" ::: .{ .memory = true }),
+        else => @compileError("fenceStores: expected x86_64 or aarch64"),
+    }
+}
+
+test "threads: a team synchronizes, and the last member works alone" {
     const Context = struct {
         sums: [8]u64 = @splat(0),
         total: u64 = 0,
@@ -141,16 +201,7 @@ test "pool: a team synchronizes, and the last member works alone" {
     }
 }
 
-/// Called periodically during long work. True means stop.
-pub const Poll = struct {
-    context: *anyopaque,
-    function: *const fn (*anyopaque) bool,
-
-    /// Bytes of text between two calls: about ten milliseconds of encoding.
-    pub const bytes_between = 1 << 20;
-};
-
-test "pool: every job runs once, with any number of threads" {
+test "threads: every job runs once, with any number of threads" {
     const Context = struct { counts: []std.atomic.Value(u32) };
     const work = struct {
         fn work(context: Context, job: usize) void {

@@ -1,11 +1,10 @@
-//! 64 bytes → 64 bits: the vector operations that the masks are built from.
+//! Vectors of bytes → bits and other vectors.
 
 const std = @import("std");
 const builtin = @import("builtin");
 
 pub const len = 64;
 pub const Bytes = @Vector(len, u8);
-const Flags = @Vector(len, bool);
 
 /// Loads the 64 bytes at `text`. If an array were loaded, the compiler would assemble overlapping
 /// loads byte by byte.
@@ -17,8 +16,22 @@ pub inline fn splat(byte: u8) Bytes {
     return @splat(byte);
 }
 
-pub inline fn bits(flags: Flags) u64 {
+/// Returns the results of a comparison as bits, the first in the lowest bit. Only this function
+/// converts them: Zig 0.16 compiles the conversion of more than 16 lanes wrongly for WebAssembly.
+pub inline fn bits(flags: anytype) Bits(@TypeOf(flags)) {
     return @bitCast(flags);
+}
+
+fn Bits(comptime Flags: type) type {
+    return @Int(.unsigned, @typeInfo(Flags).vector.len);
+}
+
+/// Keeps the compiler from collecting eight counts in a vector, which would be slower.
+pub inline fn scalar(number: u32) u32 {
+    return asm (""
+        : [out] "=r" (-> u32),
+        : [in] "0" (number),
+    );
 }
 
 /// Returns a mask of the lowest `count` bits, at most 64.
@@ -82,7 +95,7 @@ fn shuffleSlowly(table: Part, indices: Part) Part {
     return out;
 }
 
-test "bytes: lookup returns the indexed entries" {
+test "vector: lookup returns the indexed entries" {
     var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var table: Table = undefined;
     random.fill(&table);

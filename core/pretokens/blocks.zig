@@ -6,6 +6,7 @@
 //! start may contain a long word, whose letters are followed through several blocks. Otherwise the
 //! scalar scanner, which is also the reference implementation in tests, finds one pretoken.
 
+const platform = @import("../platform.zig");
 const unicode = @import("../unicode.zig");
 const masks_ = @import("blocks/masks.zig");
 const Masks = masks_.Masks;
@@ -153,18 +154,10 @@ pub inline fn write(ends: []u32, start: u32, bits: u64) u32 {
     var index: u32 = 0;
     while (true) {
         inline for (0..8) |step| {
-            ends[index + step] = start + scalar(@ctz(rest));
+            ends[index + step] = start + platform.vector.scalar(@ctz(rest));
             rest &= rest -% 1;
         }
         index += 8;
         if (index >= count) return count;
     }
-}
-
-/// Keeps the compiler from collecting eight counts in a vector, which would be slower.
-inline fn scalar(number: u32) u32 {
-    return asm (""
-        : [out] "=r" (-> u32),
-        : [in] "0" (number),
-    );
 }

@@ -6,7 +6,7 @@
 
 const std = @import("std");
 const api = @import("api.zig");
-const pages = @import("../ids.zig").pages;
+const memory = @import("../platform.zig").memory;
 const Place = @import("../normal.zig").Place;
 const Object = api.Object;
 
@@ -40,7 +40,7 @@ pub fn tryLayout() void {
 
 /// The int objects of the ids below a bound, created on first use. Guarded by the GIL.
 pub const Ints = struct {
-    entries: []align(pages.page_size) Entry,
+    entries: []align(memory.page_size) Entry,
     /// The public id of each rank, if they differ.
     public: ?[]const u32,
 
@@ -56,7 +56,7 @@ pub const Ints = struct {
     const stock_max = 1 << 29;
 
     pub fn init(ids_end: usize, public: ?[]const u32) !Ints {
-        return .{ .entries = try pages.map(Entry, @max(ids_end, 1)), .public = public };
+        return .{ .entries = try memory.map(Entry, @max(ids_end, 1)), .public = public };
     }
 
     pub fn deinit(self: *Ints) void {
@@ -64,7 +64,7 @@ pub const Ints = struct {
             if (entry.is_counted) object.refcount -= entry.stock;
             api.Py_DecRef(object);
         };
-        pages.unmap(self.entries);
+        memory.unmap(self.entries);
     }
 
     /// Returns a list of new references.

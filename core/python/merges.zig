@@ -4,6 +4,7 @@
 //! runs it is busy, and any other call on it is an error.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
@@ -53,7 +54,7 @@ const State = struct {
     alphabet: [256]u32,
     is_busy: bool = false,
     /// The thread that runs it and reports its progress, if there is one.
-    runner: ?std.Thread.Id = null,
+    runner: ?platform.threads.Id = null,
     has_run: bool = false,
     /// Number of pairs in the words. Their counts must stay below 2^63.
     pairs: u64 = 0,
@@ -353,7 +354,7 @@ fn run(self: *Object, args: Args) ?*Object {
     const state = open(self) orelse return null;
     state.is_busy = true;
     state.has_run = true;
-    state.runner = std.Thread.getCurrentId();
+    state.runner = platform.threads.currentId();
     var asking: Asking = .{
         .unlocked = .begin(),
         .state = state,
@@ -379,7 +380,7 @@ fn run(self: *Object, args: Args) ?*Object {
 /// during a run, callable from `progress`, with the merges so far
 fn learned(self: *Object, args: Args) ?*Object {
     const state = Instance.of(self);
-    if (state.is_busy and state.runner != std.Thread.getCurrentId()) return busy();
+    if (state.is_busy and state.runner != platform.threads.currentId()) return busy();
     const start: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
     const buffer_type = counts_.stateOf(self.type).buffer_type.?;
     const all = switch (state.learner) {

@@ -1,9 +1,9 @@
 //! Pretoken counts → words of a learner, on all threads: `Learner.add` without the GIL.
 
 const std = @import("std");
+const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
 const gpa = @import("buffer.zig").gpa;
-const pool = @import("../platform/threads.zig");
 
 /// In the alphabet: a byte that is dropped from words.
 pub const no_id = std.math.maxInt(u32);
@@ -48,7 +48,7 @@ pub fn addInventory(
         .inventory = inventory,
         .outcomes = outcomes,
     };
-    pool.run(shards, shards, context, Context.addRange);
+    platform.threads.run(shards, shards, context, Context.addRange);
     for (outcomes) |outcome| try state.account(try outcome);
 }
 

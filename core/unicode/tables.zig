@@ -7,7 +7,6 @@
 //! each run of `1 << shift` code points. The second array has the values of all different blocks.
 
 const std = @import("std");
-const builtin = @import("builtin");
 
 /// Unicode 16.0.0. `flags` are the bytes of unicode.zig's `Class`.
 pub const classes = struct {
@@ -57,10 +56,6 @@ pub const graphemes = struct {
 pub const words = struct {
     pub const edges = array(u32, "words.edges");
 };
-
-comptime {
-    std.debug.assert(builtin.cpu.arch.endian() == .little);
-}
 
 fn file(comptime Item: type, comptime name: []const u8) []const u8 {
     return @embedFile("tables/" ++ name ++ "." ++ @typeName(Item) ++ ".bin");

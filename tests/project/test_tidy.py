@@ -18,7 +18,7 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("examples", "platform", "unicode", "pretokens", "normal", "level", "vocabulary", "files"),
+    *("platform", "examples", "unicode", "pretokens", "normal", "level", "vocabulary", "files"),
     *("added", "documents", "counts", "merges", "ids", "python"),
 ]
 PYTHON_PACKAGES = [
@@ -205,6 +205,24 @@ def core_imports(name: str, text: str) -> list[str]:
 def test_modules_of_the_core_import_only_modules_before_them():
     found = files(".zig", under="core/").items()
     report([fault for name, text in found for fault in core_imports(name, text)])
+
+
+# Names of the operating system, the CPU and threads.
+SYSTEM = re.compile(r"\bstd\.(?:os|posix|Thread|Io|c|process)\b|\bbuiltin\.(?:os|cpu)\b|\basm\b")
+# The declarations of CPython differ on Windows.
+SYSTEM_FILES = ("core/platform", "core/python/api.zig")
+
+
+def test_only_the_platform_module_of_the_core_uses_the_system():
+    report(
+        [
+            f"{name}:{number} uses {match[0]}, which belongs to core/platform"
+            for name, text in files(".zig", under="core/").items()
+            if not name.startswith(SYSTEM_FILES)
+            for number, line in enumerate(text.splitlines(), 1)
+            if (match := SYSTEM.search(line.split("//")[0]))
+        ]
+    )
 
 
 def python_imports(name: str, text: str) -> list[str]:

@@ -3,12 +3,13 @@
 //! Each piece of the first two splits is a start. Whitespace before such a piece is treated like
 //! whitespace at the end of a text, so its last space before a number or Han is not separate.
 
+const platform = @import("../../platform.zig");
+const vector = platform.vector;
 const unicode = @import("../../unicode.zig");
 const runs = @import("../runs.zig");
-const bytes_ = @import("../../platform/vector.zig");
-const Bytes = bytes_.Bytes;
-const bits = bytes_.bits;
-const splat = bytes_.splat;
+const Bytes = vector.Bytes;
+const bits = vector.bits;
+const splat = vector.splat;
 const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const shared = @import("shared.zig");
@@ -37,9 +38,9 @@ pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u
 
 /// Returns all bytes of [一-龥぀-ゟ゠-ヿ].
 inline fn hanIn(text: [*]const u8) u64 {
-    const first: Bytes = bytes_.load(text);
-    const second: Bytes = bytes_.load(text + 1);
-    const third: Bytes = bytes_.load(text + 2);
+    const first: Bytes = vector.load(text);
+    const second: Bytes = vector.load(text + 1);
+    const third: Bytes = vector.load(text + 2);
     // U+4E00 to U+9FA5
     const han = bits(first -% splat(0xE5) < splat(4)) |
         (bits(first == splat(0xE4)) & bits(second >= splat(0xB8))) |

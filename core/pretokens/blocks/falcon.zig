@@ -3,11 +3,12 @@
 //! A pretoken starts wherever a run of bytes displayed as digits begins or ends, even inside a
 //! character.
 
+const platform = @import("../../platform.zig");
+const vector = platform.vector;
 const unicode = @import("../../unicode.zig");
-const bytes_ = @import("../../platform/vector.zig");
-const Bytes = bytes_.Bytes;
-const bits = bytes_.bits;
-const splat = bytes_.splat;
+const Bytes = vector.Bytes;
+const bits = vector.bits;
+const splat = vector.splat;
 const masks_ = @import("masks.zig");
 const Masks = masks_.Masks;
 const shared = @import("shared.zig");
@@ -31,7 +32,7 @@ pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u
 
 /// Returns the bytes that are displayed as digits.
 inline fn digitsIn(text: [*]const u8) u64 {
-    const bytes: Bytes = bytes_.load(text);
+    const bytes: Bytes = vector.load(text);
     return bits(bytes -% splat('0') < splat(10)) | bits(bytes -% splat(0xB2) < splat(2)) |
         bits(bytes == splat(0xB9)) | bits(bytes -% splat(0xBC) < splat(3));
 }

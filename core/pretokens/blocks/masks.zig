@@ -4,20 +4,21 @@
 //! character that the bit operations of a pre-tokenizer cannot handle ends the block. The bytes
 //! from there on are not `valid`, and the scalar scanner finds the pretoken.
 
-const bytes_ = @import("../../platform/vector.zig");
-const Bytes = bytes_.Bytes;
-const bits = bytes_.bits;
-const splat = bytes_.splat;
+const Bytes = vector.Bytes;
+const bits = vector.bits;
+const splat = vector.splat;
+const platform = @import("../../platform.zig");
+const vector = platform.vector;
 const pages = @import("pages.zig");
 const Leads = pages.Leads;
 
-pub const len = bytes_.len;
-pub const low = bytes_.low;
-pub const flood = bytes_.flood;
+pub const len = vector.len;
+pub const low = vector.low;
+pub const flood = vector.flood;
 
 /// Returns the bytes at `text` that are not continuation bytes.
 pub inline fn firsts(text: [*]const u8) u64 {
-    const bytes: Bytes = bytes_.load(text);
+    const bytes: Bytes = vector.load(text);
     return bits(bytes & splat(0xC0) != splat(0x80));
 }
 
@@ -46,14 +47,14 @@ pub const Masks = struct {
 
     /// Returns the non-ASCII bytes among the first `count` bytes at `text`.
     pub inline fn nonAscii(text: [*]const u8, count: u7) u64 {
-        const bytes: Bytes = bytes_.load(text);
+        const bytes: Bytes = vector.load(text);
         return bits(bytes >= splat(0x80)) & low(count);
     }
 
     /// Returns the masks of the 64 bytes at `text`, of which the first `count` are text, without
     /// multi-byte characters.
     pub inline fn ofAscii(text: [*]const u8, count: u7, comptime letters: Letters) Masks {
-        const bytes: Bytes = bytes_.load(text);
+        const bytes: Bytes = vector.load(text);
         // Bytes after the text are arbitrary.
         const known = low(count);
         const letter = bits((bytes | splat(0x20)) -% splat('a') < splat(26)) & known;

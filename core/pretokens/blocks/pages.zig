@@ -10,13 +10,14 @@
 //! incomplete character, and all multi-byte characters after it, are in no mask.
 
 const std = @import("std");
+const platform = @import("../../platform.zig");
+const vector = platform.vector;
 const sets = @import("../sets.zig");
 const unicode = @import("../../unicode.zig");
-const bytes_ = @import("../../platform/vector.zig");
-const Bytes = bytes_.Bytes;
-const bits = bytes_.bits;
-const splat = bytes_.splat;
-const low = bytes_.low;
+const Bytes = vector.Bytes;
+const bits = vector.bits;
+const splat = vector.splat;
+const low = vector.low;
 
 /// The properties of letters, marks and symbols that a pre-tokenizer needs. `cased`: marks after
 /// letters are letters. `strict`: `other` contains only symbols, [\p{P}\p{S}]. `pointed`:
@@ -52,7 +53,7 @@ pub const Leads = struct {
     /// incomplete one. With `plain`, case is left out.
     pub inline fn of(text: [*]const u8, count: u7, comptime letters: Letters) Leads {
         const cased = letters != .plain;
-        const first: Bytes = bytes_.load(text);
+        const first: Bytes = vector.load(text);
         var leads: Leads = .{};
         if (bits(first -% splat(0xE3) < splat(0xEE - 0xE3)) != 0) {
             leads.letter = wideLetters(text) & low(count -| 2);
@@ -88,11 +89,11 @@ pub const Leads = struct {
         count: u7,
         comptime cased: bool,
     ) u64 {
-        const first: Bytes = bytes_.load(text);
-        const second: Bytes = bytes_.load(text + 1);
+        const first: Bytes = vector.load(text);
+        const second: Bytes = vector.load(text + 1);
         const same = bits(first == splat(text[at]));
         if (text[at] < 0xE0) return self.add(page, second, same & low(count -| 1), cased);
-        const third: Bytes = bytes_.load(text + 2);
+        const third: Bytes = vector.load(text + 2);
         const both = same & bits(second == splat((text + at)[1])) & low(count -| 2);
         const found = self.add(page, third, both, cased);
         self.three |= found;
@@ -108,17 +109,17 @@ pub const Leads = struct {
         comptime cased: bool,
     ) u64 {
         // The high nibble of a continuation byte is 8 to B, and selects one of four bits.
-        const picks: bytes_.Table = .{ 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0 };
-        const pick = bytes_.lookup(picks, last >> @splat(4));
+        const picks: vector.Table = .{ 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0 };
+        const pick = vector.lookup(picks, last >> @splat(4));
         const pick_high = pick << @splat(4);
         const nibble = last & splat(0x0F);
         const found = candidates & bits(pick != splat(0));
         self.all |= found;
-        const words = bytes_.lookup(page.words, nibble);
+        const words = vector.lookup(page.words, nibble);
         self.letter |= found & bits(words & pick != splat(0));
         self.stop |= found & bits(words & pick_high != splat(0));
         if (!cased) return found;
-        const cases = bytes_.lookup(page.cases, nibble);
+        const cases = vector.lookup(page.cases, nibble);
         self.upper |= found & bits(cases & pick != splat(0));
         self.lower |= found & bits(cases & pick_high != splat(0));
         return found;
@@ -180,9 +181,9 @@ const BlockClass = packed struct(u8) {
 /// bits for each of the four high nibbles.
 const Page = struct {
     /// Letters in the low four bits, stops in the high four.
-    words: bytes_.Table = @splat(0),
+    words: vector.Table = @splat(0),
     /// [U] in the low four bits, [L] in the high four.
-    cases: bytes_.Table = @splat(0),
+    cases: vector.Table = @splat(0),
 };
 
 fn Pages(comptime letters: Letters) type {
@@ -230,9 +231,9 @@ fn pagesFrom(
 /// Returns the first bytes of Han, Kana and Hangul letters, which are in both sets of o200k. The
 /// few missing ones are found like all other characters.
 inline fn wideLetters(text: [*]const u8) u64 {
-    const first: Bytes = bytes_.load(text);
-    const second: Bytes = bytes_.load(text + 1);
-    const third: Bytes = bytes_.load(text + 2);
+    const first: Bytes = vector.load(text);
+    const second: Bytes = vector.load(text + 1);
+    const third: Bytes = vector.load(text + 2);
     const continued = bits((second ^ splat(0x80)) | (third ^ splat(0x80)) < splat(0x40));
     // U+4E00 to U+9FFF; for E4 only from B8 on
     const han = bits(first -% splat(0xE5) < splat(5)) |
@@ -258,8 +259,8 @@ fn expectClasses(comptime letters: Letters) !void {
     var start: u21 = 0x80;
     // All characters on pages, and a sample of the others.
     while (start <= 0x10FFFF) : (start += if (start < 0x4000 or start >> 12 == 0xF) 15 else 500) {
-        var text: [bytes_.len + 4]u8 = @splat(0);
-        var classes: [bytes_.len]BlockClass = @splat(.{});
+        var text: [vector.len + 4]u8 = @splat(0);
+        var classes: [vector.len]BlockClass = @splat(.{});
         var at: u7 = 0;
         for (start..start + 16) |code_point| {
             if (code_point > 0x10FFFF or (code_point >= 0xD800 and code_point <= 0xDFFF)) break;

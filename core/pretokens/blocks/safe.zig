@@ -3,11 +3,12 @@
 //! A split point depends only on the characters next to it, so all starts in a block are certain.
 
 const std = @import("std");
+const platform = @import("../../platform.zig");
+const vector = platform.vector;
 const blocks = @import("../blocks.zig");
-const bytes_ = @import("../../platform/vector.zig");
-const Bytes = bytes_.Bytes;
-const bits = bytes_.bits;
-const splat = bytes_.splat;
+const Bytes = vector.Bytes;
+const bits = vector.bits;
+const splat = vector.splat;
 const safe_ = @import("../safe.zig");
 const Safe = safe_.Safe;
 const Kind = safe_.Kind;
@@ -30,9 +31,9 @@ pub fn fill(
     const kinds: Joins = .init(safe);
     var start = filled.end;
     var count = filled.count;
-    while (count + bytes_.len <= ends.len) {
+    while (count + vector.len <= ends.len) {
         const left = text_len - start;
-        if (left < bytes_.len and (left == 0 or !is_whole)) break;
+        if (left < vector.len and (left == 0 or !is_whole)) break;
         const found = startsIn(&kinds, text + start, left);
         if (found != 0) {
             @branchHint(.likely);
@@ -52,14 +53,14 @@ pub fn fill(
 /// Returns the starts in a block except the first byte, and the end of the text. `left` is the
 /// number of bytes of text from the block on.
 inline fn startsIn(kinds: *const Joins, block: [*]const u8, left: u32) u64 {
-    const known = bytes_.low(@intCast(@min(left, bytes_.len)));
-    const bytes = bytes_.load(block);
+    const known = vector.low(@intCast(@min(left, vector.len)));
+    const bytes = vector.load(block);
     const multibyte = bits(bytes >= splat(0x80)) & known;
     var found = if (multibyte == 0)
         kinds.starts(block) & known
     else
         kinds.multibyteStarts(block, multibyte) & known;
-    if (left < bytes_.len) found |= @as(u64, 1) << @intCast(left);
+    if (left < vector.len) found |= @as(u64, 1) << @intCast(left);
     // A byte that is not UTF-8 needs a batch of its own.
     if (multibyte != 0) {
         const odd = bits(bytes == splat(0xFF)) & known;
@@ -72,8 +73,8 @@ inline fn startsIn(kinds: *const Joins, block: [*]const u8, left: u32) u64 {
 /// scalar scanner has to find it.
 noinline fn longLen(kinds: *const Joins, text: [*]const u8, left: u32, is_whole: bool) u32 {
     var at: u32 = 0;
-    while (at < blocks.word_len_max and (is_whole or at + bytes_.len <= left)) {
-        const bytes = bytes_.load(text + at);
+    while (at < blocks.word_len_max and (is_whole or at + vector.len <= left)) {
+        const bytes = vector.load(text + at);
         if (bits(bytes == splat(0xFF)) != 0) return 0;
         const found = startsIn(kinds, text + at, left - at);
         if (found != 0) return at + @ctz(found);
@@ -99,9 +100,9 @@ const Joins = struct {
 
     /// Not inline: nearly all blocks of English text and code are ASCII.
     noinline fn multibyteStarts(self: *const Joins, text: [*]const u8, multibyte: u64) u64 {
-        const first: Bytes = bytes_.load(text);
-        const second: Bytes = bytes_.load(text + 1);
-        const third: Bytes = bytes_.load(text + 2);
+        const first: Bytes = vector.load(text);
+        const second: Bytes = vector.load(text + 1);
+        const third: Bytes = vector.load(text + 2);
         const continued = bits(second ^ splat(0x80) < splat(0x40));
         const three = continued & bits(third ^ splat(0x80) < splat(0x40)) &
             (bits(first == splat(0xE2)) |
@@ -117,7 +118,7 @@ const Joins = struct {
     }
 
     inline fn ofAscii(self: *const Joins, text: [*]const u8) Masks {
-        const bytes: Bytes = bytes_.load(text);
+        const bytes: Bytes = vector.load(text);
         var masks: Masks = .initFill(0);
         const letter = bits((bytes | splat(0x20)) -% splat('a') < splat(26));
         const digit = bits(bytes -% splat('0') < splat(10));
@@ -134,9 +135,9 @@ const Joins = struct {
     }
 
     inline fn loudIn(self: *const Joins, bytes: Bytes) u64 {
-        const picks: bytes_.Table = .{ 1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0 };
-        const pick = bytes_.lookup(picks, bytes >> @splat(4));
-        const entry = bytes_.lookup(self.safe.loud, bytes & splat(0x0F));
+        const picks: vector.Table = .{ 1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0 };
+        const pick = vector.lookup(picks, bytes >> @splat(4));
+        const entry = vector.lookup(self.safe.loud, bytes & splat(0x0F));
         return bits(entry & pick != splat(0));
     }
 
