@@ -70,6 +70,7 @@ test-all: ## Run all tests: all random examples, transformers, shard readers, Ra
 
 test-core: $(VENV)/compiler ## Test the core alone, in Debug mode
 	$(BIN)/python core/build.py test
+	$(BIN)/python core/build.py portable
 
 # Most tests use one CPU core. PARALLEL= runs them one after the other.
 PARALLEL := -n auto --dist worksteal

@@ -5,6 +5,7 @@ The build hook and the Makefile use this file. It also runs by hand:
     python core/build.py                                    # for this machine, into src/tokenmill
     python core/build.py --target aarch64-macos.11.0 --out dist    # for another machine
     python core/build.py test                               # the tests of the core
+    python core/build.py portable                           # compile it for WebAssembly
 
 The compiler uses one CPU core for one object, so the module is compiled as several objects at the
 same time: the block scanners once per CPU feature level, and everything else.
@@ -228,9 +229,20 @@ def test() -> None:
             raise SystemExit(f"tests of the core failed; {repeat} repeats them")
 
 
+def check_portable() -> None:
+    """Compiles the core for WebAssembly, which has neither threads nor files."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    options: list[str | Path] = ["-target", "wasm32-freestanding", "-mcpu=generic+simd128"]
+    options += ["-O", "ReleaseSmall", "-fsingle-threaded"]
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
+        sources = [CORE / "portable.zig", CORE / "level.zig"]
+        run_jobs([object_job(Path(scratch) / f"{path.stem}.o", path, options) for path in sources])
+    print("the core compiles for WebAssembly")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("job", nargs="?", choices=["build", "test"], default="build")
+    parser.add_argument("job", nargs="?", choices=["build", "test", "portable"], default="build")
     parser.add_argument("--out", type=Path, default=ROOT / "src" / "tokenmill")
     parser.add_argument("--target", choices=TAGS)
     parser.add_argument(
@@ -239,6 +251,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.job == "test":
         test()
+    elif options.job == "portable":
+        check_portable()
     else:
         print(build(options.out, options.target, options.mode))
 

@@ -15,12 +15,16 @@ pub const vector = @import("platform/vector.zig");
 
 /// Returns a random generator with a seed that differs between processes, including forked ones.
 pub fn seededRandom() std.Random.DefaultPrng {
+    if (builtin.os.tag == .freestanding) return .init(host_seed);
     var seed: [32]u8 = undefined;
     if (isFilled(&seed)) return .{ .s = @bitCast(seed) };
     // The time, the process id and an address have little entropy, so they are hashed.
     std.Io.Threaded.fallbackSeed(&seed, &seed);
     return .init(std.hash.Wyhash.hash(0, &seed));
 }
+
+/// A random number from the host of a system without a source of randomness.
+pub var host_seed: u64 = 0;
 
 fn isFilled(seed: *[32]u8) bool {
     if (builtin.os.tag == .linux) {

@@ -26,7 +26,7 @@ pub const Secret = struct {
     }
 
     pub inline fn hashOf(self: Secret, piece: []const u8) u64 {
-        var state = self.second ^ (piece.len *% 0x9e37_79b9_7f4a_7c15);
+        var state = self.second ^ (@as(u64, piece.len) *% 0x9e37_79b9_7f4a_7c15);
         var rest = piece;
         while (rest.len > 16) : (rest = rest[16..]) {
             state = product(read(u64, rest) ^ self.first, read(u64, rest[8..]) ^ state);
@@ -128,7 +128,8 @@ pub const Arena = struct {
     }
 
     pub inline fn at(self: *const Arena, place: Place) [*]const u8 {
-        return self.segments.items[place >> offset_bits].ptr + (place & (segment_bytes - 1));
+        return self.segments.items[@intCast(place >> offset_bits)].ptr +
+            @as(usize, @intCast(place & (segment_bytes - 1)));
     }
 
     pub inline fn get(self: *const Arena, place: Place) []const u8 {

@@ -56,7 +56,7 @@ const Lock = struct {
 /// The table of one tokenizer and the number of its users. Must not move while it is registered.
 pub const Caches = struct {
     seed: u64 = 0,
-    state: std.atomic.Value(u64) = .init(@bitCast(State{})),
+    state: platform.threads.Shared(u64) = .init(@bitCast(State{})),
     /// Written only by the thread that has closed it. Never points to freed memory.
     table: ?*Table = null,
     next: ?*Caches = null,

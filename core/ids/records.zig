@@ -40,7 +40,7 @@ pub const Records = struct {
     words: []align(platform.memory.page_size) u32,
     /// Number of usable words. Ids are read four at a time, so the last ones need padding.
     len: usize,
-    position: std.atomic.Value(u64) align(std.atomic.cache_line) = .init(0),
+    position: platform.threads.Shared(u64) align(std.atomic.cache_line) = .init(0),
 
     /// Number of ids that a reader may write after the last one.
     pub const overrun = 3;
@@ -56,7 +56,7 @@ pub const Records = struct {
     }
 
     inline fn now(self: *const Records) Position {
-        return @bitCast(@atomicLoad(u64, @as(*const volatile u64, &self.position.raw), .acquire));
+        return @bitCast(platform.threads.loadInOrder(&self.position.raw));
     }
 
     /// Whether new entries overwrite old ones.

@@ -6,6 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 const queue_ = @import("queue.zig");
 const Order = queue_.Order;
 
@@ -58,7 +59,7 @@ pub const Sketch = struct {
 
     /// Thread-safe.
     pub inline fn add(self: Sketch, pair: u64, count: u64) void {
-        _ = @atomicRmw(u64, &self.sums[self.placeOf(pair)], .Add, count, .monotonic);
+        platform.threads.addTo(&self.sums[self.placeOf(pair)], count);
     }
 
     /// Whether a pair may have at least this count. True without sums.

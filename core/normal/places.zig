@@ -55,7 +55,7 @@ pub const Cursor = struct {
     /// Returns one past the last byte of the run that was found last.
     pub inline fn end(self: *const Cursor) usize {
         const next = self.index + 1;
-        return if (next < self.runs.len) self.runs[next].at else std.math.maxInt(usize);
+        return if (next < self.runs.len) @intCast(self.runs[next].at) else std.math.maxInt(usize);
     }
 
     fn seek(self: *Cursor, at: usize) void {
@@ -174,10 +174,10 @@ pub const Runs = struct {
         var cursor: Cursor = .{ .runs = self.list.items, .index = self.list.items.len - 1 };
         const run = cursor.find(len - 1);
         const place = cursor.characterAt(text, len - 1);
-        start.* = run.at;
+        start.* = @intCast(run.at);
         if (!run.is_kept) return place;
         const before = run.placeAt(len - 1).start - place.start;
-        start.* = @max(run.at, (len - 1) -| before);
+        start.* = @max(start.*, (len - 1) -| before);
         return place;
     }
 };

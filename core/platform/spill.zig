@@ -94,7 +94,7 @@ pub const Spill = struct {
 
     /// Releases the pages of a mapping. The data stays in the file and is read from there again.
     pub fn release(memory: []u32) void {
-        if (memory.len == 0) return;
+        if (memory.len == 0 or !is_supported) return;
         const bytes = std.mem.sliceAsBytes(memory);
         _ = linux.madvise(bytes.ptr, bytes.len, linux.MADV.DONTNEED);
     }

@@ -14,7 +14,7 @@ pub fn run(
     context: anytype,
     comptime work: fn (@TypeOf(context), usize) void,
 ) void {
-    const Shared = struct {
+    const Queue = struct {
         next: std.atomic.Value(usize) = .init(0),
         jobs: usize,
         context: @TypeOf(context),
@@ -27,15 +27,16 @@ pub fn run(
             }
         }
     };
-    var shared: Shared = .{ .jobs = jobs, .context = context };
+    var queue: Queue = .{ .jobs = jobs, .context = context };
+    if (builtin.single_threaded) return queue.drain();
     var helpers: [threads_max - 1]std.Thread = undefined;
     const wanted = @min(threads, jobs, threads_max) -| 1;
     var started: usize = 0;
     while (started < wanted) : (started += 1) {
         // If no more threads can be started, fewer threads compute the same result.
-        helpers[started] = std.Thread.spawn(.{}, Shared.drain, .{&shared}) catch break;
+        helpers[started] = std.Thread.spawn(.{}, Queue.drain, .{&queue}) catch break;
     }
-    shared.drain();
+    queue.drain();
     for (helpers[0..started]) |helper| helper.join();
 }
 
@@ -48,7 +49,7 @@ pub fn team(
     context: anytype,
     comptime work: fn (@TypeOf(context), usize, *Barrier) void,
 ) void {
-    const Shared = struct {
+    const Members = struct {
         context: @TypeOf(context),
         barrier: Barrier = .{ .size = .init(0) },
 
@@ -59,17 +60,21 @@ pub fn team(
             work(self.context, member, &self.barrier);
         }
     };
-    var shared: Shared = .{ .context = context };
+    var members: Members = .{ .context = context };
+    if (builtin.single_threaded) {
+        members.barrier.size.store(1, .monotonic);
+        return work(context, 0, &members.barrier);
+    }
     var helpers: [threads_max - 1]std.Thread = undefined;
     const wanted = @min(threads, threads_max) -| 1;
     var started: usize = 0;
     while (started < wanted) : (started += 1) {
         const member = started + 1;
-        helpers[started] = std.Thread.spawn(.{}, Shared.join, .{ &shared, member }) catch break;
+        helpers[started] = std.Thread.spawn(.{}, Members.join, .{ &members, member }) catch break;
     }
-    shared.barrier.size.store(@intCast(started + 1), .release);
-    wake(&shared.barrier.size);
-    work(context, 0, &shared.barrier);
+    members.barrier.size.store(@intCast(started + 1), .release);
+    wake(&members.barrier.size);
+    work(context, 0, &members.barrier);
     for (helpers[0..started]) |helper| helper.join();
 }
 
@@ -105,6 +110,7 @@ pub const Barrier = struct {
 /// Sleeps until another thread calls `wake`, unless the value has already changed. May wake
 /// spuriously.
 fn sleep(place: *std.atomic.Value(u32), value: u32) void {
+    if (builtin.single_threaded) return;
     if (builtin.os.tag == .linux) {
         _ = std.os.linux.futex_4arg(&place.raw, .{ .cmd = .WAIT, .private = true }, value, null);
     } else std.Thread.yield() catch {};
@@ -125,25 +131,85 @@ pub const Poll = struct {
     pub const bytes_between = 1 << 20;
 };
 
-pub const Id = std.Thread.Id;
+pub const Id = if (builtin.single_threaded) u32 else std.Thread.Id;
 
 /// Returns the id of the calling thread.
 pub fn currentId() Id {
-    return std.Thread.getCurrentId();
+    return if (builtin.single_threaded) 0 else std.Thread.getCurrentId();
+}
+
+/// A number that threads share. Without threads it is a plain number, because some systems have no
+/// atomic operations on 64 bits.
+pub fn Shared(comptime T: type) type {
+    return if (builtin.single_threaded) Unshared(T) else std.atomic.Value(T);
+}
+
+/// The functions of `std.atomic.Value` that the core calls, without atomic operations.
+fn Unshared(comptime T: type) type {
+    return extern struct {
+        raw: T,
+
+        const Self = @This();
+        const Order = std.builtin.AtomicOrder;
+
+        pub fn init(value: T) Self {
+            return .{ .raw = value };
+        }
+        pub inline fn load(self: *const Self, comptime _: Order) T {
+            return self.raw;
+        }
+        pub inline fn store(self: *Self, value: T, comptime _: Order) void {
+            self.raw = value;
+        }
+        pub inline fn fetchAdd(self: *Self, value: T, comptime _: Order) T {
+            defer self.raw +%= value;
+            return self.raw;
+        }
+        pub inline fn fetchSub(self: *Self, value: T, comptime _: Order) T {
+            defer self.raw -%= value;
+            return self.raw;
+        }
+        pub inline fn cmpxchgStrong(
+            self: *Self,
+            expected: T,
+            new: T,
+            comptime _: Order,
+            comptime _: Order,
+        ) ?T {
+            if (self.raw != expected) return self.raw;
+            self.raw = new;
+            return null;
+        }
+        pub const cmpxchgWeak = cmpxchgStrong;
+    };
+}
+
+/// Returns a number that threads share. The compiler keeps the order of these loads.
+pub inline fn loadInOrder(place: *const u64) u64 {
+    if (builtin.single_threaded) return place.*;
+    return @atomicLoad(u64, @as(*const volatile u64, place), .acquire);
+}
+
+/// Adds to a number that threads share.
+pub inline fn addTo(place: *u64, value: u64) void {
+    if (builtin.single_threaded) {
+        place.* +%= value;
+    } else _ = @atomicRmw(u64, place, .Add, value, .monotonic);
 }
 
 /// Returns a number that differs between a process and its forked children.
 pub fn processId() u32 {
     return switch (builtin.os.tag) {
         .linux => @intCast(std.os.linux.getpid()),
-        // Windows has no fork.
-        .windows => 1,
+        // No fork.
+        .windows, .freestanding => 1,
         else => @intCast(std.c.getpid()),
     };
 }
 
 /// Lets another thread use the core.
 pub fn yield() void {
+    if (builtin.single_threaded) return;
     std.Thread.yield() catch {};
 }
 
@@ -160,6 +226,7 @@ pub const Backoff = struct {
 /// Orders earlier loads before later ones. On x86-64 the CPU keeps the order of loads, and the
 /// compiler keeps the order of volatile ones.
 pub inline fn fenceLoads() void {
+    if (builtin.single_threaded) return;
     switch (builtin.cpu.arch) {
         .x86_64 => {},
         .aarch64 => asm volatile ("dmb ishld" ::: .{ .memory = true }),
@@ -169,6 +236,7 @@ pub inline fn fenceLoads() void {
 
 /// Orders earlier stores before later ones.
 pub inline fn fenceStores() void {
+    if (builtin.single_threaded) return;
     switch (builtin.cpu.arch) {
         .x86_64 => {},
         .aarch64 => asm volatile ("dmb ishst" ::: .{ .memory = true }),

@@ -17,9 +17,21 @@ pub inline fn splat(byte: u8) Bytes {
 }
 
 /// Returns the results of a comparison as bits, the first in the lowest bit. Only this function
-/// converts them: Zig 0.16 compiles the conversion of more than 16 lanes wrongly for WebAssembly.
+/// converts more than 16 lanes.
 pub inline fn bits(flags: anytype) Bits(@TypeOf(flags)) {
-    return @bitCast(flags);
+    return if (builtin.cpu.arch.isWasm()) bitsByParts(flags) else @bitCast(flags);
+}
+
+/// For WebAssembly, where Zig 0.16 compiles the conversion of more than 16 lanes wrongly.
+fn bitsByParts(flags: anytype) Bits(@TypeOf(flags)) {
+    const lanes = @typeInfo(@TypeOf(flags)).vector.len;
+    if (lanes <= 16) return @bitCast(flags);
+    var found: Bits(@TypeOf(flags)) = 0;
+    inline for (0..lanes / 16) |part| {
+        const some: u16 = @bitCast(std.simd.extract(flags, part * 16, 16));
+        found |= @as(@TypeOf(found), some) << part * 16;
+    }
+    return found;
 }
 
 fn Bits(comptime Flags: type) type {
@@ -93,6 +105,19 @@ fn shuffleSlowly(table: Part, indices: Part) Part {
     var out: [part_len]u8 = indices;
     for (&out) |*byte| byte.* = entries[byte.*];
     return out;
+}
+
+test "vector: bits by parts equal bits at once" {
+    var random: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    inline for (.{ 8, 16, 32, 64 }) |lanes| {
+        for (0..100) |_| {
+            var some: [lanes]u8 = undefined;
+            random.fill(&some);
+            const flags = @as(@Vector(lanes, u8), some) < @as(@Vector(lanes, u8), @splat(100));
+            const expected: @Int(.unsigned, lanes) = @bitCast(flags);
+            try std.testing.expectEqual(expected, bitsByParts(flags));
+        }
+    }
 }
 
 test "vector: lookup returns the indexed entries" {

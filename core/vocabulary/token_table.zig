@@ -83,7 +83,7 @@ const k1 = 0xd6e8_feb8_6659_fd93;
 
 /// Two overlapping loads cover up to 16 bytes, and so nearly every token, without a loop.
 pub inline fn hashBytes(seed: u64, bytes: []const u8) u64 {
-    var state = seed ^ (bytes.len *% k0);
+    var state = seed ^ (@as(u64, bytes.len) *% k0);
     var rest = bytes;
     while (rest.len > 16) : (rest = rest[16..]) {
         state = fold(read(u64, rest) ^ k1, read(u64, rest[8..]) ^ state);
