@@ -1,9 +1,8 @@
 //! Documents → counts: how often each pretoken occurs.
 //!
-//! Each thread counts into tables of its own (counts/tally.zig), and what they have is added up at
-//! the end, hash range by hash range, on all threads (counts/fold.zig). A long text is cut where a
-//! pretoken starts for certain (counts/cuts.zig). So the counts are the same for any number of
-//! threads; only their order is not, and nobody may depend on it.
+//! Each thread has its own tables (counts/tally.zig). At the end all threads add them up, each a
+//! range of hashes (counts/fold.zig). A long text is cut at certain starts of pretokens
+//! (counts/cuts.zig). The counts are the same for any number of threads. Their order is not.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -23,33 +22,32 @@ pub const Reader = @import("counts/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
 pub const findLastCut = cuts.findLast;
 
-/// A pretoken and how often it occurs. A source of entries has `len`, how many there are,
-/// `bytes_total`, the bytes of all of them, and `next() Error!?Entry`, whose result is valid until
-/// the next call.
+/// A pretoken and its count. A source of entries has `len`, the number of entries, `bytes_total`,
+/// the bytes of all entries, and `next() Error!?Entry`, whose result is valid until the next call.
 pub const Entry = struct { bytes: []const u8, count: u64 };
 
 pub const Error = error{
     OutOfMemory,
-    /// The poll said so.
+    /// The poll returned true.
     Interrupted,
-    /// A pretoken of more than `bytes_max`.
+    /// A pretoken is longer than `bytes_max`.
     PretokenTooLong,
-    /// A count, or all of them together, is 2^64 or more.
+    /// A count, or the sum of all counts, is 2^64 or more.
     CountTooLarge,
-    /// A file has something in it that cannot be; the report says what and where.
+    /// A file is not valid. The report has the reason and the offset.
     InvalidFile,
-    /// The system said no; the report says to what and why.
+    /// A system call failed. The report has the path and the error.
     FileFailed,
 };
 
-/// About so many entries are sorted at a time when counts are spilled: 24 MB. The file is the same
-/// for any number.
+/// The approximate number of entries that are sorted together when counts are spilled: 24 MB. The
+/// file is the same for any number.
 pub var spill_entries: std.atomic.Value(usize) = .init(1 << 20);
 
-/// Bytes of the longest pretoken that can be given away.
+/// Bytes of the longest pretoken.
 pub const bytes_max = std.math.maxInt(i32);
 
-/// What went wrong with a file.
+/// The error of a file.
 pub const Report = struct {
     path_bytes: [400]u8 = undefined,
     path_len: usize = 0,
@@ -81,21 +79,21 @@ pub const Block = struct { texts: []const []const u8, continues: bool };
 pub const Counter = struct {
     gpa: Allocator,
     scheme: pretokens.Scheme,
-    /// Documents are cut at these first, and they count nowhere.
+    /// Documents are split at these first. They are not counted.
     specials: Names,
-    /// One byte for each special: all of them may be found.
+    /// One byte per special token: all of them are allowed.
     allowed: []const u8,
-    /// Secret and different for each counter: no text can be made to fit the tables badly.
+    /// Secret and different for each counter. No text can be chosen to cause hash collisions.
     seed: u64,
-    /// Whether entries come in the order in which they were first seen; then one thread counts.
+    /// Whether entries are in the order of their first occurrence. Then one thread counts.
     ordered: bool,
     tallies: std.ArrayList(*Tally) = .empty,
     threads_max: usize = 1,
-    /// The end of a document that continues in the next block, from its last cut on.
+    /// The end of a document that continues in the next block, from its last cut.
     open: std.ArrayList(u8) = .empty,
 
-    /// Takes over `scheme`, which is freed when the call fails; `names` are those of specials, in
-    /// any order.
+    /// Takes ownership of `scheme`, also if the call fails. `names` are the special tokens, in any
+    /// order.
     pub fn init(
         gpa: Allocator,
         scheme: pretokens.Scheme,
@@ -127,35 +125,35 @@ pub const Counter = struct {
         self.gpa.free(self.allowed);
     }
 
-    /// Forgets everything and gives the memory back.
+    /// Removes all counts and frees the memory.
     pub fn clear(self: *Counter) void {
         for (self.tallies.items) |tally| tally.destroy();
         self.tallies.clearAndFree(self.gpa);
     }
 
-    /// Bytes that the tables and the open document take.
+    /// Returns the bytes of the tables and of the open document.
     pub fn memory(self: *const Counter) usize {
         var bytes: usize = self.open.capacity;
         for (self.tallies.items) |tally| bytes += tally.bytes();
         return bytes;
     }
 
-    /// Entries in all tables: at least as many as there are different ones.
+    /// Returns the entries of all tables. It is at least the number of different pretokens.
     pub fn unique(self: *const Counter) usize {
         var entries: usize = 0;
         for (self.tallies.items) |tally| entries += tally.words.entries + tally.strings.entries;
         return entries;
     }
 
-    /// Pretokens that were counted.
+    /// Returns the number of counted pretokens.
     pub fn total(self: *const Counter) u64 {
         var sum: u64 = 0;
         for (self.tallies.items) |tally| sum += tally.total;
         return sum;
     }
 
-    /// Counts the pretokens of texts, each a document. After an error the counts are not to be
-    /// used.
+    /// Counts the pretokens of texts, each of which is a document. After an error the counts are
+    /// not valid.
     pub fn add(
         self: *Counter,
         texts: []const []const u8,
@@ -187,9 +185,9 @@ pub const Counter = struct {
         try work.join();
     }
 
-    /// Counts the documents of blocks. A document that continues is counted up to its last cut; the
-    /// rest is kept and counted with the first text of the next block, also of the next call. With
-    /// a pattern that has no certain cuts, a document is kept to its end.
+    /// Counts the documents of blocks. A document that continues is counted up to its last cut. The
+    /// rest is kept and counted with the first text of the next block, which may be in the next
+    /// call. With a pattern without certain cuts, the whole document is kept.
     pub fn addBlocks(
         self: *Counter,
         blocks: []const Block,
@@ -235,7 +233,7 @@ pub const Counter = struct {
         return if (cuts.fits(&self.scheme)) cuts.findLast(text, &self.specials) else null;
     }
 
-    /// All counts; the counter is empty afterwards.
+    /// Returns all counts. The counter is empty afterwards.
     pub fn take(self: *Counter) Error!Inventory {
         const tallies = self.tallies.items;
         const inventory = if (self.ordered and tallies.len > 0)
@@ -246,7 +244,7 @@ pub const Counter = struct {
         return inventory;
     }
 
-    /// Writes all counts to a file; the counter is empty afterwards. What cannot be written stays.
+    /// Writes all counts to a file. The counter is empty afterwards, unless the call fails.
     pub fn spill(
         self: *Counter,
         path: []const u8,
@@ -272,7 +270,7 @@ pub const Counter = struct {
         self.clear();
     }
 
-    /// Counts one text, cut at specials.
+    /// Counts one text, split at special tokens.
     fn count(self: *const Counter, tally: *Tally, text: []const u8) Error!void {
         var start: usize = 0;
         if (self.allowed.len > 0) {
@@ -305,7 +303,7 @@ fn writeFile(
     try writer.finish();
 }
 
-/// Writes an inventory to a file; entries that are in it twice are added up.
+/// Writes an inventory to a file. Equal entries are added up.
 pub fn writeInventory(
     gpa: Allocator,
     inventory: *const Inventory,
@@ -323,9 +321,9 @@ pub fn writeInventory(
     try writeFile(gpa, path, metadata, &entries, report, poll);
 }
 
-/// The next entries of a file, at most as many as asked for.
+/// Returns the next entries of a file, at most `entries_max`.
 pub fn readInventory(gpa: Allocator, reader: *Reader, entries_max: usize) Error!Inventory {
-    // Grown as entries come: what a file says about itself is not to be trusted.
+    // The number of entries in the file is not trusted, so the lists grow with the entries.
     var bytes: std.ArrayList(u8) = .empty;
     defer bytes.deinit(gpa);
     var lengths: std.ArrayList(u32) = .empty;
@@ -349,7 +347,7 @@ pub fn readInventory(gpa: Allocator, reader: *Reader, entries_max: usize) Error!
     };
 }
 
-/// The specials of some names, sorted and each once.
+/// Returns the special tokens of names, sorted and without duplicates.
 pub fn specialsOf(gpa: Allocator, names: []const []const u8) Allocator.Error!Names {
     const in_order = try gpa.dupe([]const u8, names);
     defer gpa.free(in_order);
@@ -370,7 +368,7 @@ fn isLess(_: void, a: []const u8, b: []const u8) bool {
     return std.mem.lessThan(u8, a, b);
 }
 
-/// What the threads of one call share.
+/// The data that the threads of one call share.
 const Work = struct {
     counter: *Counter,
     plan: *const Plan,
@@ -380,7 +378,7 @@ const Work = struct {
     stopped: std.atomic.Value(bool) = .init(false),
     failure: ?Error = null,
 
-    /// Counts with the tables of one worker until nothing is left.
+    /// Runs jobs with the tables of one worker until none is left.
     fn run(self: *Work, worker: usize) void {
         const tally = self.counter.tallies.items[worker];
         const is_caller = platform.threads.currentId() == self.caller;
@@ -406,10 +404,10 @@ const Work = struct {
         try tally.flush();
     }
 
-    /// Joins the parts that started on a guess.
+    /// Joins the parts with estimated starts.
     fn join(self: *Work) Error!void {
         if (self.plan.parts.items.len == 0) return;
-        // Of the first worker; the caller may not have been that.
+        // The tables of the first worker, which may not be the caller.
         const tally = self.counter.tallies.items[0];
         for (self.counter.tallies.items) |each| {
             each.poll = .{ .context = self, .function = askCaller };
@@ -442,17 +440,17 @@ test {
     _ = merge;
 }
 
-/// The slow twin: one pretoken after the other into a map.
-const Twin = struct {
+/// The reference implementation: each pretoken into a map.
+const Reference = struct {
     gpa: Allocator,
     counts: std.StringArrayHashMapUnmanaged(u64) = .empty,
 
-    fn deinit(self: *Twin) void {
+    fn deinit(self: *Reference) void {
         for (self.counts.keys()) |key| self.gpa.free(key);
         self.counts.deinit(self.gpa);
     }
 
-    fn add(self: *Twin, scheme: *const pretokens.Scheme, document: []const u8) !void {
+    fn add(self: *Reference, scheme: *const pretokens.Scheme, document: []const u8) !void {
         var pieces: pretokens.Pretokens = .init(self.gpa, scheme, document);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
@@ -465,7 +463,7 @@ const Twin = struct {
         }
     }
 
-    fn expectEqual(self: *const Twin, inventory: *const Inventory, ordered: bool) !void {
+    fn expectEqual(self: *const Reference, inventory: *const Inventory, ordered: bool) !void {
         try std.testing.expectEqual(self.counts.count(), inventory.lengths.len);
         var source = inventory.source();
         var index: usize = 0;
@@ -477,7 +475,7 @@ const Twin = struct {
     }
 };
 
-/// Text with many words, short and long, that come again.
+/// Returns text with many short and long words that recur.
 fn writeText(random: std.Random, text: []u8) []u8 {
     const kinds = [_][]const u8{
         "a", "b", "c", "de", " ", " ", "\n", "1", "!", "\u{4f60}", "\u{597d}", "\xff", "\xe4\xbd",
@@ -496,7 +494,7 @@ fn writeText(random: std.Random, text: []u8) []u8 {
     return text[0..len];
 }
 
-test "counts: those of the slow twin, for any number of threads" {
+test "counts: they equal the reference for any number of threads" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -510,8 +508,8 @@ test "counts: those of the slow twin, for any number of threads" {
         const ordered = round % 4 == 3;
         var counter: Counter = try .init(gpa, scheme, &.{}, random.int(u64), ordered);
         defer counter.deinit();
-        var twin: Twin = .{ .gpa = gpa };
-        defer twin.deinit();
+        var reference: Reference = .{ .gpa = gpa };
+        defer reference.deinit();
         var texts: [200][]const u8 = undefined;
         for (0..3) |_| {
             var start: usize = 0;
@@ -519,17 +517,17 @@ test "counts: those of the slow twin, for any number of threads" {
                 const end = text.len * number / texts.len;
                 document.* = text[start..end];
                 start = end;
-                try twin.add(&scheme, document.*);
+                try reference.add(&scheme, document.*);
             }
             try counter.add(&texts, 1 + random.uintLessThan(usize, 5), null);
         }
         var inventory = try counter.take();
         defer inventory.deinit(gpa);
-        try twin.expectEqual(&inventory, ordered);
+        try reference.expectEqual(&inventory, ordered);
     }
 }
 
-test "counts: spilled and merged they are those of the slow twin" {
+test "counts: spilled and merged counts equal the reference" {
     const gpa = std.testing.allocator;
     const io = std.testing.io;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
@@ -546,15 +544,15 @@ test "counts: spilled and merged they are those of the slow twin" {
     for ([_]usize{ 1, 3, 300 }) |runs| {
         var counter: Counter = try .init(gpa, .cl100k, &.{}, random.int(u64), false);
         defer counter.deinit();
-        var twin: Twin = .{ .gpa = gpa };
-        defer twin.deinit();
+        var reference: Reference = .{ .gpa = gpa };
+        defer reference.deinit();
         const paths = try arena.allocator().alloc([]const u8, runs);
         var report: Report = .{};
         for (paths, 0..) |*path, number| {
             const limit = 100 + random.uintLessThan(usize, buffer.len / runs);
             const text = writeText(random, buffer[0..limit]);
             const texts: [2][]const u8 = .{ text[0 .. text.len / 3], text[text.len / 3 ..] };
-            for (texts) |document| try twin.add(&.cl100k, document);
+            for (texts) |document| try reference.add(&.cl100k, document);
             try counter.add(&texts, 2, null);
             path.* = try std.fmt.allocPrint(arena.allocator(), "{s}/{d}.tmc", .{ root, number });
             spill_entries.store(1 + random.uintLessThan(usize, 2000), .monotonic);
@@ -568,6 +566,6 @@ test "counts: spilled and merged they are those of the slow twin" {
         defer reader.close();
         var inventory = try readInventory(gpa, &reader, std.math.maxInt(usize));
         defer inventory.deinit(gpa);
-        try twin.expectEqual(&inventory, false);
+        try reference.expectEqual(&inventory, false);
     }
 }

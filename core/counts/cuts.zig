@@ -1,9 +1,9 @@
-//! Text → places at which it can be cut without changing its pretokens.
+//! Text → offsets at which it can be cut without changing its pretokens.
 //!
-//! In every hand-written pattern a pretoken starts between certain kinds of characters, whatever
-//! lies around them: no alternative of a pattern goes on from a word to a blank. And what ends
-//! there does not look further: to it, a character of another kind is as good as the end of the
-//! text. So a long text is cut there, and its parts are documents of their own.
+//! In every hand-written pattern, a pretoken starts between certain kinds of characters in any
+//! context: no alternative of a pattern continues from a word to a space. The pretoken before such
+//! an offset does not depend on the text after it. So a long text is cut there, and its parts are
+//! separate documents.
 
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
@@ -11,14 +11,14 @@ const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const Names = @import("../added.zig").Names;
 
-/// Whether `find` is right for a scheme: for the families of patterns, but not for a program, or
-/// for `safe` and the like, which cut at fewer places.
+/// Whether `find` is valid for a scheme: for the families of patterns, but not for a program, and
+/// not for `safe` and `metaspace`, which split at fewer offsets.
 pub fn fits(scheme: *const pretokens.Scheme) bool {
     return scheme.* != .program and scheme.* != .stages and scheme.safely() == null;
 }
 
-/// The first place from `from` on, before the end, where a text can be cut for any such scheme.
-/// Text of one kind only, such as a megabyte of digits, has none.
+/// Returns the first offset from `from` and before the end where a text can be cut for any such
+/// scheme. Text of one kind of characters, such as a megabyte of digits, has none.
 pub fn find(text: []const u8, from: usize) ?usize {
     var index = @max(1, from);
     while (index < text.len) : (index += 1) if (isCut(text, index)) return index;
@@ -27,9 +27,9 @@ pub fn find(text: []const u8, from: usize) ?usize {
 
 inline fn isCut(text: []const u8, index: usize) bool {
     const before_kind = kinds[text[index - 1]];
-    // Between two of a kind there is no cut; a run of one may be all of a text.
+    // Two characters of a kind have no cut between them, and a text may be one run of a kind.
     if (before_kind == kinds[text[index]] and before_kind != .multibyte) return false;
-    // A byte that continues no character is one of its own only by what is before it.
+    // A stray continuation byte is a character of its own only because of the bytes before it.
     if (text[index] & 0xC0 == 0x80) return false;
     const before = classOf(unicode.decodeBefore(text, index)) orelse return false;
     const behind = classOf(unicode.decode(text, index)) orelse return false;
@@ -37,7 +37,7 @@ inline fn isCut(text: []const u8, index: usize) bool {
     if (behind.space) return !behind.newline or before.letter or before.number;
     if (behind.number) return !before.number and !before.mark;
     if (behind.letter) return before.number;
-    // A mark goes on with a word in some schemes, and so does what may be a contraction.
+    // In some schemes a mark continues a word, and so does a possible contraction.
     if (behind.mark or text[index] == '\'') return false;
     return before.letter or before.number;
 }
@@ -54,13 +54,14 @@ const kinds: [256]Kind = blk: {
     break :blk all;
 };
 
-/// The class of a character; null for bytes that are none.
+/// Returns the class of a character, or null for invalid bytes.
 inline fn classOf(char: unicode.Char) ?unicode.Class {
     if (char.code_point == unicode.replacement) return null;
     return unicode.class(char.code_point);
 }
 
-/// The first place from `from` on where a text can be cut that is inside of no special.
+/// Returns the first offset from `from` where a text can be cut and that is inside no special
+/// token.
 pub fn findBetween(text: []const u8, from: usize, specials: *const Names) ?usize {
     var index = from;
     while (find(text, index)) |cut| : (index = cut + 1) {
@@ -69,7 +70,7 @@ pub fn findBetween(text: []const u8, from: usize, specials: *const Names) ?usize
     return null;
 }
 
-/// Whether the name of a special stands across a place.
+/// Whether a special token covers an offset.
 fn isInside(text: []const u8, cut: usize, specials: *const Names) bool {
     for (cut -| specials.len_max..cut) |start| {
         const first: usize = text[start];
@@ -83,7 +84,7 @@ fn isInside(text: []const u8, cut: usize, specials: *const Names) bool {
 }
 
 /// The last offset where a block of text may be cut for any such scheme, also after normalization
-/// to NFC, NFD, NFKC or NFKD; null if there is none. More text may follow the block, so the cut
+/// to NFC, NFD, NFKC or NFKD; null if none exists. More text may follow the block, so the cut
 /// leaves enough bytes after it to see a whole character and a whole name.
 ///
 /// There are two kinds of cuts. One is before a space that follows a character which is not

@@ -1,9 +1,9 @@
 //! The tallies of all threads → one inventory.
 //!
-//! The tables are cut into ranges of hashes, which lie together in each of them, and threads take
-//! range by range. What a later table has is looked up in the earlier ones, added there and set to
-//! 0: nothing is inserted and nothing locked. Both are read in the order of the hashes, so the
-//! look-ups are near each other. Then each range writes its entries where the ranges before it end.
+//! A range of hashes is consecutive in each table, and each thread adds up one range at a time. An
+//! entry of a later table is looked up in the earlier ones, added there, and set to 0. So there are
+//! no insertions and no locks. All tables are read in the order of hashes, so look-ups are close to
+//! each other in memory. Then each range writes its entries after those of the ranges before it.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,10 +14,10 @@ const strings_ = @import("strings.zig");
 const Inventory = @import("inventory.zig").Inventory;
 const Tally = @import("tally.zig").Tally;
 
-/// Below so many entries a thread costs more than it does.
+/// With fewer entries, a thread costs more than it saves.
 const entries_in_range = 1 << 14;
 
-/// What a sum has beyond its slot.
+/// The part of a sum that exceeds its slot.
 const Carry = struct {
     tally: *Tally,
     more: u64,
@@ -38,8 +38,8 @@ const Fold = struct {
     inventory: ?Inventory = null,
 };
 
-/// Adds equal entries of the tallies up, so that each is in one of them only, and gives what there
-/// is then to an inventory.
+/// Adds up equal entries of the tallies, so that each is in one tally only, and copies all entries
+/// to an inventory.
 pub fn take(
     gpa: Allocator,
     tallies: []const *Tally,
@@ -51,7 +51,7 @@ pub fn take(
     var entries: usize = 0;
     var bytes: usize = 0;
     for (fold.ranges) |*range| {
-        // From here on it says where a range begins.
+        // From here on it has the start of each range.
         const here = range.*;
         range.entries = entries;
         range.bytes = bytes;
@@ -63,7 +63,7 @@ pub fn take(
     return fold.inventory.?;
 }
 
-/// The ranges, folded; owned by the caller.
+/// Returns the folded ranges, which the caller owns.
 fn run(fold: *Fold, threads: usize) counts.Error![]Range {
     const gpa = fold.gpa;
     var entries: usize = 0;
@@ -94,7 +94,7 @@ fn foldRange(fold: *Fold, index: usize) void {
             range.failure = failure;
         };
     }
-    // Each is now in one table only.
+    // Each entry is now in one table only.
     for (fold.tallies) |tally| {
         var words = tally.words.range(index, fold.ranges.len);
         while (words.next()) |found| if (found.count.* != 0) {
@@ -196,7 +196,7 @@ fn writeRange(fold: *Fold, index: usize) void {
     }
 }
 
-/// The entries of a tally that keeps the order of the text, in that order: that of their places.
+/// Returns the entries of a tally in the order of the text, which is the order of their places.
 pub fn takeOrdered(gpa: Allocator, tally: *Tally) counts.Error!Inventory {
     var slots: std.ArrayList(*const strings_.Slot) = .empty;
     defer slots.deinit(gpa);

@@ -1,7 +1,7 @@
-//! Pretokens and how often each was seen, in memory.
+//! Pretokens and their counts, in memory.
 //!
-//! Three arrays, so that nothing is allocated for an entry and reading them is one pass. Their
-//! order is whatever the tables gave, unless the counter keeps the order of the text.
+//! Three arrays, without an allocation per entry. Reading them is one pass. Their order is that of
+//! the tables, unless the counter keeps the order of the text.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -9,7 +9,7 @@ const platform = @import("../platform.zig");
 const counts = @import("../counts.zig");
 
 pub const Inventory = struct {
-    /// The pretokens, end to end.
+    /// The bytes of all pretokens.
     bytes: []u8,
     lengths: []u32,
     counts: []u64,
@@ -30,7 +30,7 @@ pub const Inventory = struct {
         gpa.free(self.counts);
     }
 
-    /// The sum of all counts; null if it is 2^64 or more.
+    /// Returns the sum of all counts, or null if it is 2^64 or more.
     pub fn total(self: *const Inventory) ?u64 {
         var sum: u64 = 0;
         for (self.counts) |count| sum = std.math.add(u64, sum, count) catch return null;
@@ -45,7 +45,7 @@ pub const Inventory = struct {
         };
     }
 
-    /// The entries one after the other.
+    /// Iterates over the entries.
     pub const Source = struct {
         inventory: *const Inventory,
         len: usize,

@@ -1,7 +1,7 @@
 //! Sorted sources of entries → one, with equal entries added up.
 //!
-//! A heap holds the sources by their next entry. Memory is that of the sources, of which there are
-//! at most `runs_max` at a time: more files are merged in passes.
+//! A heap contains the sources, ordered by their next entries. At most `runs_max` sources are open
+//! at a time. More files are merged in several passes.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -13,10 +13,10 @@ const Writer = @import("writer.zig").Writer;
 /// Files that are read at the same time, each with a block of about 256 KB.
 const runs_max = 256;
 
-/// How many entries are written between two times that the poll is asked.
+/// The number of entries between two calls of the poll.
 const entries_between = 1 << 16;
 
-/// Merges sources of one type, which has `next() Error!?Entry` and stays where it is.
+/// Merges sources of one type, which has `next() Error!?Entry`. Sources must not move.
 pub fn Merge(comptime Source: type) type {
     return struct {
         const Self = @This();
@@ -44,7 +44,8 @@ pub fn Merge(comptime Source: type) type {
             }
         }
 
-        /// The next entry, whose count may be 0 after weighting. Valid until the next call.
+        /// Returns the next entry, whose count may be 0 because of its weight. Valid until the next
+        /// call.
         pub fn next(self: *Self) counts.Error!?counts.Entry {
             const heads = self.heap.items;
             if (heads.len == 0) return null;
@@ -68,7 +69,7 @@ pub fn Merge(comptime Source: type) type {
             return .{ .bytes = self.bytes.items, .count = count };
         }
 
-        /// Moves the first head to where it belongs.
+        /// Moves the first head to its position.
         fn sink(self: *Self) void {
             const heads = self.heap.items;
             var index: usize = 0;
@@ -89,8 +90,8 @@ pub fn Merge(comptime Source: type) type {
     };
 }
 
-/// A count times a weight that is finite and not negative, rounded half up; null if it is 2^64 or
-/// more. Exact: a weight is an integer times a power of two.
+/// Returns a count times a weight, rounded half up; null if it is 2^64 or more. The weight must be
+/// finite and not negative. The result is exact: a weight is an integer times a power of two.
 pub fn scale(count: u64, weight: f64) ?u64 {
     if (weight == 1) return count;
     if (weight == 0 or count == 0) return 0;
@@ -104,7 +105,7 @@ pub fn scale(count: u64, weight: f64) ?u64 {
         if (product >> 64 != 0 or exponent >= 64) return null;
         return std.math.shlExact(u64, @intCast(product), @intCast(exponent)) catch null;
     }
-    // Less than 2^117: half of what is taken off can be added.
+    // Less than 2^117, so half of the shifted-out part can be added.
     if (exponent <= -120) return 0;
     const shift: u7 = @intCast(-exponent);
     return std.math.cast(u64, (product + (@as(u128, 1) << (shift - 1))) >> shift);
@@ -144,7 +145,7 @@ const Passes = struct {
     report: *counts.Report,
     poll: ?platform.threads.Poll,
     runs: std.ArrayList(Run) = .empty,
-    /// Runs that are in a later one by now.
+    /// The number of runs that are merged into later ones.
     done: usize = 0,
 
     fn deinit(self: *Passes) void {
@@ -187,7 +188,7 @@ const Passes = struct {
     }
 };
 
-/// Writes all that a sorted source has.
+/// Writes all entries of a sorted source.
 pub fn writeAll(writer: *Writer, source: anytype, poll: ?platform.threads.Poll) counts.Error!void {
     var written: usize = 0;
     while (try source.next()) |entry| {

@@ -1,11 +1,10 @@
 //! A long document and a pattern of any kind → parts for several threads, joined to the whole.
 //!
-//! Of a pattern that has no scanner of its own nobody knows where a pretoken starts for certain. So
-//! a part starts where one probably does, holds its first pretokens back, and counts the rest. The
-//! part before it ends at a start; if that is one of those held back, the two agree from there on,
-//! since what follows a start does not depend on how it was reached. If they never meet, all that
-//! the part has counted is taken off again, and the gap is counted instead: a guess can cost time,
-//! never a count.
+//! A pattern without its own scanner has no certain starts of pretokens. A part starts at an
+//! estimated start. It keeps the starts of its first pretokens and counts the others. The part
+//! before it ends at a certain start. If that is one of the kept starts, both agree from there on,
+//! because the pretokens after a start do not depend on the text before it. Otherwise the counts of
+//! the part are subtracted, and the gap is counted instead. A wrong estimate costs only time.
 
 const std = @import("std");
 const pretokens = @import("../pretokens.zig");
@@ -14,7 +13,7 @@ const tallies = @import("tally.zig");
 const Tally = tallies.Tally;
 const Error = tallies.Error;
 
-/// Pretokens that a part holds back: two scans of the same text meet after a few.
+/// The number of pretokens that a part keeps. Two scans of the same text agree after a few.
 const held_max = 64;
 
 pub const Part = struct {
@@ -22,14 +21,14 @@ pub const Part = struct {
     from: usize,
     /// Pretokens that start here or later belong to the next part.
     limit: usize,
-    /// From where the next part goes on.
+    /// The end of the last pretoken, where the next part continues.
     end: usize = 0,
     held: [held_max]Span = undefined,
     held_len: usize = 0,
-    /// Who has counted the rest.
+    /// The tables with the counts of the others.
     tally: ?*Tally = null,
 
-    /// Scans the part; all but what is held back is counted.
+    /// Scans the part and counts all pretokens that are not kept.
     pub fn count(self: *Part, tally: *Tally, scheme: *const pretokens.Scheme) Error!void {
         var pieces: pretokens.Pretokens = .init(tally.gpa, scheme, self.document);
         defer pieces.deinit();
@@ -53,14 +52,14 @@ pub const Part = struct {
         self.end = try eachBatch(tally, scheme, self.document, self.end, self.limit, .add);
     }
 
-    /// Takes off what was counted.
+    /// Subtracts the counts of the part.
     fn takeOff(self: *Part, scheme: *const pretokens.Scheme) Error!void {
         const tally = self.tally orelse return;
         const from = self.held[held_max - 1].end;
         _ = try eachBatch(tally, scheme, self.document, from, self.limit, .take_off);
     }
 
-    /// Which of those held back starts at a place.
+    /// Returns the index of the kept pretoken that starts at an offset.
     fn heldAt(self: *const Part, start: usize) ?usize {
         for (self.held[0..self.held_len], 0..) |span, index| {
             if (span.start == start) return index;
@@ -74,8 +73,8 @@ pub const Part = struct {
         }
     }
 
-    /// Joins the part to those before it, which end at `end`. What is missing between them goes to
-    /// `tally`, and what was counted in vain is taken off. Returns where it ends.
+    /// Joins the part to the parts before it, which end at `end`. Missing pretokens between them
+    /// are added to `tally`, and wrong ones are subtracted. Returns the end of the part.
     pub fn join(
         self: *Part,
         tally: *Tally,
@@ -86,7 +85,7 @@ pub const Part = struct {
         defer pieces.deinit();
         pieces.index = end;
         for (0..2 * held_max) |_| {
-            // At most once for each that is held back, or twice where scans differ.
+            // At most once per kept pretoken, or twice if scans differ.
             if (self.heldAt(pieces.index)) |first| {
                 try self.addHeld(tally, first);
                 return self.end;
@@ -109,8 +108,8 @@ pub const Part = struct {
     }
 };
 
-/// Counts, or takes off, the pretokens that start from `from` to before `limit`. Returns from where
-/// the next one is to be looked for.
+/// Adds or subtracts the pretokens that start from `from` and before `limit`. Returns the start of
+/// the next pretoken.
 fn eachBatch(
     tally: *Tally,
     scheme: *const pretokens.Scheme,
@@ -144,7 +143,7 @@ fn eachBatch(
     return document.len;
 }
 
-/// The pretokens of a batch that start before `limit`.
+/// Returns the pretokens of a batch that start before `limit`.
 fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
     var taken = batch;
     for (batch.ends, 1..) |end, count| {
@@ -156,8 +155,8 @@ fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
     return taken;
 }
 
-/// A place at or behind `nominal` where a part may start: before a blank that follows a word, or
-/// else at any character.
+/// Returns an offset from `nominal` on where a part may start: before a space that follows a word,
+/// or else at any character.
 pub fn startNear(document: []const u8, nominal: usize) usize {
     const last = @min(nominal + 1024, document.len);
     for (nominal..last) |index| {

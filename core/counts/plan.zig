@@ -1,8 +1,8 @@
 //! Texts → jobs for several threads.
 //!
-//! Neighbouring texts form jobs of about a megabyte. A long text is cut where a pretoken starts for
-//! certain (cuts.zig); with a pattern that has no scanner of its own it is cut at specials, and on
-//! a guess what lies between them (parts.zig).
+//! Neighbouring texts form jobs of about a megabyte. A long text is cut at certain starts of
+//! pretokens (cuts.zig). With a pattern without its own scanner, a long text is cut at special
+//! tokens, and between them at estimated starts (parts.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -15,19 +15,19 @@ const parts = @import("parts.zig");
 /// A job is about this many bytes: a few milliseconds of counting.
 const job_bytes = 1 << 20;
 
-/// Documents that are cut on a guess have so many parts a thread: each may scan a long run again.
+/// Parts with estimated starts per thread. Each may scan a long run again.
 const parts_per_thread = 8;
 
 pub const Job = union(enum) {
     /// Neighbouring texts.
     texts: []const []const u8,
-    /// What lies between two cuts of a long text.
+    /// The text between two cuts of a long text.
     piece: []const u8,
-    /// The number of a part that starts on a guess.
+    /// The number of a part with an estimated start.
     part: usize,
 };
 
-/// How texts become pretokens; all specials are allowed.
+/// The rules that turn texts into pretokens. All special tokens are allowed.
 pub const Rules = struct {
     scheme: *const pretokens.Scheme,
     specials: *const Names,
@@ -70,7 +70,7 @@ pub const Plan = struct {
         self.parts.deinit(self.gpa);
     }
 
-    /// The jobs of a long text that can be cut for certain.
+    /// Adds the jobs of a long text with certain cuts.
     fn addCuts(self: *Plan, text: []const u8) Allocator.Error!void {
         var start: usize = 0;
         while (start < text.len) {
@@ -84,8 +84,8 @@ pub const Plan = struct {
         }
     }
 
-    /// The jobs of a long text that cannot: documents between specials, of which the long ones are
-    /// cut on a guess. Where stages may begin anew, nobody can guess.
+    /// Adds the jobs of a long text without certain cuts: documents between special tokens. Long
+    /// documents are cut at estimated starts, unless stages may restart anywhere.
     fn addGuesses(self: *Plan, text: []const u8, workers: usize) Allocator.Error!void {
         const part_bytes = @max(job_bytes, text.len / (workers * parts_per_thread));
         var planned: usize = 0;

@@ -1,8 +1,8 @@
 //! A file of counts → its entries, in the order of their bytes.
 //!
-//! One block is in memory at a time. Files may come from anywhere: each length is checked against
-//! what is there before it is used, and what is read must be sorted and add up to what the file
-//! says about itself. An error says at which byte.
+//! One block is in memory at a time. Files are untrusted. Each length is checked against the size
+//! of the file before it is used. Entries must be sorted, and their sums must equal those in the
+//! file. An error has an offset.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -11,7 +11,7 @@ const counts = @import("../counts.zig");
 const writer = @import("writer.zig");
 const Crc = writer.Crc;
 
-/// An entry takes at least as many bytes: three numbers. An empty pretoken has no more.
+/// The size of the smallest entry: three numbers, and an empty pretoken.
 const entry_bytes_min = 3;
 
 pub const Reader = struct {
@@ -21,25 +21,25 @@ pub const Reader = struct {
     report: *counts.Report,
     path: []const u8,
     metadata: []const u8,
-    /// What the file says about itself. The bytes of all entries may be many more than it has.
+    /// The sums in the file. Entries share prefixes, so their bytes may be more than the file has.
     len: usize,
     bytes_total: usize,
     total: u64,
-    /// Where the first block starts, and where the next one does.
+    /// The offsets of the first block and of the next one.
     blocks_start: u64,
     offset: u64,
     block: std.ArrayList(u8) = .empty,
-    /// What is left of the block.
+    /// The rest of the block.
     at: usize = 0,
     payload_end: usize = 0,
     entries_left: u32 = 0,
-    /// The entry that was read last.
+    /// The last entry.
     entry: std.ArrayList(u8) = .empty,
     entries_read: u64 = 0,
     bytes_read: u64 = 0,
     total_read: u64 = 0,
 
-    /// Opens a file and checks its ends; `path` and `report` stay with the caller.
+    /// Opens a file and checks its head and footer. `path` and `report` must outlive the reader.
     pub fn open(gpa: Allocator, path: []const u8, report: *counts.Report) counts.Error!Reader {
         report.setPath(path);
         const file = platform.files.File.open(path) catch |failure|
@@ -72,7 +72,7 @@ pub const Reader = struct {
         self.entry.deinit(self.gpa);
     }
 
-    /// Starts again with the first entry.
+    /// Continues with the first entry.
     pub fn rewind(self: *Reader) void {
         self.offset = self.blocks_start;
         self.entries_left = 0;
@@ -104,7 +104,7 @@ pub const Reader = struct {
         }
         try self.read(&head, 0);
         if (!std.mem.eql(u8, head[0..4], writer.magic)) {
-            return self.invalid("these are no counts that this version can read", 0);
+            return self.invalid("this is not a file of counts that this version reads", 0);
         }
         const len = std.mem.readInt(u32, head[4..8], .little);
         const room = self.file_len - head.len - 4 - writer.footer_len;
@@ -148,7 +148,7 @@ pub const Reader = struct {
         self.bytes_total = @intCast(bytes);
     }
 
-    /// The next entry; null behind the last one. Valid until the next call.
+    /// Returns the next entry, or null after the last one. Valid until the next call.
     pub fn next(self: *Reader) counts.Error!?counts.Entry {
         const is_first = self.entries_left == 0;
         if (is_first and !try self.nextBlock()) return null;
@@ -181,7 +181,7 @@ pub const Reader = struct {
         self.total_read = std.math.add(u64, self.total_read, count) catch
             return self.invalidEntry("the counts add up to 2^64 or more", start);
         if (self.entries_left == 0 and self.at != self.payload_end) {
-            return self.invalidEntry("a block has bytes behind its last entry", self.at);
+            return self.invalidEntry("a block has bytes after its last entry", self.at);
         }
         return .{ .bytes = self.entry.items, .count = count };
     }
@@ -207,14 +207,14 @@ pub const Reader = struct {
         return self.invalidEntry("a number does not end", start);
     }
 
-    /// Reads a block; false at the end of the file, if all is there.
+    /// Reads a block. Returns false at the end of a complete file.
     fn nextBlock(self: *Reader) counts.Error!bool {
         const end = self.file_len - writer.footer_len;
         if (self.offset == end) {
             if (self.entries_read != self.len or self.total_read != self.total or
                 self.bytes_read != self.bytes_total)
             {
-                return self.invalid("the entries do not add up to what the file says", end);
+                return self.invalid("the sums of the entries are not those in the file", end);
             }
             return false;
         }

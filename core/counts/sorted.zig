@@ -1,9 +1,9 @@
 //! Tallies, or an inventory → entries in the order of their bytes.
 //!
-//! What is sorted is where an entry lies, beside its first 16 bytes, which decide nearly every
-//! comparison: 24 bytes an entry, and no copies. Tallies are sorted slice by slice of all byte
-//! strings, so that this stays small beside the tables; in each slice a thread sorts what one tally
-//! has, and what they have is merged as it is read (merge.zig).
+//! The sorted items have the place of an entry and its first 16 bytes, which decide nearly every
+//! comparison: 24 bytes per entry, without copies of pretokens. Tallies are sorted in slices of the
+//! range of all byte strings, so that the items need little memory. In each slice a thread sorts
+//! the entries of one tally, and reading merges them (merge.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,7 +14,7 @@ const Inventory = @import("inventory.zig").Inventory;
 const Tally = @import("tally.zig").Tally;
 const Merge = @import("merge.zig").Merge;
 
-/// An entry: its first bytes, as numbers, and where it is.
+/// An entry: its first bytes as numbers, and its place.
 pub const Ref = struct {
     first: u64,
     second: u64,
@@ -32,13 +32,13 @@ pub const Ref = struct {
     }
 };
 
-/// What `bytesOf` may use.
+/// Memory for `bytesOf`.
 const Room = [16]u8;
 
-/// Entries that are fetched while those before them are read.
+/// The number of entries that are fetched in advance.
 const refs_ahead = 16;
 
-/// Entries of a store in their order; it is a source of entries.
+/// The entries of a store in order: a source of entries.
 pub fn Sorted(comptime Store: type) type {
     return struct {
         const Self = @This();
@@ -75,11 +75,11 @@ pub fn Sorted(comptime Store: type) type {
     };
 }
 
-/// The entries of all tallies; equal ones may be in several of them.
+/// The entries of all tallies. Several tallies may have equal entries.
 const Tables = struct {
     tallies: []const *Tally,
 
-    /// Of a place: the number of its tally, whether it is a string, and its slot.
+    /// A place: the number of the tally, whether the entry is a string, and its slot.
     const Place = packed struct(u64) { slot: u2, line: u45, is_string: bool, tally: u16 };
 
     fn bytesOf(self: *const Tables, number: u64, room: *Room) []const u8 {
@@ -113,7 +113,7 @@ const Tables = struct {
     }
 };
 
-/// The entries of one tally, in no order.
+/// The entries of one tally, unordered.
 const Entries = struct {
     tally: *Tally,
     number: usize,
@@ -158,11 +158,11 @@ const Entries = struct {
 /// Entries whose first eight bytes are in this range, both ends included.
 pub const Slice = struct { low: u64, high: u64 };
 
-/// Entries of which the slices are estimated.
+/// The number of entries from which slices are estimated.
 const samples_max = 1 << 12;
 
-/// Slices of the entries of some tallies, in order, each of about `entries_max` at most; owned by
-/// the caller. Entries that are equal in their first eight bytes are in one slice.
+/// Returns slices of the entries of tallies, in order, each of at most about `entries_max`. The
+/// caller owns them. Entries with the same first eight bytes are in one slice.
 pub fn slicesOf(
     gpa: Allocator,
     tallies: []const *Tally,
@@ -196,8 +196,8 @@ pub fn slicesOf(
     return slices.toOwnedSlice(gpa);
 }
 
-/// The entries of some tallies in a slice, sorted: those of each tally on its own, on threads.
-/// What is equal in several of them is added up by whoever merges.
+/// Returns the sorted entries of tallies in a slice, sorted by threads, each tally separately.
+/// Merging adds up equal entries of several tallies.
 pub const SortedTables = struct {
     gpa: Allocator,
     tables: Tables,
@@ -264,7 +264,7 @@ pub const SortedTables = struct {
         return self.slice.low <= ref.first and ref.first <= self.slice.high;
     }
 
-    /// One after the other, equal ones added up.
+    /// Returns the next entry. Equal entries are added up.
     pub fn merged(self: *SortedTables) counts.Error!Merge(Sorted(Tables)) {
         var merge: Merge(Sorted(Tables)) = .{ .gpa = self.gpa };
         errdefer merge.deinit();
@@ -273,7 +273,7 @@ pub const SortedTables = struct {
     }
 };
 
-/// The entries of an inventory, sorted; it stays where it is.
+/// The sorted entries of an inventory, which must not move.
 pub const SortedInventory = struct {
     inventory: *const Inventory,
     starts: []u64,
@@ -312,7 +312,7 @@ pub const SortedInventory = struct {
         @prefetch(self.inventory.bytes.ptr + start, .{});
     }
 
-    /// One after the other; entries that are there twice are so here.
+    /// Returns the next entry. Equal entries are separate.
     pub fn sorted(self: *const SortedInventory) Sorted(SortedInventory) {
         return .init(self, self.refs);
     }

@@ -1,10 +1,10 @@
-//! Pretokens of any bytes → how often each was seen: the long ones of one thread.
+//! Pretokens of any length → their counts: the table of long pretokens of one thread.
 //!
-//! A line of the table has four slots, each a hash of 64 bits, and the place of the pretoken in an
-//! arena with its count above it. The bytes are compared when the hash is the same: it is there to
-//! find them, not to be trusted. Lines are in the order of the hashes, as in words.zig.
+//! A line of the table has four slots. A slot has a hash of 64 bits, the place of the pretoken in
+//! an arena, and its count. If two hashes are equal, the bytes are compared. Lines are in the order
+//! of hashes, as in words.zig.
 //!
-//! **Invariant** the entries of a line are those in its first slots; none is ever taken out.
+//! **Invariant**: the entries of a line are in its first slots. Entries are never removed.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -14,8 +14,8 @@ const placeOf = words.placeOf;
 
 const slots_max = 4;
 
-/// What hashes depend on. Both factors of each product have a secret in them: with a known one a
-/// text could make a factor 0, and so any number of pretokens of one hash.
+/// The secret of the hashes. Both factors of each product depend on it. With a known factor, a text
+/// could make the other one 0, and so contain any number of pretokens with the same hash.
 pub const Secret = struct {
     first: u64,
     second: u64,
@@ -57,7 +57,7 @@ pub const Secret = struct {
 
 pub const Slot = extern struct {
     hash: u64,
-    /// 0 if the slot is free, else the place and the count.
+    /// The place and the count. 0 if the slot is free.
     entry: u64,
 
     pub inline fn place(self: Slot) Place {
@@ -76,11 +76,11 @@ const place_bits = 40;
 pub const Place = u40;
 const one = 1 << place_bits;
 
-/// The largest count in a slot; what is above it is kept apart, in multiples of it.
+/// The largest count in a slot. `more` has the rest of larger counts, in multiples of this.
 pub const count_max = (1 << (64 - place_bits)) - 1;
 
-/// Bytes of pretokens, each behind its length, in segments that stay where they are. A place is
-/// the number of a segment and an offset; the first one is not 0.
+/// Bytes of pretokens, each after its length, in segments that never move. A place is the number of
+/// a segment and an offset. The first place is not 0.
 pub const Arena = struct {
     segments: std.ArrayList([]align(platform.memory.page_size) u8) = .empty,
     used: usize = 0,
@@ -89,7 +89,7 @@ pub const Arena = struct {
     const offset_bits = 21;
     const segment_bytes = 1 << offset_bits;
     const segment_bytes_min = 1 << 16;
-    /// In place of a length: it follows in eight bytes.
+    /// Instead of a length: the length is in the next eight bytes.
     const long = 0xFF;
 
     fn deinit(self: *Arena, gpa: Allocator) void {
@@ -116,7 +116,7 @@ pub const Arena = struct {
     fn addSegment(self: *Arena, gpa: Allocator, wanted: usize) Allocator.Error!void {
         const number = self.segments.items.len;
         if (number >> (place_bits - offset_bits) != 0) return error.OutOfMemory;
-        // The first byte of the first one stays free: no place is 0.
+        // The first byte of the first segment is free, so no place is 0.
         const start: usize = if (number == 0) 1 else 0;
         const usual: usize = if (number < 8) segment_bytes_min else segment_bytes;
         const segment = try platform.memory.map(u8, @max(usual, wanted + start));
@@ -145,7 +145,7 @@ pub const Strings = struct {
     entries: usize = 0,
     entries_max: usize,
     arena: Arena = .{},
-    /// What counts have beyond `count_max`.
+    /// The parts of counts above `count_max`.
     more: std.AutoHashMapUnmanaged(Place, u64) = .empty,
 
     const homes_min = 16;
@@ -154,7 +154,7 @@ pub const Strings = struct {
     const entries_in_line_max = 3;
     const homes_large = 1 << 14;
     const piece_bytes = 2 << 20;
-    /// Lines whose bytes are fetched while those before them are read.
+    /// The number of lines whose bytes are fetched in advance.
     const lines_ahead = 8;
 
     pub fn init() Allocator.Error!Strings {
@@ -188,7 +188,7 @@ pub const Strings = struct {
         return &self.lines[placeOf(hash, self.homes)];
     }
 
-    /// Fetches the bytes of what has this hash in its home, which is at hand.
+    /// Fetches the bytes of the entry with this hash in its home, whose line is in the cache.
     pub inline fn prepare(self: *const Strings, hash: u64) void {
         inline for (&self.homeOf(hash).slots) |*slot| {
             if (slot.hash == hash and slot.entry != 0) @prefetch(self.arena.at(slot.place()), .{});
@@ -210,7 +210,7 @@ pub const Strings = struct {
         return slot.hash == hash and std.mem.eql(u8, self.arena.get(slot.place()), piece);
     }
 
-    /// Counts a pretoken once more.
+    /// Counts a pretoken once.
     pub fn add(self: *Strings, gpa: Allocator, hash: u64, piece: []const u8) Allocator.Error!void {
         if (self.entries == self.entries_max) try self.grow();
         while (true) {
@@ -231,7 +231,7 @@ pub const Strings = struct {
                     return;
                 }
             }
-            // Only when the lines behind the last home are full.
+            // The lines after the last home are full.
             try self.grow();
         }
     }
@@ -246,7 +246,7 @@ pub const Strings = struct {
         return self.more.get(place) orelse 0;
     }
 
-    /// Takes one off a count that is not 0.
+    /// Subtracts one from a count, which must not be 0.
     pub fn takeOff(self: *Strings, hash: u64, piece: []const u8) void {
         const slot = self.find(hash, piece).?;
         slot.entry -= one;
@@ -302,7 +302,7 @@ pub const Strings = struct {
         return with_others;
     }
 
-    /// The entries whose hashes lie in one of `parts` equal ranges, in no certain order.
+    /// Returns the entries with hashes in one of `parts` equal ranges, in an undefined order.
     pub fn range(self: *const Strings, part: usize, parts: usize) Range {
         const first: u64 = @intCast((@as(u128, part) << 64) / parts);
         const last: u64 = @intCast(((@as(u128, part + 1) << 64) / parts) - 1);
@@ -325,7 +325,7 @@ pub const Strings = struct {
         line_last: usize,
         slot: usize = 0,
 
-        /// Fetches bytes that are wanted soon: in the order of the hashes they lie anywhere.
+        /// Fetches bytes in advance: the order of hashes is random in memory.
         inline fn prepare(self: *const Range) void {
             const line = self.line + lines_ahead;
             if (line >= self.lines.len) return;
@@ -338,7 +338,7 @@ pub const Strings = struct {
             while (self.line < self.lines.len) {
                 const line = &self.lines[self.line];
                 if (self.slot == slots_max or line.slots[self.slot].entry == 0) {
-                    // Behind the last home only what it did not have room for.
+                    // After the last home, only its overflow.
                     if (self.line >= self.line_last and self.slot < slots_max) return null;
                     self.line += 1;
                     self.slot = 0;
@@ -355,7 +355,7 @@ pub const Strings = struct {
     };
 };
 
-test "strings: any bytes are counted, however the table grows" {
+test "strings: any bytes are counted while the table grows" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const secret: Secret = .init(prng.random().int(u64));
@@ -364,7 +364,7 @@ test "strings: any bytes are counted, however the table grows" {
     const buffer = try gpa.alloc(u8, 5 << 20);
     defer gpa.free(buffer);
     prng.random().bytes(buffer);
-    // Some are longer than a segment of the arena.
+    // Some pretokens are longer than a segment of the arena.
     const lengths = [_]usize{ 1, 0, 16, 17, 254, 255, 256, 5000, 70_000, (2 << 20) - 1, 5 << 20 };
     for (0..3) |_| {
         for (lengths) |len| try strings.add(gpa, secret.hashOf(buffer[0..len]), buffer[0..len]);
@@ -388,7 +388,7 @@ test "strings: any bytes are counted, however the table grows" {
     }
 }
 
-test "strings: of one hash they are told apart, and go behind the last line" {
+test "strings: pretokens with one hash are distinct and fill the last lines" {
     const gpa = std.testing.allocator;
     var strings: Strings = try .init();
     defer strings.deinit(gpa);
@@ -402,7 +402,7 @@ test "strings: of one hash they are told apart, and go behind the last line" {
     }
 }
 
-test "strings: counts go on beyond their slot, and back" {
+test "strings: counts pass the limit of their slot in both directions" {
     const gpa = std.testing.allocator;
     var strings: Strings = try .init();
     defer strings.deinit(gpa);
@@ -415,7 +415,7 @@ test "strings: counts go on beyond their slot, and back" {
     try std.testing.expectEqual(count_max - 1, slot.count() + strings.moreOf(slot.place()));
 }
 
-test "strings: no text makes a hash that does not depend on the seed" {
+test "strings: all hashes depend on the seed" {
     const piece = "\x15\x7c\x4a\x7f\xb9\x79\x37\x9e" ** 4;
     var seen: std.AutoHashMapUnmanaged(u64, void) = .empty;
     defer seen.deinit(std.testing.allocator);

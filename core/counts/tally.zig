@@ -1,9 +1,8 @@
-//! Documents → pretokens counted: what one thread needs.
+//! Documents → counted pretokens: the tables and queues of one thread.
 //!
-//! Up to 128 short pretokens are on their way at a time: first their keys are made and their lines
-//! fetched, then they are counted. A key is a copy, so a chunk goes on from one document to the
-//! next, and many short documents are as fast as a long one. Long pretokens go in turns of their
-//! own.
+//! Up to 128 short pretokens are counted together: first their keys are made and their lines are
+//! fetched, then they are counted. A key is a copy, so a group can continue in the next document,
+//! and many short documents are as fast as a long one. Long pretokens have their own groups.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -16,22 +15,22 @@ const Strings = strings_.Strings;
 
 pub const Error = error{ OutOfMemory, Interrupted };
 
-/// Lines that are on their way from memory before the first of them is needed.
+/// The number of lines that are fetched in advance.
 const ahead = 128;
 
 pub const Tally = struct {
-    /// On lines of its own: another thread writes to what lies beside it.
+    /// Aligned to cache lines, because other threads write to the neighbours.
     gpa: Allocator align(128),
     secret: words_.Secret,
     hasher: strings_.Secret,
     words: Words,
     strings: Strings,
-    /// Whether the order of first occurrence is kept: then all are strings, whose places in their
-    /// arena are in that order.
+    /// Whether the order of first occurrence is kept. Then all pretokens are strings, whose places
+    /// in the arena are in that order.
     ordered: bool,
-    /// Pretokens that were counted.
+    /// The number of counted pretokens.
     total: u64 = 0,
-    /// Asked after each megabyte or so.
+    /// Called about once per megabyte.
     poll: ?platform.threads.Poll = null,
     bytes_since_poll: usize = 0,
     keys: [ahead]words_.Key = undefined,
@@ -67,7 +66,7 @@ pub const Tally = struct {
         return @sizeOf(Tally) + self.words.bytes() + self.strings.bytes();
     }
 
-    /// Counts the pretokens of a document, which stays where it is until `flush`.
+    /// Counts the pretokens of a document, which must not move until `flush`.
     pub fn add(self: *Tally, scheme: *const pretokens.Scheme, document: []const u8) Error!void {
         var sweep: pretokens.Sweep = undefined;
         sweep.init(self.gpa, scheme, document);
@@ -109,7 +108,7 @@ pub const Tally = struct {
         }
     }
 
-    /// Counts one pretoken, whatever it is.
+    /// Counts any one pretoken.
     pub fn addAlone(self: *Tally, piece: []const u8) Error!void {
         self.total += 1;
         if (!self.ordered and words_.isShort(piece)) {
@@ -122,7 +121,7 @@ pub const Tally = struct {
         try self.strings.add(self.gpa, self.hashOf(piece), piece);
     }
 
-    /// Takes back what `addAlone` did.
+    /// Reverses `addAlone`.
     pub fn takeOff(self: *Tally, piece: []const u8) void {
         self.total -= 1;
         if (words_.isShort(piece)) return self.words.takeOff(self.keyOf(piece));
@@ -139,8 +138,8 @@ pub const Tally = struct {
         return self.hasher.hashOf(piece);
     }
 
-    /// Fetches the lines of pretokens, of which those of up to `key_len_max` bytes are words.
-    /// Returns where the last one ends.
+    /// Fetches the lines of pretokens. Those of up to `key_len_max` bytes are words. Returns the
+    /// end of the last one.
     inline fn prepare(
         self: *Tally,
         comptime key_len_max: usize,
@@ -149,7 +148,7 @@ pub const Tally = struct {
         first: u32,
         ends: []const u32,
     ) u32 {
-        // Copies, which the compiler knows nobody else writes to.
+        // Local copies, which no other code can write to.
         const secret = self.secret;
         const lines = self.words.lines.ptr;
         const homes = self.words.homes;
@@ -166,7 +165,7 @@ pub const Tally = struct {
                 self.lines[len] = line;
                 len += 1;
             } else {
-                // Of the document itself: a batch may be a copy that does not last.
+                // Bytes of the document, because a batch may be a temporary copy.
                 const piece = document[start..end];
                 const hash = self.hashOf(piece);
                 @prefetch(self.strings.homeOf(hash), .{ .rw = .write });
@@ -180,7 +179,7 @@ pub const Tally = struct {
         return start;
     }
 
-    /// Counts all that is on its way.
+    /// Counts all queued pretokens.
     pub fn flush(self: *Tally) Error!void {
         try self.flushWords();
         try self.flushStrings();
@@ -194,7 +193,7 @@ pub const Tally = struct {
         }
     }
 
-    /// The count of a key that is not in its home.
+    /// Returns the count of a key that is not in its home.
     noinline fn insert(self: *Tally, key: words_.Key, behind: usize) Error!*u32 {
         const before = self.words.lines.ptr;
         const count = try self.words.findOrInsert(key);

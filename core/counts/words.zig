@@ -1,12 +1,12 @@
-//! Pretokens of at most 16 bytes → how often each was seen: the table of one thread.
+//! Pretokens of at most 16 bytes → their counts: the table of one thread.
 //!
-//! A line of the table is one cache line: three keys and their counts. A pretoken is its own key,
-//! filled up with 0xFF, which no pretoken here contains. Its home is a line in the order of its
-//! hash; where that is full, the first line behind it with room takes it. So a line with room ends
-//! every search, a stretch of lines is a range of hashes, and growing is one pass from front to
-//! back, which gives the old memory back as it goes.
+//! A line of the table is one cache line with three keys and their counts. A key is the pretoken,
+//! padded with 0xFF, which no pretoken in this table contains. Its home is the line at the position
+//! of its hash. If the home is full, the entry is in the next line with a free slot. So a free slot
+//! ends every search, consecutive lines are a range of hashes, and the table grows in one pass,
+//! which returns the old memory on the way.
 //!
-//! **Invariant** the entries of a line are those in its first slots; none is ever taken out.
+//! **Invariant**: the entries of a line are in its first slots. Entries are never removed.
 
 const std = @import("std");
 const platform = @import("../platform.zig");
@@ -23,14 +23,14 @@ pub const Line = extern struct {
     unused: u32,
 };
 
-/// The largest count in a slot. What is above it is kept apart, in multiples of it, so that the
-/// count of an entry that was seen is never 0.
+/// The largest count in a slot. The table `more` has the rest of larger counts, in multiples of
+/// this number. So the count in the slot of an entry is never 0.
 pub const count_max = std.math.maxInt(u32);
 
-/// The keys of a table, and of all that are compared with it.
+/// The secret of the keys of a table, and of all keys that are compared with it.
 pub const Secret = struct {
-    /// Laid over every key, so that no text can choose its line, and so that no pretoken has the
-    /// key of an empty slot: it would have to start with 0xFF.
+    /// Combined with every key by exclusive or. So no text can choose its line. Only a pretoken
+    /// that starts with 0xFF could have the key of an empty slot.
     mask: Key,
 
     pub fn init(seed: u64) Secret {
@@ -38,28 +38,28 @@ pub const Secret = struct {
         return .{ .mask = @bitCast([2]u64{ random.next() << 8 | 0xFF, random.next() }) };
     }
 
-    /// What is laid over 16 bytes of text by the length of the pretoken.
+    /// The mask for 16 bytes of text, by the length of the pretoken.
     const padding: [32]u8 = @as([16]u8, @splat(0)) ++ @as([16]u8, @splat(0xFF));
 
-    /// The key of the `len` bytes at `bytes`, of which 16 can be read; `len` is at most 16.
+    /// Returns the key of the `len` bytes at `bytes`, at most 16. 16 bytes must be readable.
     pub inline fn keyOf(self: Secret, bytes: [*]const u8, len: usize) Key {
         const read: Key = bytes[0..16].*;
         const filled: Key = padding[16 - len ..][0..16].*;
         return (read | filled) ^ self.mask;
     }
 
-    /// The pretoken of a key, and the filler behind it.
+    /// Returns the pretoken of a key, with its padding.
     pub inline fn bytesOf(self: Secret, key: Key) [16]u8 {
         return key ^ self.mask;
     }
 };
 
-/// Whether a pretoken is one of those that are counted here.
+/// Whether a pretoken belongs to this table.
 pub fn isShort(piece: []const u8) bool {
     return piece.len <= key_len_max and std.mem.indexOfScalar(u8, piece, 0xFF) == null;
 }
 
-/// Length of a pretoken that is filled up.
+/// Returns the length of a padded pretoken.
 pub inline fn lengthOf(bytes: [16]u8) usize {
     const filler: u16 = @bitCast(@as(Key, bytes) == @as(Key, @splat(0xFF)));
     return 16 - @as(usize, @clz(~filler));
@@ -71,7 +71,7 @@ pub inline fn hashOf(key: Key) u64 {
     return @as(u64, @truncate(product)) ^ @as(u64, @truncate(product >> 64));
 }
 
-/// Where a hash lies among `places`, in the order of the hashes.
+/// Returns the position of a hash among `places`, which are in the order of hashes.
 pub inline fn placeOf(hash: u64, places: usize) usize {
     return @intCast(@as(u128, hash) * places >> 64);
 }
@@ -85,22 +85,22 @@ inline fn isFree(key: Key) bool {
 }
 
 pub const Words = struct {
-    /// Homes, and lines behind the last one for what does not fit there.
+    /// The homes, and lines after the last home for its overflow.
     lines: []align(platform.memory.page_size) Line,
     homes: usize,
     entries: usize = 0,
-    /// More entries want a larger table.
+    /// The table grows when it has more entries.
     entries_max: usize,
-    /// What counts have beyond `count_max`.
+    /// The parts of counts above `count_max`.
     more: std.AutoHashMapUnmanaged([16]u8, u64) = .empty,
 
     const homes_min = 64;
     const lines_behind = 16;
-    /// Two thirds of the slots: beyond that, too many words are not in their home.
+    /// Two thirds of the slots. In a fuller table, too many words are not in their home.
     const entries_in_line_max = 2;
-    /// A table of this size grows by half, a smaller one doubles.
+    /// A table of at least this size grows by half. A smaller one doubles.
     const homes_large = 1 << 14;
-    /// Old memory is given back in pieces of this size.
+    /// Old memory is returned in parts of this size.
     const piece_bytes = 2 << 20;
 
     pub fn init() Allocator.Error!Words {
@@ -132,7 +132,7 @@ pub const Words = struct {
         return &self.lines[placeOf(hashOf(key), self.homes)];
     }
 
-    /// Makes room for `count` new entries; pointers to lines are void afterwards.
+    /// Reserves slots for `count` new entries. Pointers to lines are invalid afterwards.
     pub inline fn reserve(self: *Words, count: usize) Allocator.Error!void {
         while (self.entries + count > self.entries_max) {
             @branchHint(.unlikely);
@@ -140,9 +140,9 @@ pub const Words = struct {
         }
     }
 
-    /// Counts a key in its home if it is there.
+    /// Counts a key if it is in its home.
     pub inline fn hit(line: *Line, key: Key) ?*u32 {
-        // All three before the branch: which of them it is cannot be predicted.
+        // All three are compared before the branch, because the match cannot be predicted.
         const is_second = @intFromBool(equal(line.keys[1], key));
         const is_third = @intFromBool(equal(line.keys[2], key));
         const is_first = @intFromBool(equal(line.keys[0], key));
@@ -154,7 +154,7 @@ pub const Words = struct {
         return &line.counts[slot];
     }
 
-    /// The count of a key that is in the table.
+    /// Returns the count of a key that is in the table.
     pub fn find(self: *const Words, key: Key) ?*u32 {
         var index = placeOf(hashOf(key), self.homes);
         while (index < self.lines.len) : (index += 1) {
@@ -165,12 +165,12 @@ pub const Words = struct {
         return null;
     }
 
-    /// The count of a key, which is 0 for a new one. The table may grow: then pointers to lines
-    /// are void.
+    /// Returns the count of a key, 0 for a new one. If the table grows, pointers to lines become
+    /// invalid.
     pub fn findOrInsert(self: *Words, key: Key) Allocator.Error!*u32 {
         while (true) {
             if (self.place(key)) |count| return count;
-            // Only when the lines behind the last home are full.
+            // The lines after the last home are full.
             try self.grow();
         }
     }
@@ -191,7 +191,7 @@ pub const Words = struct {
         return null;
     }
 
-    /// Takes note of a count that went from `count_max` to 0.
+    /// Records that a count went from `count_max` to 0.
     pub noinline fn carry(
         self: *Words,
         gpa: Allocator,
@@ -212,7 +212,7 @@ pub const Words = struct {
         return self.more.get(key) orelse 0;
     }
 
-    /// Takes one off a count that is not 0.
+    /// Subtracts one from a count, which must not be 0.
     pub fn takeOff(self: *Words, key: Key) void {
         const count = self.find(key).?;
         count.* -= 1;
@@ -233,7 +233,7 @@ pub const Words = struct {
             }
             for (line.keys, line.counts) |key, count| {
                 if (isFree(key)) break;
-                // In the order of the hashes: the new lines are filled from front to back.
+                // In the order of hashes, so the new lines are filled in order.
                 (try larger.findOrInsert(key)).* = count;
             }
             if (moved % lines_in_piece == 0) {
@@ -245,8 +245,8 @@ pub const Words = struct {
         self.* = larger;
     }
 
-    /// Touches the lines to which those before `line` of a table with `homes` go, from `touched`
-    /// on. Returns the end of what is touched.
+    /// Touches the new lines of all entries before `line` of a table with `homes`, from `touched`.
+    /// Returns the end of the touched lines.
     fn touchFor(self: *Words, touched: usize, line: usize, homes: usize) usize {
         const end = if (line >= homes) self.lines.len else line * self.homes / homes;
         const with_others = @min(self.lines.len, @max(touched, end + lines_behind));
@@ -254,7 +254,7 @@ pub const Words = struct {
         return with_others;
     }
 
-    /// The entries whose hashes lie in one of `parts` equal ranges, in no certain order.
+    /// Returns the entries with hashes in one of `parts` equal ranges, in an undefined order.
     pub fn range(self: *const Words, part: usize, parts: usize) Range {
         const first: u64 = @intCast((@as(u128, part) << 64) / parts);
         const last: u64 = @intCast(((@as(u128, part + 1) << 64) / parts) - 1);
@@ -281,7 +281,7 @@ pub const Words = struct {
             while (self.line < self.lines.len) {
                 const line = &self.lines[self.line];
                 if (self.slot == slots_max or isFree(line.keys[self.slot])) {
-                    // Behind the last home only what it did not have room for.
+                    // After the last home, only its overflow.
                     if (self.line >= self.line_last and self.slot < slots_max) return null;
                     self.line += 1;
                     self.slot = 0;
@@ -298,7 +298,7 @@ pub const Words = struct {
     };
 };
 
-test "words: what is counted is found, however the table grows" {
+test "words: counted words are found while the table grows" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -313,7 +313,7 @@ test "words: what is counted is found, however the table grows" {
         count.* += 1;
     };
     try std.testing.expectEqual(20_000, words.entries);
-    // Ranges of hashes have each entry once, whatever their number.
+    // Ranges of hashes have each entry once, for any number of ranges.
     for ([_]usize{ 1, 2, 7, 64, 1000 }) |parts| {
         var seen: usize = 0;
         for (0..parts) |part| {
@@ -328,7 +328,7 @@ test "words: what is counted is found, however the table grows" {
     }
 }
 
-test "words: many of one home go behind the last line, and then the table grows" {
+test "words: many words of one home fill the last lines, then the table grows" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     const random = prng.random();
@@ -337,7 +337,7 @@ test "words: many of one home go behind the last line, and then the table grows"
     var keys: [120]Key = undefined;
     for (&keys) |*key| while (true) {
         key.* = @bitCast([2]u64{ random.int(u64) | 1, random.int(u64) | 1 });
-        // The last home of a table of any size up to this.
+        // The last home of a table of any size up to this one.
         if (placeOf(hashOf(key.*), 1024) == 1023) break;
     };
     for (keys, 1..) |key, number| (try words.findOrInsert(key)).* = @intCast(number);
@@ -346,7 +346,7 @@ test "words: many of one home go behind the last line, and then the table grows"
     try std.testing.expectEqual(keys.len, words.entries);
 }
 
-test "words: counts go on beyond their slot, and back" {
+test "words: counts pass the limit of their slot in both directions" {
     const gpa = std.testing.allocator;
     var words: Words = try .init();
     defer words.deinit(gpa);

@@ -1,8 +1,8 @@
-//! Sorted entries → a file of counts, whole or not there.
+//! Sorted entries → a complete file of counts.
 //!
 //! docs/formats.md has the layout. Entries are written in blocks of about `block_bytes`, each with
-//! a checksum, under another name, which is flushed to the disk and renamed at the end. The bytes
-//! depend on the entries alone.
+//! a checksum, to a temporary file, which is flushed to the disk and renamed at the end. The bytes
+//! depend only on the entries.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -16,18 +16,18 @@ pub const Crc = std.hash.crc.Crc32;
 pub const block_bytes = 1 << 18;
 /// Length of the payload and number of entries, before each block.
 pub const block_head_len = 8;
-/// An end in place of a block's head, three numbers, and a checksum.
+/// A head with zeros instead of a block, three numbers, and a checksum.
 pub const footer_len = block_head_len + 3 * 8 + 4;
 pub const metadata_len_max = 1 << 24;
 const varint_len_max = 10;
-/// So many names are tried for the file while it is not whole.
+/// The number of temporary names that are tried.
 const names_max = 1000;
 
 pub const Writer = struct {
     gpa: Allocator,
     file: platform.files.File,
     path: []const u8,
-    /// The name until it is whole.
+    /// The name until the file is complete.
     temporary: []u8,
     report: *counts.Report,
     offset: u64 = 0,
@@ -40,7 +40,7 @@ pub const Writer = struct {
     total: u64 = 0,
     bytes_total: u64 = 0,
 
-    /// `path` stays with the caller until the end.
+    /// `path` must outlive the writer.
     pub fn create(
         gpa: Allocator,
         path: []const u8,
@@ -79,7 +79,7 @@ pub const Writer = struct {
         return std.fmt.allocPrint(gpa, "{s}.{s}.{d}.tmp", .{ folder, base, number });
     }
 
-    /// Removes what was written.
+    /// Deletes the file.
     pub fn abandon(self: *Writer) void {
         self.file.close();
         self.discard();
@@ -110,7 +110,7 @@ pub const Writer = struct {
         try self.block.appendSlice(self.gpa, &bytes);
     }
 
-    /// There is room for `varint_len_max` bytes.
+    /// `varint_len_max` bytes must be reserved.
     fn appendVarint(self: *Writer, number: u64) void {
         var rest = number;
         while (rest >= 0x80) : (rest >>= 7) {
@@ -141,7 +141,7 @@ pub const Writer = struct {
         try self.beginBlock();
     }
 
-    /// Adds an entry that is greater than the last one; one with the count 0 is left out.
+    /// Adds an entry, which must be greater than the last one. Entries with count 0 are left out.
     pub fn add(self: *Writer, entry: counts.Entry) counts.Error!void {
         if (entry.count == 0) return;
         if (entry.bytes.len > counts.bytes_max) return error.PretokenTooLong;
@@ -160,7 +160,7 @@ pub const Writer = struct {
         if (self.block.items.len >= block_bytes) try self.endBlock();
     }
 
-    /// Ends the file and gives it its name. The writer is gone then, also when that fails.
+    /// Ends the file and renames it. The writer is freed, also if that fails.
     pub fn finish(self: *Writer) counts.Error!void {
         {
             errdefer self.abandon();
@@ -173,7 +173,7 @@ pub const Writer = struct {
             self.file.sync() catch |failure| return self.report.failed(failure);
         }
         defer self.deinit();
-        // Some systems refuse to rename what is open.
+        // Some systems cannot rename an open file.
         self.file.close();
         platform.files.rename(self.temporary, self.path) catch |failure| {
             self.discard();

@@ -43,7 +43,7 @@ pub const Found = struct {
     ids: ?Ids,
     /// Number of bytes of all lines with their newlines.
     used: usize,
-    /// Including blank lines.
+    /// Including empty lines.
     line_count: usize,
 
     /// The id of each document: the contents of a string, the JSON text of another value, and empty

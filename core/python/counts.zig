@@ -1,7 +1,7 @@
 //! Counting as Python objects: `tokenmill._native.Counter` and `Inventory`.
 //!
-//! A counter works without the GIL. Meanwhile it is busy, and any other call on it is an error: to
-//! wait would be a deadlock where a signal handler makes the call.
+//! A counter works without the GIL. Meanwhile any other call on it is an error. Waiting would be a
+//! deadlock if a signal handler makes the call.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -27,7 +27,7 @@ pub fn free(object: *Object) void {
     api.Py_DecRef(@ptrCast(@alignCast(object_type)));
 }
 
-/// The arguments of a constructor, if they are `count`; else an exception is set.
+/// Returns the arguments of a constructor. If there are not `count`, an exception is set.
 pub fn argumentsOf(
     comptime count: usize,
     comptime name: []const u8,
@@ -50,7 +50,7 @@ pub fn fail(state: *core_.State, failure: counts.Error, report: *const counts.Re
     const exception = state.input_error.?;
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
-        // What interrupted it, such as KeyboardInterrupt, is set already.
+        // The exception, such as KeyboardInterrupt, is already set.
         error.Interrupted => null,
         error.PretokenTooLong => core_.fail(
             exception,
@@ -79,7 +79,7 @@ fn failFile(report: *const counts.Report) ?*Object {
         error.FileTooBig => "the file is too large for this disk",
         error.AccessDenied, error.PermissionDenied => "permission denied",
         error.IsDir => "it is a folder",
-        error.NotDir => "a part of the path is no folder",
+        error.NotDir => "a part of the path is not a folder",
         error.ReadOnlyFileSystem => "the disk is read-only",
         error.ProcessFdQuotaExceeded => "too many open files",
         else => |other| @errorName(other),
@@ -87,7 +87,7 @@ fn failFile(report: *const counts.Report) ?*Object {
     return core_.fail(api.osError(), "{s}: {s}", .{ report.path(), why });
 }
 
-/// Bytes of a path, for as long as a file is written or read.
+/// The bytes of a path while its file is in use.
 pub fn pathFrom(object: *Object) ?Text {
     var text = Text.from(object) orelse return null;
     if (std.mem.indexOfScalar(u8, text.bytes, 0) == null) return text;
@@ -103,7 +103,7 @@ const CounterInstance = extern struct {
     head: Object,
     counter: ?*counts.Counter,
     is_busy: bool,
-    /// Whether an addition ended before its end: then nobody knows what was counted.
+    /// Whether an addition was interrupted. Then the counts are unknown.
     is_broken: bool,
 
     fn of(object: *Object) *CounterInstance {
@@ -149,7 +149,7 @@ fn deallocCounter(object: *Object) callconv(.c) void {
     free(object);
 }
 
-/// The counter, if it can be used; else an exception is set.
+/// Returns the counter. If it cannot be used, an exception is set.
 fn idle(object: *Object) ?*counts.Counter {
     const self = CounterInstance.of(object);
     if (self.is_busy) {
@@ -207,7 +207,7 @@ fn run(self: *Object, comptime method: anytype, items: anytype, threads: usize) 
     return api.none();
 }
 
-/// Blocks of documents, whose memory is kept alive while it is read without the GIL.
+/// Blocks of documents. Their memory is kept alive while it is read without the GIL.
 const Blocks = struct {
     objects: std.ArrayList(*Object) = .empty,
     texts: std.ArrayList(Text) = .empty,
@@ -280,7 +280,7 @@ fn take(self: *Object, _: Args) ?*Object {
     instance.is_busy = false;
     const state = stateOf(self.type);
     const inventory = outcome catch |failure| {
-        // It may be added up in part.
+        // A part of it may be added up.
         instance.is_broken = true;
         counter.clear();
         return fail(state, failure, &.{});
@@ -345,7 +345,7 @@ pub const counter_spec: api.TypeSpec = .{
 
 // Inventory
 
-/// An instance of `tokenmill._native.Inventory`; it never changes.
+/// An immutable instance of `tokenmill._native.Inventory`.
 const InventoryInstance = extern struct {
     head: Object,
     inventory: ?*counts.Inventory,
@@ -355,13 +355,13 @@ const InventoryInstance = extern struct {
     }
 };
 
-/// The inventory of an object, or null if it is something else.
+/// Returns the inventory of an object, or null for another type.
 pub fn inventoryOf(state: *core_.State, object: *Object) ?*const counts.Inventory {
     if (object.type != state.inventory_type.?) return null;
     return InventoryInstance.of(object).inventory.?;
 }
 
-/// Takes over `inventory`; it is freed when the call fails.
+/// Takes ownership of `inventory`, also if the call fails.
 pub fn wrap(inventory_type: *api.Type, inventory: counts.Inventory) ?*Object {
     var moved = inventory;
     const place = gpa.create(counts.Inventory) catch {

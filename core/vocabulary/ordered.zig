@@ -215,7 +215,7 @@ pub const Numbered = struct {
     }
 
     /// Returns for each rank the first rank of those with the same order, among which the leftmost
-    /// merges first. Null if there are no ties.
+    /// merges first. Null without ties.
     pub fn classes(self: *const Numbered, gpa: Allocator) Error!?[]u32 {
         if (self.tokens.model.merges != null or self.tokens.model.order == null) return null;
         const keys = self.merged.keys;
