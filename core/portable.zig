@@ -5,22 +5,22 @@
 const std = @import("std");
 const core = @import("root.zig");
 
-const Learner = core.merges.Learner(u32);
+const Learner = core.train.Learner(u32);
 
 /// The addresses keep the functions, so the compiler compiles them and all that they call.
 export const functions = [_]*const anyopaque{
     @ptrCast(&core.vocabulary.Vocabulary.fromTokens),
     @ptrCast(&core.vocabulary.Vocabulary.fromImage),
     @ptrCast(&core.vocabulary.Vocabulary.fromModel),
-    @ptrCast(&core.files.readModel),
-    @ptrCast(&core.files.readFiles),
-    @ptrCast(&core.normal.Steps.init),
-    @ptrCast(&core.normal.Steps.apply),
+    @ptrCast(&core.model_files.readModel),
+    @ptrCast(&core.model_files.readFiles),
+    @ptrCast(&core.normalize.Steps.init),
+    @ptrCast(&core.normalize.Steps.apply),
     @ptrCast(&core.ids.front.Front.init),
     @ptrCast(&core.ids.Tokenizer.init),
     @ptrCast(&core.ids.Tokenizer.deinit),
     @ptrCast(&encode),
-    @ptrCast(&count),
+    @ptrCast(&countTokens),
     @ptrCast(&encodeWithOffsets),
     @ptrCast(&core.ids.batch.Batch.encode),
     @ptrCast(&core.ids.batch.Batch.count),
@@ -30,9 +30,9 @@ export const functions = [_]*const anyopaque{
     @ptrCast(&core.ids.Session.replace),
     @ptrCast(&core.documents.json_lines.read),
     @ptrCast(&core.documents.utf8.problems),
-    @ptrCast(&core.counts.Counter.init),
-    @ptrCast(&core.counts.Counter.add),
-    @ptrCast(&core.counts.Counter.take),
+    @ptrCast(&core.count.Counter.init),
+    @ptrCast(&core.count.Counter.add),
+    @ptrCast(&core.count.Counter.take),
     @ptrCast(&Learner.init),
     @ptrCast(&Learner.addToken),
     @ptrCast(&Learner.addWord),
@@ -43,7 +43,7 @@ fn encode(encoder: *core.ids.Encoder, text: []const u8, list: *core.ids.List) !v
     try encoder.encode(text, null, list);
 }
 
-fn count(encoder: *core.ids.Encoder, text: []const u8, sink: *core.ids.Count) !void {
+fn countTokens(encoder: *core.ids.Encoder, text: []const u8, sink: *core.ids.Count) !void {
     try encoder.encode(text, null, sink);
 }
 

@@ -17,8 +17,8 @@ pub const levels = @import("pretokens/levels.zig");
 pub const Sweep = @import("pretokens/sweep.zig").Sweep;
 pub const Batch = @import("pretokens/sweep.zig").Batch;
 pub const piece_len_max = @import("pretokens/sweep.zig").piece_len_max;
-pub const Program = @import("pretokens/program.zig").Program;
-pub const Matcher = @import("pretokens/matcher.zig").Matcher;
+pub const Program = @import("pattern/program.zig").Program;
+pub const Matcher = @import("pattern/matcher.zig").Matcher;
 pub const stages = @import("pretokens/stages.zig");
 
 const safe_room = @import("pretokens/safe.zig");
@@ -174,8 +174,8 @@ pub const Pretokens = struct {
 };
 
 test {
-    _ = @import("pretokens/program.zig");
-    _ = @import("pretokens/matcher.zig");
+    _ = @import("pattern/program.zig");
+    _ = @import("pattern/matcher.zig");
     _ = @import("pretokens/stages.zig");
     _ = @import("pretokens/sets.zig");
     _ = @import("pretokens/known.zig");

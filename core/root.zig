@@ -1,30 +1,30 @@
 //! The core of tokenmill: bytes and ids, independent of Python.
 //!
-//!     training:  documents ▶ pretokens ▶ counts ▶ merges
+//!     training:  documents ▶ pretokens ▶ count ▶ train
 //!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids
 
 pub const platform = @import("platform.zig");
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
-pub const normal = @import("normal.zig");
+pub const normalize = @import("normalize.zig");
 pub const vocabulary = @import("vocabulary.zig");
-pub const files = @import("files.zig");
+pub const model_files = @import("model_files.zig");
 pub const added = @import("added.zig");
 pub const documents = @import("documents.zig");
-pub const counts = @import("counts.zig");
-pub const merges = @import("merges.zig");
+pub const count = @import("count.zig");
+pub const train = @import("train.zig");
 pub const ids = @import("ids.zig");
 
 test {
     _ = platform;
     _ = unicode;
     _ = pretokens;
-    _ = normal;
+    _ = normalize;
     _ = vocabulary;
-    _ = files;
+    _ = model_files;
     _ = added;
     _ = documents;
-    _ = counts;
-    _ = merges;
+    _ = count;
+    _ = train;
     _ = ids;
 }

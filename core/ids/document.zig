@@ -1,7 +1,7 @@
 //! A document and the alignment of its bytes with the original text.
 
 const std = @import("std");
-const normal = @import("../normal.zig");
+const normal = @import("../normalize.zig");
 const unicode = @import("../unicode.zig");
 
 pub const Document = struct {

@@ -5,7 +5,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const added = @import("../added.zig");
 const front = @import("front.zig");
-const normal = @import("../normal.zig");
+const normal = @import("../normalize.zig");
 const Document = @import("document.zig").Document;
 
 /// Collects the added tokens of one kind.

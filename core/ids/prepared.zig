@@ -346,7 +346,7 @@ pub const Making = struct {
 
 const Flags = @import("../added.zig").Flags;
 const Front = ids.front.Front;
-const Steps = @import("../normal.zig").Steps;
+const Steps = @import("../normalize.zig").Steps;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 const nfc = [_]u8{0} ** 12;

@@ -8,7 +8,7 @@ const ids = @import("../ids.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Model = vocabularies.Model;
-const Steps = @import("../normal.zig").Steps;
+const Steps = @import("../normalize.zig").Steps;
 
 const Part = struct { start: usize, end: usize, place: ?usize };
 

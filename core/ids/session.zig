@@ -462,7 +462,7 @@ const Change = struct {
 };
 
 const testing = @import("testing.zig");
-const Steps = @import("../normal.zig").Steps;
+const Steps = @import("../normalize.zig").Steps;
 
 /// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
 fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {

@@ -9,7 +9,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const ids = @import("../ids.zig");
-const normal = @import("../normal.zig");
+const normal = @import("../normalize.zig");
 const spans_ = @import("spans.zig");
 const Walk = @import("walk.zig").Walk;
 

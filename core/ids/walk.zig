@@ -4,7 +4,7 @@ const std = @import("std");
 const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const normal = @import("../normal.zig");
+const normal = @import("../normalize.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// Converts byte offsets in a text, which must not be empty, to character offsets. A token that

@@ -10,9 +10,9 @@ const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const runs = @import("runs.zig");
-const LoopCache = @import("memory.zig").LoopCache;
-const Matcher = @import("matcher.zig").Matcher;
-const unbounded = @import("program.zig").unbounded;
+const LoopCache = @import("../pattern/memory.zig").LoopCache;
+const Matcher = @import("../pattern/matcher.zig").Matcher;
+const unbounded = @import("../pattern/program.zig").unbounded;
 const unicode = @import("../unicode.zig");
 
 /// Enough bytes for the last character of a run, and for the character that ends the run.

@@ -10,7 +10,7 @@ const pretokens = @import("../pretokens.zig");
 const blocks = @import("blocks.zig");
 const levels = @import("levels.zig");
 const Cutter = @import("stages.zig").Cutter;
-const Matcher = @import("matcher.zig").Matcher;
+const Matcher = @import("../pattern/matcher.zig").Matcher;
 
 /// Number of readable bytes after the end of a batch.
 pub const overread = 16;

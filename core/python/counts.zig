@@ -8,7 +8,7 @@ const api = @import("api.zig");
 const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
-const counts = @import("../counts.zig");
+const counts = @import("../count.zig");
 const Text = @import("text.zig").Text;
 const Texts = @import("text.zig").Texts;
 

@@ -4,7 +4,7 @@ const std = @import("std");
 const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core = @import("core.zig");
-const files = @import("../files.zig");
+const files = @import("../model_files.zig");
 const Text = @import("text.zig").Text;
 
 const gpa = buffer.gpa;

@@ -7,7 +7,7 @@
 const std = @import("std");
 const api = @import("api.zig");
 const memory = @import("../platform.zig").memory;
-const Place = @import("../normal.zig").Place;
+const Place = @import("../normalize.zig").Place;
 const Object = api.Object;
 
 const List = extern struct { head: Object, size: api.Ssize, items: [*]?*Object };

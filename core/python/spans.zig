@@ -10,7 +10,7 @@ const lists = @import("lists.zig");
 const Args = core_.Args;
 const Core = core_.Core;
 const Object = api.Object;
-const Place = @import("../normal.zig").Place;
+const Place = @import("../normalize.zig").Place;
 const Text = @import("text.zig").Text;
 
 const gpa = buffer.gpa;

@@ -2,7 +2,7 @@
 
 const std = @import("std");
 const platform = @import("../platform.zig");
-const counts = @import("../counts.zig");
+const counts = @import("../count.zig");
 const gpa = @import("buffer.zig").gpa;
 
 /// In the alphabet: a byte that is dropped from words.

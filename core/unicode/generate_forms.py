@@ -143,7 +143,7 @@ def write_lower() -> None:
     write_array("lower.deltas", "i32", deltas)
 
 
-# Of normal/graphemes.zig: Grapheme_Cluster_Break, Indic_Conjunct_Break << 4, and one bit.
+# Of normalize/graphemes.zig: Grapheme_Cluster_Break, Indic_Conjunct_Break << 4, and one bit.
 BREAKS = ("Other", "CR", "LF", "Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend")
 BREAKS += ("SpacingMark", "L", "V", "T", "LV", "LVT")
 OTHER, CONTROL, EXTEND, ZWJ, PREPEND, SPACING_MARK = map(

@@ -45,7 +45,7 @@ pub const lower = struct {
     pub const deltas = array(i32, "lower.deltas");
 };
 
-/// Kinds of code points in the grapheme clusters of tokenizers 0.23.3; see normal/graphemes.zig.
+/// Kinds of code points in the grapheme clusters of tokenizers 0.23.3; see normalize/graphemes.zig.
 pub const graphemes = struct {
     pub const kinds = array(u8, "graphemes.kinds");
     pub const kinds_blocks = array(u8, "graphemes.kinds_blocks");

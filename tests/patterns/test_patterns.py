@@ -454,7 +454,7 @@ def test_real_patterns_match_as_in_tiktoken_and_regex(name):
 # ── Time ─────────────────────────────────────────────────────────────────────────────────────
 
 # Each of these takes an ordinary backtracking engine quadratic or exponential time. The step
-# counts are tested in core/pretokens/matcher.zig; here, anything but linear would not come back.
+# counts are tested in core/pattern/matcher.zig; here, anything but linear would not come back.
 SLOW = [
     (r"a*b|a", "a"),
     (r"(?:a|b)*c|a", "ab"),

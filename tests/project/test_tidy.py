@@ -18,8 +18,8 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("platform", "examples", "unicode", "pretokens", "normal", "level", "vocabulary", "files"),
-    *("added", "documents", "counts", "merges", "ids", "python"),
+    *("platform", "examples", "json", "unicode", "pattern", "pretokens", "normalize", "level"),
+    *("added", "vocabulary", "model_files", "documents", "count", "train", "ids", "python"),
 ]
 PYTHON_PACKAGES = [
     ["cpus", "errors", "files", "object_store", "options", "progress", "reference"],

@@ -1,4 +1,4 @@
-"""TokenizerSpec → native tokenizer, and the bytes that the core reads (core/normal.zig).
+"""TokenizerSpec → native tokenizer, and the bytes that the core reads (core/normalize.zig).
 
 A file may come from anywhere. The normalizer's growth of a text is therefore limited here, so that
 memory is at most a multiple of the text's length.
@@ -51,7 +51,7 @@ _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _FORM_GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11}
 _LOWER_GROWTH = 2
 
-# The tags of core/normal.zig.
+# The tags of core/normalize.zig.
 _FORM, _LOWER, _PREPEND, _LITERAL, _PATTERN, _STRIP, _CHARSMAP, _SQUEEZE = range(8)
 
 # Text, lengths, ids and flags of the added tokens, packed normalizer steps, and the prefix.

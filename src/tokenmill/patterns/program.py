@@ -1,4 +1,4 @@
-"""tree → program for the general engine (core/pretokens/matcher.zig)
+"""tree → program for the general engine (core/pattern/matcher.zig)
 
 A program consists of character classes, sets of classes and instructions. Two code points are in
 one class if every set of the pattern contains both or neither. A set is a bit mask over classes.
@@ -48,7 +48,7 @@ UNBOUNDED = 0xFFFFFFFF
 
 
 class Op(IntEnum):
-    """The operation of an instruction. core/pretokens/program.zig has the same numbers."""
+    """The operation of an instruction. core/pattern/program.zig has the same numbers."""
 
     MATCH = 0
     CHAR = auto()
@@ -521,7 +521,7 @@ def serialize(
     code: list[Instruction],
     entries: list[tuple[int, int]],
 ) -> bytes:
-    """Return the little-endian bytes that core/pretokens/program.zig reads."""
+    """Return the little-endian bytes that core/pattern/program.zig reads."""
     class_count = max(classes) + 1
     words = class_count // 64 + 1  # one bit more than classes: the edge
     counts = (class_count, len(starts), len(masks), len(code), len(entries))

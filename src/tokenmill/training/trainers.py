@@ -1,7 +1,7 @@
 """The trainers: the libraries whose merges and ids are learned, one row each.
 
 A trainer with a known tie-breaking rule is a row of this table. A new rule is a value of `Ties`
-in core/merges/queue.zig.
+in core/train/queue.zig.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const counts = @import("../counts.zig");
+const counts = @import("../count.zig");
 const writer = @import("writer.zig");
 const Crc = writer.Crc;
 

@@ -1,8 +1,8 @@
 //! Documents → counts: how often each pretoken occurs.
 //!
-//! Each thread has its own tables (counts/tally.zig). At the end all threads add them up, each a
-//! range of hashes (counts/fold.zig). A long text is cut at certain starts of pretokens
-//! (counts/cuts.zig). The counts are the same for any number of threads. Their order is not.
+//! Each thread has its own tables (count/tally.zig). At the end all threads add them up, each a
+//! range of hashes (count/fold.zig). A long text is cut at certain starts of pretokens
+//! (count/cuts.zig). The counts are the same for any number of threads. Their order is not.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -10,15 +10,15 @@ const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
 const Effort = @import("added.zig").Effort;
 const Names = @import("added.zig").Names;
-const cuts = @import("counts/cuts.zig");
-const fold = @import("counts/fold.zig");
-const Plan = @import("counts/plan.zig").Plan;
-const Tally = @import("counts/tally.zig").Tally;
-const merge = @import("counts/merge.zig");
-const sorted = @import("counts/sorted.zig");
-const Writer = @import("counts/writer.zig").Writer;
-pub const Inventory = @import("counts/inventory.zig").Inventory;
-pub const Reader = @import("counts/reader.zig").Reader;
+const cuts = @import("count/cuts.zig");
+const fold = @import("count/fold.zig");
+const Plan = @import("count/plan.zig").Plan;
+const Tally = @import("count/tally.zig").Tally;
+const merge = @import("count/merge.zig");
+const sorted = @import("count/sorted.zig");
+const Writer = @import("count/writer.zig").Writer;
+pub const Inventory = @import("count/inventory.zig").Inventory;
+pub const Reader = @import("count/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
 pub const findLastCut = cuts.findLast;
 
@@ -435,8 +435,8 @@ const Work = struct {
 test {
     _ = cuts;
     _ = fold;
-    _ = @import("counts/words.zig");
-    _ = @import("counts/strings.zig");
+    _ = @import("count/words.zig");
+    _ = @import("count/strings.zig");
     _ = merge;
 }
 

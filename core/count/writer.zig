@@ -7,7 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const counts = @import("../counts.zig");
+const counts = @import("../count.zig");
 
 pub const magic = "TMC1";
 pub const Crc = std.hash.crc.Crc32;

@@ -20,13 +20,13 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("platform.zig");
-const changes = @import("merges/changes.zig");
-const Merge = @import("merges/search.zig").Merge;
-const pairs_ = @import("merges/pairs.zig");
-const queue = @import("merges/queue.zig");
-const selection = @import("merges/selection.zig");
-const shards_ = @import("merges/shard.zig");
-const survey = @import("merges/survey.zig");
+const changes = @import("train/changes.zig");
+const Merge = @import("train/search.zig").Merge;
+const pairs_ = @import("train/pairs.zig");
+const queue = @import("train/queue.zig");
+const selection = @import("train/selection.zig");
+const shards_ = @import("train/shard.zig");
+const survey = @import("train/survey.zig");
 
 pub const Ties = queue.Ties;
 
@@ -444,11 +444,11 @@ pub fn Learner(comptime Token: type) type {
 }
 
 test {
-    _ = @import("merges/words.zig");
-    _ = @import("merges/pieces.zig");
+    _ = @import("train/words.zig");
+    _ = @import("train/pieces.zig");
     _ = queue;
-    _ = @import("merges/postings.zig");
+    _ = @import("train/postings.zig");
     _ = pairs_;
     _ = shards_;
-    _ = @import("merges/reference.zig");
+    _ = @import("train/reference.zig");
 }

@@ -11,10 +11,10 @@
 const std = @import("std");
 const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const json = @import("files/json.zig");
+const json = @import("json.zig");
 const vocabularies = @import("vocabulary.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
-pub const spelling = @import("files/spelling.zig");
+pub const spelling = @import("model_files/byte_level.zig");
 
 const tokens_max = 1 << 20;
 const merges_max = 1 << 22;

@@ -6,7 +6,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const counts = @import("../counts.zig");
+const counts = @import("../count.zig");
 const Reader = @import("reader.zig").Reader;
 const Writer = @import("writer.zig").Writer;
 

@@ -10,15 +10,15 @@
 //! are packed.
 
 const std = @import("std");
-const edges = @import("normal/edges.zig");
-const forms = @import("normal/forms.zig");
-const lower = @import("normal/lower.zig");
-const places_ = @import("normal/places.zig");
+const edges = @import("normalize/edges.zig");
+const forms = @import("normalize/forms.zig");
+const lower = @import("normalize/lower.zig");
+const places_ = @import("normalize/places.zig");
 const pretokens = @import("pretokens.zig");
-const replace = @import("normal/replace.zig");
+const replace = @import("normalize/replace.zig");
 const unicode = @import("unicode.zig");
-const Charsmap = @import("normal/charsmap.zig").Charsmap;
-const Output = @import("normal/output.zig").Output;
+const Charsmap = @import("normalize/charsmap.zig").Charsmap;
+const Output = @import("normalize/output.zig").Output;
 
 const Allocator = std.mem.Allocator;
 pub const Place = places_.Place;
@@ -242,7 +242,7 @@ const Reader = struct {
 
 test {
     _ = forms;
-    _ = @import("normal/output.zig");
+    _ = @import("normalize/output.zig");
 }
 
 fn expectNormal(packed_steps: []const u8, text: []const u8, wanted: ?[]const u8) !void {

@@ -6,7 +6,7 @@ const std = @import("std");
 const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const merges = @import("../merges.zig");
+const merges = @import("../train.zig");
 const queue = @import("queue.zig");
 
 const Word = struct { tokens: std.ArrayList(u32), count: u64 };
