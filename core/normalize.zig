@@ -14,7 +14,7 @@ const edges = @import("normalize/edges.zig");
 const forms = @import("normalize/forms.zig");
 const lower = @import("normalize/lower.zig");
 const places_ = @import("normalize/places.zig");
-const pretokens = @import("pretokens.zig");
+const Program = @import("pattern/program.zig").Program;
 const replace = @import("normalize/replace.zig");
 const unicode = @import("unicode.zig");
 const Charsmap = @import("normalize/charsmap.zig").Charsmap;
@@ -48,7 +48,7 @@ const Step = union(enum) {
     lower,
     prepend: []u8,
     literal: struct { match: []u8, content: []u8 },
-    pattern: struct { program: pretokens.Program, content: []u8 },
+    pattern: struct { program: Program, content: []u8 },
     strip: struct { left: bool, right: bool },
     charsmap: Charsmap,
     squeeze,
@@ -229,7 +229,7 @@ const Reader = struct {
             .pattern => {
                 const content = try gpa.dupe(u8, second);
                 errdefer gpa.free(content);
-                const made = pretokens.Program.init(gpa, first);
+                const made = Program.init(gpa, first);
                 const program = made catch |failure| return switch (failure) {
                     error.OutOfMemory => error.OutOfMemory,
                     error.InvalidProgram => error.InvalidSteps,

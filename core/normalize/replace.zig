@@ -4,7 +4,8 @@
 //! Matches are never empty.
 
 const std = @import("std");
-const pretokens = @import("../pretokens.zig");
+const Matcher = @import("../pattern/matcher.zig").Matcher;
+const Program = @import("../pattern/program.zig").Program;
 const Output = @import("output.zig").Output;
 
 /// Writes the text with `content` for every `literal`, and returns whether there was one.
@@ -27,11 +28,11 @@ pub fn literally(
 
 /// Writes the text with `content` for every match of `program`, and returns whether there was one.
 pub fn matches(
-    program: *const pretokens.Program,
+    program: *const Program,
     content: []const u8,
     output: *Output,
 ) error{OutOfMemory}!bool {
-    var matcher: pretokens.Matcher = .init(output.gpa, program, output.old);
+    var matcher: Matcher = .init(output.gpa, program, output.old);
     defer matcher.deinit();
     var changed = false;
     while (try matcher.next(output.cursor)) |match| {

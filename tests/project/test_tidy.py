@@ -18,7 +18,7 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("platform", "examples", "json", "unicode", "pattern", "pretokens", "normalize", "level"),
+    *("platform", "examples", "json", "unicode", "pattern", "normalize", "pretokens", "level"),
     *("added", "vocabulary", "model_files", "documents", "count", "train", "ids", "python"),
 ]
 PYTHON_PACKAGES = [
