@@ -11,18 +11,17 @@ const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
 const unicode = @import("unicode.zig");
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
+const merge = @import("ids/merge.zig");
 const merge_short = @import("ids/merge_short.zig");
 const merge_long = @import("ids/merge_long.zig");
-const merge_random = @import("ids/merge_random.zig");
 const expand = @import("ids/expand.zig");
-const settle = @import("ids/settle.zig");
 const units = @import("ids/units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("ids/characters.zig").Characters;
 const Document = @import("ids/document.zig").Document;
 const Making = @import("ids/prepared.zig").Making;
 const Cache = @import("ids/cache.zig").Cache;
-const Window = @import("ids/window.zig").Window;
+const Merger = merge.Merger;
 pub const caches = @import("ids/caches.zig");
 
 pub const batch = @import("ids/batch.zig");
@@ -33,15 +32,9 @@ pub const Spans = spans.Spans;
 pub const told = @import("ids/told.zig");
 pub const truncate = @import("ids/truncate.zig");
 
-pub const Poll = platform.threads.Poll;
+pub const Poll = merge.Poll;
 
-pub const Error = error{
-    OutOfMemory,
-    /// The text contains a byte that no token covers. `Encoder.missing_byte` is that byte.
-    MissingByte,
-    /// `Encoder.poll` returned true.
-    Interrupted,
-};
+pub const Error = merge.Error;
 
 /// Bytes of text in large scripts that are encoded before `Characters` is built. Building it takes
 /// as long as merging about 100 KB, so a few such characters in an English text do not justify it.
@@ -101,7 +94,7 @@ pub const Tokenizer = struct {
         if (vocabulary.missing == .drop) return;
         // With BPE dropout, a skipped merge can be retried only while the pretoken has other
         // merges.
-        if (vocabulary.every != null) return;
+        if (vocabulary.isRandom()) return;
         var safe: pretokens.Safe = .fromTokens(Found{ .vocabulary = vocabulary });
         if (vocabulary.missing == .unk and vocabulary.fuse_unk) {
             // Adjacent unknown characters become one unknown token. A space separates them.
@@ -142,7 +135,7 @@ pub const Tokenizer = struct {
     /// Whether the same text gets different ids each time (BPE dropout). Then results are not
     /// cached and no text is split.
     pub fn isRandom(self: *const Tokenizer) bool {
-        return self.vocabulary.every != null;
+        return self.vocabulary.isRandom();
     }
 
     pub fn madeCharacters(self: *const Tokenizer) ?*const Characters {
@@ -162,7 +155,7 @@ pub const Tokenizer = struct {
         const before = self.memory.wide_bytes.fetchAdd(wide_bytes, .monotonic);
         if (before + wide_bytes < wide_bytes_min.load(.monotonic)) return null;
         const place = &self.memory.characters;
-        const made = Characters.create(gpa, self) catch return null;
+        const made = Characters.create(gpa, &self.vocabulary, self.seed) catch return null;
         const other = place.cmpxchgStrong(null, made, .acq_rel, .acquire) orelse return made;
         made.destroy(gpa);
         return other;
@@ -185,21 +178,17 @@ pub const Tokenizer = struct {
     }
 };
 
+/// Length of the slices of a long pretoken, and distance searched for a split point at their end.
+const slice_len = 1 << 15;
+const seam_reach = 256;
+
 pub const Encoder = struct {
     gpa: Allocator,
     tokenizer: *const Tokenizer,
     cache: ?Cache = null,
-    short_ids: [merge_short.len_max]u32 = undefined,
-    long_ids: std.ArrayList(u32) = .empty,
-    /// Buffer for ids that are counted and cached but not returned.
-    counted_ids: std.ArrayList(u32) = .empty,
+    merger: Merger,
     /// Number of pretokens of the last batch that were split into fragments.
     wide_pretokens: usize = 0,
-    /// Created when BPE dropout is first used.
-    random: ?merge_random.Merger = null,
-    missing_byte: u8 = 0,
-    poll: ?Poll = null,
-    bytes_since_poll: usize = 0,
     /// Memory for documents whose bytes differ from the text.
     scratch: front.Scratch,
 
@@ -209,22 +198,15 @@ pub const Encoder = struct {
             .gpa = gpa,
             .tokenizer = tokenizer,
             .cache = cache,
+            .merger = .init(gpa, &tokenizer.vocabulary),
             .scratch = .{ .gpa = gpa },
         };
     }
 
     pub fn deinit(self: *Encoder) void {
         if (self.cache) |*cache| self.tokenizer.memory.caches.put(cache);
-        if (self.random) |*random| random.deinit(self.gpa);
-        self.long_ids.deinit(self.gpa);
-        self.counted_ids.deinit(self.gpa);
+        self.merger.deinit();
         self.scratch.deinit();
-    }
-
-    /// Returns memory for `count` ids, valid until the next call.
-    pub fn roomFor(self: *Encoder, count: usize) Allocator.Error![*]u32 {
-        try self.counted_ids.ensureTotalCapacity(self.gpa, count);
-        return self.counted_ids.items.ptr;
     }
 
     /// Encodes any bytes. `allowed` has one byte per added token, an `added.Choice`. Null means all
@@ -250,7 +232,7 @@ pub const Encoder = struct {
 
     /// Encodes a batch of pretokens. `sink` is a `List` or a `Count`.
     pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
-        try self.pollAfter(part.len);
+        try self.merger.pollAfter(part.len);
         if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
         const cache = if (self.cache) |*some| some else {
             var start: u32 = 0;
@@ -269,107 +251,72 @@ pub const Encoder = struct {
         }
     }
 
+    /// Encodes a long pretoken slice by slice, between safe split points, and returns the number of
+    /// bytes encoded. The last bytes remain, as do stretches without split points. `sink` is a
+    /// `List` or a `Count`.
+    fn encodeLong(
+        self: *Encoder,
+        cache: *Cache,
+        chars: *const Characters,
+        piece: []const u8,
+        sink: anytype,
+    ) Error!usize {
+        var start: usize = 0;
+        while (piece.len - start > 2 * seam_reach) {
+            // Leaves readable text after the slice.
+            const wanted = @min(start + slice_len, piece.len - seam_reach / 2);
+            var end = wanted;
+            while (!try self.isFreeSeam(piece, end)) : (end -= 1) {
+                if (end <= start + 1 or wanted - end >= seam_reach) return start;
+            }
+            const slice = piece[start..end];
+            try self.merger.pollAfter(slice.len);
+            if (@TypeOf(sink) == *List) {
+                try sink.ids.ensureUnusedCapacity(sink.gpa, slice.len + List.room_extra);
+                const out = sink.ids.items.ptr + sink.ids.items.len;
+                const merger = &self.merger;
+                sink.ids.items.len += try units.encode(merger, cache, chars, slice, false, out);
+            } else sink.count += try units.encode(&self.merger, cache, chars, slice, false, {});
+            start = end;
+        }
+        return start;
+    }
+
     /// Whether no token can cover the boundary at `index`, which is inside the text.
     pub fn isFreeSeam(self: *Encoder, text: []const u8, index: usize) Error!bool {
         if (text[index] < 0xE0 or index == 0) return false;
         // Only called for long texts, so building the table pays off.
         const characters = self.tokenizer.charactersFor(self.gpa, 1 << 20) orelse return false;
         const before = unicode.decodeBefore(text, index);
-        const left = try characters.charAt(self, text[index - before.len .. index]);
-        const right = try characters.charAt(self, text[index..]);
+        const left = try characters.charAt(&self.merger, text[index - before.len .. index]);
+        const right = try characters.charAt(&self.merger, text[index..]);
         return characters.seams.joins(left.code_point, right.code_point) == 0 and
             characters.mayCut(left, right);
-    }
-
-    pub inline fn pollAfter(self: *Encoder, bytes: usize) Error!void {
-        self.bytes_since_poll += bytes;
-        if (self.bytes_since_poll < Poll.bytes_between) return;
-        self.bytes_since_poll = 0;
-        const poll = self.poll orelse return;
-        if (poll.function(poll.context)) return error.Interrupted;
     }
 
     pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
         const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
         const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
-        if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.idsOf(piece));
+        if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.merger.idsOf(piece));
         var rest = piece;
         if (self.cache != null and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
-                rest = piece[try units.encodeLong(self, &self.cache.?, characters, piece, sink)..];
+                rest = piece[try self.encodeLong(&self.cache.?, characters, piece, sink)..];
             }
         }
         // Both sinks are written directly. An intermediate list would be as large as a long text.
         if (@TypeOf(sink) == *Count) {
             const kept = merge_long.kept_max;
             const counted =
-                try merge_long.count(self.gpa, vocabulary, rest, kept, &self.long_ids);
-            if (counted.stand_in) |id| try self.refuseStandIns(&.{id});
+                try merge_long.count(self.gpa, vocabulary, rest, kept, &self.merger.long_ids);
+            if (counted.stand_in) |id| try self.merger.refuseStandIns(&.{id});
             sink.count += counted.ids;
         } else {
             const before = sink.ids.items.len;
             try merge_long.merge(sink.gpa, vocabulary, rest, rest.len, &sink.ids);
-            try self.refuseStandIns(sink.ids.items[before..]);
+            try self.merger.refuseStandIns(sink.ids.items[before..]);
             try expand.inList(sink.gpa, vocabulary, &sink.ids, before);
-        }
-    }
-
-    /// Returns the ids of a pretoken, valid until the next call. A pretoken that is a token gets
-    /// that token's id, even if merging would not produce it (tiktoken's rule). Otherwise its bytes
-    /// are merged. With BPE dropout the bytes are always merged.
-    pub fn idsOf(self: *Encoder, piece: []const u8) Error![]const u32 {
-        const vocabulary = &self.tokenizer.vocabulary;
-        if (self.tokenizer.isRandom()) return self.mergedIds(piece);
-        if (vocabulary.find(piece)) |id| {
-            self.short_ids[0] = id;
-            return self.short_ids[0..1];
-        }
-        return self.mergedIds(piece);
-    }
-
-    /// Returns the ids that merging produces, valid until the next call.
-    pub fn mergedIds(self: *Encoder, piece: []const u8) Error![]const u32 {
-        const found = try self.mergedParts(piece);
-        if (self.tokenizer.vocabulary.leftover != .refuse) {
-            return settle.settle(self, piece, found);
-        }
-        try self.refuseStandIns(found);
-        return found;
-    }
-
-    /// Returns the raw symbols that merging produces, valid until the next call. They include
-    /// placeholder ids of missing bytes and prefixes of characters.
-    pub fn mergedParts(self: *Encoder, piece: []const u8) Error![]u32 {
-        const vocabulary = &self.tokenizer.vocabulary;
-        if (self.tokenizer.isRandom()) {
-            if (self.random == null) self.random = .init();
-            try self.random.?.merge(self, piece, &self.long_ids);
-            return self.long_ids.items;
-        }
-        if (vocabulary.isTied(piece)) {
-            var window: Window = .empty;
-            defer window.deinit(self.gpa);
-            const found = try window.mergeTied(self.gpa, vocabulary, piece);
-            self.long_ids.clearRetainingCapacity();
-            try self.long_ids.appendSlice(self.gpa, found);
-            return self.long_ids.items;
-        }
-        if (piece.len <= merge_short.len_max) {
-            const count = merge_short.merge(vocabulary, piece, &self.short_ids);
-            return self.short_ids[0..count];
-        }
-        self.long_ids.clearRetainingCapacity();
-        try merge_long.merge(self.gpa, vocabulary, piece, piece.len, &self.long_ids);
-        return self.long_ids.items;
-    }
-
-    pub fn refuseStandIns(self: *Encoder, ids: []const u32) Error!void {
-        const ids_end = self.tokenizer.vocabulary.ids_end;
-        for (ids) |id| {
-            if (id < ids_end) continue;
-            self.missing_byte = @intCast(id - ids_end);
-            return error.MissingByte;
         }
     }
 };

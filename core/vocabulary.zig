@@ -260,6 +260,11 @@ pub const Vocabulary = struct {
     }
 
     /// Whether every byte is a token.
+    /// Whether merges are skipped at random (BPE dropout).
+    pub fn isRandom(self: *const Vocabulary) bool {
+        return self.every != null;
+    }
+
     pub fn hasAllBytes(self: *const Vocabulary) bool {
         return std.mem.max(u32, &self.byte_ids) < self.ids_end;
     }

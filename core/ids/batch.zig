@@ -104,7 +104,7 @@ pub const Batch = struct {
         @memset(counts, 0);
         var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
-        encoder.poll = .{ .context = self, .function = askCaller };
+        encoder.merger.poll = .{ .context = self, .function = askCaller };
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
         defer jobs.deinit();
         const is_plain = output.isPlain();
@@ -113,7 +113,7 @@ pub const Batch = struct {
         const items = jobs.list.items;
         if (items.len == 1 and items[0].work == .texts_end and is_plain) {
             // With a single job the ids are written directly to the result.
-            errdefer self.missing_byte = encoder.missing_byte;
+            errdefer self.missing_byte = encoder.merger.missing_byte;
             if (goal == .count) {
                 return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
             }
@@ -161,7 +161,7 @@ pub const Batch = struct {
             if (self.next.load(.monotonic) >= self.joined.jobs.len) return;
             var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
             defer encoder.deinit();
-            encoder.poll = .{ .context = batch, .function = isStopped };
+            encoder.merger.poll = .{ .context = batch, .function = isStopped };
             self.drain(&encoder, false);
         }
 
@@ -172,7 +172,7 @@ pub const Batch = struct {
                 const job = &self.joined.jobs[index];
                 self.runJob(job, encoder) catch |failure| {
                     job.failure = failure;
-                    job.missing_byte = encoder.missing_byte;
+                    job.missing_byte = encoder.merger.missing_byte;
                 };
                 job.is_done.store(true, .release);
                 self.joined.advance(encoder, is_caller);

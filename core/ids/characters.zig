@@ -5,7 +5,10 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
+const merge = @import("merge.zig");
+const Error = merge.Error;
+const Merger = merge.Merger;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const unicode = @import("../unicode.zig");
 const seams_ = @import("../vocabulary/seams.zig");
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
@@ -53,11 +56,14 @@ pub const Characters = struct {
     /// neighbours.
     const len = 0x10000;
 
-    pub fn create(gpa: Allocator, tokenizer: *const ids.Tokenizer) Allocator.Error!*Characters {
+    pub fn create(
+        gpa: Allocator,
+        vocabulary: *const Vocabulary,
+        seed: u64,
+    ) Allocator.Error!*Characters {
         const self = try gpa.create(Characters);
         errdefer gpa.destroy(self);
-        const vocabulary = &tokenizer.vocabulary;
-        self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, tokenizer.seed);
+        self.seams = try .init(gpa, vocabulary, vocabulary.ids_end, seed);
         errdefer self.seams.deinit(gpa);
         const values = try platform.memory.map(Ids, len);
         errdefer platform.memory.unmap(values);
@@ -75,7 +81,7 @@ pub const Characters = struct {
     }
 
     /// Returns the character at the start of `text`.
-    pub fn charAt(self: *const Characters, encoder: *ids.Encoder, text: []const u8) ids.Error!Char {
+    pub fn charAt(self: *const Characters, merger: *Merger, text: []const u8) Error!Char {
         const char = unicode.decode(text, 0);
         const bytes = text[0..char.len];
         // Invalid UTF-8 decodes as the replacement character, but only a genuine one has three
@@ -83,7 +89,7 @@ pub const Characters = struct {
         const has_entry = char.code_point < len and
             (char.code_point != unicode.replacement or char.len == 3);
         const about = if (has_entry)
-            try self.aboutOf(encoder, char.code_point, bytes)
+            try self.aboutOf(merger, char.code_point, bytes)
         else
             About{ .is_bound = true };
         return .{ .code_point = char.code_point, .bytes = bytes, .about = about };
@@ -92,14 +98,14 @@ pub const Characters = struct {
     /// Returns the facts about a character, and computes them on first use.
     pub fn aboutOf(
         self: *const Characters,
-        encoder: *ids.Encoder,
+        merger: *Merger,
         code_point: u32,
         bytes: []const u8,
-    ) ids.Error!About {
+    ) Error!About {
         const known = @atomicLoad(Entry, &self.entries[code_point], .acquire).about;
         if (known.count != 0) return known;
         // A character has at most three bytes here, and so at most three ids.
-        const found = try encoder.mergedIds(bytes);
+        const found = try merger.mergedIds(bytes);
         const about: About = .{
             .count = @intCast(found.len),
             .limits = self.seams.limitsOf(@intCast(code_point), bytes),

@@ -4,7 +4,9 @@
 //! split points are then decided without branches.
 
 const std = @import("std");
-const ids = @import("../ids.zig");
+const merge = @import("merge.zig");
+const Error = merge.Error;
+const Merger = merge.Merger;
 const caches = @import("cache.zig");
 const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
@@ -109,9 +111,9 @@ pub const Chunk = struct {
     /// Looks up the facts about the characters and about each pair of neighbours.
     pub inline fn lookUp(
         self: *Chunk,
-        encoder: *ids.Encoder,
+        merger: *Merger,
         chars: *const Characters,
-    ) ids.Error!Flags {
+    ) Error!Flags {
         // Local copies: the compiler can assume that they do not change.
         const entries = chars.entries;
         const pairs = chars.seams.pairs;
@@ -133,7 +135,7 @@ pub const Chunk = struct {
         if (~flags.known & lowTo(@intCast(self.count - 1)) == 0) return flags;
         for (0..self.count) |index| {
             const char = self.charAt(index);
-            _ = try chars.aboutOf(encoder, char.code_point, char.bytes);
+            _ = try chars.aboutOf(merger, char.code_point, char.bytes);
             self.entries[index] = @bitCast(entries[char.code_point]);
         }
         return self.split();

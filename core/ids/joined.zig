@@ -92,7 +92,7 @@ pub const Joined = struct {
         }
         if (!job.is_joined) {
             const joined = self.joinJob(job, encoder, is_caller) catch |failure| {
-                self.missing_byte = encoder.missing_byte;
+                self.missing_byte = encoder.merger.missing_byte;
                 return failure;
             };
             if (!joined) return false;

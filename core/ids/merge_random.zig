@@ -13,7 +13,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
+const merges = @import("merge.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Every = vocabularies.Every;
@@ -43,12 +43,12 @@ pub const Merger = struct {
     /// unless the model drops those; then their neighbours are adjacent.
     pub fn merge(
         self: *Merger,
-        encoder: *ids.Encoder,
+        merger: *merges.Merger,
         piece: []const u8,
         out: *std.ArrayList(u32),
-    ) ids.Error!void {
-        const gpa = encoder.gpa;
-        const vocabulary = &encoder.tokenizer.vocabulary;
+    ) merges.Error!void {
+        const gpa = merger.gpa;
+        const vocabulary = merger.vocabulary;
         const every = &vocabulary.every.?;
         out.clearRetainingCapacity();
         try begin(gpa, vocabulary, piece, out);
@@ -58,7 +58,7 @@ pub const Merger = struct {
         for (0..out.items.len) |at| try self.offer(gpa, every, @intCast(at));
         const parts = self.parts.items;
         while (self.queue.pop()) |entry| {
-            try encoder.pollAfter(1);
+            try merger.pollAfter(1);
             if (self.prng.next() >> 40 < every.dropped_end) {
                 try self.skipped.append(gpa, entry);
                 continue;

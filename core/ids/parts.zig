@@ -120,7 +120,7 @@ fn encodeSpan(
     sink: anytype,
 ) ids.Error!usize {
     const end = if (try canLeaveAt(encoder, document, span, limit)) limit else span.end;
-    try encoder.pollAfter(end - span.start);
+    try encoder.merger.pollAfter(end - span.start);
     try encoder.encodePretoken(document[span.start..end], sink);
     return end;
 }

@@ -460,7 +460,12 @@ test "prepared: running out of memory leaks no memory and leaves the session unc
     const change = struct {
         fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
             const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of, .scratch = scratch };
+            var encoder: ids.Encoder = .{
+                .gpa = failing,
+                .tokenizer = of,
+                .merger = .init(failing, &of.vocabulary),
+                .scratch = scratch,
+            };
             defer encoder.deinit();
             var session: Prepared = try .init(failing, of, "\x01\x01");
             defer session.deinit();

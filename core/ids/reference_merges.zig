@@ -273,7 +273,7 @@ fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !v
     defer expected.deinit(gpa);
     try (Plain{ .model = model }).encode(gpa, piece, &expected);
     const vocabulary = &encoder.tokenizer.vocabulary;
-    const found = try gpa.dupe(u32, try encoder.idsOf(piece));
+    const found = try gpa.dupe(u32, try encoder.merger.idsOf(piece));
     defer gpa.free(found);
     vocabulary.publish(found);
     try std.testing.expectEqualSlices(u32, expected.items, found);
@@ -349,7 +349,7 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
         defer tokenizer.deinit(gpa);
         var encoder: ids.Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
-        encoder.random = .init();
+        encoder.merger.random = .init();
         for (0..6) |_| {
             const piece = try randomPiece(arena.allocator(), random);
             const seed = random.int(u64);
@@ -357,12 +357,12 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
             var expected: std.ArrayList(u32) = .empty;
             try (Plain{ .model = &model, .prng = &twin })
                 .encode(arena.allocator(), piece, &expected);
-            encoder.random.?.prng = .init(seed);
-            const found = try arena.allocator().dupe(u32, try encoder.idsOf(piece));
+            encoder.merger.random.?.prng = .init(seed);
+            const found = try arena.allocator().dupe(u32, try encoder.merger.idsOf(piece));
             tokenizer.vocabulary.publish(found);
             try std.testing.expectEqualSlices(u32, expected.items, found);
             var list: ids.List = .{ .gpa = arena.allocator() };
-            encoder.random.?.prng = .init(seed);
+            encoder.merger.random.?.prng = .init(seed);
             try encoder.encodePretoken(piece, &list);
             tokenizer.vocabulary.publish(list.ids.items);
             try std.testing.expectEqualSlices(u32, expected.items, list.ids.items);

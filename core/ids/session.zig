@@ -367,7 +367,7 @@ const Change = struct {
         const start = self.document + batch.start;
         try self.addPoint(self.document + from);
         self.lastPoint().long_start = start;
-        try self.encoder.pollAfter(batch.len);
+        try self.encoder.merger.pollAfter(batch.len);
         try self.mergeLong(start, sweep.text[batch.start..][0..batch.len]);
         self.see(sweep, batch.start + batch.len);
         try self.addPoint(start + batch.len);
@@ -392,7 +392,7 @@ const Change = struct {
             self.tail.clearRetainingCapacity();
             const rest = piece[at..];
             try merge_long.merge(session.gpa, vocabulary, rest, rest.len, &self.tail);
-            try self.encoder.refuseStandIns(self.tail.items);
+            try self.encoder.merger.refuseStandIns(self.tail.items);
             try expand.inList(session.gpa, vocabulary, &self.tail, 0);
             const tail = self.tail.items;
             const last = old[index..known.ids_end];
@@ -557,7 +557,12 @@ test "session: running out of memory leaks no memory and leaves the session unch
     const change = struct {
         fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
             const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{ .gpa = failing, .tokenizer = of, .scratch = scratch };
+            var encoder: ids.Encoder = .{
+                .gpa = failing,
+                .tokenizer = of,
+                .merger = .init(failing, &of.vocabulary),
+                .scratch = scratch,
+            };
             defer encoder.deinit();
             var session: Session = try .init(failing, of, "\x01\x01");
             defer session.deinit();

@@ -5,21 +5,23 @@
 //! contains such a character, so merging never crosses one.
 
 const std = @import("std");
-const ids = @import("../ids.zig");
+const merge = @import("merge.zig");
+const Error = merge.Error;
+const Merger = merge.Merger;
 const expand = @import("expand.zig");
 const unicode = @import("../unicode.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-/// Returns the ids of `piece`, given the merged symbols `found`, which are in the encoder's memory.
+/// Returns the ids of `piece`, given the merged symbols `found`, which are in the merger's memory.
 /// Valid until the next call.
-pub fn settle(encoder: *ids.Encoder, piece: []const u8, found: []u32) ids.Error![]const u32 {
-    const vocabulary = &encoder.tokenizer.vocabulary;
+pub fn settle(merger: *Merger, piece: []const u8, found: []u32) Error![]const u32 {
+    const vocabulary = merger.vocabulary;
     if (vocabulary.leftover == .expand) {
-        if (found.ptr == &encoder.short_ids) {
+        if (found.ptr == &merger.short_ids) {
             return found.ptr[0..expand.inPlace(vocabulary, found.ptr, found.len)];
         }
-        try expand.inList(encoder.gpa, vocabulary, &encoder.long_ids, 0);
-        return encoder.long_ids.items;
+        try expand.inList(merger.gpa, vocabulary, &merger.long_ids, 0);
+        return merger.long_ids.items;
     }
     var start: usize = 0;
     for (found) |id| {
@@ -27,17 +29,17 @@ pub fn settle(encoder: *ids.Encoder, piece: []const u8, found: []u32) ids.Error!
         start += vocabulary.partLen(id);
     } else return found;
     switch (vocabulary.missing) {
-        .unk => return putUnk(encoder, piece, found),
+        .unk => return putUnk(merger, piece, found),
         .drop => {
-            const kept = try encoder.gpa.alloc(u8, piece.len);
-            defer encoder.gpa.free(kept);
+            const kept = try merger.gpa.alloc(u8, piece.len);
+            defer merger.gpa.free(kept);
             const len = keep(vocabulary, piece, found, kept);
             if (len == 0) return found[0..0];
-            const merged = try encoder.mergedParts(kept[0..len]);
+            const merged = try merger.mergedParts(kept[0..len]);
             return merged[0..forget(vocabulary, merged)];
         },
         .fail, .bytes => {
-            encoder.missing_byte = piece[start];
+            merger.missing_byte = piece[start];
             return error.MissingByte;
         },
     }
@@ -47,9 +49,9 @@ fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
     return id >= vocabulary.ids_end or vocabulary.isPrefix(id);
 }
 
-fn putUnk(encoder: *ids.Encoder, piece: []const u8, found: []const u32) ids.Error![]const u32 {
-    const vocabulary = &encoder.tokenizer.vocabulary;
-    const out = try encoder.roomFor(piece.len);
+fn putUnk(merger: *Merger, piece: []const u8, found: []const u32) Error![]const u32 {
+    const vocabulary = merger.vocabulary;
+    const out = try merger.roomFor(piece.len);
     var count: usize = 0;
     var start: usize = 0;
     var index: usize = 0;

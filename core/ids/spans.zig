@@ -166,9 +166,9 @@ pub const Spans = struct {
         var places = document.cursor();
         while (try pieces.next()) |span| {
             defer self.endWord(pieces.scheme, document.bytes, span.end);
-            try encoder.pollAfter(span.end - span.start);
+            try encoder.merger.pollAfter(span.end - span.start);
             const piece = document.bytes[span.start..span.end];
-            const found = try encoder.idsOf(piece);
+            const found = try encoder.merger.idsOf(piece);
             try self.list.push(found);
             try self.spans.ensureUnusedCapacity(self.gpa, found.len);
             if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);

@@ -16,7 +16,9 @@
 //! such tokens.
 
 const std = @import("std");
-const ids = @import("../ids.zig");
+const merge = @import("merge.zig");
+const Error = merge.Error;
+const Merger = merge.Merger;
 const expand = @import("expand.zig");
 const units = @import("units.zig");
 const chunks = @import("chunk.zig");
@@ -36,7 +38,7 @@ pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 /// needs space for one id per byte and four more, and 16 bytes after the last end must be readable.
 /// If `are_whole` is false, the input consists of slices of pretokens.
 pub fn encode(
-    encoder: *ids.Encoder,
+    merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
     text: [*]const u8,
@@ -44,9 +46,9 @@ pub fn encode(
     ends: []const u32,
     are_whole: bool,
     out: anytype,
-) ids.Error!Done {
+) Error!Done {
     const writes = @TypeOf(out) != void;
-    const vocabulary = &encoder.tokenizer.vocabulary;
+    const vocabulary = merger.vocabulary;
     const has_wholes = are_whole and vocabulary.unreached != null;
     var done: Done = .{};
     var written: usize = 0;
@@ -58,7 +60,7 @@ pub fn encode(
         const end_cuts = chunk.endCuts(pretoken_ends, base);
         // Other characters, or a fragment that is too long.
         if (end_cuts == 0 and chunk.count < chunks.len_max) break;
-        const flags = try chunk.lookUp(encoder, chars);
+        const flags = try chunk.lookUp(merger, chars);
         const seams = chunk.decide(chars, flags, end_cuts);
         if (seams.cuts == 0) break;
         const last_cut: u6 = @intCast(63 - @clz(seams.cuts));
@@ -84,7 +86,7 @@ pub fn encode(
             written += if (unit.findWhole(vocabulary, starts, end_cuts)) |id|
                 units.put(&.{id}, place)
             else
-                try unit.encode(encoder, cache, chars, place);
+                try unit.encode(merger, cache, chars, place);
             first = unit.end;
             rest &= rest - 1;
         }
@@ -189,24 +191,24 @@ const Unit = struct {
 
     inline fn encode(
         self: Unit,
-        encoder: *ids.Encoder,
+        merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
         out: anytype,
-    ) ids.Error!usize {
+    ) Error!usize {
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (self.isDirect()) return self.mergeDirect(encoder, room);
+        if (self.isDirect()) return self.mergeDirect(merger, room);
         const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
         if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
             @branchHint(.likely);
-            if (unreached.areMerged(&encoder.tokenizer.vocabulary, value.words[0], value.count)) {
+            if (unreached.areMerged(merger.vocabulary, value.words[0], value.count)) {
                 @branchHint(.likely);
                 room[0..4].* = value.words;
                 return value.count;
             }
         }
-        return self.find(encoder, cache, chars, out);
+        return self.find(merger, cache, chars, out);
     }
 
     fn bytes(self: Unit) []const u8 {
@@ -236,32 +238,32 @@ const Unit = struct {
 
     noinline fn find(
         self: Unit,
-        encoder: *ids.Encoder,
+        merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
         out: anytype,
-    ) ids.Error!usize {
+    ) Error!usize {
         const key = self.chunk.keys[self.first];
         const text = if (self.isPacked()) "" else self.bytes();
         // For an unmergeable token, the cache has the ids of the whole pretoken.
-        const is_shared = unreached.find(&encoder.tokenizer.vocabulary, self.bytes()) == null;
+        const is_shared = unreached.find(merger.vocabulary, self.bytes()) == null;
         if (is_shared) if (cache.find(key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
-            const found = try encoder.mergedIds(self.bytes());
+            const found = try merger.mergedIds(self.bytes());
             const is_short = self.end - self.first <= remembered_max;
             if (is_shared and is_short) cache.insert(key, text, found);
             return units.put(found, out);
         }
         var counted: [merge_short.len_max + 4]u32 = undefined;
         const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        const count = try self.merge(encoder, chars, room);
+        const count = try self.merge(merger, chars, room);
         if (is_shared) cache.insert(key, text, room[0..count]);
         return count;
     }
 
     /// Merges two or three characters with one id each.
-    inline fn mergeDirect(self: Unit, encoder: *ids.Encoder, out: [*]u32) usize {
-        const vocabulary = &encoder.tokenizer.vocabulary;
+    inline fn mergeDirect(self: Unit, merger: *Merger, out: [*]u32) usize {
+        const vocabulary = merger.vocabulary;
         const parts = self.chunk.first_ids[self.first..][0..3].*;
         if (self.end - self.first == 2) return mergeTwo(vocabulary, parts[0..2].*, out);
         return mergeThree(vocabulary, parts, out);
@@ -270,11 +272,11 @@ const Unit = struct {
     /// Merges the initial symbols of the characters.
     fn merge(
         self: Unit,
-        encoder: *ids.Encoder,
+        merger: *Merger,
         chars: *const Characters,
         out: [*]u32,
-    ) ids.Error!usize {
-        const vocabulary = &encoder.tokenizer.vocabulary;
+    ) Error!usize {
+        const vocabulary = merger.vocabulary;
         var parts: [merge_short.len_max + 4]u32 = undefined;
         var count: usize = 0;
         var has_bytes = false;
@@ -293,7 +295,7 @@ const Unit = struct {
             }
         }
         const merged = merge_short.mergeFrom(vocabulary, parts[0..count], out);
-        if (has_bytes) try encoder.refuseStandIns(out[0..merged]);
+        if (has_bytes) try merger.refuseStandIns(out[0..merged]);
         return expand.inPlace(vocabulary, out, merged);
     }
 };

@@ -51,7 +51,7 @@ pub fn prefixEnd(encoder: *ids.Encoder, text: []const u8, tokens_max: usize) ids
         try setLen(encoder, &session, text, end);
         const tokens = session.session.ids.items.len;
         if (tokens <= tokens_max) return end;
-        try encoder.pollAfter(made);
+        try encoder.merger.pollAfter(made);
         work += @intCast(made + session.session.bytes_encoded - before);
         if (work > work_max) step *= 2;
         end -|= step;

@@ -109,7 +109,7 @@ pub const Tail = struct {
 
     fn addWork(self: *Tail, bytes: usize) ids.Error!void {
         self.work += bytes;
-        try self.encoder.pollAfter(bytes);
+        try self.encoder.merger.pollAfter(bytes);
     }
 
     /// Returns the boundary of the tail that equals a boundary of the head.

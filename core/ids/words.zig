@@ -59,8 +59,9 @@ pub fn encode(
         const rest = if (writes) out + written else {};
         if (together) |characters| if (isForUnits(batch.bytes, start, left[0])) {
             const text = batch.bytes;
+            const merger = &encoder.merger;
             const done =
-                try triples.encode(encoder, cache, characters, text, start, left, true, rest);
+                try triples.encode(merger, cache, characters, text, start, left, true, rest);
             written += done.written;
             index += done.pretokens;
             encoder.wide_pretokens += done.pretokens;
@@ -190,9 +191,9 @@ noinline fn slowly(
     }
     const writes = @TypeOf(out) != void;
     const found = if (characters) |some| blk: {
-        const room = if (writes) out else try encoder.roomFor(piece.len + room_extra);
-        break :blk room[0..try units.encode(encoder, cache, some, piece, true, room)];
-    } else try encoder.idsOf(piece);
+        const room = if (writes) out else try encoder.merger.roomFor(piece.len + room_extra);
+        break :blk room[0..try units.encode(&encoder.merger, cache, some, piece, true, room)];
+    } else try encoder.merger.idsOf(piece);
     // Words without ids are not cached.
     if (found.len > 0) cache.insert(key, piece, found);
     // Fragments were written to `out` directly.

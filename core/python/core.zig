@@ -307,11 +307,11 @@ pub fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: any
     const outcome = if (text.len < gil_bytes) encoder.encode(text, allowed, sink) else blk: {
         var unlocked: Unlocked = .begin();
         defer unlocked.end();
-        encoder.poll = unlocked.poll();
+        encoder.merger.poll = unlocked.poll();
         break :blk encoder.encode(text, allowed, sink);
     };
     outcome catch |failure| {
-        _ = failEncoding(core, failure, encoder.missing_byte);
+        _ = failEncoding(core, failure, encoder.merger.missing_byte);
         return false;
     };
     return true;

@@ -102,11 +102,11 @@ fn change(object: *Object, goal: Goal, text: []const u8) ?*Object {
         defer self.is_busy = false;
         var unlocked: core_.Unlocked = .begin();
         defer unlocked.end();
-        encoder.poll = unlocked.poll();
+        encoder.merger.poll = unlocked.poll();
         break :blk run(session, &encoder, goal, text);
     };
     return api.PyLong_FromUnsignedLongLong(kept catch |failure| {
-        return core_.failEncoding(core, failure, encoder.missing_byte);
+        return core_.failEncoding(core, failure, encoder.merger.missing_byte);
     });
 }
 

@@ -22,14 +22,14 @@ pub fn truncate(self: *Object, args: Args) ?*Object {
     var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     var unlocked: core_.Unlocked = .begin();
-    encoder.poll = unlocked.poll();
+    encoder.merger.poll = unlocked.poll();
     const outcome = if (left)
         ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
     else
         ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
     unlocked.end();
     const cut = outcome catch |failure|
-        return core_.failEncoding(core, failure, encoder.missing_byte);
+        return core_.failEncoding(core, failure, encoder.merger.missing_byte);
     const kept = if (left) text.bytes[cut..] else text.bytes[0..cut];
     if (api.isUnicode(args[0])) return api.PyUnicode_DecodeUTF8(kept.ptr, @intCast(kept.len), null);
     return api.PyBytes_FromStringAndSize(kept.ptr, @intCast(kept.len));
