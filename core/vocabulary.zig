@@ -52,7 +52,7 @@ pub const Leftover = enum {
     refuse,
     /// Part of a character that is not a token becomes the tokens of its bytes.
     expand,
-    /// The pretoken is processed as a whole (ids/settle.zig).
+    /// The pretoken is processed as a whole (merge/unknown.zig).
     settle,
 };
 

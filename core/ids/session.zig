@@ -5,7 +5,7 @@
 //! of ids before it, and how far into the text their computation has looked. A change after that
 //! offset leaves the checkpoint valid, so encoding resumes at the last valid one. A long pretoken
 //! that is still growing (a megabyte of one letter) has no inner checkpoint. There, known tokens
-//! are joined with new ones by the rule of merge_long.zig.
+//! are joined with new ones by the rule of merge/long.zig.
 //!
 //! **Invariant** the ids are those of the whole text, as `Encoder.encode` returns them. A change
 //! that fails leaves text and ids unmodified.
@@ -13,8 +13,8 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
-const expand = @import("expand.zig");
-const merge_long = @import("merge_long.zig");
+const expand = @import("../merge/byte_fallback.zig");
+const merge_long = @import("../merge/long.zig");
 const pretokens = @import("../pretokens.zig");
 const Effort = @import("../added.zig").Effort;
 

@@ -1,7 +1,7 @@
 //! One long pretoken and a number of tokens → the cut, without encoding the whole pretoken.
 //!
 //! The tokens of a part equal those of the whole up to a boundary where two neighbours are the
-//! encoding of their bytes (merge_long.zig). So only the end of each candidate at the cut is
+//! encoding of their bytes (merge/long.zig). So only the end of each candidate at the cut is
 //! encoded. Its token farthest from the cut is checked against the known token next to it. The
 //! search ends after as many failures in a row as a token can have bytes. The reason: a part that
 //! fits still fits without its token at the cut, so a gap between two fitting parts is never wider.
@@ -9,9 +9,9 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const ids = @import("../ids.zig");
-const expand = @import("expand.zig");
-const merge_long = @import("merge_long.zig");
-const Window = @import("window.zig").Window;
+const expand = @import("../merge/byte_fallback.zig");
+const merge_long = @import("../merge/long.zig");
+const Window = @import("../merge/window.zig").Window;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// Pretokens of at least this length are cut here.

@@ -3,11 +3,11 @@
 const std = @import("std");
 const ids = @import("../ids.zig");
 const pretokens = @import("../pretokens.zig");
-const expand = @import("expand.zig");
-const units = @import("units.zig");
-const triples = @import("triples.zig");
-const merge_group = @import("merge_group.zig");
-const caches = @import("cache.zig");
+const expand = @import("../merge/byte_fallback.zig");
+const units = @import("../units.zig");
+const triples = @import("../units/triples.zig");
+const merge_group = @import("../merge/group.zig");
+const caches = @import("../cache.zig");
 const Cache = caches.Cache;
 
 /// Number of buckets that are prefetched before the first one is used.

@@ -16,14 +16,14 @@
 //! such tokens.
 
 const std = @import("std");
-const merge = @import("merge.zig");
+const merge = @import("../merge.zig");
 const Error = merge.Error;
 const Merger = merge.Merger;
-const expand = @import("expand.zig");
-const units = @import("units.zig");
+const expand = @import("../merge/byte_fallback.zig");
+const units = @import("../units.zig");
 const chunks = @import("chunk.zig");
-const merge_short = @import("merge_short.zig");
-const caches = @import("cache.zig");
+const merge_short = @import("../merge/short.zig");
+const caches = @import("../cache.zig");
 const unreached = @import("../vocabulary/unreached.zig");
 const Cache = caches.Cache;
 const Characters = @import("characters.zig").Characters;

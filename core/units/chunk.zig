@@ -4,13 +4,13 @@
 //! split points are then decided without branches.
 
 const std = @import("std");
-const merge = @import("merge.zig");
+const merge = @import("../merge.zig");
 const Error = merge.Error;
 const Merger = merge.Merger;
-const caches = @import("cache.zig");
+const caches = @import("../cache.zig");
 const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
-const seams_ = @import("../vocabulary/seams.zig");
+const seams_ = @import("seams.zig");
 const About = characters.About;
 const Entry = characters.Entry;
 const Characters = characters.Characters;

@@ -16,12 +16,12 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const platform = @import("../platform.zig");
-const records_ = @import("records.zig");
-const slots = @import("slots.zig");
+const platform = @import("platform.zig");
+const records_ = @import("cache/records.zig");
+const slots = @import("cache/slots.zig");
 const Records = records_.Records;
 const Value = slots.Value;
-const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
+const hashBytes = @import("vocabulary/token_table.zig").hashBytes;
 
 pub const Key = slots.Key;
 pub const Line = slots.Line;

@@ -6,13 +6,13 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const platform = @import("../platform.zig");
-const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-const short = @import("merge_short.zig");
-const long = @import("merge_long.zig");
-const random_ = @import("merge_random.zig");
-const settle = @import("settle.zig");
-const Window = @import("window.zig").Window;
+const platform = @import("platform.zig");
+const Vocabulary = @import("vocabulary.zig").Vocabulary;
+const short = @import("merge/short.zig");
+const long = @import("merge/long.zig");
+const random_ = @import("merge/random.zig");
+const settle = @import("merge/unknown.zig");
+const Window = @import("merge/window.zig").Window;
 
 pub const Poll = platform.threads.Poll;
 

@@ -1,6 +1,6 @@
 //! A pretoken in a large script → ids, fragment by fragment.
 //!
-//! The pretoken is split at every safe split point (vocabulary/seams.zig). Most fragments are then
+//! The pretoken is split at every safe split point (units/seams.zig). Most fragments are then
 //! a single character, whose ids are in a table indexed by code point. Others are looked up like
 //! words.
 
@@ -9,10 +9,10 @@ const merge = @import("merge.zig");
 const Error = merge.Error;
 const Merger = merge.Merger;
 const caches = @import("cache.zig");
-const triples = @import("triples.zig");
-const unreached = @import("../vocabulary/unreached.zig");
+const triples = @import("units/triples.zig");
+const unreached = @import("vocabulary/unreached.zig");
 const Cache = caches.Cache;
-const Characters = @import("characters.zig").Characters;
+const Characters = @import("units/characters.zig").Characters;
 
 /// Longer fragments are not cached.
 const unit_len_max = 64;

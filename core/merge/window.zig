@@ -8,7 +8,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-const merge_short = @import("merge_short.zig");
+const merge_short = @import("short.zig");
 
 const none = merge_short.none;
 

@@ -15,8 +15,8 @@ const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const hashBytes = @import("../vocabulary/token_table.zig").hashBytes;
 const Window = @import("window.zig").Window;
-const expand = @import("expand.zig");
-const merge_short = @import("merge_short.zig");
+const expand = @import("byte_fallback.zig");
+const merge_short = @import("short.zig");
 
 /// Windows overlap by this fraction of their length, or by one more token. With 1/5, random letters
 /// are 5 % slower. With 1/8, failing windows of spaces and tabs cost more than the smaller overlap

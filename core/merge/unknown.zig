@@ -5,10 +5,10 @@
 //! contains such a character, so merging never crosses one.
 
 const std = @import("std");
-const merge = @import("merge.zig");
+const merge = @import("../merge.zig");
 const Error = merge.Error;
 const Merger = merge.Merger;
-const expand = @import("expand.zig");
+const expand = @import("byte_fallback.zig");
 const unicode = @import("../unicode.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 

@@ -5,12 +5,12 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const merge = @import("merge.zig");
+const merge = @import("../merge.zig");
 const Error = merge.Error;
 const Merger = merge.Merger;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const unicode = @import("../unicode.zig");
-const seams_ = @import("../vocabulary/seams.zig");
+const seams_ = @import("seams.zig");
 const PairTable = @import("../vocabulary/pair_table.zig").PairTable;
 
 /// The facts about a character. All zero means that they are not computed yet.

@@ -1,9 +1,9 @@
-//! Several pretokens of at most 16 bytes → ids: merge_short.zig for many words at once.
+//! Several pretokens of at most 16 bytes → ids: short.zig for many words at once.
 //!
 //! The pair table exceeds the CPU's nearest caches, and each lookup of a word depends on its
 //! previous one. A word merged alone therefore mostly waits for memory. Here the words take turns.
 //! Each turn prefetches the buckets that the next turn of the same word needs, and they arrive
-//! while the other words are processed. The merges are those of merge_short.zig, so the ids are the
+//! while the other words are processed. The merges are those of short.zig, so the ids are the
 //! same.
 
 const std = @import("std");

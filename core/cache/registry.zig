@@ -9,8 +9,8 @@ const platform = @import("../platform.zig");
 const Backoff = platform.threads.Backoff;
 const processId = platform.threads.processId;
 const examples = @import("../examples.zig").examples;
-const Cache = @import("cache.zig").Cache;
-const Table = @import("cache.zig").Table;
+const Cache = @import("../cache.zig").Cache;
+const Table = @import("../cache.zig").Table;
 
 /// Maximum size of a table. A larger one would not fit any CPU's caches.
 const table_bytes_max = 1 << 30;
