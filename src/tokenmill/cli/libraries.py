@@ -1,12 +1,12 @@
 """Documents → ids, times and memory of one library, in a process of its own.
 
-    python -P libraries.py ids LIBRARY FOLDER THREADS       writes LIBRARY.ids and LIBRARY.lengths
-    python -P libraries.py time LIBRARY FOLDER THREADS      encodes the documents against the clock
+    python -P libraries.py LIBRARY FOLDER THREADS
 
 FOLDER contains `job.json` with the files of the tokenizer and `documents.json` with the texts. The
-process prints one JSON object: figures, or `error` with the reason why the library cannot be used.
-This file imports the standard library alone, so that the memory of a process is that of its
-library. Special tokens in documents are ordinary text, and no special tokens are added.
+process encodes the texts against the clock, and prints one JSON object: figures, or `error` with
+the reason why the library cannot be used. The first process of a library writes LIBRARY.ids and
+LIBRARY.lengths. This file imports the standard library alone, so that the memory of a process is
+that of its library. Special tokens in documents are ordinary text, and no special tokens are added.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-Encode = Callable[[str], list[int]]
-EncodeBatch = Callable[[list[str]], list[list[int]]]
-Encoders = tuple[Encode, EncodeBatch]
+Encoders = tuple[Callable[[str], list[int]], Callable[[list[str]], list[list[int]]]]
+Slices = list[list[str]]
 
 _SLICE_BYTES = 1 << 20
 _SLICE_DOCUMENTS = 1024
@@ -35,45 +34,27 @@ class UnsuitableError(Exception):
     """A library cannot encode with this tokenizer."""
 
 
-def main(mode: str, library: str, folder: str, threads: str) -> None:
-    job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
-    texts = json.loads((Path(folder) / "documents.json").read_text(encoding="utf-8"))
+def main(library: str, name: str, threads: str) -> None:
+    folder = Path(name)
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    slices = list(_slices(json.loads((folder / "documents.json").read_text(encoding="utf-8"))))
     before = _memory_bytes("VmRSS:")
     started = time.perf_counter()
     try:
         encode, encode_batch = LIBRARIES[library](job, int(threads))
-        encode(texts[0][:1000])
+        encode(slices[0][0][:1000])
         row: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
-        if mode == "ids":
-            _write_ids(Path(folder), library, texts, encode, encode_batch)
-        else:
-            slices = list(_slices(texts))
-            one = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
-            batch = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
-            row |= {"one": one, "batch": batch}
-            row["memory"] = max(_memory_bytes("VmHWM:") - before, 0)
+        row["one"] = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
+        row["batch"] = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
+        row["memory"] = max(_memory_bytes("VmHWM:") - before, 0)
+        if not (folder / f"{library}.ids").exists():
+            _write_ids(folder / library, slices, encode, encode_batch)
     except UnsuitableError as error:
         row = {"error": str(error)}
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         row = {"error": f"{type(error).__name__}: {lines[0]}"}
     sys.stdout.write(json.dumps(row) + "\n")
-
-
-def _write_ids(
-    folder: Path, library: str, texts: list[str], encode: Encode, encode_batch: EncodeBatch
-) -> None:
-    """Writes the ids of all documents, one call each, and checks that a batch gives the same."""
-    ids, lengths = array("I"), array("Q")
-    for some in _slices(texts):
-        found = [list(encode(text)) for text in some]
-        if [list(each) for each in encode_batch(some)] != found:
-            raise UnsuitableError("its batches give other ids than its single calls")
-        for each in found:
-            ids.extend(each)
-            lengths.append(len(each))
-    (folder / f"{library}.ids").write_bytes(ids.tobytes())
-    (folder / f"{library}.lengths").write_bytes(lengths.tobytes())
 
 
 def _slices(texts: list[str]) -> Iterator[list[str]]:
@@ -90,8 +71,8 @@ def _slices(texts: list[str]) -> Iterator[list[str]]:
         yield some
 
 
-def _speed(slices: list[list[str]], work: Callable[[list[str]], int]) -> dict[str, float]:
-    """Bytes, tokens and seconds of encoding the slices in order."""
+def _speed(slices: Slices, work: Callable[[list[str]], int]) -> dict[str, float]:
+    """Bytes and tokens per second of encoding the slices in order."""
     size = tokens = 0
     seconds = 0.0
     while seconds < _SECONDS_MIN:
@@ -102,7 +83,21 @@ def _speed(slices: list[list[str]], work: Callable[[list[str]], int]) -> dict[st
             size += sum(len(text.encode()) for text in some)
             if seconds > _SECONDS_MAX:
                 break
-    return {"bytes": size, "tokens": tokens, "seconds": seconds}
+    return {"bytes_per_second": size / seconds, "tokens_per_second": tokens / seconds}
+
+
+def _write_ids(path: Path, slices: Slices, encode: Any, encode_batch: Any) -> None:
+    """Write the ids of all documents, one call each, and check that a batch gives the same."""
+    ids, lengths = array("I"), array("Q")
+    for some in slices:
+        found = [list(encode(text)) for text in some]
+        if [list(each) for each in encode_batch(some)] != found:
+            raise UnsuitableError("its batches give other ids than its single calls")
+        for each in found:
+            ids.extend(each)
+            lengths.append(len(each))
+    path.with_name(f"{path.name}.ids").write_bytes(ids.tobytes())
+    path.with_name(f"{path.name}.lengths").write_bytes(lengths.tobytes())
 
 
 def _memory_bytes(name: str) -> int:
@@ -120,7 +115,7 @@ def _memory_bytes(name: str) -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# ── the libraries: each takes the files of a job and returns two encoders ────────────────────
+# The libraries. Each function takes the files of a job and returns two encoders.
 
 
 def _tokenmill(job: dict[str, Any], threads: int) -> Encoders:
@@ -134,16 +129,12 @@ def _tokenizers(job: dict[str, Any], threads: int) -> Encoders:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
-
-    def encode(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def encode_batch(texts: list[str]) -> list[list[int]]:
-        found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return [each.ids for each in found]
-
-    return encode, encode_batch
+    return (
+        lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
+        lambda texts: [
+            each.ids for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ],
+    )
 
 
 def _tiktoken(job: dict[str, Any], threads: int) -> Encoders:
@@ -180,10 +171,8 @@ def _transformers(job: dict[str, Any], threads: int) -> Encoders:
         path = _needed(job, "tokenizer_json", "tokenizer.json")
         tokenizer = library.PreTrainedTokenizerFast(tokenizer_file=path)
     more = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
-    return (
-        lambda text: tokenizer(text, **more)["input_ids"],
-        lambda texts: tokenizer(texts, **more)["input_ids"],
-    )
+    encode: Any = lambda text: tokenizer(text, **more)["input_ids"]  # noqa: E731
+    return encode, encode
 
 
 def _needed(job: dict[str, Any], name: str, what: str) -> str:
