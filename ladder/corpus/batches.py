@@ -14,9 +14,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from ladder import runner
+from ladder import runner, values
 from ladder.corpus.command import texts_of, write_corpus
-from tokenmill.cli import values
 from tokenmill.cli.output import add_json, say_json
 from tokenmill.errors import InputError, TokenizeError
 from tokenmill.tokenizer import Tokenizer

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import tokenmill
-from ladder import runner
+from ladder import runner, values
 from ladder.corpus.steps import STEPS, Measurement, as_json, measure
-from tokenmill.cli import values
 from tokenmill.cli.output import add_json, progress_console, say_json
 from tokenmill.errors import InputError, OptionError, TokenizeError
 from tokenmill.tokenizer import Tokenizer

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ladder import runner
+from ladder import runner, values
 from ladder.encoding import steps, texts
 from ladder.encoding.steps import Measurement
 from ladder.runner import RUNS, WARMUP, duration, speed_up
-from tokenmill.cli import values
 from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
 from tokenmill.errors import LadderError, OptionError
 

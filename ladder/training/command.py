@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ladder import runner
+from ladder import runner, values
 from ladder.runner import Panel, duration, megabytes, speed_up
 from ladder.training import texts
 from ladder.training.steps import (
@@ -29,7 +29,6 @@ from ladder.training.steps import (
     measure,
     median_of,
 )
-from tokenmill.cli import values
 from tokenmill.cli.app import BUG
 from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
 from tokenmill.errors import LadderError
