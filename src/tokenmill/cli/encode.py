@@ -464,7 +464,7 @@ def _blocks_of(name: str) -> Iterator[bytes]:
     if name == STDIN:
         _prompt("ids")
     stdin: Any = sys.stdin.buffer
-    with nullcontext(stdin) if name == STDIN else open(name, "rb") as file:
+    with nullcontext(stdin) if name == STDIN else Path(name).open("rb") as file:
         while block := file.read1(_BLOCK_BYTES):
             yield block
 
