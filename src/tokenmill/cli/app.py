@@ -221,7 +221,7 @@ COMMANDS = {
     "finalize": ("tokenize", "complete the output of tokenize --rank"),
     "verify": ("tokenize", "check shards: their checksums, and their documents"),
     "inspect": ("inspect", "print the contents of a tokenizer or of shards"),
-    "convert": ("convert", "convert a tokenizer to another file format"),
+    "convert": ("train", "convert a tokenizer to another file format"),
     "bench": ("bench", "compare ids and speed with other libraries, on your documents"),
     "completion": ("completion", "print a completion script for bash, zsh or fish"),
 }

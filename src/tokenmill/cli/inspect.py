@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -53,8 +53,8 @@ _SOURCES_SHOWN = 20
 _TOKENS_SHOWN = 10
 _BAR_WIDTH = 18
 _SHARD_BAR_WIDTH = 30
-_TOKEN_WIDTH = 40
 _PIECES_SHOWN = 1_000
+_UNITS = ("bytes", "characters")
 
 
 class InspectOptions(TypedDict, total=False):
@@ -138,48 +138,52 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
             )
 
 
-# Tables
+# Columns of text. The others are numbers. The last two may take several lines.
+_TEXTS = ("token", "word", "script", "reason", "encoded as", "kind", "", "examples", "input")
 
 
-_number = partial(Column, justify="right", no_wrap=True)
+def _table(
+    console: Console, title: str, heads: Iterable[str], rows: Iterable[Sequence[Any]], more: int = 0
+) -> None:
+    """Print a table. A column without a head has bars."""
+    columns = [
+        Column(
+            head,
+            justify="left" if head in _TEXTS else "right",
+            no_wrap=head not in _TEXTS or not head,
+            overflow="fold" if head in _TEXTS[-2:] else "ellipsis" if head else "crop",
+        )
+        for head in heads
+    ]
+    table = Table(*columns, title=title, title_justify="left", box=None)
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else cell for cell in row))
+    console.print("", table, sep="\n")
+    if more > 0:
+        console.print(f"and {more:,} more (--json shows all)")
 
 
-def _table(title: str, *columns: Column | str) -> Table:
-    return Table(*columns, title=title, title_justify="left", box=None)
-
-
-def _pairs(rows: Iterable[tuple[str, str | Text]]) -> Table:
-    """A table of names and values."""
+def _pairs(console: Console, rows: Iterable[tuple[str, str | Text]]) -> None:
+    """Print names and values."""
     columns = (Column(no_wrap=True), Column(overflow="fold"))
     table = Table(*columns, show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in rows:
         table.add_row(name, Text(printable(value)) if isinstance(value, str) else value)
-    return table
+    console.print(table)
 
 
 def _bar(count: int, most: int, width: int = _BAR_WIDTH) -> str:
     return "█" * max(1, round(width * count / most)) if count else ""
 
 
-def _print(console: Console, table: Table, more: int = 0) -> None:
-    console.print("", table, sep="\n")
-    if more > 0:
-        console.print(f"and {more:,} more (--json shows all)")
-
-
-def _token(row: dict[str, Any], most: int = _TOKEN_WIDTH) -> Text:
+def _token(row: dict[str, Any], most: int) -> Text:
     """The token of a row, shortened."""
     token = bytes.fromhex(row["hex"]) if "hex" in row else row["token"]
     return Text(shorten(fold_runs(token), most))
 
 
-# Shards
-
-
 def _show_shards(figures: dict[str, Any], console: Console) -> None:
     """Print tables of the figures of shards."""
-    heads: Iterable[Column | str]
-    cells: Any
     vocabulary = figures["vocabulary"]
     rows = {
         "documents": f"{figures['documents']:,}",
@@ -193,85 +197,74 @@ def _show_shards(figures: dict[str, Any], console: Console) -> None:
         "vocabulary": f"{figures['tokenizer']['name']}, {vocabulary['size']:,} ids, "
         f"{vocabulary['unused']:,} unused ({vocabulary['unused_share']:.1%})",
     }
-    console.print(_pairs(rows.items()))
-    heads = (_number("from"), _number("below"), _number("documents"))
-    table = _table("tokens per document", *heads, "")
-    most = max((row["documents"] for row in figures["lengths"]), default=0)
-    for row in figures["lengths"]:
-        bar = _bar(row["documents"], most, _SHARD_BAR_WIDTH)
-        table.add_row(f"{row['from']:,}", f"{row['to']:,}", f"{row['documents']:,}", bar)
-    if figures["lengths"]:
-        _print(console, table)
-    heads = ("token", _number("count"), "token", _number("count"))
-    table = _table("most and least used tokens", *heads)
-    for pair in list(zip(figures["most_used"], figures["least_used"], strict=True))[:_TOKENS_SHOWN]:
-        cells = ((Text(repr(row["token"])), f"{row['count']:,}") for row in pair)
-        table.add_row(*chain(*cells))
-    _print(console, table)
-    heads = map(_number, ("documents", "tokens", "bytes/token", "rejected"))
-    table = _table("inputs", *heads, Column("input", overflow="fold"))
+    _pairs(console, rows.items())
+    if lengths := figures["lengths"]:
+        most = max(row["documents"] for row in lengths)
+        cells: list[Sequence[Any]] = [
+            (row["from"], row["to"], count, _bar(count, most, _SHARD_BAR_WIDTH))
+            for row in lengths
+            if (count := row["documents"])
+        ]
+        _table(console, "tokens per document", ("from", "below", "documents", ""), cells)
+    pairs = list(zip(figures["most_used"], figures["least_used"], strict=True))[:_TOKENS_SHOWN]
+    cells = [
+        [cell for row in pair for cell in (Text(repr(row["token"])), row["count"])]
+        for pair in pairs
+    ]
+    _table(console, "most and least used tokens", ("token", "count") * 2, cells)
+    cells = []
     for source in figures["sources"][:_SOURCES_SHOWN]:
-        error = f": {source['error']}" if source.get("error") else ""
-        counts = (f"{source[name]:,}" for name in ("documents", "tokens"))
-        rate, rejected = f"{source['bytes_per_token']:.2f}", f"{source['quarantined']:,}"
-        table.add_row(*counts, rate, rejected, Text(printable(source["path"] + error)))
-    _print(console, table, len(figures["sources"]) - _SOURCES_SHOWN)
-
-
-# Tokenizers
+        path = source["path"] + (f": {source['error']}" if source.get("error") else "")
+        rate = f"{source['bytes_per_token']:.2f}"
+        counts = (source["documents"], source["tokens"], rate, source["quarantined"])
+        cells.append((*counts, Text(printable(path))))
+    heads = ("documents", "tokens", "bytes/token", "rejected", "input")
+    _table(console, "inputs", heads, cells, len(figures["sources"]) - _SOURCES_SHOWN)
 
 
 def _show_tokenizer(report: TokenizerReport, most: int, console: Console) -> None:
     """Print all tables. Words and texts of the command line come last, above the prompt."""
-    cells: Any
-    rows: list[tuple[str, str | Text]] = [*size_rows(report)]
+    facts: list[tuple[str, str | Text]] = [*size_rows(report)]
     for name, lines in report.components.items():
         joint = "\n" if name == "pre-tokenizer" else "; "  # patterns may be long
-        rows.append((name, Text(joint.join(map(printable, lines)))))
-    console.print(_pairs(rows))
-    _lengths(report, console)
+        facts.append((name, Text(joint.join(map(printable, lines)))))
+    _pairs(console, facts)
+    lengths = length_rows(report.lengths())
+    # Numbers and padding take 42 columns.
+    width = min(_BAR_WIDTH, max(1, (console.width - 42) // 2))
+    highest = {unit: max((row[unit] for row in lengths), default=1) for unit in _UNITS}
+    rows: list[list[Any]] = [
+        [row["from"], row["to"]]
+        + [cell for unit in _UNITS for cell in (row[unit], _bar(row[unit], highest[unit], width))]
+        for row in lengths
+    ]
+    _table(console, "tokens by length", ("from", "to", "bytes", "", "characters", ""), rows)
     scripts = report.scripts()
-    table = _table("scripts", "script", _number("tokens"), _number("share"), "")
-    for row in scripts[:most]:
-        bar = _bar(row["tokens"], scripts[0]["tokens"])
-        table.add_row(row["script"], f"{row['tokens']:,}", f"{row['share']:.1%}", bar)
-    _print(console, table, len(scripts) - most)
-    columns = ("token", _number("id"), _number("bytes"), "word", _number("id"), _number("bytes"))
-    table = _table("longest tokens and words", *columns)
+    rows = [
+        [row["script"], count, f"{row['share']:.1%}", _bar(count, scripts[0]["tokens"])]
+        for row in scripts[:most]
+        if (count := row["tokens"])
+    ]
+    _table(console, "scripts", ("script", "tokens", "share", ""), rows, len(scripts) - most)
     width = min(48, max(8, (console.width - 34) // 2))
-    for pair in zip_longest(report.longest()[:most], report.longest(words=True)[:most]):
-        cells = (
-            (_token(row, width), f"{row['id']}", f"{row['bytes']:,}") if row else ("", "", "")
-            for row in pair
-        )
-        table.add_row(*chain(*cells))
-    _print(console, table)
+    rows = [
+        [cell for row in pair if row for cell in (_token(row, width), str(row["id"]), row["bytes"])]
+        for pair in zip_longest(report.longest()[:most], report.longest(words=True)[:most])
+    ]
+    heads = ("token", "id", "bytes", "word", "id", "bytes")
+    _table(console, "longest tokens and words", heads, rows)
     _unreachable(report, console, most)
-    table = _table("odd tokens", "kind", _number("count"), Column("examples", overflow="fold"))
+    rows = []
     for kind, places in report.odd.items():
-        shown = [report.table.row(place) for place in places[: max(3, most // 3)]]
-        examples = Text("  ").join(_token(row, 24) for row in shown)
-        table.add_row(ODD[kind], f"{len(places):,}", examples)
-    if report.odd:
-        _print(console, table)
+        examples = (report.table.row(place) for place in places[: max(3, most // 3)])
+        shown = Text("  ").join(_token(row, 24) for row in examples)
+        rows.append([ODD[kind], len(places), shown])
+    if rows:
+        _table(console, "odd tokens", ("kind", "count", "examples"), rows)
     for word in report.words:
         _word(word, console)
     if report.text is not None:
         _text(report.text, console)
-
-
-def _lengths(report: TokenizerReport, console: Console) -> None:
-    units = ("bytes", "characters")
-    columns = [column for unit in units for column in (_number(unit), Column(no_wrap=True))]
-    table = _table("tokens by length", _number("from"), _number("to"), *columns)
-    # Numbers and padding take 42 columns.
-    width = min(_BAR_WIDTH, max(1, (console.width - 42) // 2))
-    rows = length_rows(report.lengths())
-    most = {unit: max((row[unit] for row in rows), default=1) for unit in units}
-    for row in rows:
-        cells = ((f"{row[unit]:,}", _bar(row[unit], most[unit], width)) for unit in units)
-        table.add_row(f"{row['from']:,}", f"{row['to']:,}", *chain(*cells))
-    _print(console, table)
 
 
 def _unreachable(report: TokenizerReport, console: Console, most: int) -> None:
@@ -280,13 +273,13 @@ def _unreachable(report: TokenizerReport, console: Console, most: int) -> None:
     if not found["count"]:
         console.print(Text(f"\n{title}", "italic"))
         return
-    table = _table(title, "token", _number("id"), "reason", "encoded as")
+    rows = []
     for row in found["tokens"][:most]:
         gives = Text(" │ ", "dim").join(_token(one, 12) for one in row["encoded_as"][:6])
-        if len(row["encoded_as"]) > 6:
-            gives.append(" …")
-        table.add_row(_token(row, 24), f"{row['id']}", REASONS[row["reason"]], gives)
-    _print(console, table, found["count"] - most)
+        gives.append(" …" if len(row["encoded_as"]) > 6 else "")
+        rows.append((_token(row, 24), str(row["id"]), REASONS[row["reason"]], gives))
+    heads = ("token", "id", "reason", "encoded as")
+    _table(console, title, heads, rows, found["count"] - most)
     if len(found["reasons"]) > 1:
         reasons = (f"{n:,} {REASONS[name]}" for name, n in found["reasons"].items())
         console.print(f"in all: {'; '.join(reasons)}")
@@ -339,7 +332,8 @@ def _text(text: EncodedText, console: Console) -> None:
     names = ("tokens", "distinct_tokens", "pretokens", "characters", "bytes")
     rows = [(name, f"{figures[name]:,}") for name in names]
     rows += [(name, f"{figures[name]:.2f}") for name in ("bytes_per_token", "characters_per_token")]
-    console.print("", _pairs((name.replace("_", " "), value) for name, value in rows), sep="\n")
+    console.print()
+    _pairs(console, ((name.replace("_", " "), value) for name, value in rows))
 
 
 _STYLES = tuple(f"black on {colour}" for colour in ("#a6d8ff", "#ffd8a6", "#b9e8b0", "#e6c6f5"))

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ from typing import Any
 Encoders = tuple[Callable[[str], list[int]], Callable[[list[str]], list[list[int]]]]
 Slices = list[list[str]]
 
-_SLICE_BYTES = 1 << 20
-_SLICE_DOCUMENTS = 1024
+_SLICE = 512
 # A pass over a small sample is repeated, and a pass of a slow library is stopped.
 _SECONDS_MIN = 0.2
 _SECONDS_MAX = 10.0
@@ -37,8 +36,10 @@ class UnsuitableError(Exception):
 def main(library: str, name: str, threads: str) -> None:
     folder = Path(name)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    slices = list(_slices(json.loads((folder / "documents.json").read_text(encoding="utf-8"))))
-    before = _memory_bytes("VmRSS:")
+    texts = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
+    # Slices, so that results do not dominate the memory.
+    slices = [texts[start : start + _SLICE] for start in range(0, len(texts), _SLICE)]
+    before = memory_bytes("VmRSS:")
     started = time.perf_counter()
     try:
         encode, encode_batch = LIBRARIES[library](job, int(threads))
@@ -46,7 +47,7 @@ def main(library: str, name: str, threads: str) -> None:
         row: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
         row["one"] = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
         row["batch"] = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
-        row["memory"] = max(_memory_bytes("VmHWM:") - before, 0)
+        row["memory"] = max(memory_bytes() - before, 0)
         if not (folder / f"{library}.ids").exists():
             _write_ids(folder / library, slices, encode, encode_batch)
     except UnsuitableError as error:
@@ -55,20 +56,6 @@ def main(library: str, name: str, threads: str) -> None:
         lines = str(error).strip().splitlines() or [""]
         row = {"error": f"{type(error).__name__}: {lines[0]}"}
     sys.stdout.write(json.dumps(row) + "\n")
-
-
-def _slices(texts: list[str]) -> Iterator[list[str]]:
-    """The texts in lists of about 1 MB, so that results do not dominate the memory."""
-    some: list[str] = []
-    size = 0
-    for text in texts:
-        some.append(text)
-        size += len(text)
-        if size >= _SLICE_BYTES or len(some) >= _SLICE_DOCUMENTS:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def _speed(slices: Slices, work: Callable[[list[str]], int]) -> dict[str, float]:
@@ -100,18 +87,21 @@ def _write_ids(path: Path, slices: Slices, encode: Any, encode_batch: Any) -> No
     path.with_name(f"{path.name}.lengths").write_bytes(lengths.tobytes())
 
 
-def _memory_bytes(name: str) -> int:
-    """A line of Linux's status file. Elsewhere it is the peak of the process, or 0 on Windows."""
+def memory_bytes(name: str = "VmHWM:") -> int:
+    """The peak memory of this process, or another line of Linux's status file.
+
+    It is the peak on other systems, and 0 on Windows.
+    """
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
     except (OSError, StopIteration):
         pass
     try:
-        resource: Any = import_module("resource")
+        import resource
     except ImportError:
         return 0
-    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 

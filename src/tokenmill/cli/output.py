@@ -20,8 +20,6 @@ from tokenmill.errors import TrainingError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tokenmill.tokenizer import Tokenizer
-
 
 def console(**more: Any) -> Console:
     """The console for tables and coloured text, on stdout."""
@@ -77,19 +75,6 @@ def count_of(number: int, noun: str) -> str:
 
 def add_json(parser: Any, help: str = "result as one JSON object on stdout") -> None:
     parser.add_argument("--json", action="store_true", help=help)
-
-
-def save_tokenizer(tokenizer: Tokenizer, path: str | Path) -> dict[str, Any]:
-    """Save a tokenizer and return the figures of the file."""
-    tokenizer.save(path)
-    count = len(tokenizer.special_tokens)
-    return {"path": str(path), "vocab_size": tokenizer.vocab_size, "special_tokens": count}
-
-
-def saved_line(figures: dict[str, Any]) -> str:
-    """Return the figures of `save_tokenizer` as text."""
-    special_tokens = count_of(figures["special_tokens"], "special token")
-    return f"{figures['path']}: {count_of(figures['vocab_size'], 'token')}, {special_tokens}"
 
 
 def check_outputs(paths: list[Path], inputs: list[str]) -> None:

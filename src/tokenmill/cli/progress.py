@@ -22,7 +22,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from tokenmill.cli.output import progress_console
+from tokenmill.cli.output import add_json, progress_console
 from tokenmill.display import printable
 from tokenmill.progress import Progress, memory_bytes
 
@@ -33,7 +33,7 @@ _PHASE_WIDTH = 9
 
 
 def add_flags(parser: Any) -> None:
-    """Add --progress and its short form -q."""
+    """Add --progress, its short form -q, and --json for the result."""
     parser.add_argument(
         "--progress",
         choices=STYLES,
@@ -46,6 +46,7 @@ def add_flags(parser: Any) -> None:
         *("-q", "--quiet"), action="store_const", const="none", dest="progress",
         help="short form of --progress none",
     )  # fmt: skip
+    add_json(parser)
 
 
 @contextmanager
@@ -177,7 +178,7 @@ def _figures(progress: Progress) -> list[str]:
     if left is not None and 0 < progress.done < (progress.total or 0):
         parts.append(f"{_clock(left)} left")
     if progress.phase == "tokenizing":
-        parts.append(f"{progress.tokens_per_second / 1e6:.3g} M tokens/s")
+        parts.append(f"{progress.tokens_per_second:,.0f} tokens/s")
     if progress.quarantined:
         parts.append(f"{progress.quarantined:,} quarantined")
     if progress.memory:
@@ -193,13 +194,3 @@ def _figures(progress: Progress) -> list[str]:
 
 def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
-
-
-def peak_bytes() -> int:
-    """The peak memory of this process. 0 if the system does not report it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

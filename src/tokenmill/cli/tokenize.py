@@ -88,7 +88,6 @@ def add_finalize(parser: Parser) -> None:
 def _add_run(parser: Parser, kind: type, run: Callable[[argparse.Namespace], int]) -> None:
     add_options(parser, kind)
     progress.add_flags(parser)
-    add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""Inputs → a vocabulary, or counts of pretokens: `tokenmill train` and `count-pretokens`."""
+"""Inputs → files of tokenizers or counts: `tokenmill train`, `count-pretokens` and `convert`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from tokenmill.cli import progress
 from tokenmill.cli.app import Parser
-from tokenmill.cli.options import INPUTS, add_options, options_of, reader
-from tokenmill.cli.output import add_json, check_outputs, report, save_tokenizer, saved_line
+from tokenmill.cli.libraries import memory_bytes
+from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reader
+from tokenmill.cli.output import add_json, check_outputs, count_of, report
 from tokenmill.errors import TrainingError, VocabularyError
 from tokenmill.formats import save
 from tokenmill.options import number
+from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import READ_DEFAULTS, CountOptions, TrainOptions
 from tokenmill.training.train import count_pretokens, train_sizes
 
@@ -40,6 +43,22 @@ examples:
     --pattern cl100k --output data.tmc
   tokenmill train book.tmc --vocab-size 999 --output a.json
 """
+_CONVERT_HELP = """
+FROM is a tokenizer.json, a SentencePiece .model, a tekken.json, a GGUF file, a vocab.json next to a
+merges.txt, a tiktoken rank file, a .tokenmill file, a folder that transformers saved, an embedded
+name such as gpt2, or org/name in the local Hugging Face cache.
+
+The name of TO selects the format: .json (tokenizer.json), vocab.json (with merges.txt), .model,
+.tokenmill, .tiktoken (ranks), or a folder/ (tokenizer.json and tokenizer_config.json). If the
+format cannot represent the tokenizer, the command fails and writes no file.
+
+examples:
+  tokenmill convert gpt2 tokenizer.json
+  tokenmill convert gpt2 folder/
+  tokenmill convert tokenizer.json mine.tokenmill
+  tokenmill convert ranks.tiktoken a.json --pattern cl100k
+"""
+_INPUTS = f"{INPUTS}; .tmc files of pretoken counts"
 _SKIP = ("progress",)
 _SIZE = "{size}"
 _SENTENCEPIECE_SUFFIXES = (".model", ".vocab", ".json", ".tokenmill")
@@ -48,7 +67,7 @@ _SOURCES_SHOWN = 10
 
 def add_train(parser: Parser) -> None:
     parser.explain(_TRAIN_HELP)
-    _add_inputs(parser)
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
     size = reader(number(None, "vocabulary size"))
     parser.add_argument(
         "--vocab-size",
@@ -66,24 +85,19 @@ def add_train(parser: Parser) -> None:
         ".model, .vocab, .json or .tokenmill; {size} is replaced by the size (repeatable)",
     )
     add_options(parser, TrainOptions, _SKIP, **READ_DEFAULTS)
+    progress.add_flags(parser)
     parser.set_defaults(run=_run_train)
 
 
 def add_count_pretokens(parser: Parser) -> None:
     parser.explain(_COUNT_HELP)
-    _add_inputs(parser)
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
     parser.add_argument(
         "--output", required=True, type=Path, metavar="counts.tmc", help="output file, a .tmc"
     )
     add_options(parser, CountOptions, _SKIP, **READ_DEFAULTS)
-    parser.set_defaults(run=_run_count_pretokens)
-
-
-def _add_inputs(parser: Parser) -> None:
-    help = f"{INPUTS}, or .tmc files of pretoken counts"
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=help)
     progress.add_flags(parser)
-    add_json(parser)
+    parser.set_defaults(run=_run_count_pretokens)
 
 
 def _run_train(arguments: argparse.Namespace) -> None:
@@ -102,13 +116,13 @@ def _run_train(arguments: argparse.Namespace) -> None:
             **options_of(arguments, TrainOptions, _SKIP),
         )
     outputs = [
-        save_tokenizer(tokenizer, path)
+        _save(tokenizer, path)
         for group in groups
         for path, tokenizer in zip(group, trained, strict=True)
     ]
-    seconds, peak = time.monotonic() - started, progress.peak_bytes() / 1e6
+    seconds, peak = time.monotonic() - started, memory_bytes() / 1e6
     figures = {"outputs": outputs, "seconds": round(seconds, 3), "peak_mb": round(peak, 1) or None}
-    lines = [*map(saved_line, outputs), f"{seconds:.1f} s"]
+    lines = [*map(_saved_line, outputs), f"{seconds:.1f} s"]
     if peak:
         lines[-1] += f", {peak:,.0f} MB peak memory"
     if arguments.report is not None:
@@ -122,6 +136,19 @@ def _run_train(arguments: argparse.Namespace) -> None:
         if (more := len(written["sources"]) - _SOURCES_SHOWN) > 0:
             lines.append(f"and {more:,} more inputs in {arguments.report}")
     report(arguments, figures, *lines)
+
+
+def _save(tokenizer: Tokenizer, path: str | Path) -> dict[str, Any]:
+    """Save a tokenizer and return the figures of the file."""
+    tokenizer.save(path)
+    count = len(tokenizer.special_tokens)
+    return {"path": str(path), "vocab_size": tokenizer.vocab_size, "special_tokens": count}
+
+
+def _saved_line(figures: dict[str, Any]) -> str:
+    """Return the figures of `_save` as text."""
+    special_tokens = count_of(figures["special_tokens"], "special token")
+    return f"{figures['path']}: {count_of(figures['vocab_size'], 'token')}, {special_tokens}"
 
 
 def _run_count_pretokens(arguments: argparse.Namespace) -> None:
@@ -168,3 +195,20 @@ def _outputs(name: str, sizes: list[int]) -> list[Path]:
             "with a folder per size"
         )
     return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
+
+
+def add_convert(parser: Parser) -> None:
+    parser.explain(_CONVERT_HELP)
+    parser.add_argument("source", metavar="FROM", help=TOKENIZER)
+    parser.add_argument("target", metavar="TO", help="file or folder/ to write")
+    parser.add_argument("--pattern", help=PATTERN.help)
+    add_json(parser)
+    parser.set_defaults(run=_run_convert)
+
+
+def _run_convert(arguments: argparse.Namespace) -> None:
+    check_outputs([Path(arguments.target)], [arguments.source])
+    save.check_name(arguments.target)
+    tokenizer = Tokenizer.load(arguments.source, pattern=arguments.pattern)
+    figures = _save(tokenizer, arguments.target)
+    report(arguments, figures, _saved_line(figures))
