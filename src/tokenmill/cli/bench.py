@@ -147,7 +147,12 @@ def compare(
     `left_out` has the reason for each library without figures.
     """
     threads, rounds = thread_count(options["threads"]), options["rounds"]
-    runs, left_out = installed()
+    left_out = {
+        name: _NOT_INSTALLED for name in libraries.LIBRARIES if util.find_spec(name) is None
+    }
+    runs: dict[str, list[dict[str, float]]] = {
+        name: [] for name in libraries.LIBRARIES if name not in left_out
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "documents.json").write_text(json.dumps(sample.texts), encoding="utf-8")
@@ -164,25 +169,18 @@ def compare(
                 elif turn == 0:
                     left_out[library] = found["error"]
                     del runs[library]
-        rows = [
-            _row(library, each, _difference(folder, library, sample))
-            for library, each in runs.items()
-        ]
+        rows: list[dict[str, Any]] = []
+        for library, each in runs.items():
+            difference = _difference(folder, library, sample)
+            row = {"name": library, "version": _version(library), "equal": difference is None}
+            medians = {name: statistics.median(run[name] for run in each) for name in each[0]}
+            rows.append({**row, "difference": difference, **medians})
         tokens = len(np.fromfile(folder / f"{_OURS}.ids", np.uint32))
     return {
         "tokenizer": tokenizer.name, "documents": len(sample.texts), "bytes": sample.bytes,
         "tokens": tokens, "rejected": sample.rejected, "threads": threads, "rounds": rounds,
         "libraries": rows, "left_out": left_out, "equal": all(row["equal"] for row in rows),
     }  # fmt: skip
-
-
-def installed() -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
-    """Return a list for the runs of each installed library, and the others with the reason."""
-    found = {name: util.find_spec(name) is not None for name in libraries.LIBRARIES}
-    return (
-        {name: [] for name in found if found[name]},
-        {name: _NOT_INSTALLED for name in found if not found[name]},
-    )
 
 
 def _files(
@@ -253,30 +251,11 @@ def _difference(folder: Path, library: str, sample: Sample) -> dict[str, Any] | 
     return None
 
 
-def _row(
-    library: str, runs: list[dict[str, Any]], difference: dict[str, Any] | None
-) -> dict[str, Any]:
-    """The figures of one library, medians over its runs."""
+def _version(library: str) -> str:
     try:
-        version = tokenmill.__version__ if library == _OURS else metadata.version(library)
+        return tokenmill.__version__ if library == _OURS else metadata.version(library)
     except metadata.PackageNotFoundError:
-        version = "of unknown version"
-
-    def median(name: str, part: str = "") -> float:
-        return float(statistics.median(run[part][name] if part else run[name] for run in runs))
-
-    return {
-        "name": library,
-        "version": version,
-        "equal": difference is None,
-        "difference": difference,
-        "bytes_per_second": median("bytes_per_second", "one"),
-        "tokens_per_second": median("tokens_per_second", "one"),
-        "batch_bytes_per_second": median("bytes_per_second", "batch"),
-        "batch_tokens_per_second": median("tokens_per_second", "batch"),
-        "load_seconds": median("load_seconds"),
-        "peak_mb": median("memory") / 1e6,
-    }
+        return "of unknown version"
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -44,10 +44,10 @@ def main(library: str, name: str, threads: str) -> None:
     try:
         encode, encode_batch = LIBRARIES[library](job, int(threads))
         encode(slices[0][0][:1000])
-        row: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
-        row["one"] = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
-        row["batch"] = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
-        row["memory"] = max(memory_bytes() - before, 0)
+        seconds = time.perf_counter() - started
+        row: dict[str, Any] = _speed("", slices, lambda some: [encode(text) for text in some])
+        row |= _speed("batch_", slices, encode_batch) | {"load_seconds": seconds}
+        row["peak_mb"] = max(memory_bytes() - before, 0) / 1e6
         if not (folder / f"{library}.ids").exists():
             _write_ids(folder / library, slices, encode, encode_batch)
     except UnsuitableError as error:
@@ -58,19 +58,20 @@ def main(library: str, name: str, threads: str) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
 
 
-def _speed(slices: Slices, work: Callable[[list[str]], int]) -> dict[str, float]:
+def _speed(prefix: str, slices: Slices, encode_batch: Any) -> dict[str, float]:
     """Bytes and tokens per second of encoding the slices in order."""
     size = tokens = 0
     seconds = 0.0
     while seconds < _SECONDS_MIN:
         for some in slices:
             started = time.perf_counter()
-            tokens += work(some)
+            tokens += sum(map(len, encode_batch(some)))
             seconds += time.perf_counter() - started
             size += sum(len(text.encode()) for text in some)
             if seconds > _SECONDS_MAX:
                 break
-    return {"bytes_per_second": size / seconds, "tokens_per_second": tokens / seconds}
+    rates = {"bytes_per_second": size / seconds, "tokens_per_second": tokens / seconds}
+    return {prefix + name: rate for name, rate in rates.items()}
 
 
 def _write_ids(path: Path, slices: Slices, encode: Any, encode_batch: Any) -> None:
