@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata, util
 from itertools import zip_longest
 from pathlib import Path
@@ -28,9 +28,9 @@ import tokenmill
 from tokenmill.arguments import thread_count
 from tokenmill.cli import libraries
 from tokenmill.cli.app import DIFFERENT, Parser
-from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of
+from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reading_of
 from tokenmill.cli.output import add_json, console, count_of, progress_console, say_json
-from tokenmill.corpus import DocumentOptions, Segment, find, read_once
+from tokenmill.corpus import Segment, find, read_once
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, TokenmillError
@@ -107,9 +107,7 @@ class Sample:
 
 def read_sample(inputs: Sequence[str], options: Mapping[str, Any]) -> Sample:
     """The first `bytes` bytes of documents of the inputs. The last document may be cut."""
-    bytes_max, separator = options["bytes"], options["separator"]
-    separator = None if separator is None else separator.encode()
-    reading = DocumentOptions(field=options["field"], separator=separator, utf8="replace")
+    bytes_max, reading = options["bytes"], replace(reading_of(options), utf8="replace")
     sample, reason = Sample(), ""
     for source in find(inputs, options["input_format"]):
         number, begun = 0, b""

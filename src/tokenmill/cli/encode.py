@@ -14,12 +14,12 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,14 @@ from numpy.typing import NDArray
 from tokenmill import corpus
 from tokenmill.arguments import thread_count
 from tokenmill.cli.app import REJECTED, Parser
-from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
+from tokenmill.cli.options import (
+    INPUTS,
+    TOKENIZER,
+    add_options,
+    check_stdin,
+    options_of,
+    reading_of,
+)
 from tokenmill.cli.output import add_json, count_of, note, report, say
 from tokenmill.corpus import STDIN, DocumentOptions, Documents, Rejections, Source, utf8
 from tokenmill.corpus.documents import DocumentFailed, Problem
@@ -89,40 +96,27 @@ the files, each also compressed. Exit code 3: some records were rejected and are
 """
 
 
-def _on_error(default: str) -> Any:
-    """The option of commands that cannot quarantine records."""
-    help = "treatment of records without a document"
-    return one_of(("fail", "skip"), default, help, group="inputs")
-
-
 class EncodeOptions(ReadOptions, total=False):
-    """How documents are read and encoded."""
+    """How documents are read and encoded. Rejected records cannot be quarantined."""
 
-    on_error: Annotated[str, _on_error("fail")]
+    on_error: Annotated[
+        str,
+        one_of(("fail", "skip"), "fail", "treatment of records without a document", group="inputs"),
+    ]
     allow_special: Annotated[
         bool, switch("special tokens in the text are special; without it, they are ordinary text")
     ]
 
 
-class CountOptions(ReadOptions, total=False):
+class CountOptions(EncodeOptions, total=False):
     """How documents are read and counted."""
 
-    on_error: Annotated[str, _on_error("skip")]
-    allow_special: Annotated[
-        bool, switch("special tokens in the text count as one token; without it, as ordinary text")
-    ]
     threads: Annotated[int | None, number(None, "number of threads; without it, one per core")]
 
 
 def _add_tokenizer(parser: Parser) -> None:
     help = f"{TOKENIZER} (default: {_DEFAULT_TOKENIZER})"
     parser.add_argument("--tokenizer", default=_DEFAULT_TOKENIZER, help=help)
-
-
-def _reading(options: Mapping[str, Any]) -> DocumentOptions:
-    separator = options["separator"]
-    separator = None if separator is None else separator.encode()
-    return DocumentOptions(field=options["field"], separator=separator, utf8=options["utf8"])
 
 
 def _name_stdin(problems: list[Problem]) -> list[Problem]:
@@ -188,8 +182,12 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     if arguments.lines:
         arguments.separator = "\n"
     options = resolve(EncodeOptions, options_of(arguments, EncodeOptions), utf8="bytes")
-    reading = replace(_reading(options), block_bytes=_BLOCK_BYTES)
-    sources = [] if texts else _find(arguments.inputs or [STDIN], options["input_format"])
+    reading = replace(reading_of(options), block_bytes=_BLOCK_BYTES)
+    names = [] if texts else arguments.inputs or [STDIN]
+    check_stdin(names)
+    kind = options["input_format"] or "text"
+    inputs = [Source(name, kind) if _is_pipe(name) else name for name in names]
+    sources = corpus.find(inputs, options["input_format"]) if inputs else []
     if arguments.binary:
         has_documents = reading.separator or any(source.kind != "text" for source in sources)
         if has_documents or arguments.count or arguments.json or len(sources + texts) > 1:
@@ -201,7 +199,7 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     tokenizer = Tokenizer.load(arguments.tokenizer)
     _check_binary(arguments.binary, tokenizer)
     rejections = Rejections(options["on_error"], options["max_errors"])
-    encoding = _Encoding(tokenizer, arguments, sys.stdout.buffer, rejections)
+    encoding = _Encoding(tokenizer, arguments, rejections)
     for text in texts:
         encoding.encode(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
     for source in sources:
@@ -218,17 +216,9 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     return _exit_code(rejections, encoding.documents, "encoded")
 
 
-def _find(names: Sequence[str], input_format: str | None) -> list[Source]:
-    """Return the sources of inputs. Named pipes are sources, too, since each is read once."""
-    check_stdin(names)
-
-    def is_pipe(name: str) -> bool:
-        return Path(name).exists() and not Path(name).is_file() and not Path(name).is_dir()
-
-    return corpus.find(
-        [Source(name, input_format or "text") if is_pipe(name) else name for name in names],
-        input_format,
-    )
+def _is_pipe(name: str) -> bool:
+    """Whether an input is a named pipe or device, which `find` does not accept."""
+    return Path(name).is_fifo() or Path(name).is_char_device()
 
 
 def _split(text: bytes, reading: DocumentOptions) -> Documents:
@@ -245,20 +235,15 @@ class _Encoding:
     """Documents → ids in the form that the command line selects."""
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        arguments: argparse.Namespace,
-        out: BinaryIO,
-        rejections: Rejections,
+        self, tokenizer: Tokenizer, arguments: argparse.Namespace, rejections: Rejections
     ) -> None:
         self.tokens = self.documents = 0
         self._tokenizer = tokenizer
         self._specials = bool(arguments.allow_special)
         self._arguments = arguments
-        self._out = out
+        self._out = sys.stdout.buffer
         self._rejections = rejections
         self._text_of = IdText(tokenizer.vocab_size)
-        self._threads = thread_count(None)
         names = tokenizer._cut_names(self._specials)
         self._place: Callable[[bytearray], int | None] = (
             (lambda _: None) if names is None else lambda text: _native.last_cut(text, list(names))
@@ -289,10 +274,7 @@ class _Encoding:
                 spans = spans[1:]
             whole = spans[:-1] if block.goes_on else spans
             if len(whole):
-                ids, ends = self._tokenizer._encode_spans(
-                    view, whole, self._specials, threads=self._threads
-                )
-                self._write_all(ids, ends, whole[:, 1] - whole[:, 0])
+                self._add_all(view, whole)
             if len(whole) < len(spans):
                 self._chunks = _Chunks(self._place)
                 self._add_part(view[slice(*spans[-1])], False)
@@ -311,11 +293,13 @@ class _Encoding:
             self._finish()
             self._chunks = None
 
-    def _write_all(
-        self, ids: NDArray[np.uint32], ends: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> None:
-        """Write the ids of whole documents."""
+    def _add_all(self, view: memoryview, spans: NDArray[np.int64]) -> None:
+        """Encode whole documents together, in parallel."""
+        ids, ends = self._tokenizer._encode_spans(
+            view, spans, self._specials, threads=thread_count(None)
+        )
         offsets = np.concatenate([np.zeros(1, np.int64), ends])
+        sizes = spans[:, 1] - spans[:, 0]
         if self._arguments.json or self._arguments.count or self._arguments.binary:
             for size, (start, end) in zip(sizes.tolist(), pairwise(offsets.tolist()), strict=True):
                 self._write(ids[start:end], size)
@@ -567,12 +551,12 @@ def add_count(parser: Parser) -> None:
         help="a line for each file (default: if there are several files)",
     )
     add_json(parser, "tokens, documents, bytes and rejected records as JSON")
-    add_options(parser, CountOptions)
+    add_options(parser, CountOptions, on_error="skip")
     parser.set_defaults(run=_run_count)
 
 
 def _run_count(arguments: argparse.Namespace) -> int:
-    options = resolve(CountOptions, options_of(arguments, CountOptions))
+    options = resolve(CountOptions, options_of(arguments, CountOptions), on_error="skip")
     check_stdin(arguments.inputs)
     sources = corpus.find(arguments.inputs, options["input_format"])
     tokenizer = Tokenizer.load(arguments.tokenizer)
@@ -605,7 +589,9 @@ def _count(
         )  # fmt: skip
         found = {"tokens": 0, "documents": 0, "bytes": 0}
         try:
-            for block in corpus.read(corpus.Segment(source), replace(_reading(options), skip=skip)):
+            for block in corpus.read(
+                corpus.Segment(source), replace(reading_of(options), skip=skip)
+            ):
                 for encoded in encoder.encode(block, thread_count(options["threads"])):
                     if encoded.rejected is not None:
                         rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tokenmill.corpus.documents import STDIN
+from tokenmill.corpus.documents import STDIN, DocumentOptions
 from tokenmill.errors import OptionError
 from tokenmill.options import Option, table, text
 
@@ -58,6 +58,13 @@ def options_of(
     """Return the options of the command line. The others keep their defaults."""
     found = {name: getattr(arguments, name, None) for name in table(kind) if name not in skip}
     return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def reading_of(options: Mapping[str, Any]) -> DocumentOptions:
+    """Return the options of the reader of documents."""
+    separator = options["separator"]
+    separator = None if separator is None else separator.encode()
+    return DocumentOptions(field=options["field"], separator=separator, utf8=options["utf8"])
 
 
 def reader(option: Option) -> Callable[[str], Any]:
