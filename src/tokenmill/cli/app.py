@@ -127,6 +127,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **{"max_help_position": 28, **more})
 
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        """Show the arguments that are not options, and required options. The others follow."""
+        shown = [action for action in actions if action.required or not action.option_strings]
+        super().add_usage(usage, shown, (), prefix)
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Wrap paragraphs. Indented lines stay as they are."""
         groups = groupby(text.splitlines(), lambda line: bool(line[:1].strip()))
@@ -215,34 +220,21 @@ COMMANDS = {
     "encode": ("encode", "convert text to token ids"),
     "decode": ("encode", "convert token ids to text"),
     "count": ("encode", "count the tokens of files"),
-    "train": ("train", "train a tokenizer on text, JSON lines, Parquet or pretoken counts"),
-    "count-pretokens": ("train", "count the pretokens of inputs into a file for train"),
+    "train": ("train", "train a tokenizer on files"),
+    "count-pretokens": ("train", "count pretokens into a file for train"),
     "tokenize": ("tokenize", "convert files to shards of token ids"),
     "finalize": ("tokenize", "complete the output of tokenize --rank"),
-    "verify": ("tokenize", "check shards: their checksums, and their documents"),
-    "inspect": ("inspect", "print the contents of a tokenizer or of shards"),
-    "convert": ("train", "convert a tokenizer to another file format"),
-    "bench": ("bench", "compare ids and speed with other libraries, on your documents"),
-    "completion": ("completion", "print a completion script for bash, zsh or fish"),
+    "verify": ("tokenize", "compare shards with their sources"),
+    "inspect": ("inspect", "print a tokenizer or shards as tables"),
+    "convert": ("train", "convert a tokenizer to another format"),
+    "bench": ("bench", "compare ids and speed with libraries"),
+    "completion": ("completion", "print a completion script for a shell"),
 }
 
-_OVERVIEW = """\
-tokenmill {version}: fast byte-pair encoding (BPE)
-
-  tokenmill encode FILE        text to token ids
-  tokenmill decode FILE        token ids to text
-  tokenmill count INPUT...     number of tokens in files
-  tokenmill train INPUT...     train a tokenizer
-  tokenmill tokenize INPUT...  corpus to token shards
-  tokenmill verify DIR         check shards
-  tokenmill inspect NAME       contents of a tokenizer
-  tokenmill convert FROM TO    tokenizer to another format
-  tokenmill bench NAME FILE    compare with other libraries
-
+_HINTS = """\
 Try: echo 'hello world' | tokenmill encode -
 More: tokenmill --help, tokenmill COMMAND --help
 """
-
 _HELP = """
 Fast byte-pair encoding: train tokenizers, encode text, write token shards.
 
@@ -278,7 +270,9 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
     if is_closed:  # every command prints a result, some after hours of work
         raise OptionError("standard output is closed; redirect it to a file or to /dev/null")
     if not words:
-        sys.stdout.write(_OVERVIEW.format(version=tokenmill.__version__))
+        commands = "".join(f"  {name:<17}{text}\n" for name, (_, text) in COMMANDS.items())
+        title = f"tokenmill {tokenmill.__version__}: fast byte-pair encoding (BPE)"
+        sys.stdout.write(f"{title}\n{commands}{_HINTS}")
         return 0
     command = next((word for word in words if not word.startswith("-")), "")
     options = make_parser([command]).parse_args(words)
