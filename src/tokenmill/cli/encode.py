@@ -1,9 +1,9 @@
 """Documents → ids, ids → text, documents → numbers of tokens: `encode`, `decode` and `count`.
 
-`encode` writes ids while a text is read. It cuts the text only at safe split points
-(`_native.last_cut`). So the ids are those of the whole text, and memory does not grow with the
-text. A tokenizer without safe split points (Llama 2, or a custom pattern) reads the whole text
-first.
+`encode` writes ids while a text is read, or with --json at the end of a document. It cuts the text
+only at safe split points (`_native.last_cut`). So the ids are those of the whole text, and memory
+does not grow with the text. A tokenizer without safe split points (Llama 2, or a custom pattern)
+reads the whole text first.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ examples:
 
 A text file is one document, or several with --separator or --lines. Each record of a .jsonl, .csv
 or .parquet file is a document. --input-format text encodes such a file as it is. Ids are written
-while a text is read, in bounded memory. Tokenizers without safe split points (Llama 2) read the
-whole text first. decode reads the output of encode with the same options. Exit code 3: some records
-were rejected and have no ids.
+while a text is read, in bounded memory. --json writes a document at its end. Tokenizers without
+safe split points (Llama 2) read the whole text first. decode reads the output of encode with the
+same options. Exit code 3: some records were rejected and have no ids.
 """
 _DECODE_HELP = """
 Print the text of token ids.

@@ -113,12 +113,8 @@ def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("tokenmill: stopped; run the same command again to resume\n")
         raise
-    figures = {
-        "documents": result.documents,
-        "tokens": result.tokens,
-        "bytes": result.bytes,
-        "quarantined": result.quarantined,
-        "shards": result.shards,
+    counts = ("documents", "tokens", "bytes", "quarantined", "shards")
+    figures = {name: getattr(result, name) for name in counts} | {
         "output": str(result.output),
         "eos": result.options["eos"],
         "tasks_resumed": result.tasks_resumed,
