@@ -299,16 +299,19 @@ class _Encoding:
             view, spans, self._specials, threads=thread_count(None)
         )
         offsets = np.concatenate([np.zeros(1, np.int64), ends])
-        sizes = spans[:, 1] - spans[:, 0]
-        if self._arguments.json or self._arguments.count or self._arguments.binary:
-            for size, (start, end) in zip(sizes.tolist(), pairwise(offsets.tolist()), strict=True):
+        if self._arguments.json or not self._has_several:
+            sizes = (spans[:, 1] - spans[:, 0]).tolist()
+            for size, (start, end) in zip(sizes, pairwise(offsets.tolist()), strict=True):
                 self._write(ids[start:end], size)
                 self._finish()
             return
         self._number += len(ends)
         self.documents += len(ends)
         self.tokens += len(ids)
-        self._out.write(self._text_of.lines(ids, offsets))
+        if self._arguments.count:
+            self._out.write(b"".join(b"%d\n" % count for count in np.diff(offsets).tolist()))
+        else:
+            self._out.write(self._text_of.lines(ids, offsets))
 
     def _write(self, ids: NDArray[np.uint32], size: int) -> None:
         """Write some ids of a document."""

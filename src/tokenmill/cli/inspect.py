@@ -21,7 +21,7 @@ from rich.tree import Tree
 
 from tokenmill import inspection, object_store
 from tokenmill.cli.app import Parser
-from tokenmill.cli.options import PATTERN, TOKENIZER, add_options, options_of
+from tokenmill.cli.options import PATTERN, TOKENIZER, add_options
 from tokenmill.cli.output import add_json, check_outputs, console, count_of, say, say_json
 from tokenmill.display import fold_runs, printable, shorten, visible
 from tokenmill.errors import OptionError
@@ -31,7 +31,7 @@ from tokenmill.inspection.odd import ODD
 from tokenmill.inspection.page import shards_page
 from tokenmill.inspection.reach import REASONS
 from tokenmill.inspection.report import EncodedText, TokenizerReport, length_rows, size_rows
-from tokenmill.options import number, resolve, switch
+from tokenmill.options import number, switch
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.output import open_output
@@ -49,6 +49,7 @@ examples:
   cat book.txt | tokenmill inspect model/ --text-file -
   tokenmill inspect shards/ --html report.html
 """
+_ROWS = 10
 _SOURCES_SHOWN = 20
 _TOKENS_SHOWN = 10
 _BAR_WIDTH = 18
@@ -63,7 +64,7 @@ class InspectOptions(TypedDict, total=False):
     allow_special: Annotated[
         bool, switch("special tokens in the text are special; without it, they are ordinary text")
     ]
-    rows: Annotated[int, number(10, "number of rows of each table")]
+    rows: Annotated[int, number(_ROWS, "number of rows of each table")]
     pattern: Annotated[str | None, PATTERN]
 
 
@@ -98,8 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
         report = _inspect_tokenizer(arguments)
         figures = report.as_json() if arguments.json else {}
         page = "" if arguments.html is None else report.html()
-        rows = resolve(InspectOptions, options_of(arguments, InspectOptions))["rows"]
-        show = partial(_show_tokenizer, report, rows)
+        show = partial(_show_tokenizer, report, arguments.rows or _ROWS)
     if arguments.html is not None:
         write_whole(arguments.html, page.encode("utf-8"))
     if arguments.json:
