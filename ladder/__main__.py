@@ -11,12 +11,12 @@ from ladder.encoding import command as encoding
 from ladder.training import command as training
 from tokenmill.cli.app import Parser, run_command, wants_debug
 
-_EXAMPLES = """
-python -m ladder training --max-mb 1 --vocab-size 500
-python -m ladder encoding
-python -m ladder corpus --max-mb 1
-python -m ladder batches --num-docs 100
-"""
+_EPILOG = """\
+examples:
+  python -m ladder training --max-mb 1 --vocab-size 500
+  python -m ladder encoding
+  python -m ladder corpus --max-mb 1
+  python -m ladder batches --num-docs 100"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="python -m ladder",
         description="Step-by-step ladders: each step adds one idea and gives the same result.",
-        examples=_EXAMPLES,
+        epilog=_EPILOG,
     )
     ladders = parser.add_subparsers(dest="ladder", metavar="LADDER", required=True)
     for command in (training, encoding, corpus, batches):

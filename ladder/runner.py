@@ -24,11 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 import tokenmill
-from tokenmill.errors import LadderError
+from tokenmill.cli import output
+from tokenmill.errors import LadderError, OptionError
 
 RUNS = 10
 WARMUP = 3
 _SAMPLE_SECONDS = 0.01
+_FILE_COLUMNS = 140
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -179,6 +181,14 @@ def speed_up(before: float, after: float) -> str:
     return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.2f} ×"
 
 
+def wide_console() -> Console:
+    """Return the console for wide tables. A file or a pipe has 140 columns."""
+    console = output.console()
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    return console
+
+
 def print_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table. Columns that do not fit continue in a second table with the same rows."""
     widths = [
@@ -231,6 +241,12 @@ _STYLE = """
     .memory { fill: #d29922; }
   }
 """
+
+
+def check_plot(path: Path) -> None:
+    """Raise if a plot is not an SVG file."""
+    if path.suffix.lower() != ".svg" and (path.is_file() or not path.exists()):
+        raise OptionError(f"plot must be an SVG file such as plot.svg, got {str(path)!r}")
 
 
 class Panel(NamedTuple):

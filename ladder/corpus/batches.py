@@ -14,10 +14,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from ladder import runner
+from ladder import runner, values
 from ladder.corpus.command import texts_of, write_corpus
-from tokenmill.cli import values
-from tokenmill.cli.output import add_json, say_json, wide_console
+from tokenmill.cli.output import add_json, say_json
 from tokenmill.errors import InputError, TokenizeError
 from tokenmill.tokenizer import Tokenizer
 
@@ -41,10 +40,8 @@ def add_parser(ladders: Any) -> None:
         "batches",
         help="documents one by one and in batches",
         description="Measures documents one by one and in batches.",
-        examples="""
-        python -m ladder batches --num-docs 100
-        python -m ladder batches data/part.jsonl --num-docs 20 --json
-        """,
+        epilog="examples:\n  python -m ladder batches --num-docs 100\n"
+        "  python -m ladder batches data/part.jsonl --num-docs 20 --json",
     )
     parser.add_argument(
         "inputs", nargs="*", type=Path, metavar="FILE.jsonl", help="JSON lines with a field text"
@@ -85,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         for method in methods
     ]
     heads = ("method", "time", "documents/s", "tokens/s", "speed-up")
-    runner.print_table(wide_console(), heads, rows)
+    runner.print_table(runner.wide_console(), heads, rows)
 
 
 def measure(texts: list[str], tokenizer: Tokenizer) -> list[Method]:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import tokenmill
-from ladder import runner
+from ladder import runner, values
 from ladder.corpus.steps import STEPS, Measurement, as_json, measure
-from tokenmill.cli import values
-from tokenmill.cli.output import add_json, progress_console, say_json, wide_console
+from tokenmill.cli.output import add_json, progress_console, say_json
 from tokenmill.errors import InputError, OptionError, TokenizeError
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import find_token
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         say_json(as_json(rows))
     else:
-        runner.print_table(wide_console(), _HEADS, [_cells(row, rows[0]) for row in rows])
+        runner.print_table(runner.wide_console(), _HEADS, [_cells(row, rows[0]) for row in rows])
 
 
 def eos_of(tokenizer: Tokenizer, value: str) -> int:

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ladder import runner
+from ladder import runner, values
 from ladder.encoding import steps, texts
 from ladder.encoding.steps import Measurement
 from ladder.runner import RUNS, WARMUP, duration, speed_up
-from tokenmill.cli import output, values
-from tokenmill.cli.inputs import check_outputs, check_plot
-from tokenmill.cli.output import add_json, progress_console, say_json
+from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
 from tokenmill.errors import LadderError, OptionError
 
 _BEGIN, _END = "<!-- ladder-encoding:start -->", "<!-- ladder-encoding:end -->"
@@ -82,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
     if document is not None:
         _split(document)  # fail before the measurement
     if options.plot is not None:
-        check_plot(options.plot)
+        runner.check_plot(options.plot)
         check_outputs([options.plot], [])
     with progress_console().status("") as status:
         rows = measure_all(options, lambda name: status.update(f"{name} …"))
@@ -97,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.markdown == "-":
         sys.stdout.write(markdown(rows, options.encodes) + "\n")
     else:
-        console = output.wide_console()
+        console = runner.wide_console()
         runner.print_table(console, _HEADS, cells(rows))
         console.print(note(rows, options.encodes), style="dim")
 

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ladder import runner
+from ladder import runner, values
 from ladder.runner import Panel, duration, megabytes, speed_up
 from ladder.training import texts
 from ladder.training.steps import (
@@ -29,23 +29,21 @@ from ladder.training.steps import (
     measure,
     median_of,
 )
-from tokenmill.cli import output, values
 from tokenmill.cli.app import BUG
-from tokenmill.cli.inputs import check_outputs, check_plot
-from tokenmill.cli.output import add_json, progress_console, say_json
+from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
 from tokenmill.errors import LadderError
 from tokenmill.patterns.schemes import pattern_of
 
 _VOCAB_SIZE_MAX = 1 << 21
 _HEADS = ("step", "time", "over previous", "over step 1", "peak", "added", "merges")
 
-_EXAMPLES = """
-python -m ladder training
-python -m ladder training --max-mb 1 --vocab-size 500 --plot ladder.svg
-python -m ladder training corpus.txt --max-mb 40 --vocab-size 10000 --steps 9-15 --runs 3
-python -m ladder training --steps 6,10,14-15 --json
-"""
 _EPILOG = """\
+examples:
+  python -m ladder training
+  python -m ladder training --max-mb 1 --vocab-size 500 --plot ladder.svg
+  python -m ladder training corpus.txt --max-mb 40 --vocab-size 10000 --steps 9-15 --runs 3
+  python -m ladder training --steps 6,10,14-15 --json
+
 Each step is a file in ladder/training, made to be read. Steps 1-5 traverse all of the
 text for each merge. They are skipped with a note if they would exceed --limit. A step that learns
 other merges than the core is a bug, with an exit code of its own."""
@@ -57,7 +55,6 @@ def add_parser(ladders: Any) -> None:
         help="fifteen ways to learn the same merges, from naive to native",
         description="Learns the same vocabulary in fifteen steps that differ by one idea\n"
         "each. Each step runs in a fresh process. Its merges are compared with the core's.",
-        examples=_EXAMPLES,
         epilog=_EPILOG,
     )
     parser.add_argument(
@@ -140,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise errors before the measurement."""
     if options.plot:
-        check_plot(options.plot)
+        runner.check_plot(options.plot)
         check_outputs([options.plot], [str(options.input or "")])
     if options.vocab_size > _VOCAB_SIZE_MAX:
         raise LadderError(
@@ -207,7 +204,7 @@ def as_json(
 
 
 def _print(rows: list[Measurement], skipped: list[Skipped], subtitle: str) -> None:
-    console = output.wide_console()
+    console = runner.wide_console()
     console.print(subtitle, markup=False)
     runner.print_table(console, _HEADS, cells(rows))
     for row in skipped:

@@ -59,6 +59,9 @@ def test_named_tokenizer_has_the_ids_of_tiktoken_and_tokenizers(folder):
         assert row["bytes_per_second"] > 1000 and row["batch_tokens_per_second"] > 1000
         assert row["peak_mb"] > 1 and row["load_seconds"] > 0
     assert found["left_out"]["sentencepiece"] == "it needs a .model file"
+    names = {row["name"] for row in found["libraries"]}
+    assert names.isdisjoint(found["left_out"])
+    assert names | set(found["left_out"]) == set(libraries.LIBRARIES)
 
 
 def test_sentencepiece_model_is_compared_with_its_library(folder):
@@ -157,10 +160,3 @@ def test_long_document_is_one_document(tmp_path):
     assert sample_of([tmp_path / "long.txt"], bytes=len(text)).texts == [text]
     [part] = sample_of([tmp_path / "long.txt"], bytes=9_000_000).texts
     assert len(part) == 9_000_000 and text.startswith(part)
-
-
-def test_every_library_has_a_row_or_a_reason():
-    rows, left_out = bench._installed()
-    assert [*libraries.LIBRARIES] == sorted(
-        [row.name for row in rows] + [*left_out], key=[*libraries.LIBRARIES].index
-    )

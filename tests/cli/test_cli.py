@@ -198,7 +198,8 @@ def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
         (["empty.txt", *good], "no text"),
         (
             ["0.txt", *good, "--pattern", "nonsense"],
-            "'nonsense' is not the name of a pre-tokenizer",
+            "'nonsense' is not the name of a pre-tokenizer; there are r50k, cl100k, ",
+            "; for a regular expression write '(?:nonsense)'",
         ),
         (["0.txt", *good, "--weight", "1.txt=2"], "weight of '1.txt' matches no input"),
         (["0.txt", *good, "--vocab-size", "200"], "vocab_size=200 is too small"),

@@ -120,7 +120,6 @@ def test_text_that_turns_out_bad_late_is_rejected(corpus, capsys):
         (["nowhere.txt"], "nowhere.txt"),
         (["bad.jsonl", "--field", "body"], "the inputs contain no documents: bad.jsonl, line 1"),
         (["bad.jsonl", "--on-error", "fail"], "bad.jsonl, line 2"),
-        (["bad.jsonl", "--on-error", "quarantine"], "pass --on-error skip or --on-error fail"),
         (["bad.jsonl", "--max-errors", "0"], "more than 0 records"),
         (["bad.jsonl", "--tokenizer", "unknown"], "unknown"),
     ],

@@ -16,7 +16,7 @@ from in_process import Completed, run_main
 
 from ladder import runner
 from ladder.__main__ import main
-from tokenmill.cli.progress import peak_bytes
+from tokenmill.cli.libraries import memory_bytes
 
 
 def run_ladder(*arguments: str | Path, **more: Any) -> Completed:
@@ -42,6 +42,6 @@ def keep_steps(patch: pytest.MonkeyPatch, *apart: str) -> None:
             inner.setattr(sys, "argv", [module, *arguments])
             inner.setattr(sys, "stdout", said)
             runpy.run_module(module, run_name="__main__")
-        return json.loads(said.getvalue()), peak_bytes()
+        return json.loads(said.getvalue()), memory_bytes()
 
     patch.setattr(runner, "run_fresh", run_here)

@@ -11,8 +11,9 @@ import pytest
 from ladder_steps import keep_steps, run_ladder
 from terminal import in_terminal
 
+from ladder import values
 from ladder.__main__ import main, make_parser
-from tokenmill.cli import app, values
+from tokenmill.cli import app
 from tokenmill.cli.app import every_parser
 
 PARSERS = {parser.prog: parser for parser in every_parser(make_parser())}

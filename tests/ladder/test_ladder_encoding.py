@@ -15,12 +15,11 @@ from ladder_steps import keep_steps
 from ladder_steps import run_ladder as run
 from rich.console import Console
 
-from ladder import runner
+from ladder import runner, values
 from ladder.encoding import cached, heap, native, rebuild, scan, steps, texts
 from ladder.encoding import command as ladder_encoding
 from ladder.runner import Statistics
 from tokenmill import reference, train_from_iterator
-from tokenmill.cli import values
 from tokenmill.errors import LadderError
 
 PATTERN = reference.GPT2_PATTERN

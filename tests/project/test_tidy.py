@@ -47,7 +47,7 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 550,
-    "cli": 3490,
+    "cli": 2700,
     "compat": 4680,
     "corpus": 2640,
     "formats": 4940,
@@ -292,7 +292,7 @@ def test_tree_has_no_leftovers():
 
 # Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
 # package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "compat", "corpus", "inspection", "patterns", "reference.py"]
+CLEAN_PACKAGES = ["arrow", "cli", "compat", "corpus", "inspection", "patterns", "reference.py"]
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"

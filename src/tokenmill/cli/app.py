@@ -41,8 +41,8 @@ CODES = {
     0: "success",
     OS_ERROR: "OS error: disk full, permission denied, out of memory",
     USAGE: "wrong command, option or input",
-    REJECTED: "tokenize, encode, count: finished, but some records were rejected",
-    DIFFERENT: "verify: shards differ from the manifest or the inputs; bench: ids differ",
+    REJECTED: "finished, but some records were rejected",
+    DIFFERENT: "verify: shards differ; bench: ids differ",
     BUG: "bug in tokenmill; --debug shows the traceback",
     INTERRUPTED: "interrupted by Ctrl-C",
     CLOSED_PIPE: "the reader of the output closed the pipe, as head does",
@@ -118,7 +118,6 @@ def _handler(number: signal.Signals, handler: Any) -> Iterator[None]:
         signal.signal(number, before)
 
 
-_CHOICES_CHARS_MAX = 16
 _NEGATIVE = re.compile(r"-\d")
 
 
@@ -128,45 +127,31 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **{"max_help_position": 28, **more})
 
-    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
-        """Many choices go into the help text, where lines can be broken."""
-        if action.metavar is None and _are_many(action):
-            name = default_metavar and default_metavar.rpartition("_")[2]
-            return lambda size: (name,) * size
-        return super()._metavar_formatter(action, default_metavar)
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.metavar is not None or action.help is None or not _are_many(action):
-            return action.help
-        text, bracket, default = action.help.partition(" (default")
-        return f"{text}: {', '.join(map(str, action.choices or ()))}{bracket}{default}"
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        """Show the arguments that are not options, and required options. The others follow."""
+        shown = [action for action in actions if action.required or not action.option_strings]
+        super().add_usage(usage, shown, (), prefix)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wrap paragraphs that are too wide. Indented lines stay as they are."""
-        parts = []
-        for is_prose, group in groupby(text.splitlines(), lambda line: bool(line[:1].strip())):
-            lines = list(group)
-            if is_prose and max(map(len, lines)) > width:
-                lines = textwrap.wrap(" ".join(lines), width)
-            parts += lines
-        return "\n".join(parts)
-
-
-def _are_many(action: argparse.Action) -> bool:
-    is_command = isinstance(action, argparse._SubParsersAction)
-    return not is_command and len(",".join(map(str, action.choices or ()))) > _CHOICES_CHARS_MAX
+        """Wrap paragraphs. Indented lines stay as they are."""
+        groups = groupby(text.splitlines(), lambda line: bool(line[:1].strip()))
+        return "\n".join(
+            textwrap.fill(" ".join(lines), width) if is_prose else "\n".join(lines)
+            for is_prose, lines in groups
+        )
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help ends with examples that can be run."""
+    """A parser whose errors name the nearest known word."""
 
-    def __init__(self, *arguments: Any, examples: str = "", **more: Any) -> None:
-        more["formatter_class"] = _Help
-        if examples:
-            shown = "examples:\n" + textwrap.indent(textwrap.dedent(examples).strip("\n"), "  ")
-            more["epilog"] = shown + (f"\n\n{more['epilog']}" if more.get("epilog") else "")
-        super().__init__(*arguments, **more)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **{**more, "formatter_class": _Help})
         self._words: list[str] = []
+
+    def explain(self, text: str) -> None:
+        """Set the help before and after the options. The part after them begins with examples."""
+        description, heading, rest = text.strip().partition("examples:\n")
+        self.description, self.epilog = description.strip(), heading + rest
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -229,53 +214,45 @@ def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
                 yield from every_parser(command)
 
 
-# Commands in the order of the help: the module of this package and the function that adds the
-# parser. Only the module of the command that runs is imported.
+# Commands in the order of the help: the module with the function `add_COMMAND`, and a summary. Only
+# the module of the command that runs is imported.
 COMMANDS = {
-    "encode": "encode.add_encode",
-    "decode": "encode.add_decode",
-    "count": "encode.add_count",
-    "train": "train.add_train",
-    "count-pretokens": "train.add_count_pretokens",
-    "tokenize": "tokenize.add_parser",
-    "finalize": "tokenize.add_finalize_parser",
-    "verify": "verify.add_parser",
-    "inspect": "inspect.add_parser",
-    "convert": "convert.add_parser",
-    "bench": "bench.add_parser",
-    "completion": "completion.add_parser",
+    "encode": ("encode", "convert text to token ids"),
+    "decode": ("encode", "convert token ids to text"),
+    "count": ("encode", "count the tokens of files"),
+    "train": ("train", "train a tokenizer on files"),
+    "count-pretokens": ("train", "count pretokens into a file for train"),
+    "tokenize": ("tokenize", "convert files to shards of token ids"),
+    "finalize": ("tokenize", "complete the output of tokenize --rank"),
+    "verify": ("tokenize", "compare shards with their sources"),
+    "inspect": ("inspect", "print a tokenizer or shards as tables"),
+    "convert": ("train", "convert a tokenizer to another format"),
+    "bench": ("bench", "compare ids and speed with libraries"),
+    "completion": ("completion", "print a completion script for a shell"),
 }
 
-_OVERVIEW = """\
-tokenmill {version}: fast byte-pair encoding (BPE)
-
-  tokenmill encode FILE        text to token ids
-  tokenmill decode FILE        token ids to text
-  tokenmill count INPUT...     number of tokens in files
-  tokenmill train INPUT...     train a tokenizer
-  tokenmill tokenize INPUT...  corpus to token shards
-  tokenmill verify DIR         check shards
-  tokenmill inspect NAME       contents of a tokenizer
-  tokenmill convert FROM TO    tokenizer to another format
-  tokenmill bench NAME FILE    compare with other libraries
-
+_HINTS = """\
 Try: echo 'hello world' | tokenmill encode -
 More: tokenmill --help, tokenmill COMMAND --help
 """
+_HELP = """
+Fast byte-pair encoding: train tokenizers, encode text, write token shards.
 
-_EXAMPLES = """
-echo 'hello world' | tokenmill encode -
-tokenmill count book.txt data/
-tokenmill train book.txt --vocab-size 1000 --output mine.json
-tokenmill tokenize data/*.jsonl --tokenizer gpt2 --output shards/
-eval "$(tokenmill completion bash)"
-"""
+examples:
+  echo 'hello world' | tokenmill encode -
+  tokenmill count book.txt data/
+  tokenmill train book.txt --vocab-size 999 --output a.json
+  tokenmill tokenize data/ --tokenizer gpt2 --output shards/
+  eval "$(tokenmill completion bash)"
 
-_ENVIRONMENT = """\
+exit codes:
+{codes}
+
 environment:
   NO_COLOR=1          no colours
   FORCE_COLOR=1       colours also in files and pipes
-  TOKENMILL_DEBUG=1   traceback of every error, as --debug"""
+  TOKENMILL_DEBUG=1   traceback of every error, as --debug
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -293,39 +270,34 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
     if is_closed:  # every command prints a result, some after hours of work
         raise OptionError("standard output is closed; redirect it to a file or to /dev/null")
     if not words:
-        sys.stdout.write(_OVERVIEW.format(version=tokenmill.__version__))
+        commands = "".join(f"  {name:<17}{text}\n" for name, (_, text) in COMMANDS.items())
+        title = f"tokenmill {tokenmill.__version__}: fast byte-pair encoding (BPE)"
+        sys.stdout.write(f"{title}\n{commands}{_HINTS}")
         return 0
     command = next((word for word in words if not word.startswith("-")), "")
-    parser = make_parser((command,) if command in COMMANDS else COMMANDS)
-    options = parser.parse_args(words)
+    options = make_parser([command]).parse_args(words)
     with _handler(signal.SIGINT, signal.default_int_handler):
         code: int | None = options.run(options)
     return code
 
 
-def make_parser(commands: Iterable[str] = COMMANDS) -> Parser:
-    """Return a parser for some commands."""
+def make_parser(complete: Iterable[str] = COMMANDS) -> Parser:
+    """Return a parser that lists all commands. Those in `complete` have their options."""
+    parser = Parser(prog="tokenmill", usage="tokenmill COMMAND ...")
     codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in CODES.items())
-    parser = Parser(
-        prog="tokenmill",
-        description="Fast byte-pair encoding: train tokenizers, encode text, write token shards.",
-        usage="tokenmill COMMAND ...",
-        examples=_EXAMPLES,
-        epilog=f"exit codes:\n{codes}\n\n{_ENVIRONMENT}",
-    )
+    parser.explain(_HELP.format(codes=codes))
     parser.add_argument("--version", action="version", version=f"tokenmill {tokenmill.__version__}")
-    added = parser.add_subparsers(
+    commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, title="commands", prog="tokenmill"
     )
-    for name in commands:
-        module, _, function = COMMANDS[name].partition(".")
-        getattr(importlib.import_module(f"tokenmill.cli.{module}"), function)(added)
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in complete:
+            add = f"add_{name.replace('-', '_')}"
+            getattr(importlib.import_module(f"tokenmill.cli.{module}"), add)(command)
     for each in every_parser(parser):
         each.add_argument(
-            "--debug",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="traceback of an error",
+            "--debug", action="store_true", default=argparse.SUPPRESS, help="traceback of an error"
         )
     return parser
 

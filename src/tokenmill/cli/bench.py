@@ -1,8 +1,8 @@
 """A tokenizer and documents → ids and speed next to other libraries: `tokenmill bench`.
 
-Every installed library that can load the tokenizer encodes the same documents. Each measurement
-has a fresh process, and the processes of a round alternate between the libraries. The table shows
-medians over the rounds.
+Every installed library that can load the tokenizer encodes the same documents (`libraries.py`).
+Each measurement has a fresh process, and the processes of a round alternate between the libraries.
+The figures are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata, util
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,11 +27,10 @@ from rich.table import Table
 import tokenmill
 from tokenmill.arguments import thread_count
 from tokenmill.cli import libraries
-from tokenmill.cli.app import DIFFERENT
-from tokenmill.cli.options import PATTERN, add_options, options_of
+from tokenmill.cli.app import DIFFERENT, Parser
+from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reading_of
 from tokenmill.cli.output import add_json, console, count_of, progress_console, say_json
-from tokenmill.corpus import find
-from tokenmill.corpus.documents import DocumentOptions, Segment, read
+from tokenmill.corpus import Segment, find, read_once
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, TokenmillError
@@ -38,19 +38,24 @@ from tokenmill.options import amount, number, resolve
 from tokenmill.tokenizer import Tokenizer
 
 _OURS = "tokenmill"
+_NOT_INSTALLED = "not installed"
 _SMALL_BYTES = 1_000_000
 # The sample is always UTF-8, and rejected records are left out of it.
 _NOT_READ = ("utf8", "on_error", "max_errors")
 
-_EXAMPLES = """
-tokenmill bench o200k_base book.txt
-tokenmill bench tokenizer.json data/*.jsonl --bytes 100MB
-tokenmill bench model/ data/ --threads 1 --rounds 5 --json
-"""
-_EPILOG = """\
+_HELP = """
+Encode your documents with tokenmill and with every installed library that can load the tokenizer,
+compare the ids, and print speed and memory.
+
+examples:
+  tokenmill bench o200k_base book.txt
+  tokenmill bench tokenizer.json data/*.jsonl --bytes 100MB
+  tokenmill bench model/ data/ --threads 1 --rounds 5 --json
+
 Compared libraries: tokenizers, tiktoken, sentencepiece, gigatoken and transformers, if they are
 installed and can load the tokenizer. A library whose own format is missing gets a file that
-tokenmill writes. Exit code 4: ids differ."""
+tokenmill writes. Exit code 4: ids differ.
+"""
 
 
 class BenchOptions(ReadOptions, total=False):
@@ -58,13 +63,36 @@ class BenchOptions(ReadOptions, total=False):
 
     rounds: Annotated[int, number(3, "number of timed runs of each library")]
     bytes: Annotated[
-        int,
-        amount(10_000_000, "size of the sample, taken from the beginning of the inputs"),
+        int, amount(10_000_000, "size of the sample, taken from the beginning of the inputs")
     ]
     threads: Annotated[
         int | None, number(None, "number of threads of the column batch; without it, all cores")
     ]
     pattern: Annotated[str | None, PATTERN]
+
+
+def add_bench(parser: Parser) -> None:
+    parser.explain(_HELP)
+    parser.add_argument("tokenizer", metavar="TOKENIZER", help=TOKENIZER)
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=INPUTS)
+    add_options(parser, BenchOptions, skip=_NOT_READ)
+    add_json(parser, "all figures as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    options = resolve(BenchOptions, options_of(arguments, BenchOptions, skip=_NOT_READ))
+    tokenizer = Tokenizer.load(arguments.tokenizer, pattern=options["pattern"])
+    sample = read_sample(arguments.inputs, options)
+    with progress_console().status("") as status:
+        found = compare(
+            tokenizer, arguments.tokenizer, sample, options, lambda line: status.update(f"{line} …")
+        )
+    if arguments.json:
+        say_json(found)
+    else:
+        _print(found)
+    return 0 if found["equal"] else DIFFERENT
 
 
 @dataclass(slots=True)
@@ -77,107 +105,13 @@ class Sample:
     rejected: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first document with other ids. An id is None where a list of ids has ended."""
-
-    document: int
-    input: str
-    position: int
-    id: int | None
-    tokenmill_id: int | None
-
-
-@dataclass(slots=True)
-class Row:
-    """Figures of one library, medians over the rounds."""
-
-    name: str
-    version: str
-    equal: bool = True
-    difference: Difference | None = None
-    bytes_per_second: float = 0.0
-    tokens_per_second: float = 0.0
-    batch_bytes_per_second: float = 0.0
-    batch_tokens_per_second: float = 0.0
-    load_seconds: float = 0.0
-    peak_mb: float = 0.0
-
-
-@dataclass(slots=True)
-class Comparison:
-    """All figures of a comparison. `left_out` has the reasons by library."""
-
-    tokenizer: str
-    documents: int
-    bytes: int
-    tokens: int
-    rejected: int
-    threads: int
-    rounds: int
-    libraries: list[Row]
-    left_out: dict[str, str]
-
-    @property
-    def equal(self) -> bool:
-        return all(row.equal for row in self.libraries)
-
-
-def add_parser(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "bench",
-        help="compare ids and speed with the installed libraries, on your documents",
-        description="Encodes your documents with tokenmill and with every installed library that\n"
-        "can load the tokenizer, compares the ids, and prints speed and memory.",
-        examples=_EXAMPLES,
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "tokenizer", metavar="TOKENIZER", help="tokenizer: a name, a file or a folder"
-    )
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="documents: files, folders, globs, URLs, or - for standard input",
-    )
-    add_options(parser, BenchOptions, skip=_NOT_READ)
-    add_json(parser, "all figures as JSON")
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    given = options_of(arguments, BenchOptions, skip=_NOT_READ)
-    options = resolve(BenchOptions, given)
-    tokenizer = Tokenizer.load(arguments.tokenizer, pattern=options["pattern"])
-    sample = read_sample(arguments.inputs, options)
-    with progress_console().status("") as status:
-        found = compare(
-            tokenizer,
-            arguments.tokenizer,
-            sample,
-            options,
-            report=lambda line: status.update(f"{line} …"),
-        )
-    if arguments.json:
-        say_json(asdict(found) | {"equal": found.equal})
-    else:
-        show(found)
-    return 0 if found.equal else DIFFERENT
-
-
 def read_sample(inputs: Sequence[str], options: Mapping[str, Any]) -> Sample:
     """The first `bytes` bytes of documents of the inputs. The last document may be cut."""
-    bytes_max, separator = options["bytes"], options["separator"]
-    how = DocumentOptions(
-        field=options["field"],
-        separator=None if separator is None else separator.encode(),
-        utf8="replace",
-    )
+    bytes_max, reading = options["bytes"], replace(reading_of(options), utf8="replace")
     sample, reason = Sample(), ""
     for source in find(inputs, options["input_format"]):
         number, begun = 0, b""
-        for block in read(Segment(source), how):
+        for block in read_once(Segment(source), reading):
             sample.rejected += len(block.problems)
             reason = reason or next((each.reason for each in block.problems), "")
             data = memoryview(block.data)
@@ -187,7 +121,7 @@ def read_sample(inputs: Sequence[str], options: Mapping[str, Any]) -> Sample:
                 if block.goes_on and index == len(block.spans) - 1 and not is_full:
                     break
                 number += 1
-                sample.texts.append(begun.decode(errors="ignore" if is_full else "replace"))
+                sample.texts.append(begun.decode(errors="ignore"))  # a character may be cut
                 sample.origins.append((source.name, number))
                 sample.bytes += len(begun)
                 begun = b""
@@ -204,58 +138,47 @@ def compare(
     source: str,
     sample: Sample,
     options: Mapping[str, Any],
-    report: Callable[[str], None] = lambda line: None,
-) -> Comparison:
-    """Compares ids, then measures the libraries in alternating processes."""
+    show: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Measure the libraries in alternating processes, and compare their ids.
+
+    `left_out` has the reason for each library without figures.
+    """
     threads, rounds = thread_count(options["threads"]), options["rounds"]
-    rows, left_out = _installed()
+    left_out = {
+        name: _NOT_INSTALLED for name in libraries.LIBRARIES if util.find_spec(name) is None
+    }
+    runs: dict[str, list[dict[str, float]]] = {
+        name: [] for name in libraries.LIBRARIES if name not in left_out
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "documents.json").write_text(json.dumps(sample.texts), encoding="utf-8")
         job = _files(tokenizer, source, options["pattern"], folder)
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        for row in list(rows):
-            report(f"{row.name}: ids")
-            found = _process("ids", row.name, folder, threads)
-            if "error" in found:
-                if row.name == _OURS:
-                    raise TokenmillError(f"encoding failed: {found['error']}")
-                left_out[row.name] = found["error"]
-                rows.remove(row)
-            elif row.name != _OURS:
-                row.difference = _difference(folder, row.name, sample)
-                row.equal = row.difference is None
-        tokens = (folder / f"{_OURS}.ids").stat().st_size // np.dtype(np.uint32).itemsize
-        runs: dict[str, list[dict[str, Any]]] = {row.name: [] for row in rows}
         for turn in range(rounds):
-            for row in rows:
-                report(f"{row.name}: round {turn + 1} of {rounds}")
-                runs[row.name].append(_process("time", row.name, folder, threads))
-    for row in rows:
-        _fill(row, runs[row.name])
-    return Comparison(
-        tokenizer.name, len(sample.texts), sample.bytes, tokens, sample.rejected, threads, rounds,
-        rows, left_out,
-    )  # fmt: skip
-
-
-def _installed() -> tuple[list[Row], dict[str, str]]:
-    rows, left_out = [], {}
-    for name in libraries.LIBRARIES:
-        if util.find_spec(name) is None:
-            left_out[name] = "not installed"
-        else:
-            rows.append(Row(name, _version(name)))
-    return rows, left_out
-
-
-def _version(library: str) -> str:
-    if library == _OURS:
-        return tokenmill.__version__
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return "of unknown version"
+            for library in list(runs):
+                show(f"{library}: round {turn + 1} of {rounds}")
+                found = _process(library, folder, threads)
+                if "error" not in found:
+                    runs[library].append(found)
+                elif library == _OURS:
+                    raise TokenmillError(f"encoding failed: {found['error']}")
+                elif turn == 0:
+                    left_out[library] = found["error"]
+                    del runs[library]
+        rows: list[dict[str, Any]] = []
+        for library, each in runs.items():
+            difference = _difference(folder, library, sample)
+            row = {"name": library, "version": _version(library), "equal": difference is None}
+            medians = {name: statistics.median(run[name] for run in each) for name in each[0]}
+            rows.append({**row, "difference": difference, **medians})
+        tokens = len(np.fromfile(folder / f"{_OURS}.ids", np.uint32))
+    return {
+        "tokenizer": tokenizer.name, "documents": len(sample.texts), "bytes": sample.bytes,
+        "tokens": tokens, "rejected": sample.rejected, "threads": threads, "rounds": rounds,
+        "libraries": rows, "left_out": left_out, "equal": all(row["equal"] for row in rows),
+    }  # fmt: skip
 
 
 def _files(
@@ -263,12 +186,10 @@ def _files(
 ) -> dict[str, str | None]:
     """The files that the libraries load: those of the user, or copies that tokenmill writes."""
     path = Path(source)
-    is_folder = path.is_dir()
 
     def found(name: str, *suffixes: str) -> str | None:
-        if is_folder:
-            return str((path / name).resolve()) if (path / name).is_file() else None
-        return str(path.resolve()) if path.is_file() and path.name.endswith(suffixes) else None
+        file = path / name if path.is_dir() else path
+        return str(file.resolve()) if file.is_file() and file.name.endswith(suffixes) else None
 
     def written(name: str) -> str | None:
         try:
@@ -281,15 +202,15 @@ def _files(
         "source": str(path.resolve()) if path.exists() else source,
         "pattern": pattern,
         "regex": tokenizer.pattern,
-        "folder": str(path.resolve()) if is_folder else None,
+        "folder": str(path.resolve()) if path.is_dir() else None,
         "tokenizer_json": found("tokenizer.json", "tokenizer.json") or written("tokenizer.json"),
         "ranks": written("ranks.tiktoken") if tokenizer.pattern is not None else None,
         "model": found("tokenizer.model", ".model"),
     }
 
 
-def _process(mode: str, library: str, folder: Path, threads: int) -> dict[str, Any]:
-    """One library in a fresh process, without a network."""
+def _process(library: str, folder: Path, threads: int) -> dict[str, Any]:
+    """Measure one library in a fresh process, without a network."""
     root = str(Path(libraries.__file__).parents[2])
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")])),
@@ -298,10 +219,10 @@ def _process(mode: str, library: str, folder: Path, threads: int) -> dict[str, A
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
     }
-    words = [sys.executable, "-P", libraries.__file__, mode, library, str(folder), str(threads)]
     done = subprocess.run(
-        words, env=os.environ | variables, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, errors="replace",
+        [sys.executable, "-P", libraries.__file__, library, str(folder), str(threads)],
+        env=os.environ | variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace",
     )  # fmt: skip
     try:
         row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -311,130 +232,93 @@ def _process(mode: str, library: str, folder: Path, threads: int) -> dict[str, A
     return row
 
 
-def _difference(folder: Path, library: str, sample: Sample) -> Difference | None:
-    """The first difference between the ids of a library and ours."""
-    ours, our_ends = _ids(folder, _OURS)
-    theirs, their_ends = _ids(folder, library)
-    if np.array_equal(ours, theirs) and np.array_equal(our_ends, their_ends):
-        return None
-    for index, (name, line) in enumerate(sample.origins):
-        one = ours[our_ends[index] : our_ends[index + 1]].tolist()
-        other = theirs[their_ends[index] : their_ends[index + 1]].tolist()
-        if one != other:
-            pairs = zip(one, other, strict=False)
-            place = next(
-                (at for at, (left, right) in enumerate(pairs) if left != right),
-                min(len(one), len(other)),
-            )
-            ids = [each[place] if place < len(each) else None for each in (other, one)]
-            return Difference(line, name, place, *ids)
+def _difference(folder: Path, library: str, sample: Sample) -> dict[str, Any] | None:
+    """The first document with other ids than ours. An id is None where a list of ids has ended."""
+
+    def documents(name: str) -> list[Any]:
+        ends = np.cumsum(np.fromfile(folder / f"{name}.lengths", np.uint64).astype(np.int64))
+        return np.split(np.fromfile(folder / f"{name}.ids", np.uint32), ends[:-1])
+
+    both = zip(documents(library), documents(_OURS), sample.origins, strict=True)
+    for theirs, ours, (name, document) in both:
+        if not np.array_equal(theirs, ours):
+            pairs = enumerate(zip_longest(theirs.tolist(), ours.tolist()))
+            position, (id_, own) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
+            place = {"document": document, "input": name, "position": position}
+            return place | {"id": id_, "tokenmill_id": own}
     return None
 
 
-def _ids(folder: Path, library: str) -> tuple[Any, Any]:
-    lengths = np.fromfile(folder / f"{library}.lengths", np.uint64)
-    ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths)]).astype(np.int64)
-    return np.fromfile(folder / f"{library}.ids", np.uint32), ends
+def _version(library: str) -> str:
+    try:
+        return tokenmill.__version__ if library == _OURS else metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"
 
 
-def _fill(row: Row, runs: list[dict[str, Any]]) -> None:
-    """Sets the figures of a row to the medians of its runs."""
-    good = [run for run in runs if "error" not in run]
-    if not good:
-        raise TokenmillError(f"{row.name} failed while it was timed: {runs[0]['error']}")
-
-    def median(value: Callable[[dict[str, Any]], float]) -> float:
-        return statistics.median(map(value, good))
-
-    row.bytes_per_second = median(lambda run: run["one"]["bytes"] / run["one"]["seconds"])
-    row.tokens_per_second = median(lambda run: run["one"]["tokens"] / run["one"]["seconds"])
-    row.batch_bytes_per_second = median(lambda run: run["batch"]["bytes"] / run["batch"]["seconds"])
-    row.batch_tokens_per_second = median(
-        lambda run: run["batch"]["tokens"] / run["batch"]["seconds"]
-    )
-    row.load_seconds = median(lambda run: run["load_seconds"])
-    row.peak_mb = median(lambda run: run["memory"] / 1e6)
-
-
-# ── the table ────────────────────────────────────────────────────────────────────────────────
-
-
-def show(found: Comparison) -> None:
+def _print(found: dict[str, Any]) -> None:
+    size = found["bytes"]
+    shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else count_of(size, "byte")
+    documents, tokens = count_of(found["documents"], "document"), count_of(found["tokens"], "token")
+    title = f"{printable(found['tokenizer'])}: {documents}, {shown}, {tokens}"
+    table = Table("library", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("MB/s", "tokens/s", "batch MB/s", "memory"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("ids", no_wrap=True)
+    for row in found["libraries"]:
+        speeds = ("bytes_per_second", "tokens_per_second", "batch_bytes_per_second")
+        one, per_second, batch = (_digits(row[name] / 1e6) for name in speeds)
+        verdict = "" if row["name"] == _OURS else "equal" if row["equal"] else "[red]DIFFER[/]"
+        memory = f"{_digits(row['peak_mb'])} MB"
+        table.add_row(row["name"], one, f"{per_second} M", batch, memory, verdict)
     page = console()
-    title = (
-        f"{printable(found.tokenizer)}: {count_of(found.documents, 'document')}, "
-        f"{_size(found.bytes)}, {count_of(found.tokens, 'token')}"
-    )
     page.print(title, markup=False)
-    if found.rejected:
-        page.print(f"{count_of(found.rejected, 'record')} rejected", markup=False)
-    page.print()
-    page.print(_table(found))
-    page.print()
+    if found["rejected"]:
+        page.print(f"{count_of(found['rejected'], 'record')} rejected", markup=False)
+    page.print("", table, "", sep="\n")
     for line in _verdict(found):
         page.print(line, markup=False)
 
 
-def _table(found: Comparison) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("library", no_wrap=True)
-    for head in ("MB/s", "tokens/s", "batch MB/s", "memory"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("ids", no_wrap=True)
-    for row in found.libraries:
-        verdict = "" if row.name == _OURS else "equal" if row.equal else "[red]DIFFER[/]"
-        table.add_row(
-            row.name,
-            _digits(row.bytes_per_second / 1e6),
-            f"{_digits(row.tokens_per_second / 1e6)} M",
-            _digits(row.batch_bytes_per_second / 1e6),
-            f"{_digits(row.peak_mb)} MB",
-            verdict,
-        )
-    return table
-
-
-def _verdict(found: Comparison) -> list[str]:
-    ours, *others = found.libraries
+def _verdict(found: dict[str, Any]) -> list[str]:
+    ours, *others = found["libraries"]
     lines = []
     for row in others:
-        if row.difference is not None:
-            what = row.difference
+        if what := row["difference"]:
             theirs, mine = (
-                "no id" if each is None else f"id {each}" for each in (what.id, what.tokenmill_id)
+                "no id" if what[key] is None else f"id {what[key]}"
+                for key in ("id", "tokenmill_id")
             )
             lines.append(
-                f"{row.name}: ids differ first in document {what.document:,} of "
-                f"{printable(what.input)}, position {what.position:,}: {theirs} instead of "
+                f"{row['name']}: ids differ first in document {what['document']:,} of "
+                f"{printable(what['input'])}, position {what['position']:,}: {theirs} instead of "
                 f"tokenmill's {mine}"
             )
-    if others and found.equal:
-        lines.append(f"All ids are equal in {count_of(found.documents, 'document')}.")
+    if others and found["equal"]:
+        lines.append(f"All ids are equal in {count_of(found['documents'], 'document')}.")
     for row in others:
-        one = _digits(ours.bytes_per_second / row.bytes_per_second)
-        batch = _digits(ours.batch_bytes_per_second / row.batch_bytes_per_second)
-        lines.append(f"Speed relative to {row.name}: {one} ×, in batches {batch} ×.")
+        one, batch = (
+            _digits(ours[key] / row[key]) for key in ("bytes_per_second", "batch_bytes_per_second")
+        )
+        lines.append(f"Speed relative to {row['name']}: {one} ×, in batches {batch} ×.")
     if not others:
         lines.append("No other library was compared. To compare: pip install tokenizers tiktoken")
-    if found.bytes < _SMALL_BYTES:
+    if found["bytes"] < _SMALL_BYTES:
         lines.append("The sample is small and was repeated; a larger one gives fairer speeds.")
-    versions = ", ".join(f"{row.name} {row.version}" for row in found.libraries)
+    versions = ", ".join(f"{row['name']} {row['version']}" for row in found["libraries"])
     lines.append(
-        f"{count_of(found.rounds, 'round')}, medians; one call per document on one thread; "
-        f"batches on {count_of(found.threads, 'thread')}; memory that loading and encoding add. "
+        f"{count_of(found['rounds'], 'round')}, medians; one call per document on one thread; "
+        f"batches on {count_of(found['threads'], 'thread')}; memory that loading and encoding add. "
         f"{versions}."
     )
-    missing = [name for name, reason in found.left_out.items() if reason == "not installed"]
+    left_out = found["left_out"].items()
     lines += [
         f"{name} cannot be compared: {printable(reason)}"
-        for name, reason in found.left_out.items()
-        if name not in missing
+        for name, reason in left_out
+        if reason != _NOT_INSTALLED
     ]
+    missing = [name for name, reason in left_out if reason == _NOT_INSTALLED]
     return lines + ([f"Not installed: {', '.join(missing)}."] if missing else [])
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else count_of(count, "byte")
 
 
 def _digits(value: float) -> str:

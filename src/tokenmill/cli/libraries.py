@@ -1,12 +1,12 @@
 """Documents → ids, times and memory of one library, in a process of its own.
 
-    python -P libraries.py ids LIBRARY FOLDER THREADS       writes LIBRARY.ids and LIBRARY.lengths
-    python -P libraries.py time LIBRARY FOLDER THREADS      encodes the documents against the clock
+    python -P libraries.py LIBRARY FOLDER THREADS
 
 FOLDER contains `job.json` with the files of the tokenizer and `documents.json` with the texts. The
-process prints one JSON object: figures, or `error` with the reason why the library cannot be used.
-This file imports the standard library alone, so that the memory of a process is that of its
-library. Special tokens in documents are ordinary text, and no special tokens are added.
+process encodes the texts against the clock, and prints one JSON object: figures, or `error` with
+the reason why the library cannot be used. The first process of a library writes LIBRARY.ids and
+LIBRARY.lengths. This file imports the standard library alone, so that the memory of a process is
+that of its library. Special tokens in documents are ordinary text, and no special tokens are added.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import json
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-Encode = Callable[[str], list[int]]
-EncodeBatch = Callable[[list[str]], list[list[int]]]
-Encoders = tuple[Encode, EncodeBatch]
+Encoders = tuple[Callable[[str], list[int]], Callable[[list[str]], list[list[int]]]]
+Slices = list[list[str]]
 
-_SLICE_BYTES = 1 << 20
-_SLICE_DOCUMENTS = 1024
+_SLICE = 512
 # A pass over a small sample is repeated, and a pass of a slow library is stopped.
 _SECONDS_MIN = 0.2
 _SECONDS_MAX = 10.0
@@ -35,23 +33,23 @@ class UnsuitableError(Exception):
     """A library cannot encode with this tokenizer."""
 
 
-def main(mode: str, library: str, folder: str, threads: str) -> None:
-    job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
-    texts = json.loads((Path(folder) / "documents.json").read_text(encoding="utf-8"))
-    before = _memory_bytes("VmRSS:")
+def main(library: str, name: str, threads: str) -> None:
+    folder = Path(name)
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    texts = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
+    # Slices, so that results do not dominate the memory.
+    slices = [texts[start : start + _SLICE] for start in range(0, len(texts), _SLICE)]
+    before = memory_bytes("VmRSS:")
     started = time.perf_counter()
     try:
         encode, encode_batch = LIBRARIES[library](job, int(threads))
-        encode(texts[0][:1000])
-        row: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
-        if mode == "ids":
-            _write_ids(Path(folder), library, texts, encode, encode_batch)
-        else:
-            slices = list(_slices(texts))
-            one = _speed(slices, lambda some: sum(len(encode(text)) for text in some))
-            batch = _speed(slices, lambda some: sum(map(len, encode_batch(some))))
-            row |= {"one": one, "batch": batch}
-            row["memory"] = max(_memory_bytes("VmHWM:") - before, 0)
+        encode(slices[0][0][:1000])
+        seconds = time.perf_counter() - started
+        row: dict[str, Any] = _speed("", slices, lambda some: [encode(text) for text in some])
+        row |= _speed("batch_", slices, encode_batch) | {"load_seconds": seconds}
+        row["peak_mb"] = max(memory_bytes() - before, 0) / 1e6
+        if not (folder / f"{library}.ids").exists():
+            _write_ids(folder / library, slices, encode, encode_batch)
     except UnsuitableError as error:
         row = {"error": str(error)}
     except Exception as error:
@@ -60,67 +58,55 @@ def main(mode: str, library: str, folder: str, threads: str) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
 
 
-def _write_ids(
-    folder: Path, library: str, texts: list[str], encode: Encode, encode_batch: EncodeBatch
-) -> None:
-    """Writes the ids of all documents, one call each, and checks that a batch gives the same."""
+def _speed(prefix: str, slices: Slices, encode_batch: Any) -> dict[str, float]:
+    """Bytes and tokens per second of encoding the slices in order."""
+    size = tokens = 0
+    seconds = 0.0
+    while seconds < _SECONDS_MIN:
+        for some in slices:
+            started = time.perf_counter()
+            tokens += sum(map(len, encode_batch(some)))
+            seconds += time.perf_counter() - started
+            size += sum(len(text.encode()) for text in some)
+            if seconds > _SECONDS_MAX:
+                break
+    rates = {"bytes_per_second": size / seconds, "tokens_per_second": tokens / seconds}
+    return {prefix + name: rate for name, rate in rates.items()}
+
+
+def _write_ids(path: Path, slices: Slices, encode: Any, encode_batch: Any) -> None:
+    """Write the ids of all documents, one call each, and check that a batch gives the same."""
     ids, lengths = array("I"), array("Q")
-    for some in _slices(texts):
+    for some in slices:
         found = [list(encode(text)) for text in some]
         if [list(each) for each in encode_batch(some)] != found:
             raise UnsuitableError("its batches give other ids than its single calls")
         for each in found:
             ids.extend(each)
             lengths.append(len(each))
-    (folder / f"{library}.ids").write_bytes(ids.tobytes())
-    (folder / f"{library}.lengths").write_bytes(lengths.tobytes())
+    path.with_name(f"{path.name}.ids").write_bytes(ids.tobytes())
+    path.with_name(f"{path.name}.lengths").write_bytes(lengths.tobytes())
 
 
-def _slices(texts: list[str]) -> Iterator[list[str]]:
-    """The texts in lists of about 1 MB, so that results do not dominate the memory."""
-    some: list[str] = []
-    size = 0
-    for text in texts:
-        some.append(text)
-        size += len(text)
-        if size >= _SLICE_BYTES or len(some) >= _SLICE_DOCUMENTS:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+def memory_bytes(name: str = "VmHWM:") -> int:
+    """The peak memory of this process, or another line of Linux's status file.
 
-
-def _speed(slices: list[list[str]], work: Callable[[list[str]], int]) -> dict[str, float]:
-    """Bytes, tokens and seconds of encoding the slices in order."""
-    size = tokens = 0
-    seconds = 0.0
-    while seconds < _SECONDS_MIN:
-        for some in slices:
-            started = time.perf_counter()
-            tokens += work(some)
-            seconds += time.perf_counter() - started
-            size += sum(len(text.encode()) for text in some)
-            if seconds > _SECONDS_MAX:
-                break
-    return {"bytes": size, "tokens": tokens, "seconds": seconds}
-
-
-def _memory_bytes(name: str) -> int:
-    """A line of Linux's status file. Elsewhere it is the peak of the process, or 0 on Windows."""
+    It is the peak on other systems, and 0 on Windows.
+    """
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
     except (OSError, StopIteration):
         pass
     try:
-        resource: Any = import_module("resource")
+        import resource
     except ImportError:
         return 0
-    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# ── the libraries: each takes the files of a job and returns two encoders ────────────────────
+# The libraries. Each function takes the files of a job and returns two encoders.
 
 
 def _tokenmill(job: dict[str, Any], threads: int) -> Encoders:
@@ -134,16 +120,12 @@ def _tokenizers(job: dict[str, Any], threads: int) -> Encoders:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
-
-    def encode(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def encode_batch(texts: list[str]) -> list[list[int]]:
-        found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return [each.ids for each in found]
-
-    return encode, encode_batch
+    return (
+        lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
+        lambda texts: [
+            each.ids for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ],
+    )
 
 
 def _tiktoken(job: dict[str, Any], threads: int) -> Encoders:
@@ -180,10 +162,8 @@ def _transformers(job: dict[str, Any], threads: int) -> Encoders:
         path = _needed(job, "tokenizer_json", "tokenizer.json")
         tokenizer = library.PreTrainedTokenizerFast(tokenizer_file=path)
     more = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
-    return (
-        lambda text: tokenizer(text, **more)["input_ids"],
-        lambda texts: tokenizer(texts, **more)["input_ids"],
-    )
+    encode: Any = lambda text: tokenizer(text, **more)["input_ids"]  # noqa: E731
+    return encode, encode
 
 
 def _needed(job: dict[str, Any], name: str, what: str) -> str:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from tokenmill.corpus.documents import STDIN, DocumentOptions
+from tokenmill.errors import OptionError
 from tokenmill.options import Option, table, text
 
+INPUTS = (
+    "file, folder, glob or URL of .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet files, "
+    "also compressed; other files are text; - for standard input"
+)
+TOKENIZER = "name, file or folder of the tokenizer"
 PATTERN = text(
     None,
     "pre-tokenizer of a file that has none, such as a rank file: a regular expression or a name "
@@ -28,8 +36,20 @@ def add_options(
             continue
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        default = defaults.get(name, option.default)
-        _add(groups[option.group], name, option, default)
+        default = _shown(defaults.get(name, option.default))
+        notes = [", ".join(option.choices), default and f"default: {default}"]
+        notes = [note for note in [*notes, "repeatable" * option.repeats] if note]
+        help = option.help + (f" ({'; '.join(notes)})" if notes else "")
+        more: dict[str, Any] = {"action": "append"} if option.repeats else {}
+        if option.parse is None:
+            more = {"action": "store_true"}
+        else:
+            more["metavar"] = option.metavar or name.rpartition("_")[2].upper()
+            more |= {"choices": option.choices} if option.choices else {"type": reader(option)}
+        flag = option.flag or "--" + name.replace("_", "-")
+        groups[option.group].add_argument(
+            flag, dest=name, default=None, help=help.replace("%", "%%"), **more
+        )
 
 
 def options_of(
@@ -40,22 +60,14 @@ def options_of(
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
-def _add(group: Any, name: str, option: Option, default: Any) -> None:
-    flag = option.flag or "--" + name.replace("_", "-")
-    shown = option.help if _shown(default) == "" else f"{option.help} (default: {_shown(default)})"
-    shown = (shown + "; may be repeated" * option.repeats).replace("%", "%%")
-    if option.parse is None:
-        group.add_argument(flag, dest=name, action="store_true", default=None, help=shown)
-        return
-    more: dict[str, Any] = {"action": "append"} if option.repeats else {}
-    if option.choices:
-        more["choices"] = option.choices
-    else:
-        more |= {"type": _reader(option), "metavar": option.metavar or name.upper()}
-    group.add_argument(flag, dest=name, default=None, help=shown, **more)
+def reading_of(options: Mapping[str, Any]) -> DocumentOptions:
+    """Return the options of the reader of documents."""
+    separator = options["separator"]
+    separator = None if separator is None else separator.encode()
+    return DocumentOptions(field=options["field"], separator=separator, utf8=options["utf8"])
 
 
-def _reader(option: Option) -> Callable[[str], Any]:
+def reader(option: Option) -> Callable[[str], Any]:
     """Return a function that parses and checks a word, with errors that argparse shows."""
 
     def read(word: str) -> Any:
@@ -77,3 +89,11 @@ def _shown(default: Any) -> str:
     if isinstance(default, int) and default >= 1 << 20 and default % (1 << 20) == 0:
         return f"{default >> 20}MiB" if default % (1 << 30) else f"{default >> 30}GiB"
     return f"{default:,}" if isinstance(default, int) else str(default)
+
+
+def check_stdin(names: Sequence[str]) -> None:
+    """Raise an error if standard input is an input and cannot be read."""
+    if STDIN in names and sys.__stdin__ is None:
+        raise OptionError("standard input is closed; pass a file or open it")
+    if names.count(STDIN) > 1:
+        raise OptionError("standard input can be read only once; pass - once")

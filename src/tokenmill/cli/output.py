@@ -6,39 +6,23 @@ NO_COLOR removes every style. FORCE_COLOR adds colours to files and pipes, but n
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.display import json_line, printable
+from tokenmill.errors import TrainingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_FILE_COLUMNS = 140
 
-
-def console() -> Console:
+def console(**more: Any) -> Console:
     """The console for tables and coloured text, on stdout."""
-    return _console()
-
-
-def wide_console() -> Console:
-    """The console for wide tables. A file or a pipe has 140 columns."""
-    made = console()
-    if not made.is_terminal:
-        made.width = _FILE_COLUMNS
-    return made
-
-
-def progress_console() -> Console:
-    """The console for progress, on stderr. It is interactive only in a terminal."""
-    return _console(stderr=True, force_terminal=sys.stderr.isatty())
-
-
-def _console(**more: Any) -> Console:
     from rich.console import Console  # 40 ms that encode and decode do not need
 
     class QuietConsole(Console):
@@ -47,6 +31,20 @@ def _console(**more: Any) -> Console:
 
     color_system: Any = None if os.environ.get("NO_COLOR") else "auto"
     return QuietConsole(highlight=False, color_system=color_system, **more)
+
+
+def progress_console() -> Console:
+    """The console for progress, on stderr. It is interactive only in a terminal."""
+    return console(stderr=True, force_terminal=sys.stderr.isatty())
+
+
+def report(arguments: argparse.Namespace, figures: dict[str, Any], *lines: str) -> None:
+    """Print a result: its figures with --json, otherwise lines of text."""
+    if arguments.json:
+        say_json(figures)
+    else:
+        for line in lines:
+            say(line)
 
 
 def say(text: str) -> None:
@@ -77,3 +75,30 @@ def count_of(number: int, noun: str) -> str:
 
 def add_json(parser: Any, help: str = "result as one JSON object on stdout") -> None:
     parser.add_argument("--json", action="store_true", help=help)
+
+
+def check_outputs(paths: list[Path], inputs: list[str]) -> None:
+    """Raise if an output cannot be written, or would replace an input or another output."""
+    read = {os.path.realpath(name) for name in inputs if Path(name).exists()}
+    written: set[str] = set()
+    for path in paths:
+        if str(path) == "-":
+            raise TrainingError(
+                "output must be a file, got '-'; pass a name such as tokenizer.json"
+            )
+        if path.is_dir():
+            raise TrainingError(f"output {str(path)!r} is a folder; pass a file inside it")
+        if not path.parent.is_dir():
+            raise TrainingError(f"folder of output {str(path)!r} not found; create it first")
+        if path.exists() and not path.is_file():
+            continue
+        if not os.access(path.parent, os.W_OK):
+            raise TrainingError(
+                f"output {str(path)!r} is in a read-only folder; pass another folder"
+            )
+        target = os.path.realpath(path)
+        if target in read:
+            raise TrainingError(f"output {str(path)!r} is also an input; pass another path")
+        if target in written:
+            raise TrainingError(f"output {str(path)!r} is given twice; pass another path")
+        written.add(target)

@@ -13,14 +13,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, TextIO
+from datetime import timedelta
+from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from tokenmill.cli.output import progress_console
+from tokenmill.cli.output import add_json, progress_console
 from tokenmill.display import printable
 from tokenmill.progress import Progress, memory_bytes
 
@@ -30,22 +32,30 @@ _BAR_WIDTH = 16
 _PHASE_WIDTH = 9
 
 
-def add_options(parser: Any) -> None:
-    """Add --progress and its short form -q."""
+def add_flags(parser: Any) -> None:
+    """Add --progress, its short form -q, and --json for the result."""
     parser.add_argument(
         "--progress",
         choices=STYLES,
         default="auto",
-        help="style of progress on stderr (default: auto, a bar in a terminal, else plain)",
+        metavar="STYLE",
+        help="style of progress on stderr (auto, plain, json, none; default: auto, a bar in a "
+        "terminal, else plain)",
     )
     parser.add_argument(
-        "-q",
-        "--quiet",
-        action="store_const",
-        const="none",
-        dest="progress",
+        *("-q", "--quiet"), action="store_const", const="none", dest="progress",
         help="short form of --progress none",
-    )
+    )  # fmt: skip
+    add_json(parser)
+
+
+@contextmanager
+def show(style: str) -> Iterator[Display]:
+    """A display on stderr. It also shows warnings, as notes."""
+    with Display(progress_console(), style) as shown, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: shown.note(str(message))
+        yield shown
 
 
 class Display:
@@ -56,11 +66,10 @@ class Display:
             style = "plain"
         self._style = style
         self._console = console
-        self._phase: str | None = None
         self._started = self._printed = time.monotonic()
         self._last: Progress | None = None
         self._bars: Bars | None = None
-        self._task: TaskID | None = None
+        self._task = TaskID(0)
         if style == "auto":
             self._bars = Bars(
                 TextColumn(
@@ -83,178 +92,105 @@ class Display:
         if self._style == "none":
             return
         now = time.monotonic()
-        if progress.phase != self._phase:
+        if self._last is None or progress.phase != self._last.phase:
             self._end_phase(is_done=True)
-            self._phase, self._started, self._printed = progress.phase, now, now
+            self._started = self._printed = now
             if self._bars is not None:
                 self._task = self._bars.add_task(progress.phase, total=None, figures="")
         self._last = progress
-        if self._bars is not None and self._task is not None:
-            self._update(progress, now)
+        if self._bars is not None:
+            self._update(self._bars, progress)
             # Its thread starts with the first progress, when a run has started its processes.
             self._bars.start()
         elif now - self._printed >= _SECONDS[self._style]:
             self._printed = now
-            self._print(progress, now)
+            self._print(progress)
 
     def note(self, text: str) -> None:
         """Print a note in every style."""
         self._console.print(f"tokenmill: note: {printable(text)}", markup=False, soft_wrap=True)
 
     def _end_phase(self, *, is_done: bool) -> None:
-        last, now = self._last, time.monotonic()
-        self._last = None
+        last, self._last = self._last, None
         if last is None:
             return
         if self._bars is None:
-            self._print(last, now)
+            self._print(last)
         # Merging may end before the total if the text has no more pairs.
         elif is_done and last.phase not in ("merging", "tokenizing"):
-            self._update(last if last.total is None else replace(last, done=last.total), now)
+            done = last.done if last.total is None else last.total
+            self._update(self._bars, replace(last, done=done))
 
-    def _update(self, progress: Progress, now: float) -> None:
-        assert self._bars is not None
-        assert self._task is not None
-        width = self._console.width - max(_PHASE_WIDTH, len(self._phase or "")) - _BAR_WIDTH - 3
-        figures = self._figures(progress, now)
+    def _update(self, bars: Bars, progress: Progress) -> None:
+        width = self._console.width - max(_PHASE_WIDTH, len(progress.phase)) - _BAR_WIDTH - 3
+        figures = _figures(self._measured(progress))
         while len(", ".join(figures)) > width and len(figures) > 1:
             figures.pop()
         text = ", ".join(figures)
-        self._bars.update(self._task, completed=progress.done, total=progress.total, figures=text)
+        bars.update(self._task, completed=progress.done, total=progress.total, figures=text)
 
-    def _print(self, progress: Progress, now: float) -> None:
+    def _print(self, progress: Progress) -> None:
+        progress = self._measured(progress)
         if self._style == "json":
-            line = json.dumps(_row(progress, now - self._started))
+            line = json.dumps(_row(progress))
         else:
-            line = f"{self._phase}: {', '.join(self._figures(progress, now))}"
+            line = f"{progress.phase}: {', '.join(_figures(progress))}"
         # The run continues if stderr cannot be written.
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
 
-    def _figures(self, progress: Progress, now: float) -> list[str]:
+    def _measured(self, progress: Progress) -> Progress:
+        """The progress with the time of its phase and the memory, which training does not set."""
         if progress.phase == "tokenizing":
-            return _run_figures(progress)
-        seconds = max(now - self._started, 1e-6)
-        return _training_figures(progress, seconds, is_brief=self._bars is not None)
+            return progress
+        return replace(progress, seconds=time.monotonic() - self._started, memory=memory_bytes())
 
 
 _TRAINING_FIGURES = ("phase", "done", "total", "unique", "best_count", "min_tracked_count")
 _RUN_FIGURES = ("tokens", "documents", "tasks", "tasks_total", "quarantined")
 
 
-def _row(progress: Progress, seconds: float) -> dict[str, Any]:
+def _row(progress: Progress) -> dict[str, Any]:
     """The figures of one JSON line."""
+    measured = {"seconds": round(progress.seconds, 3), "memory": progress.memory}
     if progress.phase != "tokenizing":
-        fields = {name: getattr(progress, name) for name in _TRAINING_FIGURES}
-        return fields | {"seconds": round(seconds, 3), "memory": memory_bytes()}
-    fields = {"phase": progress.phase, "bytes": progress.done, "bytes_total": progress.total}
+        return {name: getattr(progress, name) for name in _TRAINING_FIGURES} | measured
+    row = {"phase": progress.phase, "bytes": progress.done, "bytes_total": progress.total}
     left = progress.seconds_left
-    return fields | {name: getattr(progress, name) for name in _RUN_FIGURES} | {
-        "seconds": round(progress.seconds, 3),
-        "memory": progress.memory,
+    return row | {name: getattr(progress, name) for name in _RUN_FIGURES} | measured | {
         "bytes_per_second": round(progress.bytes_per_second),
         "tokens_per_second": round(progress.tokens_per_second),
         "seconds_left": None if left is None else round(left, 1),
     }  # fmt: skip
 
 
-def _training_figures(progress: Progress, seconds: float, *, is_brief: bool) -> list[str]:
-    """Figures of `train`. Next to a bar only those that fit a narrow terminal."""
-    parts = []
-    if progress.phase == "counting":
-        total = "" if progress.total is None else f" of {amount(progress.total)}"
-        parts.append(f"{amount(progress.done)}{total}")
-        parts.append(f"{amount(progress.done / seconds)}/s")
-        if progress.unique and not is_brief:  # a cluster does not report it
-            parts.append(f"up to {progress.unique:,} unique pretokens")
-    else:
-        total = "" if progress.total is None else f" of {progress.total:,}"
-        parts.append(f"{progress.done:,}{total}")
-        if progress.best_count and not is_brief:
-            parts.append(f"count of the last pair {progress.best_count:,}")
-        if progress.min_tracked_count is not None and not is_brief:
-            parts.append(f"minimum tracked count {progress.min_tracked_count:,}")
-    parts.append(_clock(seconds))
-    if progress.total and 0 < progress.done < progress.total:
-        left = seconds / progress.done * (progress.total - progress.done)
+def _figures(progress: Progress) -> list[str]:
+    """The figures of one line, the important ones first."""
+    has_bytes = progress.phase in ("counting", "tokenizing")
+    amount = decimal if has_bytes else "{:,}".format
+    total = "" if progress.total is None else f" of {amount(progress.total)}"
+    parts = [f"{amount(progress.done)}{total}"]
+    if has_bytes:
+        parts.append(f"{decimal(round(progress.bytes_per_second))}/s")
+    parts.append(_clock(progress.seconds))
+    left = progress.seconds_left
+    if left is not None and 0 < progress.done < (progress.total or 0):
         parts.append(f"{_clock(left)} left")
-    memory = memory_bytes()
-    if memory:
-        parts.append(amount(memory) + ("" if is_brief else " memory"))
-    return parts
-
-
-def _run_figures(progress: Progress) -> list[str]:
-    """Figures of `tokenize`."""
-    parts = [
-        f"{amount(progress.done)} of {amount(progress.total or 0)}",
-        f"{amount(progress.bytes_per_second)}/s",
-        f"{_short(progress.tokens_per_second)} tokens/s",
-    ]
+    if progress.phase == "tokenizing":
+        parts.append(f"{progress.tokens_per_second:,.0f} tokens/s")
     if progress.quarantined:
         parts.append(f"{progress.quarantined:,} quarantined")
-    left = progress.seconds_left
-    if left is not None and progress.done < (progress.total or 0):
-        parts.append(f"{_clock(left)} left")
-    else:
-        parts.append(_clock(progress.seconds))
     if progress.memory:
-        parts.append(amount(progress.memory))
+        parts.append(f"{decimal(progress.memory)} memory")
+    if progress.unique:  # a cluster does not report it
+        parts.append(f"up to {progress.unique:,} unique pretokens")
+    if progress.best_count:
+        parts.append(f"count of the last pair {progress.best_count:,}")
+    if progress.min_tracked_count is not None:
+        parts.append(f"minimum tracked count {progress.min_tracked_count:,}")
     return parts
-
-
-@contextmanager
-def show(style: str) -> Iterator[Display]:
-    """A display on stderr. It also shows warnings, as notes."""
-    with Display(progress_console(), style) as shown, warnings.catch_warnings():
-
-        def show_warning(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            shown.note(str(message))
-
-        warnings.simplefilter("always")
-        warnings.showwarning = show_warning
-        yield shown
-
-
-def peak_bytes() -> int:
-    """The peak memory of this process. 0 if the system does not report it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def amount(count: float) -> str:
-    """A number of bytes with three digits."""
-    units = ("B", "KB", "MB", "GB", "TB")
-    power = 0
-    while count >= 999.5 and power < len(units) - 1:
-        count /= 1000
-        power += 1
-    return f"{count:.3g} {units[power]}"
-
-
-def _short(count: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return f"{count:.0f}"
 
 
 def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return str(timedelta(seconds=round(seconds)))

@@ -1,139 +1,178 @@
-"""Inputs → shards: `tokenmill tokenize` and `tokenmill finalize`."""
+"""Inputs → shards, and shards → a verdict: `tokenmill tokenize`, `finalize` and `verify`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
-from tokenmill.cli import encode, progress
-from tokenmill.cli.app import REJECTED
-from tokenmill.cli.options import add_options, options_of
-from tokenmill.cli.output import add_json, count_of, say, say_json
+from tokenmill.cli import progress
+from tokenmill.cli.app import DIFFERENT, REJECTED, Parser
+from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
+from tokenmill.cli.output import add_json, count_of, report
+from tokenmill.cpus import cpu_count
+from tokenmill.errors import OptionError
+from tokenmill.options import number, share, switch
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
+from tokenmill.tokenizing.verify import verify
 
 _FAILURES_SHOWN = 10
 
-_EXAMPLES = """
-tokenmill tokenize data/*.jsonl --tokenizer o200k_base --output shards/
-tokenmill tokenize book.txt --separator '\\n' --tokenizer gpt2 --format nanogpt --output nano/
-tokenmill tokenize data/ --tokenizer gpt2 --sequence-length 64 --output packed/
-tokenmill tokenize data/ --tokenizer gpt2 --output all/ --progress none --json
-tokenmill tokenize data/ --tokenizer gpt2 --output shards/ --rank 3 --world-size 8
-"""
-_EPILOG = """\
+_TOKENIZE_HELP = """
+Convert the documents of files to shards of token ids.
+
+examples:
+  tokenmill tokenize data/ --tokenizer gpt2 --output shards/
+  tokenmill tokenize book.txt --separator '\\n' \\
+    --tokenizer gpt2 --format nanogpt --output nano/
+  tokenmill tokenize data/*.jsonl --sequence-length 64 \\
+    --tokenizer gpt2 --output packed/
+  tokenmill tokenize data/ --progress none --json \\
+    --tokenizer o200k_base --output all/
+  tokenmill tokenize data/ --rank 3 --world-size 8 \\
+    --tokenizer gpt2 --output shards/
+
 The same command resumes a run that was stopped. Exit codes: 0 complete, 3 complete with rejected
-records (see errors.jsonl), 2 wrong options or a run that has to stop, 1 OS error, 130 Ctrl-C."""
+records (see errors.jsonl), 2 wrong options or a run that has to stop, 1 OS error, 130 Ctrl-C.
+"""
+_FINALIZE_HELP = """
+Write the manifest of an output when all ranks of its run are done.
+
+examples:
+  tokenmill finalize ranks/
+"""
+_VERIFY_HELP = """
+Compare shards with their manifest, and documents with their sources.
+
+examples:
+  tokenmill verify shards/
+  tokenmill verify shards/ --decode 5%
+  tokenmill verify shards/ --full --json
+
+Exit codes: 0 the shards are as they were written, 4 they differ.
+"""
 
 
-def add_parser(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "tokenize",
-        help="convert files to shards of token ids",
-        description="Convert the documents of files to shards of token ids.",
-        examples=_EXAMPLES,
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="text, .jsonl, .parquet, .arrow, .csv, .wet, each also .gz, .zst, .xz or .bz2; "
-        "folders, globs, and - for standard input",
-    )
-    parser.add_argument("--tokenizer", required=True, help="tokenizer: a name, a file or a folder")
+class VerifyOptions(TypedDict, total=False):
+    """How much of an output is checked."""
+
+    decode: Annotated[
+        float | None,
+        share(
+            None, "share of the documents to decode and compare with their sources", metavar="5%"
+        ),
+    ]
+    full: Annotated[bool, switch("decode and compare all documents")]
+    threads: Annotated[int | None, number(None, "number of threads (default: all cores)")]
+
+
+def add_tokenize(parser: Parser) -> None:
+    parser.explain(_TOKENIZE_HELP)
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help=INPUTS)
+    parser.add_argument("--tokenizer", required=True, help=TOKENIZER)
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="folder or URL such as s3://bucket/folder"
     )
-    add_options(parser, TokenizeOptions)
-    progress.add_options(parser)
-    add_json(parser)
+    _add_run(parser, TokenizeOptions, _run_tokenize)
+
+
+def add_finalize(parser: Parser) -> None:
+    parser.explain(_FINALIZE_HELP)
+    parser.add_argument("output", metavar="DIR", help="folder or URL of the ranks")
+    _add_run(parser, RunOptions, _run_finalize)
+
+
+def _add_run(parser: Parser, kind: type, run: Callable[[argparse.Namespace], int]) -> None:
+    add_options(parser, kind)
+    progress.add_flags(parser)
     parser.set_defaults(run=run)
 
 
-def add_finalize_parser(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "finalize",
-        help="complete the output of tokenize --rank",
-        description="Write the manifest of an output when all ranks of its run are done.",
-        examples="tokenmill finalize ranks/",
-    )
-    parser.add_argument("output", metavar="DIR", help="folder or URL of the ranks")
-    add_options(parser, RunOptions)
-    progress.add_options(parser)
-    add_json(parser)
-    parser.set_defaults(run=run_finalize)
-
-
-def run(options: argparse.Namespace) -> int:
-    encode.check_stdin(options.inputs)
-    tokenizer = Tokenizer.load(options.tokenizer)
-    given: Any = options_of(options, TokenizeOptions)
+def _run_tokenize(arguments: argparse.Namespace) -> int:
+    check_stdin(arguments.inputs)
+    tokenizer = Tokenizer.load(arguments.tokenizer)
+    given: Any = options_of(arguments, TokenizeOptions)
+    inputs, output = arguments.inputs, arguments.output
     return _report(
-        options,
-        lambda shown: tokenize(options.inputs, options.output, tokenizer, progress=shown, **given),
+        arguments, lambda shown: tokenize(inputs, output, tokenizer, progress=shown, **given)
     )
 
 
-def run_finalize(options: argparse.Namespace) -> int:
-    given: Any = options_of(options, RunOptions)
-    return _report(options, lambda shown: finalize(options.output, progress=shown, **given))
+def _run_finalize(arguments: argparse.Namespace) -> int:
+    given: Any = options_of(arguments, RunOptions)
+    return _report(arguments, lambda shown: finalize(arguments.output, progress=shown, **given))
 
 
-def _report(options: argparse.Namespace, act: Callable[[Any], Result]) -> int:
+def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
     try:
-        with progress.show(options.progress) as shown:
+        with progress.show(arguments.progress) as shown:
             result = act(shown)
     except KeyboardInterrupt:
         sys.stderr.write("tokenmill: stopped; run the same command again to resume\n")
         raise
-    if options.json:
-        say_json(_as_json(result))
-    else:
-        _say(result)
-    return 0 if result.is_complete else REJECTED
-
-
-def _as_json(result: Result) -> dict[str, Any]:
-    return {
-        "documents": result.documents,
-        "tokens": result.tokens,
-        "bytes": result.bytes,
-        "quarantined": result.quarantined,
-        "shards": result.shards,
+    counts = ("documents", "tokens", "bytes", "quarantined", "shards")
+    figures = {name: getattr(result, name) for name in counts} | {
         "output": str(result.output),
         "eos": result.options["eos"],
         "tasks_resumed": result.tasks_resumed,
-        "failures": [
-            {"path": source["path"], "error": source["error"]} for source in result.failures
-        ],
+        "failures": [{"path": each["path"], "error": each["error"]} for each in result.failures],
     }
+    report(arguments, figures, *_lines(result))
+    return 0 if result.is_complete else REJECTED
 
 
-def _say(result: Result) -> None:
-    options = result.options
+def _lines(result: Result) -> list[str]:
+    options, output = result.options, result.output
     eos = options["eos"]
-    named = "nothing" if eos is None else f"{result.tokenizer.decode([eos])} ({eos})"
+    token = "nothing" if eos is None else f"{result.tokenizer.decode([eos])} ({eos})"
     verb = "begins" if options["format"] == "llmc" else "ends"
-    say(
-        f"{result.output}: {count_of(result.documents, 'document')}, "
+    lines = [
+        f"{output}: {count_of(result.documents, 'document')}, "
         f"{count_of(result.tokens, 'token')} ({options['dtype']}) in "
-        f"{count_of(result.shards, 'shard')}; each {verb} with {named}"
-    )
+        f"{count_of(result.shards, 'shard')}; each {verb} with {token}"
+    ]
     if result.is_final and result.tasks_resumed == result.tasks_total:
-        say("the output was complete already")
+        lines.append("the output was complete already")
     if not result.is_final:
-        say(
+        lines.append(
             f"done: {count_of(result.tasks, 'task')} of {result.tasks_total:,}; when all ranks are "
-            f"done, run tokenmill finalize {result.output}"
+            f"done, run tokenmill finalize {output}"
         )
     if result.quarantined:
         records = count_of(result.quarantined, "record")
-        say(f"{records} rejected; see {result.output}/errors.jsonl")
-    for source in result.failures[:_FAILURES_SHOWN]:
-        say(f"{source['path']}: {source['error']}")
-    if len(result.failures) > _FAILURES_SHOWN:
-        say(f"and {len(result.failures) - _FAILURES_SHOWN:,} more inputs")
+        lines.append(f"{records} rejected; see {output}/errors.jsonl")
+    lines += [f"{each['path']}: {each['error']}" for each in result.failures[:_FAILURES_SHOWN]]
+    if (more := len(result.failures) - _FAILURES_SHOWN) > 0:
+        lines.append(f"and {more:,} more inputs")
+    return lines
+
+
+def add_verify(parser: Parser) -> None:
+    parser.explain(_VERIFY_HELP)
+    parser.add_argument("folder", metavar="DIR", help="output of tokenize")
+    add_options(parser, VerifyOptions)
+    add_json(parser)
+    parser.set_defaults(run=_run_verify)
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    if arguments.full and arguments.decode:
+        raise OptionError("--full decodes all documents; omit --decode")
+    share = 1.0 if arguments.full else arguments.decode or 0.0
+    found = verify(arguments.folder, decode=share, threads=arguments.threads or cpu_count())
+    lines = [*found.findings, *found.notes]
+    if found.wrong > len(found.findings):
+        lines.append(f"and {count_of(found.wrong - len(found.findings), 'more difference')}")
+    if found.files_wrong:
+        lines.append("delete the files that differ, and the same tokenize command restores them")
+    checked = f"{count_of(found.files, 'file')}, {count_of(found.bytes, 'byte')}"
+    if share and found.documents:
+        checked += f", {count_of(found.documents, 'document')} compared with their sources"
+    verdict = "all as it was written" if found.is_good else count_of(found.wrong, "difference")
+    names = ("files", "bytes", "documents", "wrong", "findings", "notes")
+    figures = {"good": found.is_good} | {name: getattr(found, name) for name in names}
+    report(arguments, figures, *lines, f"{checked}: {verdict}")
+    return 0 if found.is_good else DIFFERENT

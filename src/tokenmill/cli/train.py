@@ -1,4 +1,4 @@
-"""Inputs → a vocabulary, or counts of pretokens: `tokenmill train` and `count-pretokens`."""
+"""Inputs → files of tokenizers or counts: `tokenmill train`, `count-pretokens` and `convert`."""
 
 from __future__ import annotations
 
@@ -8,50 +8,71 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tokenmill.cli import progress, values
-from tokenmill.cli.inputs import check_outputs
-from tokenmill.cli.options import add_options, options_of
-from tokenmill.cli.output import add_json, count_of, say, say_json
+from tokenmill.cli import progress
+from tokenmill.cli.app import Parser
+from tokenmill.cli.libraries import memory_bytes
+from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reader
+from tokenmill.cli.output import add_json, check_outputs, count_of, report
 from tokenmill.errors import TrainingError, VocabularyError
 from tokenmill.formats import save
+from tokenmill.options import number
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import READ_DEFAULTS, CountOptions, TrainOptions
 from tokenmill.training.train import count_pretokens, train_sizes
 
-_TRAIN_EXAMPLES = """
-tokenmill train book.txt --vocab-size 1000 --output mine.json
-tokenmill train data/*.jsonl --vocab-size 500,1000 --output 'mine-{size}.tokenmill'
-tokenmill train book.txt --vocab-size 1000 --special-token '<s>' --output mine.json
-cat book.txt | tokenmill train - --vocab-size 1000 --output mine.json --quiet --json
-tokenmill train book.txt --extend mine.tokenmill --vocab-size 1100 --output more.json
+_TRAIN_HELP = """
+Train a tokenizer and write it to files.
+
+examples:
+  tokenmill train book.txt --vocab-size 999 --output a.json
+  tokenmill train data/*.jsonl --vocab-size 500,999 \\
+    --output 'mine-{size}.tokenmill'
+  tokenmill train book.txt --vocab-size 999 \\
+    --special-token '<s>' --output a.json
+  cat book.txt | tokenmill train - --vocab-size 999 \\
+    --output a.json --quiet --json
+  tokenmill train book.txt --vocab-size 1100 \\
+    --extend mine.tokenmill --output more.json
 """
-_COUNT_EXAMPLES = """
-tokenmill count-pretokens book.txt --output book.tmc
-tokenmill count-pretokens data/*.jsonl --pattern cl100k --output data.tmc --json
-tokenmill train book.tmc --vocab-size 1000 --output mine.json
+_COUNT_HELP = """
+Count pretokens into a file, from which train learns any vocabulary size.
+
+examples:
+  tokenmill count-pretokens book.txt --output book.tmc
+  tokenmill count-pretokens data/*.jsonl --json \\
+    --pattern cl100k --output data.tmc
+  tokenmill train book.tmc --vocab-size 999 --output a.json
 """
-_INPUTS = (
-    "file, folder, glob or URL with .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet, "
-    "also compressed; .tmc file of pretoken counts; - for standard input"
-)
+_CONVERT_HELP = """
+FROM is a tokenizer.json, a SentencePiece .model, a tekken.json, a GGUF file, a vocab.json next to a
+merges.txt, a tiktoken rank file, a .tokenmill file, a folder that transformers saved, an embedded
+name such as gpt2, or org/name in the local Hugging Face cache.
+
+The name of TO selects the format: .json (tokenizer.json), vocab.json (with merges.txt), .model,
+.tokenmill, .tiktoken (ranks), or a folder/ (tokenizer.json and tokenizer_config.json). If the
+format cannot represent the tokenizer, the command fails and writes no file.
+
+examples:
+  tokenmill convert gpt2 tokenizer.json
+  tokenmill convert gpt2 folder/
+  tokenmill convert tokenizer.json mine.tokenmill
+  tokenmill convert ranks.tiktoken a.json --pattern cl100k
+"""
+_INPUTS = f"{INPUTS}; .tmc files of pretoken counts"
 _SKIP = ("progress",)
 _SIZE = "{size}"
 _SENTENCEPIECE_SUFFIXES = (".model", ".vocab", ".json", ".tokenmill")
 _SOURCES_SHOWN = 10
 
 
-def add_train(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "train",
-        help="train a tokenizer on text, JSON lines, Parquet or pretoken counts",
-        description="Train a tokenizer and write it to files.",
-        examples=_TRAIN_EXAMPLES,
-    )
+def add_train(parser: Parser) -> None:
+    parser.explain(_TRAIN_HELP)
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
+    size = reader(number(None, "vocabulary size"))
     parser.add_argument(
         "--vocab-size",
         required=True,
-        type=values.sizes,
+        type=lambda word: [size(part) for part in word.split(",")],
         metavar="50000",
         help="number of bytes, merges and special tokens together; commas separate several sizes",
     )
@@ -61,82 +82,91 @@ def add_train(commands: Any) -> None:
         action="append",
         metavar="tokenizer.json",
         help="output file: a .json, vocab.json, .tokenmill or .tiktoken, for sentencepiece a "
-        ".model, .vocab, .json or .tokenmill; {size} is replaced by the size; may be repeated",
+        ".model, .vocab, .json or .tokenmill; {size} is replaced by the size (repeatable)",
     )
     add_options(parser, TrainOptions, _SKIP, **READ_DEFAULTS)
-    progress.add_options(parser)
-    add_json(parser)
+    progress.add_flags(parser)
     parser.set_defaults(run=_run_train)
 
 
-def add_count_pretokens(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "count-pretokens",
-        help="count the pretokens of inputs into a file for train",
-        description="Count pretokens into a file, from which train learns any vocabulary size.",
-        examples=_COUNT_EXAMPLES,
-    )
+def add_count_pretokens(parser: Parser) -> None:
+    parser.explain(_COUNT_HELP)
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
     parser.add_argument(
         "--output", required=True, type=Path, metavar="counts.tmc", help="output file, a .tmc"
     )
     add_options(parser, CountOptions, _SKIP, **READ_DEFAULTS)
-    progress.add_options(parser)
-    add_json(parser)
+    progress.add_flags(parser)
     parser.set_defaults(run=_run_count_pretokens)
 
 
-def _run_train(options: argparse.Namespace) -> None:
-    outputs = [_outputs(name, options.vocab_size) for name in options.output]
-    paths = [path for group in outputs for path in group]
-    others = [Path(path) for path in (options.trace, options.report) if path is not None]
-    check_outputs([*paths, *others], options.inputs)
+def _run_train(arguments: argparse.Namespace) -> None:
+    groups = [_outputs(name, arguments.vocab_size) for name in arguments.output]
+    paths = [path for group in groups for path in group]
+    others = [Path(path) for path in (arguments.trace, arguments.report) if path is not None]
+    check_outputs([*paths, *others], arguments.inputs)
     for path in paths:
-        _check_name(path, is_sentencepiece=options.trainer == "sentencepiece")
+        _check_name(path, is_sentencepiece=arguments.trainer == "sentencepiece")
     started = time.monotonic()
-    with progress.show(options.progress) as shown:
+    with progress.show(arguments.progress) as shown:
         trained = train_sizes(
-            options.inputs,
-            options.vocab_size,
+            arguments.inputs,
+            arguments.vocab_size,
             progress=shown,
-            **options_of(options, TrainOptions, _SKIP),
+            **options_of(arguments, TrainOptions, _SKIP),
         )
-    written = []
-    for group in outputs:
-        for path, tokenizer in zip(group, trained, strict=True):
-            tokenizer.save(path)
-            written.append((path, tokenizer))
-            if not options.json:
-                special_tokens = count_of(len(tokenizer.special_tokens), "special token")
-                say(f"{path}: {count_of(tokenizer.vocab_size, 'token')}, {special_tokens}")
-    seconds = time.monotonic() - started
-    report = None
-    if options.report is not None:
-        report = json.loads(Path(options.report).read_text(encoding="utf-8"))
-    if options.json:
-        say_json(_figures(written, seconds, report))
-    else:
-        _show(seconds, report, options.report)
+    outputs = [
+        _save(tokenizer, path)
+        for group in groups
+        for path, tokenizer in zip(group, trained, strict=True)
+    ]
+    seconds, peak = time.monotonic() - started, memory_bytes() / 1e6
+    figures = {"outputs": outputs, "seconds": round(seconds, 3), "peak_mb": round(peak, 1) or None}
+    lines = [*map(_saved_line, outputs), f"{seconds:.1f} s"]
+    if peak:
+        lines[-1] += f", {peak:,.0f} MB peak memory"
+    if arguments.report is not None:
+        written = json.loads(Path(arguments.report).read_text(encoding="utf-8"))
+        figures["report"] = written
+        lines += [
+            f"{name}: {source['bytes']:,} bytes, {source['tokens']:,} tokens, "
+            f"{source['bytes_per_token']:.2f} bytes per token"
+            for name, source in list(written["sources"].items())[:_SOURCES_SHOWN]
+        ]
+        if (more := len(written["sources"]) - _SOURCES_SHOWN) > 0:
+            lines.append(f"and {more:,} more inputs in {arguments.report}")
+    report(arguments, figures, *lines)
 
 
-def _run_count_pretokens(options: argparse.Namespace) -> None:
-    if options.output.suffix != ".tmc":
+def _save(tokenizer: Tokenizer, path: str | Path) -> dict[str, Any]:
+    """Save a tokenizer and return the figures of the file."""
+    tokenizer.save(path)
+    count = len(tokenizer.special_tokens)
+    return {"path": str(path), "vocab_size": tokenizer.vocab_size, "special_tokens": count}
+
+
+def _saved_line(figures: dict[str, Any]) -> str:
+    """Return the figures of `_save` as text."""
+    special_tokens = count_of(figures["special_tokens"], "special token")
+    return f"{figures['path']}: {count_of(figures['vocab_size'], 'token')}, {special_tokens}"
+
+
+def _run_count_pretokens(arguments: argparse.Namespace) -> None:
+    output = arguments.output
+    if output.suffix != ".tmc":
         raise TrainingError(
-            f"output must end in .tmc, got {str(options.output)!r}; train detects pretoken counts "
-            "from the suffix"
+            f"output must end in .tmc, got {str(output)!r}; train detects pretoken counts from the "
+            "suffix"
         )
-    check_outputs([options.output], options.inputs)
-    with progress.show(options.progress) as shown:
-        summary = count_pretokens(
-            options.inputs,
-            options.output,
-            progress=shown,
-            **options_of(options, CountOptions, _SKIP),
-        )
-    if options.json:
-        say_json({"path": str(options.output), "unique": summary.unique, "total": summary.total})
-    else:
-        say(f"{options.output}: {summary.unique:,} unique pretokens, {summary.total:,} in total")
+    check_outputs([output], arguments.inputs)
+    with progress.show(arguments.progress) as shown:
+        given = options_of(arguments, CountOptions, _SKIP)
+        found = count_pretokens(arguments.inputs, output, progress=shown, **given)
+    report(
+        arguments,
+        {"path": str(output), "unique": found.unique, "total": found.total},
+        f"{output}: {found.unique:,} unique pretokens, {found.total:,} in total",
+    )
 
 
 def _check_name(path: Path, *, is_sentencepiece: bool) -> None:
@@ -167,33 +197,18 @@ def _outputs(name: str, sizes: list[int]) -> list[Path]:
     return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
 
 
-def _figures(
-    written: list[tuple[Path, Tokenizer]], seconds: float, report: dict[str, Any] | None
-) -> dict[str, Any]:
-    outputs = [
-        {
-            "path": str(path),
-            "vocab_size": tokenizer.vocab_size,
-            "special_tokens": len(tokenizer.special_tokens),
-        }
-        for path, tokenizer in written
-    ]
-    figures = {
-        "outputs": outputs,
-        "seconds": round(seconds, 3),
-        "peak_mb": round(progress.peak_bytes() / 1e6, 1) or None,
-    }
-    return figures if report is None else {**figures, "report": report}
+def add_convert(parser: Parser) -> None:
+    parser.explain(_CONVERT_HELP)
+    parser.add_argument("source", metavar="FROM", help=TOKENIZER)
+    parser.add_argument("target", metavar="TO", help="file or folder/ to write")
+    parser.add_argument("--pattern", help=PATTERN.help)
+    add_json(parser)
+    parser.set_defaults(run=_run_convert)
 
 
-def _show(seconds: float, report: dict[str, Any] | None, path: str | None) -> None:
-    peak = f", {progress.peak_bytes() / 1e6:,.0f} MB peak memory" if progress.peak_bytes() else ""
-    say(f"{seconds:.1f} s{peak}")
-    sources = [] if report is None else list(report["sources"].items())
-    for name, figures in sources[:_SOURCES_SHOWN]:
-        say(
-            f"{name}: {figures['bytes']:,} bytes, {figures['tokens']:,} tokens, "
-            f"{figures['bytes_per_token']:.2f} bytes per token"
-        )
-    if len(sources) > _SOURCES_SHOWN:
-        say(f"and {len(sources) - _SOURCES_SHOWN} more inputs in {path}")
+def _run_convert(arguments: argparse.Namespace) -> None:
+    check_outputs([Path(arguments.target)], [arguments.source])
+    save.check_name(arguments.target)
+    tokenizer = Tokenizer.load(arguments.source, pattern=arguments.pattern)
+    figures = _save(tokenizer, arguments.target)
+    report(arguments, figures, _saved_line(figures))
