@@ -19,10 +19,11 @@ from tokenmill.vocabularies import find_embedded
 Result = TypeVar("Result")
 
 _LONG_TEXT_LEN = 1 << 18  # characters, of up to four bytes: the core's limit is a megabyte
-# Characters of a batch below which threads cost more than they save. Measured with cl100k_base and
+# Bytes of a batch below which threads cost more than they save. Measured with cl100k_base and
 # documents of 8 KB, alternating calls with one and two threads: two threads took 4 times as long
 # as one at 256 KB, and as long at 512 KB.
-_BATCH_LEN_MIN = 1 << 19
+_BATCH_BYTES_MIN = 1 << 19
+_BYTES_PER_CHARACTER_MAX = 4
 _THREADS_MAX = 256
 
 
@@ -135,9 +136,17 @@ def threads_for_batch(texts: list[Any], threads: Any) -> int:
         return thread_count(threads)
     try:
         size = sum(map(len, texts))
+        if size < _BATCH_BYTES_MIN <= size * _BYTES_PER_CHARACTER_MAX:
+            size = sum(map(_byte_length, texts))
     except TypeError:  # an item is not a text, which the core reports
         return 1
-    return 1 if size < _BATCH_LEN_MIN else thread_count(None)
+    return 1 if size < _BATCH_BYTES_MIN else thread_count(None)
+
+
+def _byte_length(text: Any) -> int:
+    if type(text) is not str or text.isascii():
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def separator(value: Any) -> bytes:
