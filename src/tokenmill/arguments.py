@@ -5,16 +5,17 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Result = TypeVar("Result")
 
@@ -257,7 +258,7 @@ def embedded_name(source: Any, pattern: Any) -> str | None:
             "library use Tokenizer.from_object"
         )
     name = find_embedded(source) if isinstance(source, str) else None
-    if name is not None and Path(source).is_file():
+    if name is not None and os.path.isfile(source):  # noqa: PTH113
         raise VocabularyError(
             f"{source!r} is a file and also a name of {name}; for the file use "
             f"pathlib.Path({source!r}), for the vocabulary use another working directory"

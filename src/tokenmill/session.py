@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill import arguments
 from tokenmill.native import _native
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tokenmill.tokenizer import Tokenizer
 
 Kind = TypeVar("Kind", str, bytes)

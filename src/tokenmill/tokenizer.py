@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, Unpack, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments, decoding
-from tokenmill.decoding import Decoder, StreamDecoder
+from tokenmill import arguments
 from tokenmill.errors import UnknownTokenError
-from tokenmill.formats import ranks, tokenmill_file
-from tokenmill.formats.build import build, tokens_of
-from tokenmill.formats.names import spellings_of
-from tokenmill.formats.spec import Form, TokenizerSpec
 from tokenmill.native import _native
-from tokenmill.patterns.schemes import Pattern, scheme_of_stages
 from tokenmill.ragged import Ragged
 from tokenmill.session import Session
 from tokenmill.vocabularies import EMBEDDED
 
+# Loading an embedded vocabulary and encoding need no module of `formats` and `patterns`. Their
+# import takes as long as loading o200k_base, so methods import them when they use them.
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
     from tokenmill.corpus.options import RecordOptions
+    from tokenmill.decoding import Decoder, StreamDecoder
+    from tokenmill.formats.ranks import Merge
+    from tokenmill.formats.spec import TokenizerSpec
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -37,10 +34,17 @@ SpecialsChoice: TypeAlias = bool | Collection[str]
 
 # Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
 # tokenizer of the first, which takes megabytes (11 MB for o200k_base).
-_embedded: WeakValueDictionary[tuple[Any, ...], TokenizerSpec] = WeakValueDictionary()
+_embedded: WeakValueDictionary[tuple[Any, ...], _Values] = WeakValueDictionary()
 # Ids take up to four bytes per byte of text, and twice that while they are joined.
 _MEMORY_PER_BYTE = 10
 _BLOCK_BYTES_MIN = 4096
+
+
+class _Values(dict[str, Any]):
+    """The native tokenizer, and values that are computed at the first use.
+
+    Tokenizers of one vocabulary share it. Unlike a dict, it can have weak references.
+    """
 
 
 class Tokenizer:
@@ -62,15 +66,14 @@ class Tokenizer:
         <Tokenizer 'o200k_base': vocab_size 200,019, 2 special tokens>
     """
 
-    __slots__ = ("_always", "_core", "_is_embedded", "_lazy", "_name", "_spec", "_specials")
+    __slots__ = ("_always", "_core", "_is_embedded", "_lazy", "_name", "_specials")
 
     _core: _native.Core
-    _spec: TokenizerSpec
     _name: str
     _is_embedded: bool
     _specials: Mapping[str, int]
     _always: frozenset[str]  # added tokens that are not special: they are always found
-    _lazy: dict[str, Any]  # values that are computed at the first use
+    _lazy: _Values
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -96,6 +99,8 @@ class Tokenizer:
         embedded = arguments.embedded_name(source, pattern)
         if embedded is not None:
             return cls._load_embedded(embedded, more)
+        from pathlib import Path
+
         from tokenmill.formats import detect
 
         path = Path(source)
@@ -111,45 +116,66 @@ class Tokenizer:
         reproduced exactly is a VocabularyError, and any other object a TypeError.
         """
         if isinstance(tokenizer, Tokenizer):
-            return cls._wrap(
-                tokenizer._core, tokenizer._spec, tokenizer.name, is_embedded=tokenizer._is_embedded
-            )
+            return cls._wrap(tokenizer._lazy, tokenizer.name, is_embedded=tokenizer._is_embedded)
         from tokenmill.formats import detect
 
         return cls._from_spec(*detect.read_object(tokenizer))
 
     @classmethod
     def _from_spec(cls, spec: TokenizerSpec, name: str) -> Tokenizer:
+        from tokenmill.formats import ranks
+        from tokenmill.formats.build import build
+
         core = build(spec)
-        return cls._wrap(core, spec if spec.ranks is None else ranks.of_core(spec, core), name)
+        shared = spec if spec.ranks is None else ranks.of_core(spec, core)
+        return cls._wrap(_Values(core=core, spec=shared), name)
 
     @classmethod
     def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
-        key = (name, *sorted({**EMBEDDED[name].special_tokens, **special_tokens}.items()))
-        spec = _embedded.get(key)
-        if spec is None:
-            spec = _embedded[key] = ranks.of_embedded(name, special_tokens)
-        assert isinstance(spec.model, ranks.CoreModel)
-        return cls._wrap(spec.model.core, spec, name, is_embedded=True)
+        own = EMBEDDED[name].special_tokens
+        more = {text: id_ for text, id_ in special_tokens.items() if own.get(text) != id_}
+        key = (name, *sorted(more.items()))
+        values = _embedded.get(key)
+        if values is None and more:
+            from tokenmill.formats import ranks
+
+            spec = ranks.of_embedded(name, more)
+            assert isinstance(spec.model, ranks.CoreModel)
+            values = _embedded[key] = _Values(core=spec.model.core, spec=spec)
+        elif values is None:
+            values = _embedded[key] = _Values(core=EMBEDDED[name].build_core())
+        return cls._wrap(values, name, is_embedded=True)
 
     @classmethod
-    def _wrap(
-        cls, core: _native.Core, spec: TokenizerSpec, name: str, *, is_embedded: bool = False
-    ) -> Tokenizer:
+    def _wrap(cls, lazy: _Values, name: str, *, is_embedded: bool = False) -> Tokenizer:
         self = object.__new__(cls)
-        special_tokens = {token.content: token.id for token in spec.added if token.special}
+        spec: TokenizerSpec | None = lazy.get("spec")
+        if spec is None:  # only an embedded vocabulary loads without
+            special_tokens = dict(EMBEDDED[name].special_tokens)
+            others = frozenset[str]()
+        else:
+            special_tokens = {token.content: token.id for token in spec.added if token.special}
+            others = frozenset(token.content for token in spec.added if not token.special)
         values = {
-            "_core": core,
-            "_spec": spec,
+            "_core": lazy["core"],
             "_name": name,
             "_is_embedded": is_embedded,
             "_specials": MappingProxyType(special_tokens),
-            "_always": frozenset(token.content for token in spec.added if not token.special),
-            "_lazy": {},
+            "_always": others,
+            "_lazy": lazy,
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)
         return self
+
+    @property
+    def _spec(self) -> TokenizerSpec:
+        if "spec" not in self._lazy:
+            from tokenmill.formats import ranks
+
+            self._lazy["spec"] = ranks.of_embedded(self._name, {}, self._core)
+        found: TokenizerSpec = self._lazy["spec"]
+        return found
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
@@ -410,12 +436,17 @@ class Tokenizer:
     def _decodes_bytes(self) -> bool:
         """Whether a text is the joined bytes of its ids."""
         if "bytes" not in self._lazy:
-            self._lazy["bytes"] = decoding.is_byte_level(self._spec)
+            from tokenmill.decoding import is_byte_level
+
+            self._lazy["bytes"] = self._is_embedded or is_byte_level(self._spec)
         return bool(self._lazy["bytes"])
 
     @property
     def _decoder(self) -> Decoder:
         if "decoder" not in self._lazy:
+            from tokenmill.decoding import Decoder
+            from tokenmill.formats.names import spellings_of
+
             spec = self._spec
             self._lazy["decoder"] = Decoder(
                 spec.decoder, spellings_of(spec).get, set(self._specials.values())
@@ -439,6 +470,8 @@ class Tokenizer:
 
         `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
         """
+        from tokenmill.decoding import StreamDecoder
+
         handler = arguments.error_handler(errors)
         if not self._decodes_bytes:
             arguments.refuse_errors(errors, self.name)
@@ -454,6 +487,8 @@ class Tokenizer:
     @property
     def pattern(self) -> str | None:
         """The pattern that splits text into pretokens; None if it is not a single pattern."""
+        from tokenmill.patterns.schemes import Pattern
+
         stages = self._spec.stages
         if len(stages) == 1 and isinstance(stages[0].match, Pattern):
             return stages[0].match.text
@@ -513,16 +548,25 @@ class Tokenizer:
 
     def _tokens(self) -> dict[int, bytes]:
         """Return all tokens by id."""
+        from tokenmill.formats.build import tokens_of
+
         return tokens_of(self._core)
 
-    def _merges(self) -> list[ranks.Merge]:
+    def _merges(self) -> list[Merge]:
         """Return the merges of a rank vocabulary: as learned, or else derived from the ranks."""
+        from tokenmill.formats import ranks
+
         return ranks.merges_of(self._spec)
 
     @property
     def _fingerprint(self) -> str:
         """The digest of tokens, pattern and special tokens; equal tokenizers have equal digests."""
         if "fingerprint" not in self._lazy:
+            import hashlib
+            from dataclasses import replace
+
+            from tokenmill.formats import tokenmill_file
+
             tokens, ends = self._core.tokens()
             if self._spec.ranks is None:
                 rest = tokenmill_file.write(replace(self._spec, extra={}))
@@ -548,6 +592,9 @@ class Tokenizer:
 
     def _cut_names(self, allowed_special: bool) -> tuple[bytes, ...] | None:
         """Return the texts that a split must not cut; None if a document cannot be split."""
+        from tokenmill.formats.spec import Form
+        from tokenmill.patterns.schemes import scheme_of_stages
+
         spec = self._spec
         if spec.prefix != "never" or spec.blank or not spec.stages or spec.model.dropout:
             return None
@@ -571,7 +618,7 @@ class Tokenizer:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self._spec is other._spec or self._fingerprint == other._fingerprint
+        return self._core is other._core or self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
         return hash(self._fingerprint)

@@ -46,7 +46,7 @@ LINES_MAX = {
     "tokenizing": 3780,
     "training": 2640,
     "vocabularies": 150,
-    ".": 3150,
+    ".": 3170,
 }
 FILES_MAX = 200
 GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower", "graphemes")}
