@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, Unpack, overload
 from weakref import WeakValueDictionary
@@ -34,17 +35,63 @@ SpecialsChoice: TypeAlias = bool | Collection[str]
 
 # Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
 # tokenizer of the first, which takes megabytes (11 MB for o200k_base).
-_embedded: WeakValueDictionary[tuple[Any, ...], _Values] = WeakValueDictionary()
+_embedded: WeakValueDictionary[tuple[Any, ...], _Shared] = WeakValueDictionary()
 # Ids take up to four bytes per byte of text, and twice that while they are joined.
 _MEMORY_PER_BYTE = 10
 _BLOCK_BYTES_MIN = 4096
 
 
-class _Values(dict[str, Any]):
-    """The native tokenizer, and values that are computed at the first use.
+class _Shared:
+    """A native tokenizer, and values that are computed at the first use.
 
-    Tokenizers of one vocabulary share it. Unlike a dict, it can have weak references.
+    Tokenizers of one vocabulary share it.
     """
+
+    def __init__(
+        self, core: _native.Core, spec: TokenizerSpec | None, name: str, is_embedded: bool
+    ) -> None:
+        self.core, self.name, self.is_embedded = core, name, is_embedded
+        self.special_tokens = EMBEDDED[name].special_tokens if spec is None else {}
+        self.always: frozenset[str] = frozenset()  # other added tokens, which are always found
+        if spec is not None:  # an embedded vocabulary loads without
+            self.spec = spec
+            self.special_tokens = {token.content: token.id for token in spec.added if token.special}
+            self.always = frozenset(token.content for token in spec.added if not token.special)
+
+    @cached_property
+    def spec(self) -> TokenizerSpec:
+        from tokenmill.formats import ranks
+
+        return ranks.of_embedded(self.name, {}, self.core)
+
+    @cached_property
+    def decodes_bytes(self) -> bool:
+        from tokenmill.decoding import is_byte_level
+
+        return self.is_embedded or is_byte_level(self.spec)
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        from tokenmill.decoding import Decoder
+        from tokenmill.formats.names import spellings_of
+
+        tokens, special_tokens = spellings_of(self.spec), set(self.special_tokens.values())
+        return Decoder(self.spec.decoder, tokens.get, special_tokens)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        import hashlib
+        from dataclasses import replace
+
+        from tokenmill.formats import ranks, tokenmill_file
+
+        tokens, ends = self.core.tokens()
+        if self.spec.ranks is None:
+            rest = tokenmill_file.write(replace(self.spec, extra={}))
+        else:
+            more = sorted(self.special_tokens.items()), self.core.empty_id()
+            rest = repr((ranks.pattern_text(self.spec), *more)).encode()
+        return hashlib.sha256(tokens + bytes(ends) + rest).hexdigest()
 
 
 class Tokenizer:
@@ -66,14 +113,10 @@ class Tokenizer:
         <Tokenizer 'o200k_base': vocab_size 200,019, 2 special tokens>
     """
 
-    __slots__ = ("_always", "_core", "_is_embedded", "_lazy", "_name", "_specials")
+    __slots__ = ("_core", "_shared")
 
     _core: _native.Core
-    _name: str
-    _is_embedded: bool
-    _specials: Mapping[str, int]
-    _always: frozenset[str]  # added tokens that are not special: they are always found
-    _lazy: _Values
+    _shared: _Shared
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -116,7 +159,7 @@ class Tokenizer:
         reproduced exactly is a VocabularyError, and any other object a TypeError.
         """
         if isinstance(tokenizer, Tokenizer):
-            return cls._wrap(tokenizer._lazy, tokenizer.name, is_embedded=tokenizer._is_embedded)
+            return cls._of(tokenizer._shared)
         from tokenmill.formats import detect
 
         return cls._from_spec(*detect.read_object(tokenizer))
@@ -127,55 +170,39 @@ class Tokenizer:
         from tokenmill.formats.build import build
 
         core = build(spec)
-        shared = spec if spec.ranks is None else ranks.of_core(spec, core)
-        return cls._wrap(_Values(core=core, spec=shared), name)
+        return cls._wrap(core, spec if spec.ranks is None else ranks.of_core(spec, core), name)
 
     @classmethod
     def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
         own = EMBEDDED[name].special_tokens
         more = {text: id_ for text, id_ in special_tokens.items() if own.get(text) != id_}
         key = (name, *sorted(more.items()))
-        values = _embedded.get(key)
-        if values is None and more:
+        shared = _embedded.get(key)
+        if shared is None and more:
             from tokenmill.formats import ranks
 
             spec = ranks.of_embedded(name, more)
             assert isinstance(spec.model, ranks.CoreModel)
-            values = _embedded[key] = _Values(core=spec.model.core, spec=spec)
-        elif values is None:
-            values = _embedded[key] = _Values(core=EMBEDDED[name].build_core())
-        return cls._wrap(values, name, is_embedded=True)
+            shared = _embedded[key] = _Shared(spec.model.core, spec, name, is_embedded=True)
+        elif shared is None:
+            core = EMBEDDED[name].build_core()
+            shared = _embedded[key] = _Shared(core, None, name, is_embedded=True)
+        return cls._of(shared)
 
     @classmethod
-    def _wrap(cls, lazy: _Values, name: str, *, is_embedded: bool = False) -> Tokenizer:
+    def _wrap(cls, core: _native.Core, spec: TokenizerSpec, name: str) -> Tokenizer:
+        return cls._of(_Shared(core, spec, name, is_embedded=False))
+
+    @classmethod
+    def _of(cls, shared: _Shared) -> Tokenizer:
         self = object.__new__(cls)
-        spec: TokenizerSpec | None = lazy.get("spec")
-        if spec is None:  # only an embedded vocabulary loads without
-            special_tokens = dict(EMBEDDED[name].special_tokens)
-            others = frozenset[str]()
-        else:
-            special_tokens = {token.content: token.id for token in spec.added if token.special}
-            others = frozenset(token.content for token in spec.added if not token.special)
-        values = {
-            "_core": lazy["core"],
-            "_name": name,
-            "_is_embedded": is_embedded,
-            "_specials": MappingProxyType(special_tokens),
-            "_always": others,
-            "_lazy": lazy,
-        }
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        object.__setattr__(self, "_core", shared.core)
+        object.__setattr__(self, "_shared", shared)
         return self
 
     @property
     def _spec(self) -> TokenizerSpec:
-        if "spec" not in self._lazy:
-            from tokenmill.formats import ranks
-
-            self._lazy["spec"] = ranks.of_embedded(self._name, {}, self._core)
-        found: TokenizerSpec = self._lazy["spec"]
-        return found
+        return self._shared.spec
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
@@ -246,7 +273,8 @@ class Tokenizer:
         return np.asarray(found[0]), np.asarray(found[1]).reshape(-1, 2)
 
     def _allowed(self, allowed_special: SpecialsChoice) -> bytes | None:
-        return arguments.allowed_specials(allowed_special, self._specials, self._always)
+        shared = self._shared
+        return arguments.allowed_specials(allowed_special, shared.special_tokens, shared.always)
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
@@ -424,35 +452,18 @@ class Tokenizer:
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
         arguments.decode(self._core, numbers)  # raises the error for an unknown id
-        return self._decoder.decode(numbers, skip_special_tokens)
+        return self._shared.decoder.decode(numbers, skip_special_tokens)
 
     def _without_specials(self, ids: Iterable[int]) -> list[int]:
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
-        skipped = set(self._specials.values())
+        skipped = set(self.special_tokens.values())
         return [id_ for id_ in numbers if id_ not in skipped]
 
     @property
     def _decodes_bytes(self) -> bool:
         """Whether a text is the joined bytes of its ids."""
-        if "bytes" not in self._lazy:
-            from tokenmill.decoding import is_byte_level
-
-            self._lazy["bytes"] = self._is_embedded or is_byte_level(self._spec)
-        return bool(self._lazy["bytes"])
-
-    @property
-    def _decoder(self) -> Decoder:
-        if "decoder" not in self._lazy:
-            from tokenmill.decoding import Decoder
-            from tokenmill.formats.names import spellings_of
-
-            spec = self._spec
-            self._lazy["decoder"] = Decoder(
-                spec.decoder, spellings_of(spec).get, set(self._specials.values())
-            )
-        found: Decoder = self._lazy["decoder"]
-        return found
+        return self._shared.decodes_bytes
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the joined bytes of ids; UnknownTokenError for an unknown id."""
@@ -482,7 +493,7 @@ class Tokenizer:
     @property
     def name(self) -> str:
         """The name of the embedded vocabulary, or of the file without its suffix."""
-        return self._name
+        return self._shared.name
 
     @property
     def pattern(self) -> str | None:
@@ -497,12 +508,12 @@ class Tokenizer:
     @property
     def special_tokens(self) -> Mapping[str, int]:
         """The special tokens: text → id, in a read-only mapping."""
-        return self._specials
+        return MappingProxyType(self._shared.special_tokens)
 
     @property
     def vocab_size(self) -> int:
         """One more than the largest id, the number of rows of an embedding matrix."""
-        return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
+        return max(self._core.ids_end(), max(self.special_tokens.values(), default=-1) + 1)
 
     def id_to_token(self, id: int) -> bytes:
         """Return the bytes of one id; UnknownTokenError for an unknown id."""
@@ -516,16 +527,16 @@ class Tokenizer:
         found = self._core.find(raw)
         if found >= 0:
             return found
-        special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
+        special = self.special_tokens.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
             raise UnknownTokenError(
-                f"{raw[:80]!r} is not a token of {self._name}; to split it into tokens use encode()"
+                f"{raw[:80]!r} is not a token of {self.name}; to split it into tokens use encode()"
             )
         return special
 
     def is_special(self, id: int) -> bool:
         """Return whether an id is that of a special token."""
-        return id in self._specials.values()
+        return id in self.special_tokens.values()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer in the format that the name of the file selects.
@@ -561,22 +572,7 @@ class Tokenizer:
     @property
     def _fingerprint(self) -> str:
         """The digest of tokens, pattern and special tokens; equal tokenizers have equal digests."""
-        if "fingerprint" not in self._lazy:
-            import hashlib
-            from dataclasses import replace
-
-            from tokenmill.formats import tokenmill_file
-
-            tokens, ends = self._core.tokens()
-            if self._spec.ranks is None:
-                rest = tokenmill_file.write(replace(self._spec, extra={}))
-            else:
-                more = (self.pattern, sorted(self._specials.items()), self._core.empty_id())
-                rest = repr(more).encode()
-            digest = hashlib.sha256(tokens + bytes(ends) + rest)
-            self._lazy["fingerprint"] = digest.hexdigest()
-        found: str = self._lazy["fingerprint"]
-        return found
+        return self._shared.fingerprint
 
     def _encode_spans(
         self, data: Any, spans: NDArray[np.int64], allowed_special: SpecialsChoice = False, *,
@@ -612,13 +608,14 @@ class Tokenizer:
         return self.vocab_size
 
     def __repr__(self) -> str:
-        special_tokens = f"{len(self._specials)} special token{'s'[: len(self._specials) != 1]}"
-        return f"<Tokenizer {self._name!r}: vocab_size {self.vocab_size:,}, {special_tokens}>"
+        count = len(self.special_tokens)
+        tokens = f"{count} special token{'s'[: count != 1]}"
+        return f"<Tokenizer {self.name!r}: vocab_size {self.vocab_size:,}, {tokens}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self._core is other._core or self._fingerprint == other._fingerprint
+        return self._shared is other._shared or self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
         return hash(self._fingerprint)
@@ -630,8 +627,8 @@ class Tokenizer:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._is_embedded:
-            return type(self)._load_embedded, (self.name, dict(self._specials))
+        if self._shared.is_embedded:
+            return type(self)._load_embedded, (self.name, dict(self.special_tokens))
         return type(self)._from_spec, (self._spec, self.name)
 
     def _batch(
