@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,17 +58,11 @@ def repair(text: Any, error: Exception) -> Any:
 
 
 def repaired_starts(text: Any) -> list[int]:
-    """Return the start of each character of the repaired str in the original, and its end."""
-    starts = []
-    index = 0
-    while index < len(text):
-        starts.append(index)
-        pair = (
-            "\ud800" <= text[index] < "\udc00"
-            and "\udc00" <= text[index + 1 : index + 2] < "\ue000"
-        )
-        index += 2 if pair else 1
-    return [*starts, index]
+    """Return the start of each character of the repaired text in the original, and its end."""
+    if not isinstance(text, str):
+        return [*range(len(text) + 1)]
+    characters = re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)
+    return [*(character.start() for character in characters), len(text)]
 
 
 def repair_all(texts: list[Any], error: Exception) -> list[Any]:
@@ -230,7 +225,7 @@ def error_handler(errors: str) -> str:
     try:
         b"\xff".decode("utf-8", errors)
     except UnicodeDecodeError:
-        return errors
+        pass
     except (LookupError, TypeError, ValueError):
         raise ValueError(
             f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '

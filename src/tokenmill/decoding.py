@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 from tokenmill.errors import VocabularyError
@@ -40,11 +41,9 @@ class Decoder:
     """
 
     def __init__(
-        self,
-        decoder: Mapping[str, Any] | None,
-        tokens: Callable[[int], str | None],
+        self, decoder: Mapping[str, Any] | None, tokens: Callable[[int], str | None],
         special_tokens: set[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._steps = [] if decoder is None else flatten(decoder)
         self._chain = [step_of(step) for step in self._steps]
         self._separator = " " if decoder is None else ""
@@ -92,13 +91,9 @@ class _Cache(dict[int, bytes]):
     """The bytes of each id, computed at the first use."""
 
     def __init__(
-        self,
-        tokens: Callable[[int], str | None],
-        skipped: set[int],
-        convert: Callable[[str], bytes | None],
-        rest: list[Step],
-        errors: str,
-    ) -> None:
+        self, tokens: Callable[[int], str | None], skipped: set[int],
+        convert: Callable[[str], bytes | None], rest: list[Step], errors: str,
+    ) -> None:  # fmt: skip
         self._tokens, self._skipped, self._convert = tokens, skipped, convert
         self._rest, self._errors = rest, errors
 
@@ -167,6 +162,10 @@ def step_of(step: Mapping[str, Any]) -> Step:
     return _STEPS[step["type"]](step)
 
 
+def _each(convert: Callable[[str], str]) -> Step:
+    return lambda tokens: [convert(token) for token in tokens]
+
+
 def byte_level(token: str) -> bytes:
     """Return the bytes that the characters of a token represent, or else its UTF-8."""
     found = bytes_of(token)
@@ -178,38 +177,22 @@ def byte_value(token: str) -> int | None:
     return None if match is None else int(match[1], 16)
 
 
-def _byte_level(_: Mapping[str, Any]) -> Step:
-    return lambda tokens: [b"".join(map(byte_level, tokens)).decode("utf-8", "replace")]
+def _join_byte_level(tokens: list[str]) -> list[str]:
+    return [b"".join(map(byte_level, tokens)).decode("utf-8", "replace")]
 
 
-def _byte_fallback(_: Mapping[str, Any]) -> Step:
-    def run(tokens: list[str]) -> list[str]:
-        found: list[str] = []
-        pending = bytearray()
-
-        def flush() -> None:
-            try:
-                text = [pending.decode()] if pending else []
-            except UnicodeError:
-                text = ["\ufffd"] * len(pending)  # one for each byte, valid or not
-            found.extend(text)
-            pending.clear()
-
-        for token in tokens:
-            value = byte_value(token)
-            if value is None:
-                flush()
-                found.append(token)
-            else:
-                pending.append(value)
-        flush()
-        return found
-
-    return run
-
-
-def _fuse(_: Mapping[str, Any]) -> Step:
-    return lambda tokens: ["".join(tokens)]
+def _join_byte_tokens(tokens: list[str]) -> list[str]:
+    found: list[str] = []
+    for is_text, group in groupby(tokens, lambda token: byte_value(token) is None):
+        run = list(group)
+        if is_text:
+            found += run
+            continue
+        try:
+            found.append(bytes(byte_value(token) or 0 for token in run).decode())
+        except UnicodeError:
+            found += ["\ufffd"] * len(run)  # one for each byte, valid or not
+    return found
 
 
 def _replace(step: Mapping[str, Any]) -> Step:
@@ -218,7 +201,7 @@ def _replace(step: Mapping[str, Any]) -> Step:
         text = pattern["String"]
         if not text:
             raise VocabularyError("decoder Replace has an empty pattern; use at least 1 character")
-        return lambda tokens: [token.replace(text, content) for token in tokens]
+        return _each(lambda token: token.replace(text, content))
     program, new = compile_pattern(pattern["Regex"], "oniguruma"), content.encode()
 
     def replace(token: str) -> str:
@@ -229,7 +212,7 @@ def _replace(step: Mapping[str, Any]) -> Step:
             end = stop
         return b"".join([*found, data[end:]]).decode()
 
-    return lambda tokens: [replace(token) for token in tokens]
+    return _each(replace)
 
 
 def _strip(step: Mapping[str, Any]) -> Step:
@@ -242,7 +225,7 @@ def _strip(step: Mapping[str, Any]) -> Step:
         right = min(len(token) - len(token.rstrip(content)), stop)
         return token[: len(token) - right]
 
-    return lambda tokens: [strip(token) for token in tokens]
+    return _each(strip)
 
 
 def _metaspace(step: Mapping[str, Any]) -> Step:
@@ -269,10 +252,10 @@ def _bpe(step: Mapping[str, Any]) -> Step:
 
 
 _STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
-    "ByteLevel": _byte_level,
-    "ByteFallback": _byte_fallback,
+    "ByteLevel": lambda _: _join_byte_level,
+    "ByteFallback": lambda _: _join_byte_tokens,
     "Replace": _replace,
-    "Fuse": _fuse,
+    "Fuse": lambda _: lambda tokens: ["".join(tokens)],
     "Strip": _strip,
     "Metaspace": _metaspace,
     "BPEDecoder": _bpe,

@@ -136,8 +136,8 @@ def file_system(name: str) -> tuple[Any, str]:
     try:
         files, path = fsspec.core.url_to_fs(name)
     except ImportError as error:
-        known = fsspec.registry.known_implementations.get(name.partition("://")[0], {})
-        package = known.get("class", "fsspec").partition(".")[0]
+        known = importlib.import_module("fsspec.registry").known_implementations
+        package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]
         install = "" if package == "fsspec" else f": pip install {package}"
         raise MissingExtraError(f"URL {name!r} needs another package ({error}){install}") from error
     except ValueError as error:
