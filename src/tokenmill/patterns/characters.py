@@ -112,12 +112,10 @@ class Characters:
         self._at += 2
         if not char:
             self.fail("the pattern ends in a backslash", "write \\\\ for the character", start)
-        if char in "dDsS":
+        if char in "dDsSwW":
             members = unicode.digit() if char in "dD" else unicode.space()
-            self._spend(len(members.bounds) // 2, start)
-            return members if char.islower() else ~members
-        if char in "wW":
-            members = self._word(in_set)
+            if char in "wW":
+                members = self._word(in_set)
             self._spend(len(members.bounds) // 2, start)
             return members if char.islower() else ~members
         if char in "pP":

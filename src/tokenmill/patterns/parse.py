@@ -349,6 +349,13 @@ _EXPANDING = CodePoints.of(
 )
 _EXPANDED_MAX = 3
 
+# POSIX classes → Unicode properties.
+_ONIGURUMA_POSIX = {
+    "alnum": "alphabetic nd", "alpha": "alphabetic", "ascii": "ascii", "cntrl": "cc",
+    "digit": "nd", "lower": "lowercase", "punct": "p s", "space": "whitespace",
+    "upper": "uppercase",
+}  # fmt: skip
+
 _ONIGURUMA_ESCAPE_REASONS = {
     "y": "text segments are not supported",
     "Y": "text segments are not supported",
@@ -501,24 +508,14 @@ class _OnigurumaParser(_Parser):
         return super()._property(negative, start)
 
     def _posix_class(self, name: str) -> CodePoints | None:
-        names = {
-            "alpha": "alphabetic",
-            "ascii": "ascii",
-            "cntrl": "cc",
-            "digit": "nd",
-            "lower": "lowercase",
-            "space": "whitespace",
-            "upper": "uppercase",
-        }
-        if name in names:
-            return unicode.named(names[name])
         if name == "xdigit":
             return _HEX_DIGITS
         if name == "word":
             return self._word(in_set=True)
-        parts = {"alnum": ("alphabetic", "nd"), "punct": ("p", "s")}.get(name, ())
-        found = [unicode.named(part) for part in parts]
-        return found[0] | found[1] if len(found) == 2 and found[0] and found[1] else None
+        parts = map(unicode.named, _ONIGURUMA_POSIX.get(name, "").split())
+        return (
+            CodePoints.union(part for part in parts if part) if name in _ONIGURUMA_POSIX else None
+        )
 
     # Letter case
 
