@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         train_sizes,
     )  # fmt: skip
 
-# A name is imported from its module at its first use, so a program loads only what it uses.
+# A name is imported from its module at its first use, so a program loads only those it uses.
 _MODULES = {
     "tokenmill.errors": ("TokenmillError",),
     "tokenmill.inspection": ("inspect",),

@@ -234,15 +234,6 @@ def error_handler(errors: str) -> str:
     return errors
 
 
-def refuse_errors(errors: str, name: str) -> None:
-    """Raise ValueError for another handler than "replace": a decoder chain has no other."""
-    if errors != "replace":
-        raise ValueError(
-            f'errors must be "replace", not {errors!r}: {name} has a decoder that replaces bytes '
-            "that are not UTF-8; for the bytes use decode_bytes"
-        )
-
-
 def embedded_name(source: Any, pattern: Any) -> str | None:
     """Return the embedded vocabulary that `source` names; None if it is a path."""
     if pattern is not None and not isinstance(pattern, str):

@@ -204,11 +204,10 @@ class Tokenizer:
     def _spec(self) -> TokenizerSpec:
         return self._shared.spec
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
 
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
+    __delattr__ = __setattr__
 
     # Encoding
 
@@ -444,21 +443,26 @@ class Tokenizer:
             >>> tokenizer.decode([5303, 50256], skip_special_tokens=True)
             'hi'
         """
-        handler = arguments.error_handler(errors)
-        if self._decodes_bytes:
-            kept = self._without_specials(ids) if skip_special_tokens else ids
-            return self.decode_bytes(kept).decode("utf-8", handler)
-        arguments.refuse_errors(errors, self.name)
+        handler = self._error_handler(errors)
+        if self._decodes_bytes and not skip_special_tokens:
+            return self.decode_bytes(ids).decode("utf-8", handler)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
+        if self._decodes_bytes:
+            skipped = set(self.special_tokens.values())
+            kept = [id_ for id_ in numbers if id_ not in skipped]
+            return self.decode_bytes(kept).decode("utf-8", handler)
         arguments.decode(self._core, numbers)  # raises the error for an unknown id
         return self._shared.decoder.decode(numbers, skip_special_tokens)
 
-    def _without_specials(self, ids: Iterable[int]) -> list[int]:
-        listed = arguments.list_ids(ids)
-        numbers = listed if isinstance(listed, list) else listed.tolist()
-        skipped = set(self.special_tokens.values())
-        return [id_ for id_ in numbers if id_ not in skipped]
+    def _error_handler(self, errors: str) -> str:
+        handler = arguments.error_handler(errors)
+        if errors != "replace" and not self._decodes_bytes:
+            raise ValueError(
+                f'errors must be "replace", not {errors!r}: {self.name} has a decoder that '
+                "replaces bytes that are not UTF-8; for the bytes use decode_bytes"
+            )
+        return handler
 
     @property
     def _decodes_bytes(self) -> bool:
@@ -483,10 +487,7 @@ class Tokenizer:
         """
         from tokenmill.decoding import StreamDecoder
 
-        handler = arguments.error_handler(errors)
-        if not self._decodes_bytes:
-            arguments.refuse_errors(errors, self.name)
-        return StreamDecoder(self, handler)
+        return StreamDecoder(self, self._error_handler(errors))
 
     # The vocabulary
 

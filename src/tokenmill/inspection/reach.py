@@ -72,8 +72,8 @@ class Reach:
 class _Cores:
     """Cores of a tokenizer without some of its components, each built when first used.
 
-    "inner" changes nothing at the ends of a text. "without_added" has no added tokens either.
-    "split" has no normalizer, and "merge" no pre-tokenizer. "real" is complete.
+    "real" is complete. "inner" does not change the ends of a text. "without_added" also lacks
+    added tokens, "split" also the normalizer, and "merge" also the pre-tokenizer.
     """
 
     def __init__(self, table: TokenTable) -> None:
