@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
+Result = TypeVar("Result")
 SpecialsChoice: TypeAlias = bool | Collection[str]
 
 # Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
@@ -292,9 +293,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[list[int]]:  # fmt: skip
         """Return the ids of each of many texts."""
-        return arguments.read_all(
-            self._core.encode_batch, *self._batch(texts, allowed_special, threads)
-        )
+        return self._batch(self._core.encode_batch, texts, allowed_special, threads)
 
     def encode_ragged(
         self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
@@ -307,8 +306,7 @@ class Tokenizer:
             >>> ragged.offsets.tolist(), ragged[1].tolist()
             ([0, 2, 3], [5303])
         """
-        batch = self._batch(texts, allowed_special, threads)
-        return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
+        return Ragged(*self._batch(self._core.encode_ragged, texts, allowed_special, threads))
 
     @overload
     def encode_files(
@@ -390,9 +388,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[int]:  # fmt: skip
         """Return the number of ids of each of many texts."""
-        return arguments.read_all(
-            self._core.count_batch, *self._batch(texts, allowed_special, threads)
-        )
+        return self._batch(self._core.count_batch, texts, allowed_special, threads)
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
@@ -633,7 +629,9 @@ class Tokenizer:
         return type(self)._from_spec, (self._spec, self.name)
 
     def _batch(
-        self, texts: Iterable[Text], allowed_special: SpecialsChoice, threads: int | None
-    ) -> tuple[list[Any], bytes | None, int]:
-        listed = arguments.list_texts(texts)
-        return listed, self._allowed(allowed_special), arguments.threads_for_batch(listed, threads)
+        self, call: Callable[..., Result], texts: Iterable[Text], allowed_special: SpecialsChoice,
+        threads: int | None,
+    ) -> Result:  # fmt: skip
+        listed, allowed = arguments.list_texts(texts), self._allowed(allowed_special)
+        count = arguments.threads_for_batch(listed, threads)
+        return arguments.read_all(call, listed, allowed, count)
