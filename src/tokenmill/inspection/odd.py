@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from tokenmill.inspection.scripts import MIXED, SPACE, has_invisible, scripts_in
-from tokenmill.inspection.token_table import TokenTable
+from tokenmill.inspection.token_table import MIXED, SPACE, TokenTable, has_invisible, scripts_in
 
 OddKind: TypeAlias = Literal[
     "duplicates", "whitespace", "repeats", "invisible", "replacement", "mixed", "partial", "camel"

@@ -16,8 +16,7 @@ from enum import IntEnum
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns.analysis import Emptiness
-from tokenmill.patterns.characters import NESTING_MAX
-from tokenmill.patterns.parse import Dialect, parse
+from tokenmill.patterns.parse import NESTING_MAX, Dialect, parse
 from tokenmill.patterns.tree import (
     Atomic,
     Chars,
