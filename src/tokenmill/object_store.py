@@ -18,12 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tokenmill.errors import (
-    InputError,
-    MissingExtraError,
-    MissingInputError,
-    TokenizeError,
-)
+from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TokenizeError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # Keys of file information that change with the content. fsspec's own key, ukey, leaves them out for

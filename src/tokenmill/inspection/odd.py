@@ -26,11 +26,7 @@ ODD: dict[OddKind, str] = {
     "camel": "long CamelCase",
 }
 # Scripts that one language writes together.
-_TOGETHER = (
-    {"Han", "Hiragana", "Katakana"},
-    {"Han", "Hangul"},
-    {"Han", "Bopomofo"},
-)
+_TOGETHER = ({"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"})
 _CAMEL_MIN = 14
 _REPEAT = re.compile(r" ?(.{1,4}?)\1{3,}", re.DOTALL)
 _CAMEL = re.compile(r"[a-z][A-Z]")

@@ -15,19 +15,7 @@ from numpy.typing import NDArray
 
 from tokenmill import arguments
 from tokenmill.display import token_text
-from tokenmill.formats.spec import (
-    Charsmap,
-    Form,
-    Item,
-    Lower,
-    Model,
-    Prepend,
-    Replace,
-    Squeeze,
-    Step,
-    Strip,
-    TokenizerSpec,
-)
+from tokenmill.formats import spec as specs
 from tokenmill.inspection.merges import MergeRules, Word, merge_word
 from tokenmill.inspection.odd import OddKind, find_odd
 from tokenmill.inspection.reach import Reach, find_unreachable
@@ -338,7 +326,7 @@ _PREFIX = {
 }
 
 
-def describe(spec: TokenizerSpec) -> dict[str, list[str]]:
+def describe(spec: specs.TokenizerSpec) -> dict[str, list[str]]:
     """Return the steps of each component. A component without steps is left out."""
     components = {
         "model": _model(spec.model),
@@ -352,7 +340,7 @@ def describe(spec: TokenizerSpec) -> dict[str, list[str]]:
     return {name: lines for name, lines in components.items() if lines}
 
 
-def _model(model: Model) -> list[str]:
+def _model(model: specs.Model) -> list[str]:
     lines = ["byte-level BPE"] if model.base == "bytes" else ["BPE of characters"]
     if model.merges is not None:
         lines.append(f"a list of {len(model.merges):,} merges")
@@ -369,26 +357,26 @@ def _model(model: Model) -> list[str]:
     return lines
 
 
-def _step(step: Step) -> str:
+def _step(step: specs.Step) -> str:
     match step:
-        case Form(name):
+        case specs.Form(name):
             return name
-        case Lower():
+        case specs.Lower():
             return "lower case"
-        case Prepend(text):
+        case specs.Prepend(text):
             return f"prepend {text!r}"
-        case Replace(match, content):
+        case specs.Replace(match, content):
             return f"replace {match.text!r} by {content!r}"
-        case Strip(left, right):
+        case specs.Strip(left, right):
             sides = [name for name, is_cut in (("left", left), ("right", right)) if is_cut]
             return f"strip whitespace on the {' and '.join(sides)}" if sides else "strip no side"
-        case Charsmap(data, _):
+        case specs.Charsmap(data, _):
             return f"SentencePiece character map ({len(data):,} bytes)"
-        case Squeeze():
+        case specs.Squeeze():
             return "collapse spaces to one, and remove them at both ends"
 
 
-def _stages(spec: TokenizerSpec) -> list[str]:
+def _stages(spec: specs.TokenizerSpec) -> list[str]:
     if spec.ranks is not None:  # a tiktoken pattern, whose matches are the pretokens
         return [_match(stage) for stage in spec.stages]
     return [_stage(stage) for stage in spec.stages]
@@ -410,12 +398,12 @@ def _match(stage: Stage) -> str:
             return name.replace("_", " ")
 
 
-def _template(spec: TokenizerSpec) -> list[str]:
+def _template(spec: specs.TokenizerSpec) -> list[str]:
     single = spec.template.single
     return [" ".join(map(_item, single))] if len(single) > 1 else []
 
 
-def _item(item: Item) -> str:
+def _item(item: specs.Item) -> str:
     return "TEXT" if item.ids is None else " ".join(item.tokens) or item.name
 
 

@@ -96,10 +96,28 @@ _ESCAPE_REASONS = {
 }
 
 
-class Characters:
-    """The reader of escapes and sets: `_at` is the position and `_flags` are in effect there."""
+class _Edge(Choice):
+    """A word boundary: a choice that cannot have a quantifier."""
+
+
+class _Parser:
+    """The parser of the dialect "tiktoken". Other dialects override its methods.
+
+    `_at` is the position, and `_flags` are in effect there.
+    """
 
     operators: ClassVar[tuple[str, ...]] = ("&&", "--", "~~", "||")
+    flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
+    name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
+    flags_misplaced = "inside of a group"
+    flags = re.compile(r"([ismxu]*)(?:-([ismx]+))?([:)])")
+    # How many newlines may follow \Z.
+    last_newlines_max: int | None = None
+    groups = (
+        "known are (…) (?:…) (?P<name>…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) "
+        "and the flags i s m x u, as in (?i:…); back-references, calls, conditionals and "
+        "branch resets cannot run here"
+    )
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -342,28 +360,7 @@ class Characters:
     def _posix_class(self, name: str) -> CodePoints | None:
         return _POSIX.get(name)
 
-
-# Groups and quantifiers
-
-
-class _Edge(Choice):
-    """A word boundary: a choice that cannot have a quantifier."""
-
-
-class _Parser(Characters):
-    """The parser of the dialect "tiktoken". Other dialects override its methods."""
-
-    flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
-    name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
-    flags_misplaced = "inside of a group"
-    flags = re.compile(r"([ismxu]*)(?:-([ismx]+))?([:)])")
-    # How many newlines may follow \Z.
-    last_newlines_max: int | None = None
-    groups = (
-        "known are (…) (?:…) (?P<name>…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) "
-        "and the flags i s m x u, as in (?i:…); back-references, calls, conditionals and "
-        "branch resets cannot run here"
-    )
+    # Groups
 
     def whole(self) -> Node:
         """Return the tree of the pattern."""
