@@ -9,11 +9,10 @@ id, and decoding is one join.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.names import bytes_of, normal_name
@@ -260,80 +259,3 @@ _STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
     "Metaspace": _metaspace,
     "BPEDecoder": _bpe,
 }
-
-
-class _Tokenizer(Protocol):
-    """The part of a Tokenizer that streams use."""
-
-    @property
-    def _decodes_bytes(self) -> bool: ...
-    def decode(self, ids: list[int]) -> str: ...
-    def decode_bytes(self, ids: list[int]) -> bytes: ...
-
-
-class StreamDecoder:
-    """Decodes ids one by one and returns whole characters only.
-
-    `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
-    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
-    difference between the texts with and without it.
-
-    Examples:
-        >>> from tokenmill import Tokenizer
-        >>> tokenizer = Tokenizer.load("cl100k_base")
-        >>> decoder = tokenizer.stream_decoder()
-        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
-        ['a', ' ', '', '🌾']
-        >>> decoder.finish()
-        ''
-    """
-
-    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
-
-    def __init__(self, tokenizer: _Tokenizer, errors: str) -> None:
-        self._tokenizer = tokenizer
-        self._bytes: codecs.IncrementalDecoder | None = None
-        if tokenizer._decodes_bytes:
-            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
-        # For a decoder chain: the last ids, which the next text depends on, and their text.
-        self._ids: list[int] = []
-        self._text = ""
-
-    def push(self, id: int) -> str:
-        """Return the characters that this id completes; "" while one is incomplete.
-
-        An id that the vocabulary lacks is an UnknownTokenError.
-        """
-        if self._bytes is not None:
-            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
-        text = self._tokenizer.decode([*self._ids, id])
-        self._ids.append(id)
-        if text.endswith("\ufffd"):
-            return ""
-        added = text[len(self._text) :]
-        self._text = text
-        self._drop_ids()
-        return added
-
-    def _drop_ids(self) -> None:
-        """Drop the ids before the last one that is more than whitespace.
-
-        A decoder treats whitespace at the start of a text and the bytes of one character
-        specially. It does not depend on any earlier id.
-        """
-        for index in reversed(range(1, len(self._ids))):
-            alone = self._tokenizer.decode(self._ids[index : index + 1])
-            if alone.strip() and not alone.endswith("\ufffd"):
-                self._ids = self._ids[index:]
-                self._text = self._tokenizer.decode(self._ids)
-                return
-
-    def finish(self) -> str:
-        """Return the text of an incomplete character at the end. The decoder can be used again."""
-        if self._bytes is not None:
-            text = self._bytes.decode(b"", final=True)
-            self._bytes.reset()
-            return text
-        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
-        self._ids, self._text = [], ""
-        return text

@@ -1,7 +1,11 @@
-"""A text that changes at its end → its ids. Only the last ids are computed again."""
+"""A text that changes at its end → its ids, and ids that come one by one → their text.
+
+Only the last ids, or the last characters, are computed again.
+"""
 
 from __future__ import annotations
 
+import codecs
 import operator
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
@@ -183,3 +187,71 @@ class Session(Generic[Kind]):
             else ("bytes", self._core.bytes())
         )
         return f"<Session of {self._tokenizer.name!r}: {size:,} {unit}, {len(self):,} ids>"
+
+
+class StreamDecoder:
+    """Decodes ids one by one and returns whole characters only.
+
+    `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
+    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
+    difference between the texts with and without it.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> tokenizer = Tokenizer.load("cl100k_base")
+        >>> decoder = tokenizer.stream_decoder()
+        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
+        ['a', ' ', '', '🌾']
+        >>> decoder.finish()
+        ''
+    """
+
+    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, errors: str) -> None:
+        self._tokenizer = tokenizer
+        self._bytes: codecs.IncrementalDecoder | None = None
+        if tokenizer._decodes_bytes:
+            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
+        # For a decoder chain: the last ids, which the next text depends on, and their text.
+        self._ids: list[int] = []
+        self._text = ""
+
+    def push(self, id: int) -> str:
+        """Return the characters that this id completes; "" while one is incomplete.
+
+        An id that the vocabulary lacks is an UnknownTokenError.
+        """
+        if self._bytes is not None:
+            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
+        text = self._tokenizer.decode([*self._ids, id])
+        self._ids.append(id)
+        if text.endswith("\ufffd"):
+            return ""
+        added = text[len(self._text) :]
+        self._text = text
+        self._drop_ids()
+        return added
+
+    def _drop_ids(self) -> None:
+        """Drop the ids before the last one that is more than whitespace.
+
+        A decoder treats whitespace at the start of a text and the bytes of one character
+        specially. It does not depend on any earlier id.
+        """
+        for index in reversed(range(1, len(self._ids))):
+            alone = self._tokenizer.decode(self._ids[index : index + 1])
+            if alone.strip() and not alone.endswith("\ufffd"):
+                self._ids = self._ids[index:]
+                self._text = self._tokenizer.decode(self._ids)
+                return
+
+    def finish(self) -> str:
+        """Return the text of an incomplete character at the end. The decoder can be used again."""
+        if self._bytes is not None:
+            text = self._bytes.decode(b"", final=True)
+            self._bytes.reset()
+            return text
+        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
+        self._ids, self._text = [], ""
+        return text

@@ -15,7 +15,7 @@ from tokenmill import arguments
 from tokenmill.errors import UnknownTokenError
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
-from tokenmill.session import Session
+from tokenmill.session import Session, StreamDecoder
 from tokenmill.vocabularies import EMBEDDED
 
 # Loading an embedded vocabulary and encoding need no module of `formats` and `patterns`. Their
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from tokenmill.corpus.options import RecordOptions
-    from tokenmill.decoding import Decoder, StreamDecoder
+    from tokenmill.decoding import Decoder
     from tokenmill.formats.ranks import Merge
     from tokenmill.formats.spec import TokenizerSpec
 
@@ -481,8 +481,6 @@ class Tokenizer:
 
         `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
         """
-        from tokenmill.decoding import StreamDecoder
-
         return StreamDecoder(self, self._error_handler(errors))
 
     # The vocabulary
