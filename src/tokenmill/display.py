@@ -94,6 +94,4 @@ def _visible_character(character: str, before: str) -> str:
 def _ignorable() -> unicode.CodePoints:
     from tokenmill.patterns import unicode  # 30 ms that errors and help do not need
 
-    found = unicode.binary("defaultignorablecodepoint")
-    assert found is not None
-    return found
+    return unicode.known("defaultignorablecodepoint")

@@ -35,18 +35,18 @@ PYTHON_PACKAGES = [
 # The most lines of each package of src/tokenmill. A package that grows beyond its budget contains
 # a second idea, or one idea twice.
 LINES_MAX = {
-    "arrow": 550,
+    "arrow": 540,
     "cli": 3490,
     "compat": 4680,
     "corpus": 2640,
     "formats": 4940,
-    "inspection": 1790,
-    "patterns": 2340,
+    "inspection": 1670,
+    "patterns": 2240,
     "shards": 2280,
     "tokenizing": 3780,
     "training": 2640,
     "vocabularies": 150,
-    ".": 3170,
+    ".": 3010,
 }
 FILES_MAX = 200
 GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower", "graphemes")}
@@ -264,7 +264,12 @@ def test_tree_has_no_leftovers():
 
 # Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
 # package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "compat", "corpus", "inspection", "patterns", "reference.py"]
+CLEAN_PACKAGES = [
+    *("arrow", "compat", "corpus", "inspection", "patterns", "vocabularies"),
+    *("__init__.py", "arguments.py", "cpus.py", "decoding.py", "display.py", "errors.py"),
+    *("files.py", "native.py", "object_store.py", "options.py", "progress.py", "ragged.py"),
+    *("ray_cluster.py", "reference.py", "session.py", "tokenizer.py"),
+]
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"

@@ -133,11 +133,12 @@ _NONE = 255
 def classify(texts: Sequence[str | None]) -> list[str]:
     """Return the script or class of each text. None means `PARTIAL`."""
     names, _ = _table()
-    whole = [text for text in texts if text]
-    lowest, highest = _extremes(whole)
+    codes, starts = _codes([text for text in texts if text])
+    scripts = np.where(codes < len(_CLASSES), np.uint8(_NONE), codes)
+    lowest, highest = _reduce(np.minimum, scripts, starts), _reduce(np.maximum, codes, starts)
     found = iter(
         MIXED if low != _NONE and low != high else names[high]
-        for low, high in zip(lowest, highest, strict=True)
+        for low, high in zip(lowest.tolist(), highest.tolist(), strict=True)
     )
     return [PARTIAL if text is None else EMPTY if not text else next(found) for text in texts]
 
@@ -153,30 +154,20 @@ def has_invisible(texts: Iterable[str]) -> NDArray[np.bool_]:
     """Return whether each text contains an invisible character. No text may be empty."""
     whole = list(texts)
     codes, starts = _codes(whole)
-    if not len(starts):
-        return np.zeros(0, bool)
-    return np.logical_or.reduceat(codes == _CLASSES.index(OTHER), starts)
+    return _reduce(np.logical_or, codes == _CLASSES.index(OTHER), starts)
 
 
 def are_words(texts: Iterable[str]) -> NDArray[np.bool_]:
     """Return whether each text is letters only, with an optional first space. None is empty."""
     bare = [text.removeprefix(" ") or " " for text in texts]
     codes, starts = _codes(bare)
-    if not len(starts):
-        return np.zeros(0, bool)
     is_letter = (codes == _CLASSES.index(SHARED)) | (codes >= len(_CLASSES))
-    return np.logical_and.reduceat(is_letter, starts)
+    return _reduce(np.logical_and, is_letter, starts)
 
 
-def _extremes(texts: list[str]) -> tuple[list[int], list[int]]:
-    """Return the lowest script code of each text, and the highest code of any kind."""
-    codes, starts = _codes(texts)
-    if not len(starts):
-        return [], []
-    scripts = np.where(codes < len(_CLASSES), np.uint8(_NONE), codes)
-    return np.minimum.reduceat(scripts, starts).tolist(), np.maximum.reduceat(
-        codes, starts
-    ).tolist()
+def _reduce(function: np.ufunc, values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """Reduce the values of each text to one."""
+    return function.reduceat(values, starts) if len(starts) else values
 
 
 def _codes(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -192,10 +183,9 @@ def _table() -> tuple[list[str], NDArray[np.uint8]]:
     """Return the names of the codes, and the code of each code point."""
     names = list(_CLASSES)
     table = np.full(unicode.CODE_POINTS, names.index(OTHER), np.uint8)
-    letters = _named("l") | _named("m")
-    for name, category in ((PUNCTUATION, _named("p") | _named("s")), (DIGITS, _named("n"))):
-        _fill(table, category, names.index(name))
-    _fill(table, letters, names.index(SHARED))
+    for name, categories in ((PUNCTUATION, "ps"), (DIGITS, "n"), (SHARED, "lm")):
+        for category in categories:
+            _fill(table, unicode.known(category), names.index(name))
     is_letter = table == names.index(SHARED)
     scripts = table.copy()
     for script, members in unicode.scripts():
@@ -204,7 +194,7 @@ def _table() -> tuple[list[str], NDArray[np.uint8]]:
             _fill(scripts, members, len(names) - 1)
     table = np.where(is_letter, scripts, table)
     # Some scripts need joiners, which are visible in the letters that they join.
-    _fill(table, _named("joincontrol"), names.index(SHARED))
+    _fill(table, unicode.known("joincontrol"), names.index(SHARED))
     _fill(table, unicode.space(), names.index(SPACE))
     return names, table
 
@@ -212,9 +202,3 @@ def _table() -> tuple[list[str], NDArray[np.uint8]]:
 def _fill(table: NDArray[np.uint8], members: unicode.CodePoints, code: int) -> None:
     for start, end in members.ranges():
         table[start:end] = code
-
-
-def _named(name: str) -> unicode.CodePoints:
-    found = unicode.named(name)
-    assert found is not None
-    return found

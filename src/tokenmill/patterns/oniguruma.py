@@ -75,19 +75,13 @@ def _items(members: CodePoints) -> list[str]:
     items = []
     rest = members
     for major, minors in unicode.MAJOR_CATEGORIES.items():
-        whole = [name for name in minors if _category(name) - members == NONE]
+        whole = [name for name in minors if unicode.known(name) - members == NONE]
         names = [major] if len(whole) == len(minors) else whole
         items += [rf"\p{{{name.capitalize()}}}" for name in names]
-        rest = rest - CodePoints.union(map(_category, whole))
+        rest = rest - CodePoints.union(map(unicode.known, whole))
     for low, high in rest.ranges():
         items.append(_character(low) + (f"-{_character(high - 1)}" if high - 1 > low else ""))
     return items
-
-
-def _category(name: str) -> CodePoints:
-    members = unicode.named(name)
-    assert members is not None
-    return members
 
 
 def _character(code_point: int) -> str:

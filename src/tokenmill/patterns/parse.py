@@ -758,9 +758,7 @@ class _OnigurumaParser(_Parser):
         return super()._escape()
 
     def _word(self, in_set: bool) -> CodePoints:
-        joiners = unicode.binary("joincontrol")
-        assert joiners is not None
-        words = unicode.word() - joiners
+        words = unicode.word() - unicode.known("joincontrol")
         return words if in_set else words | _LATIN_1_WORDS
 
     def _set_escape(self, in_set: bool) -> CodePoints | int:

@@ -198,6 +198,13 @@ def named(name: str) -> CodePoints | None:
     return binary(name)
 
 
+def known(name: str) -> CodePoints:
+    """Return the set of a \\p{name} that exists."""
+    found = named(name)
+    assert found is not None
+    return found
+
+
 def valued(prop: str, value: str) -> CodePoints | None:
     """Return the set of \\p{prop=value}, or None if the property or value is unknown."""
     prop, value = loose(prop), loose(value)
