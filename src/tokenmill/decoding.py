@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -43,18 +44,27 @@ class Decoder:
         self, decoder: Mapping[str, Any] | None, tokens: Callable[[int], str | None],
         special_tokens: set[int],
     ) -> None:  # fmt: skip
-        self._steps = [] if decoder is None else flatten(decoder)
-        self._chain = [step_of(step) for step in self._steps]
+        steps = [] if decoder is None else flatten(decoder)
+        self._chain = [step_of(step) for step in steps]
         self._separator = " " if decoder is None else ""
         self._tokens = tokens
         self._specials = special_tokens
-        self._cached = {skip: self._make_cache(skip) for skip in (False, True)}
+        self._convert: Callable[[str], bytes | None] | None = None
+        self._plan([step["type"] for step in steps])
+        self._cached = {skip: _Cache(partial(self._bytes_of, skip)) for skip in (False, True)}
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `ids`."""
+        if self._convert is None:
+            return self.decode_slowly(ids, skip_special_tokens)
         cached = self._cached[skip_special_tokens]
-        text = None if cached is None else cached.join(ids)
-        return self.decode_slowly(ids, skip_special_tokens) if text is None else text
+        try:
+            # A token that is text has whole characters. So the result is valid UTF-8 if and only if
+            # each run of byte tokens is. Then the chain gives the same text.
+            text = b"".join([cached[id_] for id_ in ids]).decode("utf-8", self._errors)
+        except (UnicodeError, _EmptyTokenError):
+            return self.decode_slowly(ids, skip_special_tokens)
+        return "".join(run_chain(self._rest, [text]))
 
     def decode_slowly(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `ids` by running the chain: the reference implementation."""
@@ -63,18 +73,18 @@ class Decoder:
         tokens = [token for token in found if token is not None]
         return self._separator.join(run_chain(self._chain, tokens))
 
-    def _make_cache(self, skip: bool) -> _Cache | None:
-        """Return the cache of the bytes of each id; None if the chain does not allow one."""
-        kinds = [step["type"] for step in self._steps]
-        skipped = self._specials if skip else set()
+    def _plan(self, kinds: list[str]) -> None:
+        """Set how a token becomes bytes, and the steps after the join, if the chain allows it."""
+        self._rest, self._errors = [], "replace"
         if kinds == ["ByteLevel"]:
-            return _Cache(self._tokens, skipped, byte_level, [], "replace")
+            self._convert = byte_level
+            return
         single = next((i for i, kind in enumerate(kinds) if kind not in _SINGLE), len(kinds))
         before, after = self._chain[:single], kinds[single:]
         fallback = after[:1] == ["ByteFallback"]
         after = after[fallback:]
         if not kinds or (after and after[0] != "Fuse"):
-            return None
+            return
 
         def convert(token: str) -> bytes | None:
             text = run_chain(before, [token])[0]
@@ -82,39 +92,27 @@ class Decoder:
             # An empty token separates the byte tokens around it; only the chain treats that.
             return (text.encode() or None) if value is None else bytes([value])
 
-        rest = self._chain[len(kinds) - len(after) :]
-        return _Cache(self._tokens, skipped, convert, rest, "strict")
+        self._convert, self._errors = convert, "strict"
+        self._rest = self._chain[len(kinds) - len(after) :]
+
+    def _bytes_of(self, skip: bool, id_: int) -> bytes:
+        token = None if skip and id_ in self._specials else self._tokens(id_)
+        assert self._convert is not None
+        found = b"" if token is None else self._convert(token)
+        if found is None:
+            raise _EmptyTokenError
+        return found
 
 
 class _Cache(dict[int, bytes]):
     """The bytes of each id, computed at the first use."""
 
-    def __init__(
-        self, tokens: Callable[[int], str | None], skipped: set[int],
-        convert: Callable[[str], bytes | None], rest: list[Step], errors: str,
-    ) -> None:  # fmt: skip
-        self._tokens, self._skipped, self._convert = tokens, skipped, convert
-        self._rest, self._errors = rest, errors
+    def __init__(self, compute: Callable[[int], bytes]) -> None:
+        self._compute = compute
 
     def __missing__(self, id_: int) -> bytes:
-        token = None if id_ in self._skipped else self._tokens(id_)
-        found = b"" if token is None else self._convert(token)
-        if found is None:
-            raise _EmptyTokenError
-        self[id_] = found
+        found = self[id_] = self._compute(id_)
         return found
-
-    def join(self, ids: Sequence[int]) -> str | None:
-        """Return the text; None if only the chain can decode it.
-
-        A token that is text has whole characters. So the result is valid UTF-8 if and only if each
-        run of byte tokens is. Then the chain gives the same text.
-        """
-        try:
-            text = b"".join([self[id_] for id_ in ids]).decode("utf-8", self._errors)
-        except (UnicodeError, _EmptyTokenError):
-            return None
-        return "".join(run_chain(self._rest, [text])) if self._rest else text
 
 
 class _EmptyTokenError(Exception):
