@@ -67,9 +67,11 @@ class _Shared:
 
     @cached_property
     def decodes_bytes(self) -> bool:
+        if self.is_embedded:
+            return True
         from tokenmill.decoding import is_byte_level
 
-        return self.is_embedded or is_byte_level(self.spec)
+        return is_byte_level(self.spec)
 
     @cached_property
     def decoder(self) -> Decoder:
