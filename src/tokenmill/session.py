@@ -66,8 +66,7 @@ class Session(Generic[Kind]):
 
         A text of the other kind (bytes to a session of str, or the reverse) is a TypeError.
         """
-        if isinstance(text, str) is not self._is_str:
-            raise self._wrong_kind(text)
+        self._check_kind(text)
         if self._is_str and not text:
             return len(self)
         if self._high and "\udc00" <= text[:1] <= "\udfff":
@@ -81,10 +80,9 @@ class Session(Generic[Kind]):
         A position is an index of `session.text`. A negative one counts from the end, as in a slice.
         A position outside the text is a ValueError. Without `text` the end is removed.
         """
-        if isinstance(text, str) is not self._is_str:
-            if self._is_str or text != "":
-                raise self._wrong_kind(text)
+        if not self._is_str and isinstance(text, str) and not text:
             text = b""
+        self._check_kind(text)
         length = self._core.characters() if self._is_str else self._core.bytes()
         if isinstance(position, bool) or not hasattr(position, "__index__"):
             raise TypeError(f"position must be an int, not {position!r}")
@@ -105,8 +103,7 @@ class Session(Generic[Kind]):
         Only the text from the first difference on is encoded. Finding the difference takes about
         0.1 ms per megabyte.
         """
-        if isinstance(text, str) is not self._is_str:
-            raise self._wrong_kind(text)
+        self._check_kind(text)
         return self._change(text, self._core.update)
 
     def _change(self, text: Any, call: Callable[..., int], *start: int) -> int:
@@ -118,9 +115,10 @@ class Session(Generic[Kind]):
             self._high = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return count
 
-    def _wrong_kind(self, text: object) -> TypeError:
-        expected, do = ("str", "decode") if self._is_str else ("bytes", "encode")
-        return TypeError(f"text must be {expected} as in this session, got {text!r:.60}; {do} it")
+    def _check_kind(self, text: object) -> None:
+        if isinstance(text, str) is not self._is_str:
+            kind, do = ("str", "decode") if self._is_str else ("bytes", "encode")
+            raise TypeError(f"text must be {kind} as in this session, got {text!r:.60}; {do} it")
 
     # The text and its ids
 

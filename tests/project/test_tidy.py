@@ -41,12 +41,12 @@ LINES_MAX = {
     "corpus": 2640,
     "formats": 4940,
     "inspection": 1670,
-    "patterns": 2240,
+    "patterns": 2230,
     "shards": 2280,
     "tokenizing": 3780,
     "training": 2640,
     "vocabularies": 150,
-    ".": 3010,
+    ".": 3000,
 }
 FILES_MAX = 200
 GENERATED = {f"core/unicode/{name}.zig" for name in ("tables", "forms", "lower", "graphemes")}

@@ -132,6 +132,14 @@ class _Parser:
     def _peek(self, count: int = 1) -> str:
         return self._text[self._at : self._at + count]
 
+    def _read(self, regex: str, what: str, way_out: str, start: int) -> re.Match[str]:
+        """Read a match of `regex` here, or raise an error."""
+        match = re.compile(regex).match(self._text, self._at)
+        if match is None:
+            self.fail(what, way_out, start)
+        self._at = match.end()
+        return match
+
     def _take(self, literal: str) -> bool:
         if self._text.startswith(literal, self._at):
             self._at += len(literal)
@@ -201,22 +209,14 @@ class _Parser:
 
     def _hex(self, kind: str, start: int) -> int:
         width = {"x": 2, "u": 4, "U": 8}[kind]
-        digits = re.compile(rf"\{{([0-9A-Fa-f]{{1,8}})\}}|([0-9A-Fa-f]{{{width}}})")
-        match = digits.match(self._text, self._at)
-        if match is None:
-            self.fail(
-                f"the escape \\{kind} is incomplete",
-                f"write {width} hex digits, or \\{kind}{{…}}",
-                start,
-            )
-        self._at = match.end()
+        digits = rf"\{{([0-9A-Fa-f]{{1,8}})\}}|([0-9A-Fa-f]{{{width}}})"
+        way_out = f"write {width} hex digits, or \\{kind}{{…}}"
+        match = self._read(digits, f"the escape \\{kind} is incomplete", way_out, start)
         return self._scalar(int(match[1] or match[2], 16), start)
 
     def _property(self, negative: bool, start: int) -> CodePoints:
-        match = re.compile(r"\{(\^?)([^{}]*)\}|([A-Za-z])").match(self._text, self._at)
-        if match is None:
-            self.fail("a property without a name", "write \\p{L}, for example", start)
-        self._at = match.end()
+        name = r"\{(\^?)([^{}]*)\}|([A-Za-z])"
+        match = self._read(name, "a property without a name", "write \\p{L}, for example", start)
         written = self._text[start : min(self._at, start + 60)]
         name = match[3] or match[2]
         pair = re.split("[=:]", name, maxsplit=1)
@@ -778,14 +778,9 @@ class _OnigurumaParser(_Parser):
 
     def _hex(self, kind: str, start: int) -> int:
         forms = {"x": r"\{([0-9A-Fa-f]{1,8})\}|([0-7][0-9A-Fa-f])", "u": r"()([0-9A-Fa-f]{4})"}
-        match = re.compile(forms[kind]).match(self._text, self._at)
-        if match is None:
-            self.fail(
-                f"the escape \\{kind} is incomplete, or a byte beyond ASCII",
-                "write \\x{…} with the number of the character",
-                start,
-            )
-        self._at = match.end()
+        what = f"the escape \\{kind} is incomplete, or a byte beyond ASCII"
+        way_out = "write \\x{…} with the number of the character"
+        match = self._read(forms[kind], what, way_out, start)
         return self._scalar(int(match[1] or match[2], 16), start)
 
     def _property(self, negative: bool, start: int) -> CodePoints:
