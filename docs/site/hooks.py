@@ -30,7 +30,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         [
             "tokenmill.Tokenizer",
             "tokenmill.session.Session",
-            "tokenmill.decoding.StreamDecoder",
+            "tokenmill.session.StreamDecoder",
             "tokenmill.Ragged",
             "tokenmill.cache_limit",
         ],

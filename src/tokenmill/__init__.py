@@ -33,58 +33,39 @@ if TYPE_CHECKING:
         train_from_counts,
         train_from_iterator,
         train_sizes,
-    )
+    )  # fmt: skip
 
-# A name is imported at its first use, so that a program loads only the modules it uses.
-_LATER = {
-    "Ragged": "tokenmill.ragged",
-    "Tokenizer": "tokenmill.tokenizer",
-    "TokenmillError": "tokenmill.errors",
-    "TrainingWarning": "tokenmill.training.options",
-    "arrow": "tokenmill.arrow",
-    "cache_limit": "tokenmill.native",
-    "count_pretokens": "tokenmill.training.train",
-    "errors": "tokenmill.errors",
-    "finalize": "tokenmill.tokenizing.run",
-    "inspect": "tokenmill.inspection",
-    "shards": "tokenmill.shards",
-    "tokenize": "tokenmill.tokenizing.run",
-    "train": "tokenmill.training.train",
-    "train_from_counts": "tokenmill.training.train",
-    "train_from_iterator": "tokenmill.training.train",
-    "train_sizes": "tokenmill.training.train",
-    "verify": "tokenmill.tokenizing.verify",
+# A name is imported from its module at its first use, so a program loads only those it uses.
+_MODULES = {
+    "tokenmill.errors": ("TokenmillError",),
+    "tokenmill.inspection": ("inspect",),
+    "tokenmill.native": ("cache_limit",),
+    "tokenmill.ragged": ("Ragged",),
+    "tokenmill.tokenizer": ("Tokenizer",),
+    "tokenmill.tokenizing.run": ("finalize", "tokenize"),
+    "tokenmill.tokenizing.verify": ("verify",),
+    "tokenmill.training.options": ("TrainingWarning",),
+    "tokenmill.training.train": (
+        *("count_pretokens", "train", "train_from_counts", "train_from_iterator", "train_sizes"),
+    ),
 }
 
 __all__ = [
-    "Ragged",
-    "Tokenizer",
-    "TokenmillError",
-    "TrainingWarning",
-    "__version__",
-    "arrow",
-    "cache_limit",
-    "count_pretokens",
-    "finalize",
-    "inspect",
-    "shards",
-    "tokenize",
-    "train",
-    "train_from_counts",
-    "train_from_iterator",
-    "train_sizes",
-    "verify",
-]
+    "Ragged", "Tokenizer", "TokenmillError", "TrainingWarning", "__version__", "arrow",
+    "cache_limit", "count_pretokens", "finalize", "inspect", "shards", "tokenize", "train",
+    "train_from_counts", "train_from_iterator", "train_sizes", "verify",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
-    module = importlib.import_module(_LATER[name])
-    found = module if name in ("arrow", "errors", "shards") else getattr(module, name)
-    globals()[name] = found
-    return found
+    if name in ("arrow", "errors", "shards"):
+        return importlib.import_module(f"tokenmill.{name}")
+    for module, names in _MODULES.items():
+        if name in names:
+            found = globals()[name] = getattr(importlib.import_module(module), name)
+            return found
+    raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Result = TypeVar("Result")
 
 _LONG_TEXT_LEN = 1 << 18  # characters, of up to four bytes: the core's limit is a megabyte
-# Characters of a batch below which threads cost more than they save. Measured with cl100k_base and
+# Bytes of a batch below which threads cost more than they save. Measured with cl100k_base and
 # documents of 8 KB, alternating calls with one and two threads: two threads took 4 times as long
 # as one at 256 KB, and as long at 512 KB.
-_BATCH_LEN_MIN = 1 << 19
+_BATCH_BYTES_MIN = 1 << 19
+_BYTES_PER_CHARACTER_MAX = 4
 _THREADS_MAX = 256
 
 
@@ -55,17 +58,11 @@ def repair(text: Any, error: Exception) -> Any:
 
 
 def repaired_starts(text: Any) -> list[int]:
-    """Return the start of each character of the repaired str in the original, and its end."""
-    starts = []
-    index = 0
-    while index < len(text):
-        starts.append(index)
-        pair = (
-            "\ud800" <= text[index] < "\udc00"
-            and "\udc00" <= text[index + 1 : index + 2] < "\ue000"
-        )
-        index += 2 if pair else 1
-    return [*starts, index]
+    """Return the start of each character of the repaired text in the original, and its end."""
+    if not isinstance(text, str):
+        return [*range(len(text) + 1)]
+    characters = re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)
+    return [*(character.start() for character in characters), len(text)]
 
 
 def repair_all(texts: list[Any], error: Exception) -> list[Any]:
@@ -135,9 +132,17 @@ def threads_for_batch(texts: list[Any], threads: Any) -> int:
         return thread_count(threads)
     try:
         size = sum(map(len, texts))
+        if size < _BATCH_BYTES_MIN <= size * _BYTES_PER_CHARACTER_MAX:
+            size = sum(map(_byte_length, texts))
     except TypeError:  # an item is not a text, which the core reports
         return 1
-    return 1 if size < _BATCH_LEN_MIN else thread_count(None)
+    return 1 if size < _BATCH_BYTES_MIN else thread_count(None)
+
+
+def _byte_length(text: Any) -> int:
+    if type(text) is not str or text.isascii():
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def separator(value: Any) -> bytes:
@@ -220,22 +225,13 @@ def error_handler(errors: str) -> str:
     try:
         b"\xff".decode("utf-8", errors)
     except UnicodeDecodeError:
-        return errors
+        pass
     except (LookupError, TypeError, ValueError):
         raise ValueError(
             f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '
             f"not {errors!r}"
         ) from None
     return errors
-
-
-def refuse_errors(errors: str, name: str) -> None:
-    """Raise ValueError for another handler than "replace": a decoder chain has no other."""
-    if errors != "replace":
-        raise ValueError(
-            f'errors must be "replace", not {errors!r}: {name} has a decoder that replaces bytes '
-            "that are not UTF-8; for the bytes use decode_bytes"
-        )
 
 
 def embedded_name(source: Any, pattern: Any) -> str | None:
@@ -248,7 +244,7 @@ def embedded_name(source: Any, pattern: Any) -> str | None:
             "library use Tokenizer.from_object"
         )
     name = find_embedded(source) if isinstance(source, str) else None
-    if name is not None and Path(source).is_file():
+    if name is not None and os.path.isfile(source):  # noqa: PTH113
         raise VocabularyError(
             f"{source!r} is a file and also a name of {name}; for the file use "
             f"pathlib.Path({source!r}), for the vocabulary use another working directory"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import os
 from functools import cache
-from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path  # its import takes 3 ms, and `Tokenizer.load` does without
 
 
 def cpu_count() -> int:
@@ -20,6 +23,8 @@ def cpu_count() -> int:
 
 @cache
 def _cgroup_quota() -> float | None:
+    from pathlib import Path
+
     return cgroup_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
 
 
@@ -27,7 +32,7 @@ def cgroup_quota(own: Path, mount: Path) -> float | None:
     """Return the CPUs that cgroups of version 1 or 2 allow; None without a limit.
 
     `own` is the process's list of cgroups. A limit of any cgroup above its own applies, too. In a
-    container the path may be the host's. Folders that are not there are skipped.
+    container the path may be the host's. Folders that do not exist are skipped.
     """
     try:
         lines = own.read_text().splitlines()
@@ -39,9 +44,9 @@ def cgroup_quota(own: Path, mount: Path) -> float | None:
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        inner = PurePosixPath(path.lstrip("/"))
+        inner = path.strip("/").split("/")
         for name in (controllers, "cpu") if controllers else (".",):
-            folders = (inner, *inner.parents)
+            folders = ["/".join(inner[:depth]) for depth in range(len(inner) + 1)]
             found += [_quota_of(mount / name / folder) for folder in folders]
     return min((quota for quota in found if quota is not None), default=None)
 

@@ -9,10 +9,11 @@ id, and decoding is one join.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from functools import partial
+from itertools import groupby
+from typing import Any
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.names import bytes_of, normal_name
@@ -40,23 +41,30 @@ class Decoder:
     """
 
     def __init__(
-        self,
-        decoder: Mapping[str, Any] | None,
-        tokens: Callable[[int], str | None],
+        self, decoder: Mapping[str, Any] | None, tokens: Callable[[int], str | None],
         special_tokens: set[int],
-    ) -> None:
-        self._steps = [] if decoder is None else flatten(decoder)
-        self._chain = [step_of(step) for step in self._steps]
+    ) -> None:  # fmt: skip
+        steps = [] if decoder is None else flatten(decoder)
+        self._chain = [step_of(step) for step in steps]
         self._separator = " " if decoder is None else ""
         self._tokens = tokens
         self._specials = special_tokens
-        self._cached = {skip: self._make_cache(skip) for skip in (False, True)}
+        self._convert: Callable[[str], bytes | None] | None = None
+        self._plan([step["type"] for step in steps])
+        self._cached = {skip: _Cache(partial(self._bytes_of, skip)) for skip in (False, True)}
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `ids`."""
+        if self._convert is None:
+            return self.decode_slowly(ids, skip_special_tokens)
         cached = self._cached[skip_special_tokens]
-        text = None if cached is None else cached.join(ids)
-        return self.decode_slowly(ids, skip_special_tokens) if text is None else text
+        try:
+            # A token that is text has whole characters. So the result is valid UTF-8 if and only if
+            # each run of byte tokens is. Then the chain gives the same text.
+            text = b"".join([cached[id_] for id_ in ids]).decode("utf-8", self._errors)
+        except (UnicodeError, _EmptyTokenError):
+            return self.decode_slowly(ids, skip_special_tokens)
+        return "".join(run_chain(self._rest, [text]))
 
     def decode_slowly(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `ids` by running the chain: the reference implementation."""
@@ -65,18 +73,18 @@ class Decoder:
         tokens = [token for token in found if token is not None]
         return self._separator.join(run_chain(self._chain, tokens))
 
-    def _make_cache(self, skip: bool) -> _Cache | None:
-        """Return the cache of the bytes of each id; None if the chain does not allow one."""
-        kinds = [step["type"] for step in self._steps]
-        skipped = self._specials if skip else set()
+    def _plan(self, kinds: list[str]) -> None:
+        """Set how a token becomes bytes, and the steps after the join, if the chain allows it."""
+        self._rest, self._errors = [], "replace"
         if kinds == ["ByteLevel"]:
-            return _Cache(self._tokens, skipped, byte_level, [], "replace")
+            self._convert = byte_level
+            return
         single = next((i for i, kind in enumerate(kinds) if kind not in _SINGLE), len(kinds))
         before, after = self._chain[:single], kinds[single:]
         fallback = after[:1] == ["ByteFallback"]
         after = after[fallback:]
         if not kinds or (after and after[0] != "Fuse"):
-            return None
+            return
 
         def convert(token: str) -> bytes | None:
             text = run_chain(before, [token])[0]
@@ -84,43 +92,27 @@ class Decoder:
             # An empty token separates the byte tokens around it; only the chain treats that.
             return (text.encode() or None) if value is None else bytes([value])
 
-        rest = self._chain[len(kinds) - len(after) :]
-        return _Cache(self._tokens, skipped, convert, rest, "strict")
+        self._convert, self._errors = convert, "strict"
+        self._rest = self._chain[len(kinds) - len(after) :]
+
+    def _bytes_of(self, skip: bool, id_: int) -> bytes:
+        token = None if skip and id_ in self._specials else self._tokens(id_)
+        assert self._convert is not None
+        found = b"" if token is None else self._convert(token)
+        if found is None:
+            raise _EmptyTokenError
+        return found
 
 
 class _Cache(dict[int, bytes]):
     """The bytes of each id, computed at the first use."""
 
-    def __init__(
-        self,
-        tokens: Callable[[int], str | None],
-        skipped: set[int],
-        convert: Callable[[str], bytes | None],
-        rest: list[Step],
-        errors: str,
-    ) -> None:
-        self._tokens, self._skipped, self._convert = tokens, skipped, convert
-        self._rest, self._errors = rest, errors
+    def __init__(self, compute: Callable[[int], bytes]) -> None:
+        self._compute = compute
 
     def __missing__(self, id_: int) -> bytes:
-        token = None if id_ in self._skipped else self._tokens(id_)
-        found = b"" if token is None else self._convert(token)
-        if found is None:
-            raise _EmptyTokenError
-        self[id_] = found
+        found = self[id_] = self._compute(id_)
         return found
-
-    def join(self, ids: Sequence[int]) -> str | None:
-        """Return the text; None if only the chain can decode it.
-
-        A token that is text has whole characters. So the result is valid UTF-8 if and only if each
-        run of byte tokens is. Then the chain gives the same text.
-        """
-        try:
-            text = b"".join([self[id_] for id_ in ids]).decode("utf-8", self._errors)
-        except (UnicodeError, _EmptyTokenError):
-            return None
-        return "".join(run_chain(self._rest, [text])) if self._rest else text
 
 
 class _EmptyTokenError(Exception):
@@ -167,6 +159,10 @@ def step_of(step: Mapping[str, Any]) -> Step:
     return _STEPS[step["type"]](step)
 
 
+def _each(convert: Callable[[str], str]) -> Step:
+    return lambda tokens: [convert(token) for token in tokens]
+
+
 def byte_level(token: str) -> bytes:
     """Return the bytes that the characters of a token represent, or else its UTF-8."""
     found = bytes_of(token)
@@ -178,38 +174,22 @@ def byte_value(token: str) -> int | None:
     return None if match is None else int(match[1], 16)
 
 
-def _byte_level(_: Mapping[str, Any]) -> Step:
-    return lambda tokens: [b"".join(map(byte_level, tokens)).decode("utf-8", "replace")]
+def _join_byte_level(tokens: list[str]) -> list[str]:
+    return [b"".join(map(byte_level, tokens)).decode("utf-8", "replace")]
 
 
-def _byte_fallback(_: Mapping[str, Any]) -> Step:
-    def run(tokens: list[str]) -> list[str]:
-        found: list[str] = []
-        pending = bytearray()
-
-        def flush() -> None:
-            try:
-                text = [pending.decode()] if pending else []
-            except UnicodeError:
-                text = ["\ufffd"] * len(pending)  # one for each byte, valid or not
-            found.extend(text)
-            pending.clear()
-
-        for token in tokens:
-            value = byte_value(token)
-            if value is None:
-                flush()
-                found.append(token)
-            else:
-                pending.append(value)
-        flush()
-        return found
-
-    return run
-
-
-def _fuse(_: Mapping[str, Any]) -> Step:
-    return lambda tokens: ["".join(tokens)]
+def _join_byte_tokens(tokens: list[str]) -> list[str]:
+    found: list[str] = []
+    for is_text, group in groupby(tokens, lambda token: byte_value(token) is None):
+        run = list(group)
+        if is_text:
+            found += run
+            continue
+        try:
+            found.append(bytes(byte_value(token) or 0 for token in run).decode())
+        except UnicodeError:
+            found += ["\ufffd"] * len(run)  # one for each byte, valid or not
+    return found
 
 
 def _replace(step: Mapping[str, Any]) -> Step:
@@ -218,7 +198,7 @@ def _replace(step: Mapping[str, Any]) -> Step:
         text = pattern["String"]
         if not text:
             raise VocabularyError("decoder Replace has an empty pattern; use at least 1 character")
-        return lambda tokens: [token.replace(text, content) for token in tokens]
+        return _each(lambda token: token.replace(text, content))
     program, new = compile_pattern(pattern["Regex"], "oniguruma"), content.encode()
 
     def replace(token: str) -> str:
@@ -229,7 +209,7 @@ def _replace(step: Mapping[str, Any]) -> Step:
             end = stop
         return b"".join([*found, data[end:]]).decode()
 
-    return lambda tokens: [replace(token) for token in tokens]
+    return _each(replace)
 
 
 def _strip(step: Mapping[str, Any]) -> Step:
@@ -242,7 +222,7 @@ def _strip(step: Mapping[str, Any]) -> Step:
         right = min(len(token) - len(token.rstrip(content)), stop)
         return token[: len(token) - right]
 
-    return lambda tokens: [strip(token) for token in tokens]
+    return _each(strip)
 
 
 def _metaspace(step: Mapping[str, Any]) -> Step:
@@ -269,88 +249,11 @@ def _bpe(step: Mapping[str, Any]) -> Step:
 
 
 _STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
-    "ByteLevel": _byte_level,
-    "ByteFallback": _byte_fallback,
+    "ByteLevel": lambda _: _join_byte_level,
+    "ByteFallback": lambda _: _join_byte_tokens,
     "Replace": _replace,
-    "Fuse": _fuse,
+    "Fuse": lambda _: lambda tokens: ["".join(tokens)],
     "Strip": _strip,
     "Metaspace": _metaspace,
     "BPEDecoder": _bpe,
 }
-
-
-class _Tokenizer(Protocol):
-    """The part of a Tokenizer that streams use."""
-
-    @property
-    def _decodes_bytes(self) -> bool: ...
-    def decode(self, ids: list[int]) -> str: ...
-    def decode_bytes(self, ids: list[int]) -> bytes: ...
-
-
-class StreamDecoder:
-    """Decodes ids one by one and returns whole characters only.
-
-    `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
-    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
-    difference between the texts with and without it.
-
-    Examples:
-        >>> from tokenmill import Tokenizer
-        >>> tokenizer = Tokenizer.load("cl100k_base")
-        >>> decoder = tokenizer.stream_decoder()
-        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
-        ['a', ' ', '', '🌾']
-        >>> decoder.finish()
-        ''
-    """
-
-    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
-
-    def __init__(self, tokenizer: _Tokenizer, errors: str) -> None:
-        self._tokenizer = tokenizer
-        self._bytes: codecs.IncrementalDecoder | None = None
-        if tokenizer._decodes_bytes:
-            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
-        # For a decoder chain: the last ids, which the next text depends on, and their text.
-        self._ids: list[int] = []
-        self._text = ""
-
-    def push(self, id: int) -> str:
-        """Return the characters that this id completes; "" while one is incomplete.
-
-        An id that the vocabulary lacks is an UnknownTokenError.
-        """
-        if self._bytes is not None:
-            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
-        text = self._tokenizer.decode([*self._ids, id])
-        self._ids.append(id)
-        if text.endswith("\ufffd"):
-            return ""
-        added = text[len(self._text) :]
-        self._text = text
-        self._drop_ids()
-        return added
-
-    def _drop_ids(self) -> None:
-        """Drop the ids before the last one that is more than whitespace.
-
-        A decoder treats whitespace at the start of a text and the bytes of one character
-        specially. It does not depend on any earlier id.
-        """
-        for index in reversed(range(1, len(self._ids))):
-            alone = self._tokenizer.decode(self._ids[index : index + 1])
-            if alone.strip() and not alone.endswith("\ufffd"):
-                self._ids = self._ids[index:]
-                self._text = self._tokenizer.decode(self._ids)
-                return
-
-    def finish(self) -> str:
-        """Return the text of an incomplete character at the end. The decoder can be used again."""
-        if self._bytes is not None:
-            text = self._bytes.decode(b"", final=True)
-            self._bytes.reset()
-            return text
-        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
-        self._ids, self._text = [], ""
-        return text

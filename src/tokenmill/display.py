@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 _SPACE = "·"
 # A combining mark without a base would be drawn on the character to its left.
 _CIRCLE = "◌"
-_ESCAPED = {
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\\": r"\\",
-    _SPACE: r"\u00b7",
-    _CIRCLE: r"\u25cc",
-}
+_ESCAPED = {character: character.encode("unicode_escape").decode() for character in "\n\r\t\\"}
+_ESCAPED |= {_SPACE: r"\u00b7", _CIRCLE: r"\u25cc"}
 # Variation selectors choose the text or the emoji form of the character before them.
 _SELECTORS = ("\ufe0e", "\ufe0f")
 
@@ -61,12 +55,7 @@ def visible(token: bytes | str) -> str:
     text = token if isinstance(token, str) else token.decode("utf-8", "surrogateescape")
     if text.isascii() and text.isprintable() and "\\" not in text:  # most tokens
         return text.replace(" ", _SPACE)
-    parts = []
-    before = ""
-    for character in text:
-        parts.append(_SPACE if character == " " else _visible_character(character, before))
-        before = character
-    return "".join(parts)
+    return "".join(map(_visible_character, text, ["", *text]))
 
 
 def shorten(text: str, most: int) -> str:
@@ -79,45 +68,30 @@ def shorten(text: str, most: int) -> str:
 
 def fold_runs(token: bytes | str, run_min: int = 8) -> str:
     """Return a token as `visible` does, with runs of one character as ·×128."""
-    parts = re.split(
-        rf"(\\.[0-9a-f]*|[^\\])(\1{{{run_min - 1},}})", visible(token), flags=re.DOTALL
-    )
-    found = []
-    for index in range(0, len(parts), 3):
-        found.append(parts[index])
-        if index + 2 < len(parts):
-            one, rest = parts[index + 1], parts[index + 2]
-            found.append(f"{one}×{1 + len(rest) // len(one)}")
-    return "".join(found)
+    run = re.compile(rf"(\\.[0-9a-f]*|[^\\])\1{{{run_min - 1},}}", re.DOTALL)
+    return run.sub(lambda match: f"{match[1]}×{len(match[0]) // len(match[1])}", visible(token))
 
 
 def _visible_character(character: str, before: str) -> str:
+    if character == " ":
+        return _SPACE
     if character in _ESCAPED:
         return _ESCAPED[character]
     code = ord(character)
     if 0xDC80 <= code < 0xDD00:  # a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    if not character.isprintable() or (code in _ignorable() and not _changes(character, before)):
-        return _escape(code)
+    changes_form = character in _SELECTORS and before != ""
+    if not character.isprintable() or (code in _ignorable() and not changes_form):
+        escaped = character.encode("unicode_escape").decode()
+        # \x80 would be a byte that is not UTF-8.
+        return f"\\u{code:04x}" if 0x80 <= code < 0x100 else escaped
     if not before and unicodedata.category(character).startswith("M"):
         return _CIRCLE + character
     return character
-
-
-def _changes(character: str, before: str) -> bool:
-    return character in _SELECTORS and bool(before)
 
 
 @cache
 def _ignorable() -> unicode.CodePoints:
     from tokenmill.patterns import unicode  # 30 ms that errors and help do not need
 
-    found = unicode.binary("defaultignorablecodepoint")
-    assert found is not None
-    return found
-
-
-def _escape(code: int) -> str:
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return unicode.known("defaultignorablecodepoint")

@@ -18,13 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tokenmill.errors import (
-    InputError,
-    MissingExtraError,
-    MissingInputError,
-    TokenizeError,
-    TokenmillError,
-)
+from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TokenizeError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # Keys of file information that change with the content. fsspec's own key, ukey, leaves them out for
@@ -65,15 +59,12 @@ def expand(name: str, is_input: Callable[[str], bool]) -> list[Remote]:
             paths = [found for found in sorted(files.glob(path)) if files.isfile(found)]
         else:
             paths = []
-        if not paths:
-            raise MissingInputError(
-                f"input {name!r} not found, or it has no files of a known format"
-            )
-        return [_describe(files, found) for found in paths]
-    except MissingInputError:
-        raise
+        found = [_describe(files, path) for path in paths]
     except Exception as error:  # each file system has its own types
         raise InputError(f"cannot list {name!r} ({_shown(error)})") from error
+    if not found:
+        raise MissingInputError(f"input {name!r} not found, or it has no files of a known format")
+    return found
 
 
 def open_address(name: str) -> Any:
@@ -132,27 +123,21 @@ def is_of_process(names: Iterable[str]) -> bool:
 def file_system(name: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path there."""
     try:
-        core = importlib.import_module("fsspec.core")
+        fsspec = importlib.import_module("fsspec")
     except ImportError as error:
         raise MissingExtraError(
             f'URL {name!r} needs the package fsspec: pip install "tokenmill[remote]"'
         ) from error
     try:
-        files, path = core.url_to_fs(name)
+        files, path = fsspec.core.url_to_fs(name)
     except ImportError as error:
-        raise MissingExtraError(
-            f"URL {name!r} needs another package ({error}){_install(name)}"
-        ) from error
+        known = importlib.import_module("fsspec.registry").known_implementations
+        package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]
+        install = "" if package == "fsspec" else f": pip install {package}"
+        raise MissingExtraError(f"URL {name!r} needs another package ({error}){install}") from error
     except ValueError as error:
         raise InputError(f"URL {name!r} is not supported by fsspec ({error})") from error
     return files, path
-
-
-def _install(name: str) -> str:
-    """The command that installs the package of a file system."""
-    known = importlib.import_module("fsspec.registry").known_implementations
-    package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]
-    return "" if package == "fsspec" else f": pip install {package}"
 
 
 def _shown(error: Exception) -> str:
@@ -192,12 +177,11 @@ class ObjectStore:
         def look() -> dict[str, Any]:
             self._files.invalidate_cache()
             try:
-                found: dict[str, Any] = self._files.find(self._path, detail=True)
+                return dict(self._files.find(self._path, detail=True))
             except FileNotFoundError:  # a new folder; a bucket must exist
                 if self._is_flat:
                     raise
                 return {}
-            return found
 
         found = self._do("list", "", look)
         if found.get(self._path, {}).get("type") == "directory":
@@ -257,10 +241,8 @@ class ObjectStore:
         paths = [f"{self._path}/{name}" for name in names]
         self._files.invalidate_cache()  # other processes may have written since the last listing
         for first in range(0, len(paths), _OBJECTS_PER_CALL):
-            read = partial(
-                self._files.cat, paths[first : first + _OBJECTS_PER_CALL], on_error="return"
-            )
-            found: dict[str, Any] = self._do("read", "", read)
+            some = paths[first : first + _OBJECTS_PER_CALL]
+            found = self._do("read", "", partial(self._files.cat, some, on_error="return"))
             for path, data in found.items():
                 if isinstance(data, Exception) and not isinstance(data, FileNotFoundError):
                     raise self._error("read", path[len(self._path) + 1 :], data)
@@ -287,22 +269,16 @@ class ObjectStore:
         return path
 
     def _do(self, verb: str, name: str, act: Callable[[], _T]) -> _T:
-        pauses = iter(_PAUSES_SECONDS)
-        while True:
+        for pause in (*_PAUSES_SECONDS, None):
             try:
                 return act()
-            except TokenmillError:
-                raise
             except Exception as error:  # each file system has its own types
-                pause = next(pauses, None) if _is_temporary(error) else None
-                if pause is None:
+                is_final = isinstance(error, _PERMANENT) or "Credential" in type(error).__name__
+                if is_final or pause is None:
                     raise self._error(verb, name, error) from error
-            time.sleep(pause)
+                time.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     def _error(self, verb: str, name: str, error: Exception) -> TokenizeError:
         place = f"{self.address}/{name}" if name else self.address
         return TokenizeError(f"cannot {verb} {place!r} ({_shown(error)})")
-
-
-def _is_temporary(error: Exception) -> bool:
-    return not isinstance(error, _PERMANENT) and "Credential" not in type(error).__name__

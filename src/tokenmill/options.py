@@ -24,7 +24,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
 
 from tokenmill.errors import OptionError, TokenmillError
 
@@ -37,6 +37,7 @@ _UNITS = {
     "t": 10**12, "tb": 10**12,
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 }  # fmt: skip
+_SHARE = "a share above 0 and at most 1, such as 0.05 or 5%"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 
@@ -74,9 +75,9 @@ class Option:
 
 @functools.cache
 def table(kind: type) -> dict[str, Option]:
-    """The options of a table by name, in the order of their definition."""
+    """Return the options of a table by name, in the order of their definition."""
     hints = get_type_hints(kind, include_extras=True)
-    return {name: _option(name, hint) for name, hint in hints.items()}
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 def resolve(
@@ -104,7 +105,7 @@ def resolve(
 
 
 def describe(kind: type, **defaults: Any) -> Callable[[F], F]:
-    """A decorator that puts the options of a table into a function's signature and docstring.
+    """Return a decorator that puts the options of a table into a signature and a docstring.
 
     The function's last parameter is `**options`. A docstring with the line `Options:` gets the list
     of options there. Others get it at the end.
@@ -113,72 +114,54 @@ def describe(kind: type, **defaults: Any) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         positional = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        hints = get_type_hints(kind, include_extras=True)
+        types = get_type_hints(kind)
         keywords = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=defaults.get(name, option.default),
-                annotation=get_args(hints[name])[0],
+                annotation=types[name],
             )
             for name, option in table(kind).items()
         ]
         shown = signature.replace(parameters=[*positional, *keywords])
         setattr(function, "__signature__", shown)  # noqa: B010
         lines = [f"    {name}: {option.help}." for name, option in table(kind).items()]
-        text = inspect.cleandoc(function.__doc__ or "")
+        before, head, after = inspect.cleandoc(function.__doc__ or "").partition("\nOptions:")
         listed = "\n".join(["Options:", *lines])
-        if "\nOptions:\n" in text + "\n":
-            text = (text + "\n").replace("\nOptions:\n", f"\n{listed}\n", 1).rstrip()
-        else:
-            text = f"{text}\n\n{listed}"
-        function.__doc__ = text
+        function.__doc__ = f"{before}\n{listed}{after}" if head else f"{before}\n\n{listed}"
         return function
 
     return decorate
 
 
-def _option(name: str, hint: Any) -> Option:
-    if get_origin(hint) is Annotated:
-        for extra in get_args(hint)[1:]:
-            if isinstance(extra, Option):
-                return extra
-    raise TypeError(f"option {name!r} has no Option in its annotation")
-
-
 # Kinds of options. Each returns an Option; `more` has its other fields.
+
+
+def _checked(is_valid: Callable[[Any], bool], expected: str) -> Check:
+    def check(value: Any) -> Any:
+        if not is_valid(value):
+            raise ValueError(expected)
+        return value
+
+    return check
 
 
 def text(default: str | None, help: str, **more: Any) -> Option:
     """A text that is not empty."""
-
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or not value:
-            raise ValueError("a non-empty str")
-        return value
-
+    check = _checked(lambda value: isinstance(value, str) and value != "", "a non-empty str")
     return Option(default, help, check, **more)
 
 
 def one_of(choices: tuple[str, ...], default: str | None, help: str, **more: Any) -> Option:
     """One of some names."""
-
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(f"one of {', '.join(choices)}")
-        return value
-
+    check = _checked(choices.__contains__, f"one of {', '.join(choices)}")
     return Option(default, help, check, choices=choices, **more)
 
 
 def switch(help: str, **more: Any) -> Option:
     """True or False. The default is False."""
-
-    def check(value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise ValueError("True or False")
-        return value
-
+    check = _checked(lambda value: isinstance(value, bool), "True or False")
     return Option(False, help, check, parse=None, **more)
 
 
@@ -189,12 +172,10 @@ def number(
     bound = f"of at least {least:,}" if most == 1 << 62 else f"from {least:,} to {most:,}"
 
     def check(value: Any) -> int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        is_number = hasattr(value, "__index__") and not isinstance(value, bool)
+        if not is_number or not least <= operator.index(value) <= most:
             raise ValueError(f"a whole number {bound}")
-        found = operator.index(value)
-        if not least <= found <= most:
-            raise ValueError(f"a whole number {bound}")
-        return found
+        return operator.index(value)
 
     return Option(default, help, check, **{"parse": parse_number, "metavar": "N", **more})
 
@@ -205,9 +186,8 @@ def amount(
     """A number of bytes: an int, or a text such as 512MB."""
     inner = number(default, help, least, most).check
 
-    def check(value: Any) -> int:
-        found: int = inner(parse_amount(value) if isinstance(value, str) else value)
-        return found
+    def check(value: Any) -> Any:
+        return inner(parse_amount(value) if isinstance(value, str) else value)
 
     return Option(default, help, check, **{"parse": parse_amount, "metavar": "BYTES", **more})
 
@@ -218,7 +198,7 @@ def share(default: float | None, help: str, **more: Any) -> Option:
     def check(value: Any) -> float:
         found = parse_share(value) if isinstance(value, str) else value
         if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= 1:
-            raise ValueError("a share above 0 and at most 1, such as 0.05 or 5%")
+            raise ValueError(_SHARE)
         return float(found)
 
     return Option(default, help, check, **{"parse": parse_share, "metavar": "SHARE", **more})
@@ -251,22 +231,19 @@ def parse_amount(word: str) -> int:
 
 def parse_share(word: str) -> float:
     """0.05 or 5%."""
-    percent = word.endswith("%")
     try:
-        return float(word.removesuffix("%")) / (100 if percent else 1)
+        return float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:
-        raise ValueError("a share above 0 and at most 1, such as 0.05 or 5%") from None
+        raise ValueError(_SHARE) from None
 
 
 def parse_escaped(word: str) -> str:
     r"""A text in which \n, \t, \r, \0 and \\ are escapes."""
 
-    def one(match: re.Match[str]) -> str:
-        if match[1] not in _ESCAPES:
-            raise ValueError("a text whose escapes are \\n, \\t, \\r, \\0 or \\\\")
-        return _ESCAPES[match[1]]
-
-    return re.sub(r"\\(.?)", one, word)
+    try:
+        return re.sub(r"\\(.?)", lambda match: _ESCAPES[match[1]], word)
+    except KeyError:
+        raise ValueError("a text whose escapes are \\n, \\t, \\r, \\0 or \\\\") from None
 
 
 __all__ = ["Annotated", "Option", "TypedDict", "describe", "resolve", "table"]

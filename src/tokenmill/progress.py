@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -96,16 +96,19 @@ class Tracker:
         self.sizes = sizes
         self._report = report
         self._started = time.monotonic()
-        self._bytes = self._tokens = self._documents = self.quarantined = self._tasks = 0
         self._running: dict[str, list[int]] = {}
-        self._memory = 0
         numbers = range(len(sizes)) if share is None else share
-        self._bytes_total = int(sizes[numbers.start :: numbers.step].sum())
-        self._tasks_total = len(numbers)
+        total = int(sizes[numbers.start :: numbers.step].sum())
+        self._finished = Progress("tokenizing", 0, total, tasks_total=len(numbers))
         for entry in entries:
             self._count(entry)
-        self._bytes_resumed = self._bytes
-        self._tokens_resumed = self._tokens
+        before = self._finished
+        self._finished = replace(before, resumed=before.done, tokens_resumed=before.tokens)
+
+    @property
+    def quarantined(self) -> int:
+        """The number of quarantined records of finished tasks."""
+        return self._finished.quarantined
 
     def finish_task(self, entry: dict[str, Any]) -> None:
         """Add a finished task."""
@@ -116,7 +119,7 @@ class Tracker:
     def update(self, running: dict[str, list[int]], memory: int) -> None:
         """Replace the counts of running tasks: bytes, tokens and documents by task number."""
         self._running = running
-        self._memory = memory
+        self._finished = replace(self._finished, memory=memory)
         self._send()
 
     def end(self) -> None:
@@ -125,33 +128,25 @@ class Tracker:
         self._send()
 
     def _count(self, entry: dict[str, Any]) -> None:
-        self._bytes += int(self.sizes[entry["task"]])
-        self._tokens += entry["tokens"]
-        self._documents += entry["documents"]
-        self.quarantined += entry["quarantined"]
-        self._tasks += 1
+        before = self._finished
+        self._finished = replace(
+            before,
+            done=before.done + int(self.sizes[entry["task"]]),
+            tokens=before.tokens + entry["tokens"],
+            documents=before.documents + entry["documents"],
+            quarantined=before.quarantined + entry["quarantined"],
+            tasks=before.tasks + 1,
+        )
 
     def _send(self) -> None:
         if self._report is None:
             return
-        running = [
-            (min(counts[0], int(self.sizes[int(number)])), counts[1], counts[2])
-            for number, counts in self._running.items()
-            if any(counts)  # shards of the shuffle pass have numbers and no counts
-        ]
-        self._report(
-            Progress(
-                "tokenizing",
-                self._bytes + sum(counts[0] for counts in running),
-                self._bytes_total,
-                tokens=self._tokens + sum(counts[1] for counts in running),
-                documents=self._documents + sum(counts[2] for counts in running),
-                tasks=self._tasks,
-                tasks_total=self._tasks_total,
-                quarantined=self.quarantined,
-                seconds=time.monotonic() - self._started,
-                resumed=self._bytes_resumed,
-                tokens_resumed=self._tokens_resumed,
-                memory=self._memory,
-            )
-        )
+        state = self._finished
+        done, tokens, documents = state.done, state.tokens, state.documents
+        for number, counts in self._running.items():
+            if any(counts):  # shards of the shuffle pass have numbers and no counts
+                done += min(counts[0], int(self.sizes[int(number)]))
+                tokens += counts[1]
+                documents += counts[2]
+        seconds = time.monotonic() - self._started
+        self._report(replace(state, done=done, tokens=tokens, documents=documents, seconds=seconds))

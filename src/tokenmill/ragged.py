@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill.native import _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Ragged:

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,7 @@ class Engine:
             raise ClusterError(f"--ray-address needs --engine ray, got engine {self.name!r}")
 
     def refuse_absence(self) -> None:
-        """Raise if the engine is not installed or does not answer, before the first file is
-        written."""
+        """Raise if the engine is not installed or does not answer."""
         if self.name == RAY:
             _import_ray()
             if (self.address or "").startswith(_CLIENT):
@@ -76,43 +75,24 @@ def _connect(ray: Any, address: str | None, processors: int) -> None:
     _check_connection(address)
     # Without "local", Ray uses an address of the environment or any cluster of this machine.
     own = {"num_cpus": processors, "include_dashboard": False} if address is None else {}
-    priority = _keep_priority() if address is None else nullcontext()
-    try:
-        with _restore_sigterm(), priority:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
-    except Exception as error:  # Ray raises many types
-        ray.shutdown()
-        raise _no_cluster(address, error) from None
-    except BaseException:  # after an interrupt, the program may continue
-        ray.shutdown()
-        raise
-
-
-@contextmanager
-def _restore_sigterm() -> Iterator[None]:
-    """Restore the SIGTERM handler of the program, which Ray replaces."""
+    # The workers of a new cluster get the priority of this process. Ray's default is lower than
+    # that of its own processes, which costs about 3 % of a run on two cores.
+    sets_niceness = address is None and _NICENESS not in os.environ
+    if sets_niceness:
+        os.environ[_NICENESS] = "0"
     is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
+    handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     try:
-        yield
+        ray.init(address=address or "local", log_to_driver=False, logging_level="error", **own)
+    except BaseException as error:  # after an interrupt, the program may continue
+        ray.shutdown()
+        if isinstance(error, Exception):  # Ray raises many types
+            raise _no_cluster(address, error) from None
+        raise
     finally:
-        if is_main and before is not None:
-            signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _keep_priority() -> Iterator[None]:
-    """Give the workers of a new cluster the priority of this process.
-
-    Ray's default is a lower priority than that of its own processes, which costs about 3 % of a run
-    on two cores.
-    """
-    before = os.environ.get(_NICENESS)
-    os.environ.setdefault(_NICENESS, "0")
-    try:
-        yield
-    finally:
-        if before is None:
+        if is_main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+        if sets_niceness:
             os.environ.pop(_NICENESS, None)
 
 

@@ -1,18 +1,23 @@
-"""A text that changes at its end → its ids. Only the last ids are computed again."""
+"""A text that changes at its end → its ids, and ids that come one by one → their text.
+
+Only the last ids, or the last characters, are computed again.
+"""
 
 from __future__ import annotations
 
+import codecs
 import operator
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill import arguments
 from tokenmill.native import _native
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tokenmill.tokenizer import Tokenizer
 
 Kind = TypeVar("Kind", str, bytes)
@@ -61,8 +66,7 @@ class Session(Generic[Kind]):
 
         A text of the other kind (bytes to a session of str, or the reverse) is a TypeError.
         """
-        if isinstance(text, str) is not self._is_str:
-            raise self._wrong_kind(text)
+        self._check_kind(text)
         if self._is_str and not text:
             return len(self)
         if self._high and "\udc00" <= text[:1] <= "\udfff":
@@ -76,10 +80,9 @@ class Session(Generic[Kind]):
         A position is an index of `session.text`. A negative one counts from the end, as in a slice.
         A position outside the text is a ValueError. Without `text` the end is removed.
         """
-        if isinstance(text, str) is not self._is_str:
-            if self._is_str or text != "":
-                raise self._wrong_kind(text)
+        if not self._is_str and isinstance(text, str) and not text:
             text = b""
+        self._check_kind(text)
         length = self._core.characters() if self._is_str else self._core.bytes()
         if isinstance(position, bool) or not hasattr(position, "__index__"):
             raise TypeError(f"position must be an int, not {position!r}")
@@ -100,8 +103,7 @@ class Session(Generic[Kind]):
         Only the text from the first difference on is encoded. Finding the difference takes about
         0.1 ms per megabyte.
         """
-        if isinstance(text, str) is not self._is_str:
-            raise self._wrong_kind(text)
+        self._check_kind(text)
         return self._change(text, self._core.update)
 
     def _change(self, text: Any, call: Callable[..., int], *start: int) -> int:
@@ -113,9 +115,10 @@ class Session(Generic[Kind]):
             self._high = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return count
 
-    def _wrong_kind(self, text: object) -> TypeError:
-        expected, do = ("str", "decode") if self._is_str else ("bytes", "encode")
-        return TypeError(f"text must be {expected} as in this session, got {text!r:.60}; {do} it")
+    def _check_kind(self, text: object) -> None:
+        if isinstance(text, str) is not self._is_str:
+            kind, do = ("str", "decode") if self._is_str else ("bytes", "encode")
+            raise TypeError(f"text must be {kind} as in this session, got {text!r:.60}; {do} it")
 
     # The text and its ids
 
@@ -182,3 +185,71 @@ class Session(Generic[Kind]):
             else ("bytes", self._core.bytes())
         )
         return f"<Session of {self._tokenizer.name!r}: {size:,} {unit}, {len(self):,} ids>"
+
+
+class StreamDecoder:
+    """Decodes ids one by one and returns whole characters only.
+
+    `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
+    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
+    difference between the texts with and without it.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> tokenizer = Tokenizer.load("cl100k_base")
+        >>> decoder = tokenizer.stream_decoder()
+        >>> [decoder.push(id) for id in tokenizer.encode("a 🌾")]
+        ['a', ' ', '', '🌾']
+        >>> decoder.finish()
+        ''
+    """
+
+    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, errors: str) -> None:
+        self._tokenizer = tokenizer
+        self._bytes: codecs.IncrementalDecoder | None = None
+        if tokenizer._decodes_bytes:
+            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
+        # For a decoder chain: the last ids, which the next text depends on, and their text.
+        self._ids: list[int] = []
+        self._text = ""
+
+    def push(self, id: int) -> str:
+        """Return the characters that this id completes; "" while one is incomplete.
+
+        An id that the vocabulary lacks is an UnknownTokenError.
+        """
+        if self._bytes is not None:
+            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
+        text = self._tokenizer.decode([*self._ids, id])
+        self._ids.append(id)
+        if text.endswith("\ufffd"):
+            return ""
+        added = text[len(self._text) :]
+        self._text = text
+        self._drop_ids()
+        return added
+
+    def _drop_ids(self) -> None:
+        """Drop the ids before the last one that is more than whitespace.
+
+        A decoder treats whitespace at the start of a text and the bytes of one character
+        specially. It does not depend on any earlier id.
+        """
+        for index in reversed(range(1, len(self._ids))):
+            alone = self._tokenizer.decode(self._ids[index : index + 1])
+            if alone.strip() and not alone.endswith("\ufffd"):
+                self._ids = self._ids[index:]
+                self._text = self._tokenizer.decode(self._ids)
+                return
+
+    def finish(self) -> str:
+        """Return the text of an incomplete character at the end. The decoder can be used again."""
+        if self._bytes is not None:
+            text = self._bytes.decode(b"", final=True)
+            self._bytes.reset()
+            return text
+        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
+        self._ids, self._text = [], ""
+        return text

@@ -2,45 +2,99 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, Unpack, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-from tokenmill import arguments, decoding
-from tokenmill.decoding import Decoder, StreamDecoder
+from tokenmill import arguments
 from tokenmill.errors import UnknownTokenError
-from tokenmill.formats import ranks, tokenmill_file
-from tokenmill.formats.build import build, tokens_of
-from tokenmill.formats.names import spellings_of
-from tokenmill.formats.spec import Form, TokenizerSpec
 from tokenmill.native import _native
-from tokenmill.patterns.schemes import Pattern, scheme_of_stages
 from tokenmill.ragged import Ragged
-from tokenmill.session import Session
+from tokenmill.session import Session, StreamDecoder
 from tokenmill.vocabularies import EMBEDDED
 
+# Loading an embedded vocabulary and encoding need no module of `formats` and `patterns`. Their
+# import takes as long as loading o200k_base, so methods import them when they use them.
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
     from tokenmill.corpus.options import RecordOptions
+    from tokenmill.decoding import Decoder
+    from tokenmill.formats.ranks import Merge
+    from tokenmill.formats.spec import TokenizerSpec
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
+Result = TypeVar("Result")
 SpecialsChoice: TypeAlias = bool | Collection[str]
 
 # Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
 # tokenizer of the first, which takes megabytes (11 MB for o200k_base).
-_embedded: WeakValueDictionary[tuple[Any, ...], TokenizerSpec] = WeakValueDictionary()
+_embedded: WeakValueDictionary[tuple[Any, ...], _Shared] = WeakValueDictionary()
 # Ids take up to four bytes per byte of text, and twice that while they are joined.
 _MEMORY_PER_BYTE = 10
 _BLOCK_BYTES_MIN = 4096
+
+
+class _Shared:
+    """A native tokenizer, and values that are computed at the first use.
+
+    Tokenizers of one vocabulary share it.
+    """
+
+    def __init__(
+        self, core: _native.Core, spec: TokenizerSpec | None, name: str, is_embedded: bool
+    ) -> None:
+        self.core, self.name, self.is_embedded = core, name, is_embedded
+        self.special_tokens = EMBEDDED[name].special_tokens if spec is None else {}
+        self.always: frozenset[str] = frozenset()  # other added tokens, which are always found
+        if spec is not None:  # an embedded vocabulary loads without
+            self.spec = spec
+            self.special_tokens = {token.content: token.id for token in spec.added if token.special}
+            self.always = frozenset(token.content for token in spec.added if not token.special)
+
+    @cached_property
+    def spec(self) -> TokenizerSpec:
+        from tokenmill.formats import ranks
+
+        return ranks.of_embedded(self.name, {}, self.core)
+
+    @cached_property
+    def decodes_bytes(self) -> bool:
+        if self.is_embedded:
+            return True
+        from tokenmill.decoding import is_byte_level
+
+        return is_byte_level(self.spec)
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        from tokenmill.decoding import Decoder
+        from tokenmill.formats.names import spellings_of
+
+        tokens, special_tokens = spellings_of(self.spec), set(self.special_tokens.values())
+        return Decoder(self.spec.decoder, tokens.get, special_tokens)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        import hashlib
+        from dataclasses import replace
+
+        from tokenmill.formats import ranks, tokenmill_file
+
+        tokens, ends = self.core.tokens()
+        if self.spec.ranks is None:
+            rest = tokenmill_file.write(replace(self.spec, extra={}))
+        else:
+            more = sorted(self.special_tokens.items()), self.core.empty_id()
+            rest = repr((ranks.pattern_text(self.spec), *more)).encode()
+        return hashlib.sha256(tokens + bytes(ends) + rest).hexdigest()
 
 
 class Tokenizer:
@@ -62,15 +116,10 @@ class Tokenizer:
         <Tokenizer 'o200k_base': vocab_size 200,019, 2 special tokens>
     """
 
-    __slots__ = ("_always", "_core", "_is_embedded", "_lazy", "_name", "_spec", "_specials")
+    __slots__ = ("_core", "_shared")
 
     _core: _native.Core
-    _spec: TokenizerSpec
-    _name: str
-    _is_embedded: bool
-    _specials: Mapping[str, int]
-    _always: frozenset[str]  # added tokens that are not special: they are always found
-    _lazy: dict[str, Any]  # values that are computed at the first use
+    _shared: _Shared
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError('use Tokenizer.load("o200k_base") or Tokenizer.load(path, pattern=…)')
@@ -96,6 +145,8 @@ class Tokenizer:
         embedded = arguments.embedded_name(source, pattern)
         if embedded is not None:
             return cls._load_embedded(embedded, more)
+        from pathlib import Path
+
         from tokenmill.formats import detect
 
         path = Path(source)
@@ -111,51 +162,55 @@ class Tokenizer:
         reproduced exactly is a VocabularyError, and any other object a TypeError.
         """
         if isinstance(tokenizer, Tokenizer):
-            return cls._wrap(
-                tokenizer._core, tokenizer._spec, tokenizer.name, is_embedded=tokenizer._is_embedded
-            )
+            return cls._of(tokenizer._shared)
         from tokenmill.formats import detect
 
         return cls._from_spec(*detect.read_object(tokenizer))
 
     @classmethod
     def _from_spec(cls, spec: TokenizerSpec, name: str) -> Tokenizer:
+        from tokenmill.formats import ranks
+        from tokenmill.formats.build import build
+
         core = build(spec)
         return cls._wrap(core, spec if spec.ranks is None else ranks.of_core(spec, core), name)
 
     @classmethod
     def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
-        key = (name, *sorted({**EMBEDDED[name].special_tokens, **special_tokens}.items()))
-        spec = _embedded.get(key)
-        if spec is None:
-            spec = _embedded[key] = ranks.of_embedded(name, special_tokens)
-        assert isinstance(spec.model, ranks.CoreModel)
-        return cls._wrap(spec.model.core, spec, name, is_embedded=True)
+        own = EMBEDDED[name].special_tokens
+        more = {text: id_ for text, id_ in special_tokens.items() if own.get(text) != id_}
+        key = (name, *sorted(more.items()))
+        shared = _embedded.get(key)
+        if shared is None and more:
+            from tokenmill.formats import ranks
+
+            spec = ranks.of_embedded(name, more)
+            assert isinstance(spec.model, ranks.CoreModel)
+            shared = _embedded[key] = _Shared(spec.model.core, spec, name, is_embedded=True)
+        elif shared is None:
+            core = EMBEDDED[name].build_core()
+            shared = _embedded[key] = _Shared(core, None, name, is_embedded=True)
+        return cls._of(shared)
 
     @classmethod
-    def _wrap(
-        cls, core: _native.Core, spec: TokenizerSpec, name: str, *, is_embedded: bool = False
-    ) -> Tokenizer:
+    def _wrap(cls, core: _native.Core, spec: TokenizerSpec, name: str) -> Tokenizer:
+        return cls._of(_Shared(core, spec, name, is_embedded=False))
+
+    @classmethod
+    def _of(cls, shared: _Shared) -> Tokenizer:
         self = object.__new__(cls)
-        special_tokens = {token.content: token.id for token in spec.added if token.special}
-        values = {
-            "_core": core,
-            "_spec": spec,
-            "_name": name,
-            "_is_embedded": is_embedded,
-            "_specials": MappingProxyType(special_tokens),
-            "_always": frozenset(token.content for token in spec.added if not token.special),
-            "_lazy": {},
-        }
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        object.__setattr__(self, "_core", shared.core)
+        object.__setattr__(self, "_shared", shared)
         return self
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    @property
+    def _spec(self) -> TokenizerSpec:
+        return self._shared.spec
+
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
 
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"cannot change {name!r}: a Tokenizer is immutable")
+    __delattr__ = __setattr__
 
     # Encoding
 
@@ -220,7 +275,8 @@ class Tokenizer:
         return np.asarray(found[0]), np.asarray(found[1]).reshape(-1, 2)
 
     def _allowed(self, allowed_special: SpecialsChoice) -> bytes | None:
-        return arguments.allowed_specials(allowed_special, self._specials, self._always)
+        shared = self._shared
+        return arguments.allowed_specials(allowed_special, shared.special_tokens, shared.always)
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
@@ -239,9 +295,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[list[int]]:  # fmt: skip
         """Return the ids of each of many texts."""
-        return arguments.read_all(
-            self._core.encode_batch, *self._batch(texts, allowed_special, threads)
-        )
+        return self._batch(self._core.encode_batch, texts, allowed_special, threads)
 
     def encode_ragged(
         self, texts: Iterable[Text], *, allowed_special: SpecialsChoice = False,
@@ -254,8 +308,7 @@ class Tokenizer:
             >>> ragged.offsets.tolist(), ragged[1].tolist()
             ([0, 2, 3], [5303])
         """
-        batch = self._batch(texts, allowed_special, threads)
-        return Ragged(*arguments.read_all(self._core.encode_ragged, *batch))
+        return Ragged(*self._batch(self._core.encode_ragged, texts, allowed_special, threads))
 
     @overload
     def encode_files(
@@ -337,9 +390,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[int]:  # fmt: skip
         """Return the number of ids of each of many texts."""
-        return arguments.read_all(
-            self._core.count_batch, *self._batch(texts, allowed_special, threads)
-        )
+        return self._batch(self._core.count_batch, texts, allowed_special, threads)
 
     def truncate(
         self, text: AnyText, max_tokens: int, side: Literal["left", "right"] = "right"
@@ -390,38 +441,31 @@ class Tokenizer:
             >>> tokenizer.decode([5303, 50256], skip_special_tokens=True)
             'hi'
         """
-        handler = arguments.error_handler(errors)
+        handler = self._error_handler(errors)
+        if self._decodes_bytes and not skip_special_tokens:
+            return self.decode_bytes(ids).decode("utf-8", handler)
+        listed = arguments.list_ids(ids)
+        numbers = listed if isinstance(listed, list) else listed.tolist()
         if self._decodes_bytes:
-            kept = self._without_specials(ids) if skip_special_tokens else ids
+            skipped = set(self.special_tokens.values())
+            kept = [id_ for id_ in numbers if id_ not in skipped]
             return self.decode_bytes(kept).decode("utf-8", handler)
-        arguments.refuse_errors(errors, self.name)
-        listed = arguments.list_ids(ids)
-        numbers = listed if isinstance(listed, list) else listed.tolist()
         arguments.decode(self._core, numbers)  # raises the error for an unknown id
-        return self._decoder.decode(numbers, skip_special_tokens)
+        return self._shared.decoder.decode(numbers, skip_special_tokens)
 
-    def _without_specials(self, ids: Iterable[int]) -> list[int]:
-        listed = arguments.list_ids(ids)
-        numbers = listed if isinstance(listed, list) else listed.tolist()
-        skipped = set(self._specials.values())
-        return [id_ for id_ in numbers if id_ not in skipped]
+    def _error_handler(self, errors: str) -> str:
+        handler = arguments.error_handler(errors)
+        if errors != "replace" and not self._decodes_bytes:
+            raise ValueError(
+                f'errors must be "replace", not {errors!r}: {self.name} has a decoder that '
+                "replaces bytes that are not UTF-8; for the bytes use decode_bytes"
+            )
+        return handler
 
     @property
     def _decodes_bytes(self) -> bool:
         """Whether a text is the joined bytes of its ids."""
-        if "bytes" not in self._lazy:
-            self._lazy["bytes"] = decoding.is_byte_level(self._spec)
-        return bool(self._lazy["bytes"])
-
-    @property
-    def _decoder(self) -> Decoder:
-        if "decoder" not in self._lazy:
-            spec = self._spec
-            self._lazy["decoder"] = Decoder(
-                spec.decoder, spellings_of(spec).get, set(self._specials.values())
-            )
-        found: Decoder = self._lazy["decoder"]
-        return found
+        return self._shared.decodes_bytes
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the joined bytes of ids; UnknownTokenError for an unknown id."""
@@ -439,21 +483,20 @@ class Tokenizer:
 
         `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
         """
-        handler = arguments.error_handler(errors)
-        if not self._decodes_bytes:
-            arguments.refuse_errors(errors, self.name)
-        return StreamDecoder(self, handler)
+        return StreamDecoder(self, self._error_handler(errors))
 
     # The vocabulary
 
     @property
     def name(self) -> str:
         """The name of the embedded vocabulary, or of the file without its suffix."""
-        return self._name
+        return self._shared.name
 
     @property
     def pattern(self) -> str | None:
         """The pattern that splits text into pretokens; None if it is not a single pattern."""
+        from tokenmill.patterns.schemes import Pattern
+
         stages = self._spec.stages
         if len(stages) == 1 and isinstance(stages[0].match, Pattern):
             return stages[0].match.text
@@ -462,12 +505,12 @@ class Tokenizer:
     @property
     def special_tokens(self) -> Mapping[str, int]:
         """The special tokens: text → id, in a read-only mapping."""
-        return self._specials
+        return MappingProxyType(self._shared.special_tokens)
 
     @property
     def vocab_size(self) -> int:
         """One more than the largest id, the number of rows of an embedding matrix."""
-        return max(self._core.ids_end(), max(self._specials.values(), default=-1) + 1)
+        return max(self._core.ids_end(), max(self.special_tokens.values(), default=-1) + 1)
 
     def id_to_token(self, id: int) -> bytes:
         """Return the bytes of one id; UnknownTokenError for an unknown id."""
@@ -481,16 +524,16 @@ class Tokenizer:
         found = self._core.find(raw)
         if found >= 0:
             return found
-        special = self._specials.get(raw.decode("utf-8", "surrogateescape"))
+        special = self.special_tokens.get(raw.decode("utf-8", "surrogateescape"))
         if special is None:
             raise UnknownTokenError(
-                f"{raw[:80]!r} is not a token of {self._name}; to split it into tokens use encode()"
+                f"{raw[:80]!r} is not a token of {self.name}; to split it into tokens use encode()"
             )
         return special
 
     def is_special(self, id: int) -> bool:
         """Return whether an id is that of a special token."""
-        return id in self._specials.values()
+        return id in self.special_tokens.values()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer in the format that the name of the file selects.
@@ -513,26 +556,20 @@ class Tokenizer:
 
     def _tokens(self) -> dict[int, bytes]:
         """Return all tokens by id."""
+        from tokenmill.formats.build import tokens_of
+
         return tokens_of(self._core)
 
-    def _merges(self) -> list[ranks.Merge]:
+    def _merges(self) -> list[Merge]:
         """Return the merges of a rank vocabulary: as learned, or else derived from the ranks."""
+        from tokenmill.formats import ranks
+
         return ranks.merges_of(self._spec)
 
     @property
     def _fingerprint(self) -> str:
         """The digest of tokens, pattern and special tokens; equal tokenizers have equal digests."""
-        if "fingerprint" not in self._lazy:
-            tokens, ends = self._core.tokens()
-            if self._spec.ranks is None:
-                rest = tokenmill_file.write(replace(self._spec, extra={}))
-            else:
-                more = (self.pattern, sorted(self._specials.items()), self._core.empty_id())
-                rest = repr(more).encode()
-            digest = hashlib.sha256(tokens + bytes(ends) + rest)
-            self._lazy["fingerprint"] = digest.hexdigest()
-        found: str = self._lazy["fingerprint"]
-        return found
+        return self._shared.fingerprint
 
     def _encode_spans(
         self, data: Any, spans: NDArray[np.int64], allowed_special: SpecialsChoice = False, *,
@@ -548,6 +585,9 @@ class Tokenizer:
 
     def _cut_names(self, allowed_special: bool) -> tuple[bytes, ...] | None:
         """Return the texts that a split must not cut; None if a document cannot be split."""
+        from tokenmill.formats.spec import Form
+        from tokenmill.patterns.schemes import scheme_of_stages
+
         spec = self._spec
         if spec.prefix != "never" or spec.blank or not spec.stages or spec.model.dropout:
             return None
@@ -565,13 +605,14 @@ class Tokenizer:
         return self.vocab_size
 
     def __repr__(self) -> str:
-        special_tokens = f"{len(self._specials)} special token{'s'[: len(self._specials) != 1]}"
-        return f"<Tokenizer {self._name!r}: vocab_size {self.vocab_size:,}, {special_tokens}>"
+        count = len(self.special_tokens)
+        tokens = f"{count} special token{'s'[: count != 1]}"
+        return f"<Tokenizer {self.name!r}: vocab_size {self.vocab_size:,}, {tokens}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self._spec is other._spec or self._fingerprint == other._fingerprint
+        return self._shared is other._shared or self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
         return hash(self._fingerprint)
@@ -583,12 +624,14 @@ class Tokenizer:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._is_embedded:
-            return type(self)._load_embedded, (self.name, dict(self._specials))
+        if self._shared.is_embedded:
+            return type(self)._load_embedded, (self.name, dict(self.special_tokens))
         return type(self)._from_spec, (self._spec, self.name)
 
     def _batch(
-        self, texts: Iterable[Text], allowed_special: SpecialsChoice, threads: int | None
-    ) -> tuple[list[Any], bytes | None, int]:
-        listed = arguments.list_texts(texts)
-        return listed, self._allowed(allowed_special), arguments.threads_for_batch(listed, threads)
+        self, call: Callable[..., Result], texts: Iterable[Text], allowed_special: SpecialsChoice,
+        threads: int | None,
+    ) -> Result:  # fmt: skip
+        listed, allowed = arguments.list_texts(texts), self._allowed(allowed_special)
+        count = arguments.threads_for_batch(listed, threads)
+        return arguments.read_all(call, listed, allowed, count)

@@ -21,7 +21,7 @@ from tokenmill.formats.names import byte_characters
 from tokenmill.inspection import TokenizerReport as Report
 from tokenmill.inspection import inspect_tokenizer as inspect
 from tokenmill.inspection.reach import texts_around
-from tokenmill.inspection.scripts import classify
+from tokenmill.inspection.token_table import classify
 
 FAMILIES = families.all_families()
 WORDS = (" tokenization", "don't", "नमस्ते", "naïve 12345", "  \n x", "世界🙂", "the the", "ᏣᎳᎩ")

@@ -449,6 +449,8 @@ def test_numbers_are_not_text(cl100k, text):
 
 def test_views_with_steps_are_text(cl100k):
     assert cl100k.encode(memoryview(b"h-e-l-l-o")[::2]) == cl100k.encode("hello")
+    ids, spans = cl100k.encode_with_offsets(memoryview(b"h-e-l-l-o")[::2])
+    assert (ids, spans) == (cl100k.encode("hello"), [(0, 5)])
     assert cl100k.encode_batch([memoryview(b"a-b")[::2]]) == [cl100k.encode("ab")]
     assert cl100k.encode(np.frombuffer(b"h-e-l-l-o", np.uint8)[::2]) == cl100k.encode("hello")
 

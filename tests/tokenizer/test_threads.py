@@ -86,6 +86,15 @@ def test_small_batch_starts_no_threads(monkeypatch):
     assert arguments.threads_for_batch([5], None) == 1
 
 
+def test_batch_is_weighed_in_utf8_bytes(monkeypatch):
+    monkeypatch.setattr(arguments, "cpu_count", lambda: 16)
+    chinese = ["中" * 8000] * 32  # 768 KB
+    assert arguments.threads_for_batch(chinese, None) == 16
+    assert arguments.threads_for_batch(chinese[:16], None) == 1
+    assert arguments.threads_for_batch([EIGHT_KB + "é"] * 32, None) == 1
+    assert arguments.threads_for_batch(["\ud800" * 8000] * 32, None) == 16
+
+
 @pytest.mark.skipif(not TASKS.exists(), reason="threads are listed on Linux")
 def test_batch_of_32_documents_runs_in_the_calling_thread():
     tokenizer = Tokenizer.load("gpt2")

@@ -89,23 +89,15 @@ class Encode:
     def schema(self, schema: Any) -> Any:
         """The schema of the result for that of an input: Arrow's, or Spark's for `mapInArrow`."""
         if is_spark(schema):
-            return self._spark_schema(schema)
-        pa = import_pyarrow("tokenmill.arrow.Encode")
+            types = importlib.import_module("pyspark.sql.types")
+            ids = types.StructField(self._output, types.ArrayType(types.IntegerType(), False))
+            return types.StructType(self._arrange(schema.names, schema.fields, ids))
         find_column(schema, self._column)
-        return self._schema(pa, schema, self.type)
+        return self._schema(import_pyarrow("tokenmill.arrow.Encode"), schema, self.type)
 
     def _schema(self, pa: Any, schema: Any, kind: Any) -> Any:
-        ids = pa.field(self._output, kind)
-        places = self._places(schema.names)
-        fields = [ids if place is None else schema.field(place) for place in places]
+        fields = self._arrange(schema.names, list(schema), pa.field(self._output, kind))
         return pa.schema(fields, schema.metadata)
-
-    def _spark_schema(self, schema: Any) -> Any:
-        types = importlib.import_module("pyspark.sql.types")
-        ids = types.StructField(self._output, types.ArrayType(types.IntegerType(), False))
-        fields = schema.fields
-        places = self._places([field.name for field in fields])
-        return types.StructType([ids if place is None else fields[place] for place in places])
 
     def __call__(self, batch: Any) -> Any:
         """A Table, RecordBatch or column with ids."""
@@ -127,8 +119,7 @@ class Encode:
         place = find_column(table.schema, self._column)
         ids = self._column_of(pa, table.column(place), kind)
         schema = self._schema(pa, table.schema, kind)
-        places = self._places(table.schema.names)
-        arrays = [ids if place is None else table.column(place) for place in places]
+        arrays = self._arrange(table.schema.names, table.columns, ids)
         return type(table).from_arrays(arrays, schema=schema)
 
     def _column_of(self, pa: Any, column: Any, kind: Any) -> Any:
@@ -150,8 +141,8 @@ class Encode:
         )  # fmt: skip
         return _id_lists(pa, kind, ids, ends, valid)
 
-    def _places(self, names: Sequence[str]) -> list[int | None]:
-        """The columns of the result: numbers of the input's, and None for the ids."""
+    def _arrange(self, names: Sequence[str], columns: Sequence[Any], ids: Any) -> list[Any]:
+        """The columns of the result: those of the input that are kept, and the ids."""
         kept = names if self._keep is True else self._keep or ()
         missing = [name for name in kept if name not in names]
         if missing:
@@ -159,15 +150,17 @@ class Encode:
                 f"keep names the column {missing[0]!r}, and the table has "
                 f"{', '.join(map(repr, names)) or 'none'}"
             )
-        places: list[int | None] = [i for i, name in enumerate(names) if name in kept]
-        if self._output not in kept:
-            return [*places, None]
-        if self._output != self._column:
+        if self._output in kept and self._output != self._column:
             raise InputError(
                 f"the table has a column {self._output!r} already; give the ids another name with "
                 "output=, or leave that column out with keep="
             )
-        return [None if p is not None and names[p] == self._output else p for p in places]
+        found = [
+            ids if name == self._output else column
+            for name, column in zip(names, columns, strict=True)
+            if name in kept
+        ]
+        return found if self._output in kept else [*found, ids]
 
     def __repr__(self) -> str:
         ids = "uint16" if self._narrow else "uint32"

@@ -25,8 +25,6 @@ from tokenmill.vocabularies import EMBEDDED, find_known
 SUFFIX = ".tiktoken"
 # How Whisper's file writes a token without bytes, which is only ever decoded.
 _EMPTY = b"="
-
-
 _LINE = re.compile(rb"\n*(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
 
 
@@ -171,7 +169,9 @@ def _check_ranks(ranks: Mapping[bytes, int], place: Place) -> None:
             place.refuse(f"has rank {rank!r} for {token!r}; ranks are of bytes, 0 or more")
 
 
-def of_embedded(name: str, special_tokens: Mapping[str, int]) -> TokenizerSpec:
+def of_embedded(
+    name: str, special_tokens: Mapping[str, int], core: _native.Core | None = None
+) -> TokenizerSpec:
     """Return the specification of an embedded vocabulary, with more special tokens."""
     entry = EMBEDDED[name]
     for special, id_ in special_tokens.items():
@@ -183,7 +183,7 @@ def of_embedded(name: str, special_tokens: Mapping[str, int]) -> TokenizerSpec:
     new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
     _refuse_shared_ids(names, new)
     spec = _of_model(_NO_TOKENS, pattern_of(entry.scheme), added_of(names))
-    return _from_core(spec, build(spec, entry.read_image()))
+    return _from_core(spec, core or build(spec, entry.read_image()))
 
 
 def of_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from tokenmill.inspection.scripts import MIXED, SPACE, has_invisible, scripts_in
-from tokenmill.inspection.token_table import TokenTable
+from tokenmill.inspection.token_table import MIXED, SPACE, TokenTable, has_invisible, scripts_in
 
 OddKind: TypeAlias = Literal[
     "duplicates", "whitespace", "repeats", "invisible", "replacement", "mixed", "partial", "camel"
@@ -27,11 +26,7 @@ ODD: dict[OddKind, str] = {
     "camel": "long CamelCase",
 }
 # Scripts that one language writes together.
-_TOGETHER = (
-    {"Han", "Hiragana", "Katakana"},
-    {"Han", "Hangul"},
-    {"Han", "Bopomofo"},
-)
+_TOGETHER = ({"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"})
 _CAMEL_MIN = 14
 _REPEAT = re.compile(r" ?(.{1,4}?)\1{3,}", re.DOTALL)
 _CAMEL = re.compile(r"[a-z][A-Z]")

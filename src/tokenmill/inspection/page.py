@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tokenmill.display import fold_runs, printable, shorten, visible
 from tokenmill.inspection.merges import Pretoken, Word
 from tokenmill.inspection.odd import ODD
 from tokenmill.inspection.reach import REASONS
-
-if TYPE_CHECKING:
-    from tokenmill.inspection.report import EncodedText, TokenizerReport
+from tokenmill.inspection.report import EncodedText, TokenizerReport, length_rows, size_rows
 
 _ROWS_MAX = 1_000
 _ROWS_OPEN = 50
@@ -29,77 +28,27 @@ _BAR_LABEL = 180
 _BAR_LABEL_WIDTH = 24
 _BAR_PLOT = 460
 _BAR_NUMBER = 80
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1a1a1a; background: #fff; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; } p.note { color: #666; max-width: 46rem; }
-table { border-collapse: collapse; } th { font-weight: 600; }
-td, th { padding: .15rem .8rem .15rem 0; text-align: right; vertical-align: top; }
-td:first-child, th:first-child, .facts td, .lost td:nth-child(n+3), .lost th:nth-child(n+3) {
-  text-align: left; }
-.facts td:first-child { white-space: nowrap; color: #666; }
-code { background: #f2f2f2; padding: 0 .25rem; white-space: pre; }
-code, .token, .node > span { unicode-bidi: isolate; direction: ltr; }
-td code { white-space: pre-wrap; overflow-wrap: anywhere; }
-svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif;
-  fill: currentColor; } .bar { fill: #3a6ea5; }
-details { margin: .3rem 0; } summary { cursor: pointer; }
-.tokens code { display: inline-block; margin: .1rem .15rem; }
-.side { display: flex; flex-wrap: wrap; gap: 0 3rem; }
-.tree { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 14px; overflow-x: auto;
-  padding-bottom: .5rem; }
-.row { display: flex; align-items: flex-end; gap: 4px; }
-.node { display: inline-flex; flex-direction: column; align-items: stretch; gap: 4px; }
-.node > span { border: 1px solid #9ab; border-radius: 4px; padding: 1px 6px; text-align: center;
-  background: #eaf2fa; white-space: pre; font: 14px/1.4 ui-monospace, monospace; }
-.leaf > span { background: #f6f6f6; border-color: #ccc; }
-.root > span { background: #cfe3f7; font-weight: 600; }
-.node small { display: block; font: 11px/1.3 system-ui, sans-serif; color: #567; }
-.text { line-height: 2.6; }
-.token { display: inline-block; vertical-align: top; margin: 0 1px 4px 0; border-radius: 3px;
-  padding: 0 2px; white-space: pre; font: 14px/1.5 ui-monospace, monospace; color: #111; }
-.token small { display: block; font: 10px/1.2 system-ui, sans-serif; color: #444; }
-.c0 { background: #a6d8ff; } .c1 { background: #ffd8a6; } .c2 { background: #b9e8b0; }
-.c3 { background: #e6c6f5; }
-@media (prefers-color-scheme: dark) { body { color: #e8e8e8; background: #161616; }
-  code { background: #2a2a2a; } .bar { fill: #7fb0e0; } p.note, .facts td:first-child {
-  color: #aaa; } .node > span { background: #1e2c3a; border-color: #456; } .leaf > span {
-  background: #222; border-color: #444; } .root > span { background: #23476b; }
-  .node small { color: #9bb; } }
-"""
 
 
 def tokenizer_page(report: TokenizerReport) -> str:
     """Return the page of a tokenizer."""
-    text = [] if report.text is None else _text(report.text)
-    return _page(
-        report.tokenizer.name,
-        [
-            *_components(report),
-            *_words(report.words),
-            *text,
-            *_plots(report),
-            *_longest(report),
-            *_unreachable(report),
-            *_odd(report),
-        ],
-    )
+    sections = [_components(report), *_words(report.words)]
+    if report.text is not None:
+        sections += _text(report.text)
+    for part in (_plots, _longest, _unreachable, _odd):
+        sections += part(report)
+    return _page(report.tokenizer.name, sections)
 
 
-def _components(report: TokenizerReport) -> list[str]:
-    from tokenmill.inspection.report import size_rows
-
+def _components(report: TokenizerReport) -> str:
     rows = [(name, _text_cell(value)) for name, value in size_rows(report)[1:]]
     for name, lines in report.components.items():
         cell = _code if name == "pre-tokenizer" else _text_cell
         rows.append((name, "<br>".join(map(cell, lines))))
-    return [_facts(rows)]
+    return _facts(rows)
 
 
 def _plots(report: TokenizerReport) -> list[str]:
-    from tokenmill.inspection.report import length_rows
-
     lengths = report.lengths()
     sections = ["<h2>Length of tokens</h2>"]
     for unit in ("bytes", "characters"):
@@ -271,11 +220,12 @@ def shards_page(figures: dict[str, Any]) -> str:
 
 def _page(title: str, sections: Iterable[str]) -> str:
     name = _text_cell(title)
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body>\n<h1>{name}</h1>\n"
+        f"<title>{name}</title><style>\n{style}</style></head>\n<body>\n<h1>{name}</h1>\n"
         + "\n".join(sections)
         + "\n</body></html>\n"
     )

@@ -17,9 +17,10 @@ all possible ones. A token that none of them produces is very likely unreachable
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain, product
 from typing import Any, Literal, TypeAlias
 
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.build import build
-from tokenmill.formats.spec import Prepend, Squeeze, Step, Strip
+from tokenmill.formats.spec import Prepend, Squeeze, Strip, TokenizerSpec
 from tokenmill.inspection.merges import MergeRules
 from tokenmill.inspection.token_table import TokenTable
 from tokenmill.native import _native
@@ -69,74 +70,62 @@ class Reach:
 
 
 class _Cores:
-    """Cores of a tokenizer without some of its components, each built when first used."""
+    """Cores of a tokenizer without some of its components, each built when first used.
+
+    "real" is complete. "inner" does not change the ends of a text. "without_added" also lacks
+    added tokens, "split" also the normalizer, and "merge" also the pre-tokenizer.
+    """
 
     def __init__(self, table: TokenTable) -> None:
         # Components are removed below, so the cores are not built from plain ranks.
-        self.spec = replace(table.spec, ranks=None)
-        model = self.spec.model
-        self._model = replace(model, dropout=None) if model.dropout else model
-        self._real = table.tokenizer._core
+        self.spec = spec = replace(table.spec, ranks=None)
+        self._made: dict[str, _native.Core] = {}
+        model = replace(spec.model, dropout=None) if spec.model.dropout else spec.model
+        if model is spec.model:
+            self._made["real"] = table.tokenizer._core
+        steps = tuple(s for s in spec.steps if not isinstance(s, Prepend | Strip | Squeeze))
+        real = replace(spec, model=model)
+        inner = replace(real, prefix="never", steps=steps)
+        without_added = replace(inner, added=())
+        split = replace(without_added, steps=())
+        merge = replace(split, stages=(), model=replace(model, whole=False))
+        self._specs = {
+            "real": real,
+            "inner": inner,
+            "without_added": without_added,
+            "split": split,
+            "merge": merge,
+        }
 
-    @cached_property
-    def real(self) -> _native.Core:
-        if not self.spec.model.dropout:
-            return self._real
-        return build(replace(self.spec, model=self._model))
+    def __getitem__(self, name: str) -> _native.Core:
+        if name not in self._made:
+            is_same = self._behaviour(self._specs[name]) == self._behaviour(self.spec)
+            self._made[name] = self["real"] if is_same else build(self._specs[name])
+        return self._made[name]
 
-    @property
-    def _inner_steps(self) -> tuple[Step, ...]:
-        steps = self.spec.steps
-        return tuple(step for step in steps if not isinstance(step, Prepend | Strip | Squeeze))
-
-    @cached_property
-    def inner(self) -> _native.Core:
-        """Without changes at the ends of a text."""
-        return self._build(prefix="never", steps=self._inner_steps)
-
-    @cached_property
-    def without_added(self) -> _native.Core:
-        """Without changes at the ends and added tokens."""
-        return self._build(prefix="never", steps=self._inner_steps, added=())
-
-    @cached_property
-    def split_and_merge(self) -> _native.Core:
-        return self._build(prefix="never", steps=(), added=())
-
-    @cached_property
-    def merge(self) -> _native.Core:
-        model = replace(self._model, whole=False)
-        return self._build(prefix="never", steps=(), added=(), stages=(), model=model)
-
-    def _build(self, **changes: Any) -> _native.Core:
-        """Return a core of the changed specification, or the real one if they are equivalent."""
-        spec = replace(self.spec, **({"model": self._model} | changes))
-        has_added = any(not token.special for token in self.spec.added)  # special tokens are off
-        names = ("prefix", "steps", "stages", *(("added",) if has_added else ()))
-        if spec.model is self.spec.model and all(
-            getattr(spec, name) == getattr(self.spec, name) for name in names
-        ):
-            return self.real
-        return build(spec)
+    def _behaviour(self, spec: TokenizerSpec) -> tuple[Any, ...]:
+        """Return the components that ids of a text depend on. Special tokens are off."""
+        added = [token for token in spec.added if not token.special]
+        return id(spec.model), spec.prefix, spec.steps, spec.stages, added
 
 
 def find_unreachable(table: TokenTable, rules: MergeRules) -> Reach:
     """Encode the text of every token that a text could produce."""
     cores = _Cores(table)
     indexes = [index for index in table.select("token", "byte") if table.tokens[index]]
-    merged = _reached(table, cores.merge, indexes)
-    left = _without(indexes, _reached(table, cores.real, indexes))
+    merged = _reached(table, cores["merge"], indexes)
+    left = _without(indexes, _reached(table, cores["real"], indexes))
     squeezed: set[int] = set()
     if any(isinstance(step, Squeeze) for step in cores.spec.steps):
         squeezed = {index for index in left if b"  " in table.tokens[index]}
-    left = _without(left, _reached(table, cores.inner, left) - squeezed)
+    left = _without(left, _reached(table, cores["inner"], left) - squeezed)
     tries = _without(left, squeezed)
     if not cores.spec.model.whole:
         tries = [index for index in tries if index in merged]
-    left = _without(left, _reached_inside(table, cores.inner, tries))
+    left = _without(left, _reached_inside(table, cores["inner"], tries))
     reasons = _find_reasons(table, cores, rules, left, merged)
     reasons |= dict.fromkeys(squeezed, "normalizer")
-    ids = _encode_all(cores.inner, [table.tokens[index] for index in left])
+    ids = _encode_all(cores["inner"], [table.tokens[index] for index in left])
     unreachable = [Unreachable(i, reasons[i], found) for i, found in zip(left, ids, strict=True)]
     has_bytes = cores.spec.model.base == "bytes"
     sizes = table.byte_counts if has_bytes else np.abs(table.character_counts)
@@ -148,8 +137,8 @@ def _find_reasons(
     table: TokenTable, cores: _Cores, rules: MergeRules, left: list[int], merged: set[int]
 ) -> dict[int, Reason]:
     reasons: dict[int, Reason] = {}
-    not_split = _reached(table, cores.split_and_merge, left)
-    not_added = _reached(table, cores.without_added, list(not_split))
+    not_split = _reached(table, cores["split"], left)
+    not_added = _reached(table, cores["without_added"], list(not_split))
     for index in left:
         token, id_ = table.tokens[index], int(table.ids[index])
         if index in not_split:
@@ -302,17 +291,12 @@ def _open_end(rest: bytes) -> bytes:
 
 def _sequences(first: range, more: int, count_max: int) -> list[bytes]:
     """Return a first byte and `more` continuation bytes: all, or an even sample of all."""
-    total = len(first) << 6 * more
-    count = min(total, count_max)
-    found = []
-    for index in range(count):
-        rest = index * total // count
-        tail = []
-        for _ in range(more):
-            tail.append(0x80 + (rest & 63))
-            rest >>= 6
-        found.append(bytes([first[rest], *reversed(tail)]))
-    return found
+    shape = (len(first), *[64] * more)
+    count = min(math.prod(shape), count_max)
+    chosen = np.arange(count) * math.prod(shape) // count
+    digits = np.stack(np.unravel_index(chosen, shape), axis=1)
+    lowest = np.array([first.start, *[0x80] * more])
+    return [bytes(row) for row in (digits + lowest).tolist()]
 
 
 def _is_text(data: bytes) -> bool:

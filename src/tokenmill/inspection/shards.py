@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tokenmill.display import token_text
 from tokenmill.errors import TokenizeError
-from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -61,7 +60,10 @@ class ShardReport:
             },
             "most_used": self.token_rows(most=True),
             "least_used": self.token_rows(most=False),
-            "sources": [_source(source) for source in self.manifest["sources"]],
+            "sources": [
+                source | {"bytes_per_token": _ratio(source["bytes"], source["tokens"])}
+                for source in self.manifest["sources"]
+            ],
         }
 
     def html(self) -> str:
@@ -115,7 +117,9 @@ def _inspect(path: Path) -> ShardReport:
     lengths = np.zeros(64, np.int64)
     longest, shortest = 0, None
     with open_shards(path) as shards:
-        for ids, ends in _all(shards):
+        for index in range(len(shards.shards)):
+            ends = shards.document_ends(index)
+            ids = shards.ids(index)[: int(ends[-1]) if len(ends) else 0]  # without padding
             for start in range(0, len(ids), _CHUNK):
                 part = ids[start : start + _CHUNK]
                 if int(part.max()) >= len(uses):
@@ -132,17 +136,6 @@ def _inspect(path: Path) -> ShardReport:
                 least = int(sizes.min())
                 shortest = least if shortest is None else min(shortest, least)
     return ShardReport(path, content, tokenizer, uses, lengths, longest, shortest or 0)
-
-
-def _all(shards: Shards) -> Any:
-    """Yield the ids and document ends of each shard, without padding."""
-    for index in range(len(shards.shards)):
-        ends = shards.document_ends(index)
-        yield shards.ids(index)[: int(ends[-1]) if len(ends) else 0], ends
-
-
-def _source(source: dict[str, Any]) -> dict[str, Any]:
-    return source | {"bytes_per_token": _ratio(source["bytes"], source["tokens"])}
 
 
 def _ratio(part: float, whole: float) -> float:

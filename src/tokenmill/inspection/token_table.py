@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tokenmill.display import token_text
 from tokenmill.formats.spec import BYTE, DECODED, TOKEN, TokenizerSpec
-from tokenmill.inspection.scripts import classify
+from tokenmill.patterns import unicode
 from tokenmill.tokenizer import Tokenizer
 
 # "token": made by merging. "byte": a byte of a character without a token. "decoded": only decoding
@@ -45,7 +46,7 @@ class TokenTable:
 
     @cached_property
     def scripts(self) -> list[str]:
-        """The script of each token, see `scripts.classify`."""
+        """The script of each token, see `classify`."""
         return classify(self.texts)
 
     @cached_property
@@ -109,3 +110,95 @@ def _text(token: bytes) -> str | None:
         return token.decode()
     except UnicodeDecodeError:
         return None
+
+
+# The script of a token: the Unicode script of its letters, or the class of its other characters.
+# Scripts are those of Unicode 16.0 (Scripts.txt, in `tokenmill.patterns.unicode`). Letters and
+# marks decide, so " don't" is Latin. A letter that several scripts share, such as a combining
+# accent, does not decide. A token without letters is digits, else punctuation, else whitespace.
+
+SPACE = "whitespace"
+OTHER = "controls and others"
+PUNCTUATION = "punctuation and symbols"
+SHARED = "letters of no script"
+DIGITS = "digits"
+MIXED = "several scripts"
+PARTIAL = "parts of characters"  # not UTF-8
+EMPTY = "empty"
+# A class takes precedence over the classes before it. Scripts take precedence over all.
+_CLASSES = (SPACE, OTHER, PUNCTUATION, SHARED, DIGITS)
+_NONE = 255
+
+
+def classify(texts: Sequence[str | None]) -> list[str]:
+    """Return the script or class of each text. None means `PARTIAL`."""
+    names, _ = _table()
+    codes, starts = _codes([text for text in texts if text])
+    scripts = np.where(codes < len(_CLASSES), np.uint8(_NONE), codes)
+    lowest, highest = _reduce(np.minimum, scripts, starts), _reduce(np.maximum, codes, starts)
+    found = iter(
+        MIXED if low != _NONE and low != high else names[high]
+        for low, high in zip(lowest.tolist(), highest.tolist(), strict=True)
+    )
+    return [PARTIAL if text is None else EMPTY if not text else next(found) for text in texts]
+
+
+def scripts_in(text: str) -> list[str]:
+    """Return the scripts of the letters of a text, sorted by name."""
+    names, table = _table()
+    found = {int(table[ord(character)]) for character in text}
+    return sorted(names[code] for code in found if code >= len(_CLASSES))
+
+
+def has_invisible(texts: Iterable[str]) -> NDArray[np.bool_]:
+    """Return whether each text contains an invisible character. No text may be empty."""
+    whole = list(texts)
+    codes, starts = _codes(whole)
+    return _reduce(np.logical_or, codes == _CLASSES.index(OTHER), starts)
+
+
+def are_words(texts: Iterable[str]) -> NDArray[np.bool_]:
+    """Return whether each text is letters only, with an optional first space. None is empty."""
+    bare = [text.removeprefix(" ") or " " for text in texts]
+    codes, starts = _codes(bare)
+    is_letter = (codes == _CLASSES.index(SHARED)) | (codes >= len(_CLASSES))
+    return _reduce(np.logical_and, is_letter, starts)
+
+
+def _reduce(function: np.ufunc, values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """Reduce the values of each text to one."""
+    return function.reduceat(values, starts) if len(starts) else values
+
+
+def _codes(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the codes of all characters, concatenated, and the start of each text."""
+    _, table = _table()
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return table[points], np.cumsum(lengths) - lengths
+
+
+@cache
+def _table() -> tuple[list[str], NDArray[np.uint8]]:
+    """Return the names of the codes, and the code of each code point."""
+    names = list(_CLASSES)
+    table = np.full(unicode.CODE_POINTS, names.index(OTHER), np.uint8)
+    for name, categories in ((PUNCTUATION, "ps"), (DIGITS, "n"), (SHARED, "lm")):
+        for category in categories:
+            _fill(table, unicode.known(category), names.index(name))
+    is_letter = table == names.index(SHARED)
+    scripts = table.copy()
+    for script, members in unicode.scripts():
+        if script not in ("Common", "Inherited"):
+            names.append(script.replace("_", " "))
+            _fill(scripts, members, len(names) - 1)
+    table = np.where(is_letter, scripts, table)
+    # Some scripts need joiners, which are visible in the letters that they join.
+    _fill(table, unicode.known("joincontrol"), names.index(SHARED))
+    _fill(table, unicode.space(), names.index(SPACE))
+    return names, table
+
+
+def _fill(table: NDArray[np.uint8], members: unicode.CodePoints, code: int) -> None:
+    for start, end in members.ranges():
+        table[start:end] = code

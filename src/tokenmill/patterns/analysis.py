@@ -8,6 +8,10 @@ Result trees share nodes, so a result can be exponentially larger than its parts
 a node are therefore cached, and this module never traverses a result as a tree.
 """
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from tokenmill.patterns.parse import Dialect, parse
 from tokenmill.patterns.tree import (
     Atomic,
@@ -21,87 +25,66 @@ from tokenmill.patterns.tree import (
 )
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
+Answer = TypeVar("Answer")
+
 OPTIONAL_ITEMS_MAX = 100
 
 FAIL = Chars(NONE)
 EMPTY = Sequence(())
 
 
+def _cached(find: Callable[["Emptiness", Node], Answer]) -> Callable[["Emptiness", Node], Answer]:
+    """Cache the answers of a method by the identity of the node: comparing nodes traverses them."""
+
+    @functools.wraps(find)
+    def answer(self: "Emptiness", node: Node) -> Answer:
+        answers = self.answers.setdefault(find.__name__, {})
+        if id(node) not in answers:
+            answers[id(node)] = node, find(self, node)  # keeping the node keeps its id unique
+        found: Answer = answers[id(node)][1]
+        return found
+
+    return answer
+
+
 class Emptiness:
     """Answers about the nodes of one pattern."""
 
     def __init__(self) -> None:
-        # Keys are identities because comparing nodes traverses them. Keeping the node keeps its
-        # id unique.
-        self._nullable: dict[int, tuple[Node, bool]] = {}
-        self._length_max: dict[int, tuple[Node, int | None]] = {}
-        self._only_empty: dict[int, tuple[Node, Node]] = {}
-        self._without_empty: dict[int, tuple[Node, Node]] = {}
+        self.answers: dict[str, dict[int, tuple[Node, Any]]] = {}
+
+    @_cached
+    def lengths(self, node: Node) -> tuple[int, int | None]:
+        """Return the minimum and maximum number of characters in a match. None is unbounded."""
+        match node:
+            case Chars():
+                return 1, 1
+            case Look():
+                return 0, 0
+            case Atomic(item):
+                return self.lengths(item)
+            case Sequence(items) | Choice(items):
+                pairs = [self.lengths(item) for item in items]
+                is_sequence = isinstance(node, Sequence)
+                least = (sum if is_sequence else min)(low for low, _ in pairs)
+                if any(high is None for _, high in pairs):
+                    return least, None
+                return least, (sum if is_sequence else max)(high or 0 for _, high in pairs)
+            case Repeat():
+                low, high = self.lengths(node.item)
+                if high == 0 or node.count_max == 0:
+                    return 0, 0
+                is_bounded = high is not None and node.count_max is not None
+                most = (high or 0) * (node.count_max or 0) if is_bounded else None
+                return node.count_min * low, most
 
     def nullable(self, node: Node) -> bool:
         """Return whether the node can match the empty text."""
-        if id(node) not in self._nullable:
-            self._nullable[id(node)] = node, self._find_nullable(node)
-        return self._nullable[id(node)][1]
-
-    def _find_nullable(self, node: Node) -> bool:
-        match node:
-            case Chars():
-                return False
-            case Sequence(items):
-                return all(map(self.nullable, items))
-            case Choice(items):
-                return any(map(self.nullable, items))
-            case Repeat():
-                return node.count_min == 0 or self.nullable(node.item)
-            case Look():
-                return True
-            case Atomic(item):
-                return self.nullable(item)
+        return self.lengths(node)[0] == 0
 
     def length_max(self, node: Node) -> int | None:
         """Return the maximum number of characters in a match, or None if it is unbounded."""
-        if id(node) not in self._length_max:
-            self._length_max[id(node)] = node, self._find_length_max(node)
-        return self._length_max[id(node)][1]
-
-    def _find_length_max(self, node: Node) -> int | None:
-        match node:
-            case Chars():
-                return 1
-            case Sequence(items):
-                lengths = [self.length_max(item) for item in items]
-                return None if None in lengths else sum(length or 0 for length in lengths)
-            case Choice(items):
-                lengths = [self.length_max(item) for item in items]
-                return None if None in lengths else max(length or 0 for length in lengths)
-            case Repeat():
-                length = self.length_max(node.item)
-                if length == 0 or node.count_max == 0:
-                    return 0
-                if length is None or node.count_max is None:
-                    return None
-                return length * node.count_max
-            case Look():
-                return 0
-            case Atomic(item):
-                return self.length_max(item)
-
-    def length_min(self, node: Node) -> int:
-        """Return the minimum number of characters in a match, for nodes of the parsed pattern."""
-        match node:
-            case Chars():
-                return 1
-            case Sequence(items):
-                return sum(map(self.length_min, items))
-            case Choice(items):
-                return min(map(self.length_min, items))
-            case Repeat():
-                return node.count_min * self.length_min(node.item)
-            case Look():
-                return 0
-            case Atomic(item):
-                return self.length_min(item)
+        return self.lengths(node)[1]
 
     def empty_last(self, node: Node) -> bool:
         """Return whether the empty match, if there is one, comes last on every text.
@@ -126,13 +109,9 @@ class Emptiness:
             case _:
                 return True
 
+    @_cached
     def only_empty(self, node: Node) -> Node:
         """Return the empty matches of the node. Requires `empty_last`."""
-        if id(node) not in self._only_empty:
-            self._only_empty[id(node)] = node, self._find_only_empty(node)
-        return self._only_empty[id(node)][1]
-
-    def _find_only_empty(self, node: Node) -> Node:
         if not self.nullable(node):
             return FAIL
         if self.length_max(node) == 0:
@@ -155,13 +134,9 @@ class Emptiness:
         some = self.without_empty(item)
         return Sequence((Look(some, behind=False, negative=True, position=0), empty))
 
+    @_cached
     def without_empty(self, node: Node) -> Node:
         """Return the matches of the node that are not empty, in order. Requires `empty_last`."""
-        if id(node) not in self._without_empty:
-            self._without_empty[id(node)] = node, self._find_without_empty(node)
-        return self._without_empty[id(node)][1]
-
-    def _find_without_empty(self, node: Node) -> Node:
         if not self.nullable(node):
             return node
         if self.length_max(node) == 0:
@@ -224,10 +199,7 @@ def _firsts(node: Node) -> CodePoints:
         case Chars(members):
             return members
         case Choice(items):
-            found = NONE
-            for item in items:
-                found = found | _firsts(item)
-            return found
+            return CodePoints.union(map(_firsts, items))
         case Sequence(items):
             return _firsts_of(items)
         case Repeat():

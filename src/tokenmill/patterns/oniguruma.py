@@ -15,16 +15,6 @@ from tokenmill.patterns.parse import parse
 from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
-_MAJOR = {
-    "L": ("Lu", "Ll", "Lt", "Lm", "Lo"),
-    "M": ("Mn", "Mc", "Me"),
-    "N": ("Nd", "Nl", "No"),
-    "P": ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"),
-    "S": ("Sm", "Sc", "Sk", "So"),
-    "Z": ("Zs", "Zl", "Zp"),
-    "C": ("Cc", "Cf", "Cs", "Co", "Cn"),
-}
-
 
 def to_oniguruma(pattern: str) -> str:
     """Return the pattern in Oniguruma's dialect."""
@@ -84,24 +74,14 @@ def _items(members: CodePoints) -> list[str]:
     """Return the categories that the set contains as a whole, then the remaining ranges."""
     items = []
     rest = members
-    for major, minors in _MAJOR.items():
-        whole = [name for name in minors if _is_subset(_category(name), members)]
-        items += [rf"\p{{{name}}}" for name in ([major] if len(whole) == len(minors) else whole)]
-        for name in whole:
-            rest = rest - _category(name)
+    for major, minors in unicode.MAJOR_CATEGORIES.items():
+        whole = [name for name in minors if unicode.known(name) - members == NONE]
+        names = [major] if len(whole) == len(minors) else whole
+        items += [rf"\p{{{name.capitalize()}}}" for name in names]
+        rest = rest - CodePoints.union(map(unicode.known, whole))
     for low, high in rest.ranges():
         items.append(_character(low) + (f"-{_character(high - 1)}" if high - 1 > low else ""))
     return items
-
-
-def _category(name: str) -> CodePoints:
-    members = unicode.named(name)
-    assert members is not None
-    return members
-
-
-def _is_subset(small: CodePoints, large: CodePoints) -> bool:
-    return small - large == NONE
 
 
 def _character(code_point: int) -> str:

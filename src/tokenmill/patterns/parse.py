@@ -15,19 +15,30 @@ that, so such a pattern raises PatternError.
 """
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, NoReturn, TypeAlias
 
 from tokenmill.patterns import unicode
-from tokenmill.patterns.characters import NESTING_MAX, Characters
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Mode, Node, Repeat, Sequence
+from tokenmill.patterns.tree import (
+    Atomic,
+    Chars,
+    Choice,
+    Look,
+    Mode,
+    Node,
+    Repeat,
+    Sequence,
+    pattern_error,
+)
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
 
 PATTERN_CHARS_MAX = 20_000
 REPEAT_MAX = 1_000
+NESTING_MAX = 32
+RANGES_MAX = 200_000
 
 _NEWLINE = CodePoints((10, 11))
 _NOT_NEWLINE = ~_NEWLINE
@@ -45,13 +56,57 @@ def parse(pattern: str, dialect: Dialect = "tiktoken") -> Node:
     return parser(pattern).whole()
 
 
+# Escapes and sets. The meaning of each was tested with tiktoken 0.14 (fancy-regex 0.19) and regex
+# 2025.9.18. A construct with two meanings raises an error that names both.
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    ignore_case: bool = False
+    dot_all: bool = False
+    multi_line: bool = False
+    verbose: bool = False
+
+
+_CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27}
+
+# The other POSIX classes are ASCII in tiktoken and Unicode in `regex`.
+_POSIX = {
+    "ascii": CodePoints((0, 0x80)),
+    "digit": CodePoints((0x30, 0x3A)),
+    "xdigit": CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67)),
+}
+
+_ESCAPE_REASONS = {
+    "K": "it would move the start of a match",
+    "G": "it depends on the match before",
+    "X": "grapheme clusters are not supported",
+    "h": "it is a hex digit in tiktoken and whitespace in regex; write [0-9A-Fa-f] or [ \\t]",
+    "H": "its meaning differs between dialects; write the set out",
+    "N": "it is [^\\n] in tiktoken and a named character in regex; write [^\\n] or \\x{…}",
+    "O": "write (?s:.)",
+    "k": "back-references are not supported",
+    "g": "back-references and calls are not supported",
+    "Q": "quoting is not supported; escape each character",
+    "E": "quoting is not supported; escape each character",
+    "c": "control escapes are not supported; write \\xHH",
+    "L": "named lists are not supported; write the alternatives out",
+    "<": "it is a word start in tiktoken and a '<' in regex; write < or \\b(?=\\w)",
+    ">": "it is a word end in tiktoken and a '>' in regex; write > or \\b(?<=\\w)",
+}
+
+
 class _Edge(Choice):
     """A word boundary: a choice that cannot have a quantifier."""
 
 
-class _Parser(Characters):
-    """The parser of the dialect "tiktoken". Other dialects override its methods."""
+class _Parser:
+    """The parser of the dialect "tiktoken". Other dialects override its methods.
 
+    `_at` is the position, and `_flags` are in effect there.
+    """
+
+    operators: ClassVar[tuple[str, ...]] = ("&&", "--", "~~", "||")
     flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
     name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
     flags_misplaced = "inside of a group"
@@ -63,6 +118,249 @@ class _Parser(Characters):
         "and the flags i s m x u, as in (?i:…); back-references, calls, conditionals and "
         "branch resets cannot run here"
     )
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._flags = Flags()
+        self._depth = 0
+        self._ranges = 0
+
+    def fail(self, what: str, way_out: str, position: int) -> NoReturn:
+        raise pattern_error(what, way_out, position)
+
+    def _peek(self, count: int = 1) -> str:
+        return self._text[self._at : self._at + count]
+
+    def _read(self, regex: str, what: str, way_out: str, start: int) -> re.Match[str]:
+        """Read a match of `regex` here, or raise an error."""
+        match = re.compile(regex).match(self._text, self._at)
+        if match is None:
+            self.fail(what, way_out, start)
+        self._at = match.end()
+        return match
+
+    def _take(self, literal: str) -> bool:
+        if self._text.startswith(literal, self._at):
+            self._at += len(literal)
+            return True
+        return False
+
+    def _literal(self, code_point: int, position: int) -> CodePoints:
+        members = CodePoints((self._scalar(code_point, position), code_point + 1))
+        return self._fold(members, position)
+
+    def _scalar(self, code_point: int, position: int) -> int:
+        if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
+            self.fail(
+                f"U+{code_point:04X} is not a character",
+                "remove it: surrogates and code points above U+10FFFF never occur in text",
+                position,
+            )
+        return code_point
+
+    def _fold(self, members: CodePoints, position: int) -> CodePoints:
+        if not self._flags.ignore_case:
+            return members
+        self._spend(min(1_000, sum(high - low for low, high in members.ranges())), position)
+        return members.folded()
+
+    def _spend(self, ranges: int, position: int) -> None:
+        """Count the ranges computed so far, and raise an error above the limit."""
+        self._ranges += ranges
+        if self._ranges > RANGES_MAX:
+            self.fail(
+                f"the sets up to here need more than {RANGES_MAX:,} ranges",
+                "use fewer classes, or smaller sets under (?i)",
+                position,
+            )
+
+    def _set_escape(self, in_set: bool) -> CodePoints | int:
+        """Return the set or character of an escape with one meaning inside and outside a set."""
+        start = self._at
+        char = self._text[start + 1 : start + 2]
+        self._at += 2
+        if not char:
+            self.fail("the pattern ends in a backslash", "write \\\\ for the character", start)
+        if char in "dDsSwW":
+            members = unicode.digit() if char in "dD" else unicode.space()
+            if char in "wW":
+                members = self._word(in_set)
+            self._spend(len(members.bounds) // 2, start)
+            return members if char.islower() else ~members
+        if char in "pP":
+            return self._property(char == "P", start)
+        if char in _CONTROL:
+            return _CONTROL[char]
+        if char in "xuU":
+            return self._hex(char, start)
+        if char == "0":
+            if self._peek().isdecimal():
+                self.fail("octal escapes are not supported", "write \\xHH", start)
+            return 0
+        if char in _ESCAPE_REASONS or (char.isascii() and char.isalnum()):
+            reason = _ESCAPE_REASONS.get(char, "write the character without the backslash")
+            self.fail(f"the escape \\{char} is not supported", reason, start)
+        return ord(char)
+
+    def _word(self, in_set: bool) -> CodePoints:
+        """Return the members of \\w."""
+        return unicode.word()
+
+    def _hex(self, kind: str, start: int) -> int:
+        width = {"x": 2, "u": 4, "U": 8}[kind]
+        digits = rf"\{{([0-9A-Fa-f]{{1,8}})\}}|([0-9A-Fa-f]{{{width}}})"
+        way_out = f"write {width} hex digits, or \\{kind}{{…}}"
+        match = self._read(digits, f"the escape \\{kind} is incomplete", way_out, start)
+        return self._scalar(int(match[1] or match[2], 16), start)
+
+    def _property(self, negative: bool, start: int) -> CodePoints:
+        name = r"\{(\^?)([^{}]*)\}|([A-Za-z])"
+        match = self._read(name, "a property without a name", "write \\p{L}, for example", start)
+        written = self._text[start : min(self._at, start + 60)]
+        name = match[3] or match[2]
+        pair = re.split("[=:]", name, maxsplit=1)
+        members = unicode.named(name) if len(pair) == 1 else unicode.valued(pair[0], pair[1])
+        if members is None and unicode.loose(name).startswith("is"):
+            members = unicode.named(unicode.loose(name)[2:])
+        if members is None:
+            self.fail(
+                f"the property {written} is unknown",
+                "known are general categories, scripts (also sc= and scx=) and binary properties "
+                f"of Unicode {unicode.VERSION}; write the range of a block, and LC for L&",
+                start,
+            )
+        if self._flags.ignore_case and members.folded() != members:
+            self.fail(
+                f"the property {written} under (?i)",
+                f"the dialects disagree about it; write (?-i:{written})",
+                start,
+            )
+        self._spend(len(members.bounds) // 2, start)
+        return ~members if negative != bool(match[1]) else members
+
+    # Sets
+
+    def _set(self) -> CodePoints:
+        start = self._at
+        self._at += 1
+        if self._depth == NESTING_MAX:
+            self.fail(f"sets are nested more than {NESTING_MAX} deep", "write them flatter", start)
+        self._depth += 1
+        negative = self._take("^")
+        members = self._operand(start, first=True)
+        operator = ""
+        while not self._take("]"):
+            position = self._at
+            sign = self._peek(2)
+            self._at += 2
+            if operator not in ("", sign):
+                self.fail(
+                    f"the operators {operator} and {sign} in one set",
+                    "the dialects differ in which binds tighter; add brackets",
+                    position,
+                )
+            operator = sign
+            operand = self._operand(start, first=False)
+            members = {
+                "&&": members.__and__,
+                "--": members.__sub__,
+                "~~": members.__xor__,
+            }[sign](operand)
+        self._depth -= 1
+        return ~members if negative else members
+
+    def _operand(self, start: int, first: bool) -> CodePoints:
+        """Return the items before the next operator or the closing bracket."""
+        begin = self._at
+        ranges: list[tuple[int, int]] = []
+        if first and self._take("]"):
+            ranges.append((93, 93))
+        if (ranges or not first) and self._peek() == "-":
+            self.fail("a '-' after ']' or an operator", "write \\- for the character", begin)
+        while self._peek() != "]":
+            if not self._peek():
+                self.fail("this set is not closed", "close it with ']', or write \\[", start)
+            if self._peek(2) in self.operators:
+                break
+            ranges += [(low, high - 1) for low, high in self._item().ranges()]
+        if self._at == begin:
+            self.fail("a set operator without an operand", "escape its characters", begin)
+        if self._peek(2) == "||" and "||" in self.operators:
+            self.fail(
+                "'||' in a set",
+                "it is a union in regex and a character in tiktoken; write | once, or remove it",
+                self._at,
+            )
+        # Classes and nested sets are closed under folding already.
+        self._spend(len(ranges), begin)
+        return self._fold(CodePoints.of(ranges), begin)
+
+    def _item(self) -> CodePoints:
+        """Return one member of a set: a nested set, a class, a range or a character."""
+        position = self._at
+        low = (self._posix() or self._set()) if self._peek() == "[" else self._endpoint()
+        if isinstance(low, CodePoints):
+            if self._peek() == "-" and self._peek(2) not in ("-]", "--"):
+                self.fail("a '-' after a set or class", "write \\- for the character", self._at)
+            return low
+        # A hyphen at the edge of a set, or after a range, is a character in both dialects.
+        if self._peek() != "-" or self._peek(2) in ("-]", "--"):
+            return CodePoints((low, low + 1))
+        self._at += 1
+        if self._peek() == "[":
+            self.fail("a '-' before a nested set", "write \\- for the character, or --", position)
+        high = self._endpoint()
+        if isinstance(high, CodePoints):
+            self.fail("a range that ends in a class", "write \\- for the character", position)
+        if high < low:
+            written = self._text[position : self._at]
+            self.fail(f"the range {written} is reversed", "swap its ends", position)
+        members = CodePoints((low, high + 1))
+        if self._peek() == "-" and self._peek(2) not in ("-]", "--"):
+            self._at += 1
+            return members | CodePoints((0x2D, 0x2E))
+        return members
+
+    def _endpoint(self) -> CodePoints | int:
+        position = self._at
+        char = self._peek()
+        if char == "\\":
+            following = self._text[position + 1 : position + 2]
+            if following == "b":
+                self._at += 2
+                return 8
+            if following in ("<", ">"):
+                self._at += 2
+                return ord(following)
+            if following in ("A", "z", "Z", "B", "R") or (
+                following.isdecimal() and following != "0"
+            ):
+                self.fail(f"the escape \\{following} in a set", "it has no meaning there", position)
+            return self._set_escape(in_set=True)
+        if not char:
+            self.fail("this set is not closed", "close it with ']'", position)
+        self._at += 1
+        return self._scalar(ord(char), position)
+
+    def _posix(self) -> CodePoints | None:
+        match = re.compile(r"\[:(\^?)(\w+):\]").match(self._text, self._at)
+        if match is None:
+            return None
+        members = self._posix_class(match[2])
+        if members is None or (self._flags.ignore_case and members.folded() != members):
+            self.fail(
+                f"the POSIX class {match[0]}" + (" under (?i)" if members else ""),
+                "it is ASCII in tiktoken and Unicode in regex; write the characters, or \\p{…}",
+                self._at,
+            )
+        self._at = match.end()
+        return ~members if match[1] else members
+
+    def _posix_class(self, name: str) -> CodePoints | None:
+        return _POSIX.get(name)
+
+    # Groups
 
     def whole(self) -> Node:
         """Return the tree of the pattern."""
@@ -349,6 +647,13 @@ _EXPANDING = CodePoints.of(
 )
 _EXPANDED_MAX = 3
 
+# POSIX classes → Unicode properties.
+_ONIGURUMA_POSIX = {
+    "alnum": "alphabetic nd", "alpha": "alphabetic", "ascii": "ascii", "cntrl": "cc",
+    "digit": "nd", "lower": "lowercase", "punct": "p s", "space": "whitespace",
+    "upper": "uppercase",
+}  # fmt: skip
+
 _ONIGURUMA_ESCAPE_REASONS = {
     "y": "text segments are not supported",
     "Y": "text segments are not supported",
@@ -453,9 +758,7 @@ class _OnigurumaParser(_Parser):
         return super()._escape()
 
     def _word(self, in_set: bool) -> CodePoints:
-        joiners = unicode.binary("joincontrol")
-        assert joiners is not None
-        words = unicode.word() - joiners
+        words = unicode.word() - unicode.known("joincontrol")
         return words if in_set else words | _LATIN_1_WORDS
 
     def _set_escape(self, in_set: bool) -> CodePoints | int:
@@ -475,14 +778,9 @@ class _OnigurumaParser(_Parser):
 
     def _hex(self, kind: str, start: int) -> int:
         forms = {"x": r"\{([0-9A-Fa-f]{1,8})\}|([0-7][0-9A-Fa-f])", "u": r"()([0-9A-Fa-f]{4})"}
-        match = re.compile(forms[kind]).match(self._text, self._at)
-        if match is None:
-            self.fail(
-                f"the escape \\{kind} is incomplete, or a byte beyond ASCII",
-                "write \\x{…} with the number of the character",
-                start,
-            )
-        self._at = match.end()
+        what = f"the escape \\{kind} is incomplete, or a byte beyond ASCII"
+        way_out = "write \\x{…} with the number of the character"
+        match = self._read(forms[kind], what, way_out, start)
         return self._scalar(int(match[1] or match[2], 16), start)
 
     def _property(self, negative: bool, start: int) -> CodePoints:
@@ -501,24 +799,14 @@ class _OnigurumaParser(_Parser):
         return super()._property(negative, start)
 
     def _posix_class(self, name: str) -> CodePoints | None:
-        names = {
-            "alpha": "alphabetic",
-            "ascii": "ascii",
-            "cntrl": "cc",
-            "digit": "nd",
-            "lower": "lowercase",
-            "space": "whitespace",
-            "upper": "uppercase",
-        }
-        if name in names:
-            return unicode.named(names[name])
         if name == "xdigit":
             return _HEX_DIGITS
         if name == "word":
             return self._word(in_set=True)
-        parts = {"alnum": ("alphabetic", "nd"), "punct": ("p", "s")}.get(name, ())
-        found = [unicode.named(part) for part in parts]
-        return found[0] | found[1] if len(found) == 2 and found[0] and found[1] else None
+        parts = map(unicode.named, _ONIGURUMA_POSIX.get(name, "").split())
+        return (
+            CodePoints.union(part for part in parts if part) if name in _ONIGURUMA_POSIX else None
+        )
 
     # Letter case
 

@@ -11,13 +11,12 @@ them need no backtracking.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum, auto
+from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns.analysis import Emptiness
-from tokenmill.patterns.characters import NESTING_MAX
-from tokenmill.patterns.parse import Dialect, parse
+from tokenmill.patterns.parse import NESTING_MAX, Dialect, parse
 from tokenmill.patterns.tree import (
     Atomic,
     Chars,
@@ -47,27 +46,13 @@ MAGIC = b"tmP1"
 UNBOUNDED = 0xFFFFFFFF
 
 
-class Op(IntEnum):
-    """The operation of an instruction. core/pattern/program.zig has the same numbers."""
-
-    MATCH = 0
-    CHAR = auto()
-    CHAR_BEHIND = auto()
-    LOOP_GREEDY = auto()
-    LOOP_LAZY = auto()
-    LOOP_POSSESSIVE = auto()
-    SPLIT = auto()
-    JUMP = auto()
-    PEEK_AHEAD = auto()
-    PEEK_BEHIND = auto()
-    LOOK_AHEAD = auto()
-    LOOK_AHEAD_NOT = auto()
-    LOOK_BEHIND = auto()
-    LOOK_BEHIND_NOT = auto()
-    ATOMIC = auto()
-    SUB_END = auto()
-
-
+# The operation of an instruction. core/pattern/program.zig has the same numbers.
+Op = IntEnum(
+    "Op",
+    "MATCH CHAR CHAR_BEHIND LOOP_GREEDY LOOP_LAZY LOOP_POSSESSIVE SPLIT JUMP PEEK_AHEAD PEEK_BEHIND"
+    " LOOK_AHEAD LOOK_AHEAD_NOT LOOK_BEHIND LOOK_BEHIND_NOT ATOMIC SUB_END",
+    start=0,
+)
 LOOPS = (Op.LOOP_GREEDY, Op.LOOP_LAZY, Op.LOOP_POSSESSIVE)
 PEEKS = (Op.PEEK_AHEAD, Op.PEEK_BEHIND)
 LOOKS = (Op.LOOK_AHEAD, Op.LOOK_AHEAD_NOT, Op.LOOK_BEHIND, Op.LOOK_BEHIND_NOT)
@@ -216,8 +201,7 @@ class _Compiler:
         if isinstance(node.item, Chars):
             self._emit_loop(node, _LOOPS[node.mode])
         elif node.mode == "possessive":
-            greedy = Repeat(node.item, node.count_min, node.count_max, "greedy", node.position)
-            self._emit_sub(Op.ATOMIC, greedy)
+            self._emit_sub(Op.ATOMIC, replace(node, mode="greedy"))
         else:
             self._emit_group_loop(node)
 
@@ -303,7 +287,7 @@ class _Compiler:
                 f"bound its quantifiers, so that it is at most {LOOK_BEHIND_MAX} characters",
                 node.position,
             )
-        fixed = length == self._emptiness.length_min(node.item)
+        fixed = length == self._emptiness.lengths(node.item)[0]
         if _contains(node.item, Atomic) or (not fixed and _contains(node.item, Look)):
             raise pattern_error(
                 "this look-behind contains an atomic group, a possessive quantifier or, with a "
@@ -388,25 +372,15 @@ def _merge_chars(node: Node) -> Node:
                     chars.append(item.members)
                     continue
                 if chars:
-                    merged.append(Chars(_union(chars)))
+                    merged.append(Chars(CodePoints.union(chars)))
                     chars = []
                 if item is not None:
                     merged.append(item)
             return merged[0] if len(merged) == 1 else Choice(tuple(merged))
-        case Repeat(item, count_min, count_max, mode, position):
-            return Repeat(_merge_chars(item), count_min, count_max, mode, position)
-        case Look(item, behind, negative, position):
-            return Look(_merge_chars(item), behind, negative, position)
-        case Atomic(item):
-            return Atomic(_merge_chars(item))
+        case Repeat() | Look() | Atomic():
+            return replace(node, item=_merge_chars(node.item))
         case Chars():
             return node
-
-
-def _union(sets: list[CodePoints]) -> CodePoints:
-    if len(sets) == 1:
-        return sets[0]
-    return CodePoints.of((low, high - 1) for members in sets for low, high in members.ranges())
 
 
 def _contains(node: Node, kind: type[Atomic] | type[Look]) -> bool:

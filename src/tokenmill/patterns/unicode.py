@@ -39,6 +39,11 @@ class CodePoints:
                 bounds += [low, high + 1]
         return cls(tuple(bounds))
 
+    @classmethod
+    def union(cls, sets: Iterable["CodePoints"]) -> "CodePoints":
+        """Return the union of sets."""
+        return cls.of((low, high - 1) for members in sets for low, high in members.ranges())
+
     def ranges(self) -> Iterable[tuple[int, int]]:
         """Return the ranges in ascending order, ends exclusive."""
         return zip(self.bounds[::2], self.bounds[1::2], strict=True)
@@ -87,15 +92,13 @@ class CodePoints:
     def folded(self) -> "CodePoints":
         """Return the set closed under simple case folding."""
         cased, orbits = _orbits()
-        more = [
+        more = CodePoints.of(
             (member, member)
             for low, high in self.ranges()
-            for index in range(bisect_left(cased, low), bisect_left(cased, high))
-            for member in orbits[cased[index]]
-        ]
-        if not more:
-            return self
-        return CodePoints.of([(low, high - 1) for low, high in self.ranges()] + more)
+            for code_point in cased[bisect_left(cased, low) : bisect_left(cased, high)]
+            for member in orbits[code_point]
+        )
+        return CodePoints.union((self, more)) if more.bounds else self
 
 
 ALL = CodePoints((0, CODE_POINTS))
@@ -129,41 +132,28 @@ def _names(prop: str) -> dict[str, list[int]]:
 
 
 # Groups of general categories, and aliases other than their short and long names.
-_GROUPS = {
-    "c": ("cc", "cf", "cs", "co", "cn"),
+MAJOR_CATEGORIES = {
     "l": ("lu", "ll", "lt", "lm", "lo"),
-    "lc": ("lu", "ll", "lt"),
     "m": ("mn", "mc", "me"),
     "n": ("nd", "nl", "no"),
     "p": ("pc", "pd", "ps", "pe", "pi", "pf", "po"),
     "s": ("sm", "sc", "sk", "so"),
     "z": ("zs", "zl", "zp"),
+    "c": ("cc", "cf", "cs", "co", "cn"),
 }
+_GROUPS = MAJOR_CATEGORIES | {"lc": ("lu", "ll", "lt")}
 _CATEGORY_ALIASES = {
-    "other": "c",
-    "letter": "l",
-    "casedletter": "lc",
-    "mark": "m",
-    "combiningmark": "m",
-    "number": "n",
-    "punctuation": "p",
-    "punct": "p",
-    "symbol": "s",
-    "separator": "z",
-    "digit": "nd",
-    "cntrl": "cc",
-}
+    "other": "c", "letter": "l", "casedletter": "lc", "mark": "m", "combiningmark": "m",
+    "number": "n", "punctuation": "p", "punct": "p", "symbol": "s", "separator": "z",
+    "digit": "nd", "cntrl": "cc",
+}  # fmt: skip
 
 
 @cache
 def _category(name: str) -> CodePoints | None:
     name = _CATEGORY_ALIASES.get(name, name)
     if name in _GROUPS:
-        return CodePoints.of(
-            (low, high - 1)
-            for member in _GROUPS[name]
-            for low, high in _table("category", member).ranges()
-        )
+        return CodePoints.union(_table("category", member) for member in _GROUPS[name])
     return _table("category", name) if name in _names("category") else None
 
 
@@ -208,6 +198,13 @@ def named(name: str) -> CodePoints | None:
     return binary(name)
 
 
+def known(name: str) -> CodePoints:
+    """Return the set of a \\p{name} that exists."""
+    found = named(name)
+    assert found is not None
+    return found
+
+
 def valued(prop: str, value: str) -> CodePoints | None:
     """Return the set of \\p{prop=value}, or None if the property or value is unknown."""
     prop, value = loose(prop), loose(value)
@@ -237,4 +234,4 @@ def word() -> CodePoints:
     """Return the members of \\w (UTS #18, annex C)."""
     parts = [_table("binary", "alphabetic"), _table("binary", "joincontrol"), digit()]
     parts += [_table("category", name) for name in ("mn", "mc", "me", "pc")]
-    return CodePoints.of((low, high - 1) for part in parts for low, high in part.ranges())
+    return CodePoints.union(parts)

@@ -98,7 +98,7 @@ def describe(tokenizer: Tokenizer) -> dict[str, Any]:
         "name": tokenizer.name,
         "sha256": tokenizer._fingerprint,
         "vocab_size": tokenizer.vocab_size,
-        "embedded": tokenizer._is_embedded and Tokenizer.load(tokenizer.name) == tokenizer,
+        "embedded": tokenizer._shared.is_embedded and Tokenizer.load(tokenizer.name) == tokenizer,
     }
 
 

@@ -1,28 +1,45 @@
-"""Names → embedded vocabularies: OpenAI's, and which of their models use which.
+"""Names → embedded vocabularies of OpenAI, and the models that use them.
 
-The images beside this file were made by `core/vocabulary/pack.py` from the rank files that OpenAI
-published (MIT licence); `Tokenizer.save` gives these files back byte for byte.
+`core/vocabulary/pack.py` made the packed files in this folder from the rank files that OpenAI
+published (MIT licence). `Tokenizer.save` writes these rank files again, byte for byte.
 """
 
+import os
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NamedTuple
+
+from tokenmill.native import _native
 
 _END = "<|endoftext|>"
-_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 _END_OF_PROMPT = "<|endofprompt|>"
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """One embedded vocabulary: its image, the scheme of its pretokens and its special tokens."""
+class Embedded(NamedTuple):
+    """A published vocabulary: its packed file, its pre-tokenizer and its special tokens."""
 
     image: str
     scheme: str
-    special_tokens: Mapping[str, int] = field(default_factory=dict)
+    special_tokens: Mapping[str, int]
 
     def read_image(self) -> bytes:
-        return Path(__file__).with_name(f"{self.image}.tmv").read_bytes()
+        # The import of pathlib would take 3 ms.
+        folder = os.path.dirname(__file__)  # noqa: PTH120
+        with open(f"{folder}/{self.image}.tmv", "rb") as file:  # noqa: PTH123
+            return file.read()
+
+    def build_core(self) -> _native.Core:
+        """Return the native tokenizer, as `formats.build` makes it of a specification."""
+        names, ids = zip(*sorted(self.special_tokens.items()), strict=True)
+        lengths = map(len, names)
+        pack = struct.Struct(f"<{len(names)}I").pack
+        added = "".join(names).encode(), pack(*lengths), pack(*ids), b"\x01" * len(names)
+        seed = int.from_bytes(os.urandom(8), "little")
+        return _native.from_image(self.read_image(), seed, self.scheme, (*added, b"", "never"))
+
+
+def _fim(first: int) -> dict[str, int]:
+    return {f"<|fim_{name}|>": first + i for i, name in enumerate(("prefix", "middle", "suffix"))}
 
 
 def _harmony() -> dict[str, int]:
@@ -40,7 +57,8 @@ def _harmony() -> dict[str, int]:
     taken = set(named.values())
     reserved = {f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in taken}
     # Id 200018 has two names, here as in tiktoken; it decodes to the first in sorted order.
-    return {_END_OF_PROMPT: 200018, **named, **reserved}
+    tokens = {_END_OF_PROMPT: 200018, **named, **reserved}
+    return dict(sorted(tokens.items(), key=lambda token: token[1]))
 
 
 _R50K = Embedded("r50k_base", "r50k", {_END: 50256})
@@ -49,71 +67,51 @@ EMBEDDED: dict[str, Embedded] = {
     "gpt2": _R50K,
     "r50k_base": _R50K,
     "p50k_base": Embedded("p50k_base", "r50k", {_END: 50256}),
-    "p50k_edit": Embedded(
-        "p50k_base", "r50k", {_END: 50256, **dict(zip(_FIM, range(50281, 50284), strict=True))}
-    ),
+    "p50k_edit": Embedded("p50k_base", "r50k", {_END: 50256, **_fim(50281)}),
     "cl100k_base": Embedded(
-        "cl100k_base",
-        "cl100k",
-        {
-            _END: 100257,
-            **dict(zip(_FIM, range(100258, 100261), strict=True)),
-            _END_OF_PROMPT: 100276,
-        },
+        "cl100k_base", "cl100k", {_END: 100257, **_fim(100258), _END_OF_PROMPT: 100276}
     ),
     "o200k_base": Embedded("o200k_base", "o200k", {_END: 199999, _END_OF_PROMPT: 200018}),
     "o200k_harmony": Embedded("o200k_base", "o200k", _harmony()),
 }
 
-# Models by the vocabulary they use, as tiktoken 0.14 maps them.
-_MODELS: dict[str, str] = {
-    "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
-    "cl100k_base": (
-        "gpt-4 gpt-3.5-turbo gpt-3.5 gpt-35-turbo davinci-002 babbage-002 text-embedding-ada-002 "
-        "text-embedding-3-small text-embedding-3-large"
-    ),
-    "p50k_base": (
-        "text-davinci-003 text-davinci-002 code-davinci-002 code-davinci-001 code-cushman-002 "
-        "code-cushman-001 davinci-codex cushman-codex"
-    ),
-    "p50k_edit": "text-davinci-edit-001 code-davinci-edit-001",
-    "r50k_base": (
-        "text-davinci-001 text-curie-001 text-babbage-001 text-ada-001 davinci curie babbage ada "
-        "text-similarity-davinci-001 text-similarity-curie-001 text-similarity-babbage-001 "
-        "text-similarity-ada-001 text-search-davinci-doc-001 text-search-curie-doc-001 "
-        "text-search-babbage-doc-001 text-search-ada-doc-001 code-search-babbage-code-001 "
-        "code-search-ada-code-001"
-    ),
-    "gpt2": "gpt2 gpt-2",
-}
-MODELS: dict[str, str] = {
-    model: name for name, models in _MODELS.items() for model in models.split()
-}
 
-# Prefixes of dated or fine-tuned models; the first that fits decides.
-MODEL_PREFIXES: dict[str, str] = {
-    "o1-": "o200k_base",
-    "o3-": "o200k_base",
-    "o4-mini-": "o200k_base",
-    "gpt-5": "o200k_base",
-    "gpt-4.5-": "o200k_base",
-    "gpt-4.1-": "o200k_base",
-    "chatgpt-4o-": "o200k_base",
-    "gpt-4o-": "o200k_base",
-    "gpt-4-": "cl100k_base",
-    "gpt-3.5-turbo-": "cl100k_base",
-    "gpt-35-turbo-": "cl100k_base",
-    "gpt-oss-": "o200k_harmony",
-    "ft:gpt-4o": "o200k_base",
-    "ft:gpt-4": "cl100k_base",
-    "ft:gpt-3.5-turbo": "cl100k_base",
-    "ft:davinci-002": "cl100k_base",
-    "ft:babbage-002": "cl100k_base",
-}
+def _by_name(names: dict[str, str]) -> dict[str, str]:
+    return {name: vocabulary for vocabulary, listed in names.items() for name in listed.split()}
+
+
+# Models by the vocabulary they use, as tiktoken 0.14 maps them.
+MODELS: dict[str, str] = _by_name({
+    "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
+    "cl100k_base": """
+        gpt-4 gpt-3.5-turbo gpt-3.5 gpt-35-turbo davinci-002 babbage-002 text-embedding-ada-002
+        text-embedding-3-small text-embedding-3-large""",
+    "p50k_base": """
+        text-davinci-003 text-davinci-002 code-davinci-002 code-davinci-001 code-cushman-002
+        code-cushman-001 davinci-codex cushman-codex""",
+    "p50k_edit": "text-davinci-edit-001 code-davinci-edit-001",
+    "r50k_base": """
+        text-davinci-001 text-curie-001 text-babbage-001 text-ada-001 davinci curie babbage ada
+        text-similarity-davinci-001 text-similarity-curie-001 text-similarity-babbage-001
+        text-similarity-ada-001 text-search-davinci-doc-001 text-search-curie-doc-001
+        text-search-babbage-doc-001 text-search-ada-doc-001 code-search-babbage-code-001
+        code-search-ada-code-001""",
+    "gpt2": "gpt2 gpt-2",
+})  # fmt: skip
+
+# Prefixes of dated or fine-tuned models. The first prefix of a name decides.
+MODEL_PREFIXES: dict[str, str] = _by_name({
+    "o200k_base": """
+        o1- o3- o4-mini- gpt-5 gpt-4.5- gpt-4.1- chatgpt-4o- gpt-4o- ft:gpt-4o""",
+    "cl100k_base": """
+        gpt-4- gpt-3.5-turbo- gpt-35-turbo- ft:gpt-4 ft:gpt-3.5-turbo ft:davinci-002
+        ft:babbage-002""",
+    "o200k_harmony": "gpt-oss-",
+})  # fmt: skip
 
 
 def find_embedded(name: str) -> str | None:
-    """The embedded vocabulary that a name or an OpenAI model stands for."""
+    """Return the embedded vocabulary of this name or OpenAI model, or None."""
     if name in EMBEDDED:
         return name
     if name in MODELS:
@@ -123,8 +121,8 @@ def find_embedded(name: str) -> str | None:
     return next((MODEL_PREFIXES[p] for p in MODEL_PREFIXES if name.startswith(p)), None)
 
 
-# SHA-256 of rank files → what they do not say: of the embedded ones as OpenAI publishes them, of
-# Qwen 1's, and of Whisper's, whose special tokens depend on the version.
+# SHA-256 of published rank files → the pre-tokenizer and the special tokens, which they lack. The
+# last two are those of Qwen 1 and Whisper, whose special tokens depend on the version.
 _KNOWN: dict[str, Embedded] = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": EMBEDDED["r50k_base"],
     "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": EMBEDDED["p50k_base"],
@@ -133,12 +131,12 @@ _KNOWN: dict[str, Embedded] = {
     "b2b1b8dfb5cc5f024bafc373121c6aba3f66f9a5a0269e243470a1de16a33186": Embedded(
         "", "qwen2", {_END: 151643, "<|im_start|>": 151644, "<|im_end|>": 151645}
     ),
-    "b34b360dbb493e781e479794586d661700670d65564001f23024971d1f2fa126": Embedded("", "r50k"),
+    "b34b360dbb493e781e479794586d661700670d65564001f23024971d1f2fa126": Embedded("", "r50k", {}),
 }
 
 
 def find_known(data: bytes) -> Embedded | None:
-    """Return the scheme and the special tokens of a published rank file, found by its digest."""
+    """Return the pre-tokenizer and the special tokens of a published rank file, or None."""
     import hashlib
 
     return _KNOWN.get(hashlib.sha256(data).hexdigest())
