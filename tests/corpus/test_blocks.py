@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import SEED
-from test_corpus_documents import gather
-from test_corpus_tables import TABLES, VALUES, write_table
+from test_segments import gather
+from test_tables import TABLES, VALUES, write_table
 
 from tokenmill.corpus import blocks, documents, find, tables
 from tokenmill.corpus.documents import DocumentOptions, Documents, Problem

@@ -16,8 +16,8 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from test_corpus_documents import gather
 from test_documents import SQUEEZE, packed, raises
+from test_segments import gather
 
 from tokenmill.corpus import DocumentOptions, Segment, cuts, find, read
 from tokenmill.errors import InputError, MissingExtraError, MissingInputError

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from conftest import SEED, examples
-from test_corpus_documents import gather
+from test_segments import gather
 
 from tokenmill.corpus import DocumentOptions, Segment, Source, find
 from tokenmill.corpus import csv as rows

@@ -15,7 +15,7 @@ import families
 import gguf
 import pytest
 import test_gguf
-import test_models
+import test_sentencepiece
 import test_tekken
 from conftest import SEED, examples
 
@@ -89,7 +89,7 @@ def read_model(data: bytes) -> TokenizerSpec:
 
 @pytest.mark.parametrize("name", ["Gemma's", "symbols that are parts of rules"])
 def test_damaged_models(name):
-    data = test_models.trained(**test_models.OPTIONS[name])
+    data = test_sentencepiece.trained(**test_sentencepiece.OPTIONS[name])
     for one in damaged(data, 80):
         survive(read_model, one)
 
@@ -118,14 +118,14 @@ def test_models_that_lie(data):
 def test_maps_that_lie():
     """A double array whose units lead out of it, with symbols that are written into it."""
     rng = random.Random(SEED)
-    pieces = [*test_models.META, *test_models.LETTERS, ("ab", 0, 4), ("\u0301", 0, 4)]
+    pieces = [*test_sentencepiece.META, *test_sentencepiece.LETTERS, ("ab", 0, 4), ("\u0301", 0, 4)]
     for _ in range(examples(60)):
         count = 256 * rng.randrange(1, 4)
         units = struct.pack(f"<{count}I", *(rng.randrange(2**32) for _ in range(count)))
         if rng.random() < 0.5:  # labels that match, with values anywhere
             units = b"".join(struct.pack("<I", i & 0xFF | 256 | i << 10) for i in range(count))
         rules = struct.pack("<I", len(units)) + units + b"a\0b\0"
-        data = test_models.message(pieces, normalizer=write_bytes(2, rules))
+        data = test_sentencepiece.message(pieces, normalizer=write_bytes(2, rules))
         survive(read_model, data)
 
 
