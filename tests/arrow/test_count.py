@@ -1,4 +1,4 @@
-"""Batches → counts → sums → a vocabulary: as `count_pretokens`, however rows are cut."""
+"""Batches → counts → sums → a vocabulary: equal to `count_pretokens` for any batches."""
 
 from __future__ import annotations
 

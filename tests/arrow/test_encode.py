@@ -1,4 +1,4 @@
-"""Tables in, tables out: `Encode` agrees with `encode`, whatever Arrow's column looks like."""
+"""`Encode` → the ids of `encode`, for every type of Arrow column."""
 
 from __future__ import annotations
 

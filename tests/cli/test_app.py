@@ -1,4 +1,7 @@
-"""The command line: what it prints, and how it ends."""
+"""The command line → its output and its exit code, for `train`, `convert` and closed streams.
+
+Tests of cli/app.py, cli/convert.py, cli/inputs.py, cli/train.py and cli/values.py.
+"""
 
 import contextlib
 import json

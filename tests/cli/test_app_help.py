@@ -1,4 +1,7 @@
-"""What the command line says about itself: help, examples that run, completion, exit codes."""
+"""Help texts, their examples, completion scripts, JSON output and exit codes.
+
+Tests of cli/app.py, cli/completion.py and cli/output.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`tokenmill bench`: the ids and speeds of the installed libraries, on a user's documents."""
+"""`tokenmill bench`: the ids and speeds of the installed libraries, on a user's documents.
+
+Tests of cli/bench.py and cli/libraries.py.
+"""
 
 from __future__ import annotations
 

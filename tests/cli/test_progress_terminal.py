@@ -1,4 +1,7 @@
-"""The command line in a pseudo-terminal: colours and bars there, and nowhere else."""
+"""The command line in a pseudo-terminal: only there it has colours and progress bars.
+
+Tests of cli/progress.py, cli/output.py and tokenmill/progress.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""tokenmill.compat.tiktoken beside tiktoken: the same calls, the same results and exceptions."""
+"""tokenmill.compat.tiktoken → the results and exceptions of tiktoken, for the same calls.
+
+Tests of compat/tiktoken/core.py, compat/tiktoken/load.py, compat/tiktoken/registry.py and
+compat/tiktoken/unstable.py.
+"""
 
 from __future__ import annotations
 

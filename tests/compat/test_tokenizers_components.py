@@ -1,4 +1,10 @@
-"""The same calls in both libraries have the same results and raise the same exception types."""
+"""The same calls in both libraries have the same results and raise the same exception types.
+
+Tests of compat/tokenizers/components.py, compat/tokenizers/decoders.py,
+compat/tokenizers/implementations.py, compat/tokenizers/models.py,
+compat/tokenizers/normalizers.py, compat/tokenizers/pre_tokenizers.py,
+compat/tokenizers/tokenizer.py and compat/tokenizers/trainers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Templates, truncation, padding, pairs: our encodings beside Hugging Face's, field by field."""
+"""Templates, truncation, padding and pairs → the encodings of Hugging Face, field by field.
+
+Tests of compat/tokenizers/encoding.py, compat/tokenizers/pipeline.py and
+compat/tokenizers/processors.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Added tokens in both libraries: their ids, what they become in encodings and in decoded text."""
+"""Added tokens → the ids, encodings and decoded text of Hugging Face."""
 
 from __future__ import annotations
 

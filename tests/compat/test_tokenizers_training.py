@@ -1,4 +1,4 @@
-"""Training in both libraries gives the same vocabulary, or ours refuses it with the reason."""
+"""Training → the vocabulary of Hugging Face, or an error with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents → counts: the core equals the reference with any threads and memory."""
+"""Documents → counts: the core equals the reference for all threads and memory limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The core learns the merges of the twin, whatever the threads, the memory and the trainer."""
+"""The core learns the merges of the reference for all trainers, threads and memory limits.
+
+Tests of training/merging.py.
+"""
 
 import random
 import signal

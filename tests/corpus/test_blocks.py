@@ -1,4 +1,4 @@
-"""Errors of the machine stop the reading of documents; those of one file are its problem."""
+"""OS errors stop the reading of documents. Errors in one file are problems of that file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CSV and TSV files → documents, as the csv module reads them; bad rows are problems."""
+"""CSV and TSV files → documents, as the csv module reads them. Bad rows are problems.
+
+Tests of corpus/csv.py and corpus/options.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Segments → documents: the same as the plain way, for any block and any cut; problems are said."""
+"""Segments → documents: those of a plain reader, for any size of block and segment.
+
+Tests of corpus/blocks.py, corpus/jsonl.py, corpus/segments.py, corpus/text.py and corpus/utf8.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables, archives and addresses → documents, each as its own library would read them."""
+"""Tables, crawl archives, folders, globs and URLs → documents, compared with other libraries.
+
+Tests of corpus/inputs.py, corpus/tables.py and corpus/warc.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that lie: every one is refused in time and in words, or it is a tokenizer after all."""
+"""Damaged and forged files → an error within a time and memory limit, or a complete tokenizer."""
 
 from __future__ import annotations
 

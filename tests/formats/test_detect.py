@@ -1,4 +1,8 @@
-"""Files, folders, names and objects → parts → files: each is known by what it holds."""
+"""Files, folders, names and objects → TokenizerSpec → files. Contents decide the format.
+
+Tests of formats/detect.py, formats/hf_folder.py, formats/ranks.py, formats/tokenmill_file.py and
+formats/vocab_merges.py.
+"""
 
 from __future__ import annotations
 

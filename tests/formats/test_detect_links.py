@@ -1,4 +1,4 @@
-"""Files of a tokenizer that are not where they seem to be."""
+"""Tokenizer files that are links, and links without a target."""
 
 import json
 import re

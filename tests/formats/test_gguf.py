@@ -1,4 +1,4 @@
-"""GGUF as parts: what the gguf package reads, and what the files were made from."""
+"""GGUF → TokenizerSpec: equal to the gguf package and to the source of the file."""
 
 from __future__ import annotations
 

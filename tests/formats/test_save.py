@@ -1,4 +1,8 @@
-"""Saved tokenizers: Hugging Face reads the same ids out of them, and we read our own back."""
+"""Saved tokenizers → the same ids in Hugging Face, and equal tokenizers after loading.
+
+Tests of formats/names.py, formats/ranks.py, formats/save.py, formats/tokenmill_file.py,
+formats/vocab_merges.py and patterns/oniguruma.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SentencePiece's models as parts: the plain twin of the parts gives SentencePiece's ids."""
+"""SentencePiece models → TokenizerSpec: its reference implementation gives SentencePiece's ids.
+
+Tests of formats/sentencepiece.py and formats/spec.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tekken.json as parts: what mistral_common makes of the same file."""
+"""tekken.json → TokenizerSpec: equal to mistral_common for the same file."""
 
 from __future__ import annotations
 

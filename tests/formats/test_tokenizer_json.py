@@ -1,4 +1,4 @@
-"""tokenizer.json → parts → tokenizer.json: the same to Hugging Face, or refused with a reason."""
+"""tokenizer.json → TokenizerSpec → tokenizer.json: equal in Hugging Face, or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tokenizer.json that cannot be read or written exactly: each is refused, with its reason."""
+"""tokenizer.json that cannot be read or written exactly → an error with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded vocabularies: small, light, and byte for byte what OpenAI published."""
+"""The embedded vocabularies are small, and equal to OpenAI's files byte for byte."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,8 @@
-"""A tokenizer → a report: sizes, scripts, unreachable tokens, trees, tokens of a text, a page."""
+"""A tokenizer → a report: sizes, scripts, unreachable tokens, trees, tokens of a text, a page.
+
+Tests of inspection/describe.py, inspection/merges.py, inspection/odd.py, inspection/page.py,
+inspection/reach.py, inspection/report.py, inspection/scripts.py and inspection/token_table.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stages → pretokens: the core compared with Hugging Face pre-tokenizers."""
+"""Stages → pretokens: the core compared with Hugging Face pre-tokenizers.
+
+Tests of patterns/analysis.py, patterns/schemes.py and formats/build.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The wheel works without the source tree, and a missing core raises a clear error."""
+"""The wheel works without the source tree, and a missing core raises a clear error.
+
+Tests of tokenmill/native.py.
+"""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A sealed folder → its documents; what is missing or wrong in it is said."""
+"""A complete folder of shards → its documents. Missing and wrong files are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples, their order, and the share of each rank and worker, from any point on."""
+"""Shards → samples, their order, and the share of each rank and worker, from any point on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens → what is shown of them: all of it visible, and none of it a command to a terminal."""
+"""Tokens → displayed text: all of it is visible, and it has no terminal commands."""
 
 import unicodedata
 

@@ -1,4 +1,7 @@
-"""Every mistake has an error that names the value and the way out; no call dies of one."""
+"""Every mistake has an error that names the value and the way out; no call ends the process.
+
+Tests of tokenmill/arguments.py, tokenmill/errors.py and tokenmill/files.py.
+"""
 
 from __future__ import annotations
 

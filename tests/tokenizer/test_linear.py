@@ -1,10 +1,9 @@
 """No input is quadratic: a megabyte of `a`, of spaces, of digits or of random Han encodes at a
-rate within 20 × of English, and no other hard file stands out by a factor that only a quadratic
+rate within 20 × of English, and no other hard file is slower by a factor that only a quadratic
 path explains.
 
-The only tests that compare speeds. Input and English are measured in turn in one process, by
-its own time, and of three rounds the best of each counts, so that a busy machine does not fail
-them.
+The only tests that compare speeds. The input and English are measured in turn in one process, by
+its CPU time. The best of three rounds counts, so a busy machine does not fail them.
 """
 
 from __future__ import annotations

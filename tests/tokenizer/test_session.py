@@ -1,4 +1,4 @@
-"""A text in any number of changes → at every step the ids that `encode` gives for all of it."""
+"""A text in any number of changes → after each change, the ids of `encode`."""
 
 from __future__ import annotations
 

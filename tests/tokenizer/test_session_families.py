@@ -1,4 +1,7 @@
-"""Families of tokenizers that change a text first → their sessions and cuts agree with `encode`."""
+"""Tokenizer families with normalizers: sessions and truncation agree with `encode`.
+
+Tests of tokenmill/session.py and tokenmill/tokenizer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Many texts → ids: arrays, batches and ragged arrays, the same for any number of threads."""
+"""Many texts → ids: arrays, batches and ragged arrays, the same for any number of threads.
+
+Tests of tokenmill/ragged.py and tokenmill/tokenizer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges that are dropped at random: as often, and with the same results, as Hugging Face's."""
+"""Dropout of merges: its frequency and its results equal those of Hugging Face."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files → ids: every document once, in order, however the blocks fall."""
+"""Files → ids: each document once, in order, for blocks of any size."""
 
 from __future__ import annotations
 

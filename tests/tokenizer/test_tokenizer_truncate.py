@@ -1,4 +1,4 @@
-"""Text, a number of tokens → the longest part that takes no more, against all parts there are."""
+"""Text, a number of tokens → the longest part with at most that number, of all parts."""
 
 from __future__ import annotations
 

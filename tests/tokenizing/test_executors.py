@@ -1,4 +1,4 @@
-"""Who does tasks and says nothing: one that was stopped with its run, and one that hangs."""
+"""Workers that send no messages: after a stop of the whole run, and in a hanging process."""
 
 import json
 import threading

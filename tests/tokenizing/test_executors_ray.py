@@ -1,4 +1,7 @@
-"""What a Ray task says, without Ray: how far it is, and in the end what came of it."""
+"""Tasks of the Ray executor, without Ray: their progress messages and their result.
+
+Tests of tokenizing/executors.py and tokenmill/ray_cluster.py.
+"""
 
 import threading
 from types import SimpleNamespace

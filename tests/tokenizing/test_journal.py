@@ -1,4 +1,7 @@
-"""Journals, plans and folders that somebody has spoiled: done again, or said; never taken."""
+"""Damaged journals, plans and folders → tasks are repeated, or an error.
+
+Tests of tokenizing/journal.py, tokenizing/output.py and tokenizing/plan.py.
+"""
 
 import json
 import shutil

@@ -1,4 +1,7 @@
-"""Outputs at addresses → the objects that a folder would have as files, after any stop."""
+"""Outputs in object storage → the objects equal the files of a folder, also after a stop.
+
+Tests of tokenizing/output.py and tokenmill/object_store.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad records and files → nothing is lost in silence: the failure table of the design."""
+"""Bad records and files → each is in errors.jsonl, or stops the run."""
 
 from __future__ import annotations
 

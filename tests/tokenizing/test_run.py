@@ -1,4 +1,8 @@
-"""Files → shards: the documents are those of the files, whatever the layout and the options."""
+"""Files → shards: the documents of the files, for all shard formats and options.
+
+Tests of cli/tokenize.py, tokenizing/encoder.py, tokenizing/options.py, tokenizing/run.py,
+tokenizing/shuffle.py, tokenizing/task.py and tokenizing/writer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks → one folder: whoever does which unit, and how often, the bytes are those of one run."""
+"""Ranks → one folder with the bytes of one run, for any division of the tasks."""
 
 from __future__ import annotations
 

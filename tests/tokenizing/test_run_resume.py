@@ -1,4 +1,7 @@
-"""Runs that are killed, stopped or disturbed → the bytes of an undisturbed run."""
+"""Runs that are killed, stopped or disturbed → the bytes of an undisturbed run.
+
+Tests of tokenizing/plan.py, tokenizing/run.py, tokenizing/shuffle.py and tokenizing/task.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard input → shards: the same bytes as from a file, and it goes on when piped again."""
+"""Standard input → shards: the same bytes as from a file. The same input resumes a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Shards → whether they are what was written, and what is in them."""
+"""Shards → differences from their manifest and their sources, and a report of their contents.
+
+Tests of cli/verify.py, inspection/shards.py and tokenizing/verify.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A Ray cluster of three nodes → the bytes of a local run, whoever is killed on the way."""
+"""A Ray cluster of three nodes → the bytes of a local run, also if nodes and workers are killed.
+
+Tests of tokenmill/ray_cluster.py, tokenizing/executors.py and training/ray_counting.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Shards → PyTorch's data sets: the same batches for any workers, going on anywhere."""
+"""Shards → PyTorch data sets: the same batches for any workers, resumed at any batch.
+
+Tests of shards/torch.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Inputs and outputs in a store that speaks S3, a process on loopback → the bytes of a folder."""
+"""Inputs and outputs in an S3 store on loopback → the bytes of a folder.
+
+Tests of tokenmill/object_store.py.
+"""
 
 from __future__ import annotations
 

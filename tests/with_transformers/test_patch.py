@@ -1,4 +1,7 @@
-"""Patched fast tokenizers → the results of those that are not, whatever is asked of them."""
+"""Patched fast tokenizers → the results of the original tokenizers, for all calls.
+
+Tests of compat/transformers.py.
+"""
 
 from __future__ import annotations
 
