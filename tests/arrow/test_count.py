@@ -128,7 +128,7 @@ def test_kinds_of_text_and_threads_make_no_difference():
     assert CountPretokens()(pa.record_batch({"text": pa.array([], "string")})).num_rows == 0
 
 
-def test_a_tokenizer_stands_for_its_pattern(cl100k, tmp_path):
+def test_a_tokenizer_is_accepted_as_its_pattern(cl100k, tmp_path):
     table = pa.table({"text": TEXTS})
     assert repr(CountPretokens(cl100k)) == repr(CountPretokens("cl100k"))
     assert CountPretokens(cl100k)(table).num_rows == CountPretokens("cl100k")(table).num_rows

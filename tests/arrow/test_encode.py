@@ -321,5 +321,5 @@ def test_no_engine_is_imported_before_it_is_asked_for():
     assert done.stdout.strip() == "False"
 
 
-def test_it_says_what_it_is(cl100k):
+def test_repr_has_the_settings(cl100k):
     assert repr(Encode(cl100k)) == "<Encode 'text' → 'tokens': cl100k_base, uint32>"

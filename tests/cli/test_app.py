@@ -276,7 +276,7 @@ def test_output_may_be_a_pipe(corpus):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupt_leaves_nothing_half_written(corpus, sent, code):
+def test_interrupt_leaves_no_partial_file(corpus, sent, code):
     command = [sys.executable, "-m", "tokenmill", "train", "-", "--vocab-size=300"]
     environment = {**os.environ, "TMPDIR": str(corpus)}
     with subprocess.Popen(

@@ -147,7 +147,7 @@ def test_option_without_effect_is_an_error(capsys):
     assert "--allow-special needs a text" in capsys.readouterr().err
 
 
-def test_overview_is_short_and_names_what_there_is(capsys):
+def test_overview_is_short_and_names_every_command(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert shown.count("\n") <= 15
@@ -268,7 +268,7 @@ def test_error_is_one_line(error, code, said, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("words", ["encode nowhere", "trian"])
-def test_nobody_to_tell_changes_no_code(words):
+def test_closed_stderr_does_not_change_the_exit_code(words):
     line = f"{' '.join(COMMAND)} {words} 2>&1 >/dev/null | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.stdout == "2\n"

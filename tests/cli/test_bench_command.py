@@ -101,7 +101,7 @@ def test_table_fits_60_columns_and_names_the_difference(folder):
         assert part in shown, part
 
 
-def test_no_other_library_is_no_error(folder, monkeypatch):
+def test_missing_libraries_are_not_an_error(folder, monkeypatch):
     monkeypatch.setattr(bench.util, "find_spec", lambda name: name == "tokenmill" or None)
     done = run_main("bench", "gpt2", folder / "book.txt", "--rounds", "1")
     assert done.returncode == 0, done.stderr

@@ -74,7 +74,7 @@ def test_ids_are_those_of_the_library(text):
 @pytest.mark.parametrize(
     "special_tokens", [[], ["--allow-special"]], ids=["text", "special_tokens"]
 )
-def test_decode_gives_back_what_encode_was_given(text, form, special_tokens):
+def test_decode_restores_the_input_of_encode(text, form, special_tokens):
     data = text.read_bytes()
     ids = run("encode", *form, *special_tokens, given=data)
     ends = b"\n" if "--lines" in form else b""
@@ -89,7 +89,7 @@ def test_pipe_of_both_is_the_text(text, tmp_path):
     assert (tmp_path / "same").read_bytes() == text.read_bytes()
 
 
-def test_forms_say_the_same(text):
+def test_all_forms_have_the_same_ids(text):
     data = text.read_bytes()
     tokenizer = Tokenizer.load("gpt2")
     want = tokenizer.encode(data)
@@ -329,7 +329,7 @@ def test_blocks_of_any_size_change_no_id(size, most, monkeypatch, capsysbinary, 
         assert capsysbinary.readouterr().out == Tokenizer.load(name).decode_bytes(want)
 
 
-def test_text_that_can_be_cut_nowhere_is_read_in_linear_time(monkeypatch, capsysbinary, tmp_path):
+def test_text_without_a_safe_cut_is_read_in_linear_time(monkeypatch, capsysbinary, tmp_path):
     looked = []
     monkeypatch.setattr(encode_command, "_BLOCK_BYTES", 1 << 12)
     add = encode_command._Chunks.__init__

@@ -80,7 +80,7 @@ def test_error_in_an_open_document_starts_again_without_it(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["t.parquet.gz", "t.arrow.gz"])
-def test_full_disk_stops_and_is_no_damage(tmp_path, monkeypatch, name):
+def test_full_disk_stops_the_run_and_is_not_a_problem(tmp_path, monkeypatch, name):
     path = tmp_path / name
     write_table(pa.table({"text": VALUES}), path)
     path.write_bytes(gzip.compress(path.read_bytes()))

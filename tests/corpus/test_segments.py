@@ -297,7 +297,7 @@ def test_truncated_file_gives_its_good_prefix_and_one_problem(tmp_path, how, kin
 
 
 @pytest.mark.parametrize("how", SQUEEZE)
-def test_damaged_file_gives_what_comes_before_the_damage(tmp_path, how):
+def test_damaged_file_gives_its_documents_before_the_damage(tmp_path, how):
     data = b"".join(b'{"text": "document %d"}\n' % i for i in range(40_000))
     whole = bytearray(packed(data, how, 8))
     path = tmp_path / f"rows.jsonl.{how}"
@@ -309,7 +309,7 @@ def test_damaged_file_gives_what_comes_before_the_damage(tmp_path, how):
     assert "is damaged" in problem.reason
 
 
-def test_file_that_is_not_what_its_name_says_is_one_problem(tmp_path):
+def test_file_with_the_wrong_suffix_is_one_problem(tmp_path):
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(b'{"text": "x"}\n')
     [problem] = gather(path).problems
@@ -389,7 +389,7 @@ def test_utf8_policies(tmp_path, block_bytes):
         assert found.problems == []
 
 
-def test_byte_order_mark_is_no_part_of_a_document(tmp_path):
+def test_byte_order_mark_is_removed_from_documents(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + b"\n".join(thousand(None)))
     assert len(gather(path).texts) == 1_000

@@ -241,7 +241,7 @@ def test_archives_of_texts(tmp_path, name, block_bytes):
 
 
 @pytest.mark.parametrize("block_bytes", [16, 1 << 20])
-def test_archives_of_pages_and_broken_ones_are_said(tmp_path, block_bytes):
+def test_unsupported_and_broken_archives_are_problems(tmp_path, block_bytes):
     path = tmp_path / "t.warc"
     good = warc_record("conversion", b"text")
     for bad, part in (
@@ -377,7 +377,7 @@ def test_one_file_by_two_names_is_refused(tmp_path, monkeypatch):
             find(["b.jsonl", other])
 
 
-def test_mistakes_in_names_are_said(tmp_path, monkeypatch):
+def test_mistakes_in_names_are_errors(tmp_path, monkeypatch):
     with raises(MissingInputError, "file not found", "nowhere.txt", "URL"):
         find("nowhere.txt")
     with raises(MissingInputError, "no file matches", "*.nothing"):
@@ -409,7 +409,7 @@ def test_stdin_is_read_to_its_end(tmp_path, monkeypatch, how):
     assert cuts(source, DocumentOptions(), 1) == [Segment(source)]
 
 
-def test_addresses_are_read_through_fsspec(tmp_path, monkeypatch):
+def test_urls_are_read_through_fsspec(tmp_path, monkeypatch):
     files = fsspec.filesystem("memory")
     lines = b'{"text": "x"}\n' * 100 + b"bad\n"
     pq.write_table(pa.table({"text": VALUES}), tmp_path / "t.parquet")

@@ -111,11 +111,11 @@ def test_damaged_models(name):
     ],
     ids=range(11),
 )
-def test_models_that_lie(data):
+def test_forged_models(data):
     survive(read_model, data)
 
 
-def test_maps_that_lie():
+def test_forged_maps():
     """A double array whose units lead out of it, with symbols that are written into it."""
     rng = random.Random(SEED)
     pieces = [*test_sentencepiece.META, *test_sentencepiece.LETTERS, ("ab", 0, 4), ("\u0301", 0, 4)]
@@ -162,7 +162,7 @@ def test_damaged_tekken(document):
     ],
     ids=range(9),
 )
-def test_tekken_that_lies(data):
+def test_forged_tekken(data):
     survive(read_tekken, data)
 
 
@@ -234,7 +234,7 @@ STRING, ARRAY = gguf.GGUFValueType.STRING, gguf.GGUFValueType.ARRAY
     ],
     ids=range(18),
 )
-def test_ggufs_that_lie(read_gguf, data):
+def test_forged_ggufs(read_gguf, data):
     survive(read_gguf, data)
 
 

@@ -87,7 +87,7 @@ def refused(*words: object):
 # ── Files, by content ────────────────────────────────────────────────────────────────────────
 
 
-def test_files_are_known_by_what_they_hold(tmp_path):
+def test_format_is_detected_from_content(tmp_path):
     made = document(normalizer=sequence(PREPEND, REPLACE))
     path = tmp_path / "anything"
     path.write_bytes(b" \n" + dumps(made))
@@ -113,7 +113,7 @@ def test_files_are_known_by_what_they_hold(tmp_path):
         load_spec(path)
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path):
+def test_special_files_are_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with refused("not a regular file"):
         load_spec(tmp_path / "pipe")
@@ -148,7 +148,7 @@ def test_vocab_and_merges_need_a_pattern(tmp_path):
 # ── Folders ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_folder_of_gpt2_says_all_by_its_class(tmp_path):
+def test_folder_of_gpt2_is_defined_by_its_class(tmp_path):
     config = {"tokenizer_class": "GPT2Tokenizer", "bos_token": END, "auto_map": {"x": "y.py"}}
     write(tmp_path, vocab_json=GPT2, merges_txt=GPT2_MERGES, tokenizer_config_json=config)
     parts = load_spec(tmp_path)

@@ -13,7 +13,7 @@ from tokenmill.formats.detect import load_spec
 VOCABULARY = {**byte_vocabulary(), "ab": 256}
 
 
-def test_link_that_leads_nowhere_is_named(tmp_path):
+def test_link_without_a_target_is_named(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "vocab.json").write_text(json.dumps(VOCABULARY), encoding="utf-8")

@@ -442,7 +442,7 @@ def test_names_of_pieces_are_only_for_pieces(small, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_two_specials_of_one_id_are_nothing_for_hugging_face(tmp_path):
+def test_two_specials_of_one_id_are_not_saved_for_hugging_face(tmp_path):
     with raises(VocabularyError, "<|endofprompt|>", "200018", ".tokenmill"):
         Tokenizer.load("o200k_harmony").save(tmp_path / "tokenizer.json")
     assert not list(tmp_path.iterdir())

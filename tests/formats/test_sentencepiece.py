@@ -98,7 +98,7 @@ def test_written_model_gives_the_same_ids(trained_model):
     assert model_file.read(data, "y.model").added == parts.added
 
 
-def test_merges_that_say_the_same_are_written(trained_model):
+def test_equivalent_merges_are_written(trained_model):
     parts = model_file.read(trained_model, "x.model")
     data = model_file.write(with_merges(parts))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=trained_model)
@@ -238,7 +238,7 @@ def test_pieces_that_are_out_of_reach_are_only_decoded():
     same_ids(data, ["a b", "[PAD7]", "a\nb"])
 
 
-def test_blanks_that_stay_blanks_are_read():
+def test_spaces_that_are_not_replaced_are_read():
     pieces = [*META, (" ", -9, 1), ("a", -9, 1), ("b", -9, 1), (" a", -1, 1), ("a b", 0, 4)]
     data = message(pieces, normalizer=write_number(4, 0) + write_number(5, 0))
     parts = model_file.read(data, "x.model")
@@ -248,7 +248,7 @@ def test_blanks_that_stay_blanks_are_read():
     assert again.encode("a a b") == ReferenceEncoder(parts).encode("a a b")
 
 
-def test_rule_that_gives_two_blanks_is_refused():
+def test_rule_that_gives_two_spaces_is_rejected():
     step = next(s for s in model_file.read(trained(), "x").steps if isinstance(s, Charsmap))
     normalizer = write_bytes(2, step.data + b"a  b\0")
     refused(message([*META, *LETTERS], normalizer=normalizer), "two spaces")
@@ -275,7 +275,7 @@ def test_rule_that_gives_two_blanks_is_refused():
         ({"merges": np.array([[3, 4]], np.uint32)}, "does not merge"),
     ],
 )
-def test_parts_that_a_model_cannot_say_are_not_written(options, word):
+def test_spec_that_a_model_cannot_express_is_not_written(options, word):
     parts = model_file.read(message([*META, *LETTERS, ("ab", -1, 1)]), "x.model")
     with pytest.raises(VocabularyError, match=re.escape(word)) as error:
         model_file.write(replaced(parts, **options))

@@ -263,7 +263,7 @@ def test_options_of_the_model():
     assert theirs(tokenizer_json.write(read(loose))) == theirs(dumps(loose))
 
 
-def test_byte_tokens_stand_for_bytes():
+def test_byte_tokens_are_bytes():
     vocab = {**VOCAB, **byte_tokens()}
     made = document({"vocab": vocab, "unk_token": "<unk>", "byte_fallback": True})
     parts = read(made)
@@ -279,7 +279,7 @@ def test_byte_tokens_stand_for_bytes():
     assert theirs(tokenizer_json.write(read(idle))) == theirs(dumps(idle))
 
 
-def test_tokens_with_a_blank_are_not_found_where_blanks_are_shown():
+def test_tokens_with_a_space_are_only_decoded_if_spaces_are_replaced():
     vocab = {**VOCAB, "a b": 6, "x ": 7}
     found = tokens(read(document({"vocab": vocab}, normalizer=REPLACE)))
     assert [found[id_][1] for id_ in (4, 5, 6, 7)] == [TOKEN, TOKEN, DECODED, DECODED]
@@ -391,7 +391,7 @@ def test_truncation_padding_and_decoder_are_kept():
     assert theirs(tokenizer_json.write(parts)) == theirs(dumps(made))
 
 
-def test_changed_parts_are_written_and_not_what_was_read():
+def test_changed_spec_is_written_instead_of_the_file():
     parts = read(document(normalizer={"type": "NFC"}, post_processor=template()))
     written = json.loads(tokenizer_json.write(replace(parts, steps=(Lower(),), blank=True)))
     assert written["normalizer"] == sequence_of("normalizers", {"type": "Lowercase"}, REPLACE)

@@ -223,7 +223,7 @@ for _ in range(20):
         ),
     ],
 )
-def test_what_cannot_be_done_exactly_is_refused(made, words):
+def test_inexact_components_are_rejected(made, words):
     with pytest.raises(VocabularyError) as error:
         read(made)
     assert str(error.value).startswith("x.json: ")
@@ -241,13 +241,13 @@ def test_what_cannot_be_done_exactly_is_refused(made, words):
         (dumps(document()).replace(b"null", b"[" * 99 + b"]" * 99, 1), "nested too deep"),
     ],
 )
-def test_bytes_that_are_no_such_file_are_refused(data, words):
+def test_bytes_of_other_files_are_rejected(data, words):
     with pytest.raises(VocabularyError) as error:
         tokenizer_json.read(data, "x.json")
     assert words in str(error.value)
 
 
-def test_what_a_tokenizer_json_cannot_say_is_not_written():
+def test_spec_without_a_tokenizer_json_is_not_written():
     parts = read(document())
     for change, words in (
         ({"steps": (Charsmap(b"x", False),)}, "another way than SentencePiece"),
@@ -269,7 +269,7 @@ def test_what_a_tokenizer_json_cannot_say_is_not_written():
         tokenizer_json.write(replace(parts, model=twice))
 
 
-def test_squeezed_blanks_are_written_as_replacements():
+def test_squeezed_spaces_are_written_as_replacements():
     parts = replace(read(document()), steps=(Squeeze(),))
     made = tokenizers.Tokenizer.from_str(tokenizer_json.write(parts).decode())
     assert made.normalizer.normalize_str("  a   b \n ") == "a b \n"

@@ -62,7 +62,7 @@ def test_trained_models(options):
 @pytest.mark.parametrize("squeezes", [True, False])
 @pytest.mark.parametrize("prefixed", [True, False])
 @pytest.mark.parametrize("byte_fallback", [True, False])
-def test_any_ids_lose_the_blanks_that_sentencepiece_takes(squeezes, prefixed, byte_fallback):
+def test_any_ids_lose_the_spaces_that_sentencepiece_removes(squeezes, prefixed, byte_fallback):
     data = sentencepiece_models.trained(
         user_defined_symbols=[2 * "▁", 3 * "▁", "▁x"],
         remove_extra_whitespaces=squeezes,

@@ -204,7 +204,7 @@ def test_file_of_lines_is_read_as_tokenizers_reads_it(tmp_path, name):
 # ── SentencePiece ────────────────────────────────────────────────────────────────────────────
 
 
-def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
+def test_sentencepiece_reference_learns_the_pieces_of_sentencepiece():
     for round, (lines, size, options) in enumerate(training_cases.lines(max(40, examples(300)))):
         try:
             twin = sentencepiece_reference.train(
@@ -216,7 +216,7 @@ def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
         assert twin == want, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}, {options}"
 
 
-def test_real_text_gives_the_sentencepiece_twin_its_pieces():
+def test_real_text_gives_the_sentencepiece_reference_its_pieces():
     texts = training_cases.real(FIXTURE_BYTES).documents
     lines = [line for text in texts for line in text.splitlines()]
     assert sentencepiece_reference.train(lines, 4000) == peers.sentencepiece_pieces(lines, 4000)

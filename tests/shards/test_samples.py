@@ -86,7 +86,7 @@ def test_ranks_and_workers_share_an_epoch(count, seed, world, workers, batch) ->
 
 @settings(max_examples=max(20, examples(100)))
 @given(count=st.integers(1, 300), seed=seeds, world=st.integers(1, 4), data=st.data())
-def test_a_stream_goes_on_where_its_state_was_taken(count, seed, world, data) -> None:
+def test_a_stream_resumes_at_its_state(count, seed, world, data) -> None:
     stop = data.draw(st.integers(0, count // world))
     told = data.draw(st.booleans())
     states, before = [], []
@@ -117,7 +117,7 @@ def test_a_stream_goes_on_where_its_state_was_taken(count, seed, world, data) ->
 @given(
     count=st.integers(1, 200), workers=st.integers(2, 4), batch=st.integers(1, 5), data=st.data()
 )
-def test_each_worker_goes_on_with_its_own_state(count, workers, batch, data) -> None:
+def test_each_worker_resumes_at_its_own_state(count, workers, batch, data) -> None:
     for worker in range(workers):
         whole = list(Stream(count, 1, batch_size=batch).numbers(worker, workers))
         stream = Stream(count, 1, batch_size=batch)
@@ -140,7 +140,7 @@ def test_iterations_go_through_the_epochs() -> None:
     assert list(stream.numbers()) == first
 
 
-def test_streams_refuse_what_does_not_fit() -> None:
+def test_streams_reject_wrong_arguments() -> None:
     with pytest.raises(ShardError, match="rank is 2 of 2: ranks count from 0"):
         Stream(9, 0, 2, 2)
     with pytest.raises(ShardError, match="batch_size is 0"):
@@ -182,7 +182,7 @@ def test_windows_of_ids_are_samples(layout_name, tmp_path) -> None:
             without[index]
 
 
-def test_samples_refuse_what_does_not_fit(tmp_path) -> None:
+def test_samples_reject_wrong_arguments(tmp_path) -> None:
     flat, packed = tmp_path / "flat", tmp_path / "packed"
     flat.mkdir()
     packed.mkdir()

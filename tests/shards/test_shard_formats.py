@@ -112,7 +112,7 @@ def test_long_documents_and_many_come_back(layout_name, tmp_path, monkeypatch) -
 
 @each_layout
 @pytest.mark.parametrize("when", ["empty", "open", "finished"])
-def test_discard_leaves_nothing(layout_name, tmp_path, when) -> None:
+def test_discard_leaves_no_files(layout_name, tmp_path, when) -> None:
     writer = layout(layout_name).Writer(tmp_path / "00000-000", NARROW)
     if when != "empty":
         writer.append(np.array([1, 2], np.uint16), np.array([2], np.int64), None)
@@ -184,7 +184,7 @@ def test_datatrove_byte_by_byte(tmp_path) -> None:
         }
 
 
-def test_datatrove_says_numbers_as_people_do() -> None:
+def test_datatrove_numbers_have_units() -> None:
     said = {0: "0.00 T", 7: "7.00 T", 999: "999 T", 1500: "1.50 kT", 999_999: "1.00 MT"}
     said |= {12_345_678: "12.3 MT", 2_147_000_000: "2.15 GT", 99_999_999_999_999: "100 TT"}
     assert {number: datatrove.metric(number) for number in said} == said
@@ -304,7 +304,7 @@ def test_tables_have_a_row_for_each_document(tmp_path) -> None:
             }
 
 
-def test_tables_say_null_where_nothing_is_known(tmp_path) -> None:
+def test_tables_have_null_for_missing_values(tmp_path) -> None:
     import pyarrow.parquet
 
     writer = layout("parquet").Writer(tmp_path / "s", NARROW)

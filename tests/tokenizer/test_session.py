@@ -277,7 +277,7 @@ def test_a_long_open_run_encodes_only_its_end(tokenizer, unit):
     assert session.ids == tokenizer.encode(session.text)
 
 
-def test_an_update_encodes_only_what_follows_the_first_difference(cl100k):
+def test_an_update_encodes_only_the_text_after_the_first_difference(cl100k):
     chat = "the mill grinds grain.\n" * 3000
     session = cl100k.session(chat)
     assert encoded_by(session, lambda: session.update(chat + "and more")) < 800
@@ -339,7 +339,7 @@ def test_a_session_can_be_pickled(cl100k):
         assert twin.ids == cl100k.encode(text + text, allowed_special={"<|endoftext|>"})
 
 
-def test_a_change_that_fails_changes_nothing(tmp_path):
+def test_a_failed_change_leaves_the_session(tmp_path):
     tokenizer = Tokenizer.load(
         write_ranks(tmp_path / "few.tiktoken", [b"a", b"b", b"ab"]), pattern=r"(?s:.)+"
     )

@@ -126,7 +126,7 @@ def test_batches_take_any_iterable(cl100k):
     assert len(cl100k.encode_ragged(iter(["a b"]))) == 1
 
 
-def test_batch_of_nothing_is_nothing(cl100k):
+def test_empty_batch_is_empty(cl100k):
     assert cl100k.encode_batch([]) == []
     assert cl100k.count_batch([]) == []
     assert cl100k.decode_batch([]) == []
@@ -161,7 +161,7 @@ def test_ragged_item_is_a_view(cl100k):
     assert not ragged.offsets.flags.owndata
 
 
-def test_ragged_outlives_what_made_it():
+def test_ragged_outlives_its_tokenizer():
     ragged = Tokenizer.load("r50k_base").encode_ragged(["some text", "more text"])
     item = ragged[1]
     expected = item.tolist()

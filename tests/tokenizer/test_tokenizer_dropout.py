@@ -259,7 +259,7 @@ def test_processes_draw_their_own_numbers(tmp_path):
     assert len(lines) == len(set(lines)) == 4
 
 
-def test_what_needs_one_encoding_is_refused(tmp_path):
+def test_methods_that_need_one_encoding_are_rejected(tmp_path):
     tokenizer = own("bytes", 0.1, tmp_path)
     for name, call in {
         "count": lambda: tokenizer.count("a"),

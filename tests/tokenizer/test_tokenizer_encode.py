@@ -35,7 +35,7 @@ def test_encode_gives_a_list_of_ints(tokenizer):
     assert {type(id) for id in ids} == {int}
 
 
-def test_encode_of_nothing_is_nothing(tokenizer):
+def test_encode_of_empty_text_is_empty(tokenizer):
     for text in ("", b"", bytearray(), memoryview(b"")):
         assert tokenizer.encode(text) == []
         assert tokenizer.encode(text, allowed_special=True) == []

@@ -70,7 +70,7 @@ def test_truncate_is_the_longest_part_with_any_vocabulary(pairs_file, tokenizers
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_truncate_keeps_what_the_pattern_drops(letters_only, side):
+def test_truncate_keeps_text_that_the_pattern_drops(letters_only, side):
     """Text that no token covers costs nothing, so the longest part holds it."""
     for text in ("123", "ab 123", "12 ab 3 cd 4", "", "é-é-é", b"1\xff2ab\xff3cd"):
         for max_tokens in range(5):

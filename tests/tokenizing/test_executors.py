@@ -57,7 +57,7 @@ def messages_of(tmp_path, monkeypatch):
         worker.kill()
 
 
-def test_a_clock_that_leaps_kills_nobody(messages_of, monkeypatch):
+def test_a_clock_that_leaps_kills_no_worker(messages_of, monkeypatch):
     """After Ctrl-Z and fg an hour has passed, of which nobody has heard anything."""
     leaps = iter(range(0, 10**9, 3600))
     monkeypatch.setattr(time, "monotonic", lambda: next(leaps))

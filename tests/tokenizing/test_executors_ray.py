@@ -29,7 +29,7 @@ def messages_of(folder, cwd=None, **more):
     return executors.do_remotely(common, Order(1))
 
 
-def test_a_task_says_how_far_it_is_and_then_what_came_of_it(begun, monkeypatch):
+def test_a_task_reports_its_progress_and_then_its_result(begun, monkeypatch):
     heard, real = threading.Event(), executors.run_task
 
     def waiting(job, unit, *, threads, report):
@@ -48,7 +48,7 @@ def test_a_task_says_how_far_it_is_and_then_what_came_of_it(begun, monkeypatch):
     assert said[-1]["entry"]["tokens"] > 0
 
 
-def test_a_task_that_raises_says_so(begun, monkeypatch):
+def test_a_task_that_raises_reports_the_error(begun, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("of this unit")
 

@@ -96,7 +96,7 @@ def test_objects_are_the_files_of_a_folder(inputs, whole):
 
 
 @pytest.mark.parametrize("options", [{"format": "mds"}, {"sequence_length": 64, "format": "npy"}])
-def test_layouts_and_own_tokenizers_are_the_same_at_an_address(tmp_path, inputs, options):
+def test_shard_formats_and_tokenizer_files_are_the_same_at_a_url(tmp_path, inputs, options):
     tokenizer = train_from_iterator(["abc abc the of and"], vocab_size=270)
     options |= {"pad_id": 0} if "sequence_length" in options else {}
     for out in (tmp_path / "out", "memory://out"):
@@ -104,7 +104,7 @@ def test_layouts_and_own_tokenizers_are_the_same_at_an_address(tmp_path, inputs,
     assert objects("memory://out") == contents(tmp_path / "out")
 
 
-def test_inputs_and_output_are_at_addresses(tmp_path, inputs):
+def test_inputs_and_output_may_be_urls(tmp_path, inputs):
     files = fsspec.filesystem("memory")
     for path in inputs:
         files.put_file(str(path), f"/in/{path.name}")
@@ -115,7 +115,7 @@ def test_inputs_and_output_are_at_addresses(tmp_path, inputs):
     assert tokenize("memory://in", tmp_path / "out", "gpt2", **OPTIONS).documents == 800
 
 
-def test_a_unit_is_there_when_its_row_is(store, inputs, whole):
+def test_files_of_a_task_are_uploaded_before_its_journal_entry(store, inputs, whole):
     tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     assert objects("flaky://out") == whole
     calls = store.calls
@@ -127,7 +127,7 @@ def test_a_unit_is_there_when_its_row_is(store, inputs, whole):
         assert names and all(calls.index(name) < of_row for name in names)
 
 
-def test_what_passes_is_tried_again_and_what_does_not_stops(store, inputs, whole):
+def test_transient_errors_are_retried_and_others_stop_the_run(store, inputs, whole):
     store.failing = {"00002-000.bin": [OSError(5, "busy")] * 3, "plan.json": [OSError(5, "busy")]}
     tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     assert objects("flaky://out") == whole and store.calls.count("00002-000.bin") == 4
@@ -146,7 +146,7 @@ def test_what_passes_is_tried_again_and_what_does_not_stops(store, inputs, whole
 
 
 @pytest.mark.parametrize("gone", ["00001-000.bin", "journal/00001.json"])
-def test_what_is_gone_is_done_again(store, inputs, whole, gone):
+def test_missing_objects_are_made_again(store, inputs, whole, gone):
     store.failing = {"manifest.json": [PermissionError("denied")]}
     with pytest.raises(TokenmillError, match="denied"):
         tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
@@ -156,7 +156,7 @@ def test_what_is_gone_is_done_again(store, inputs, whole, gone):
     assert objects("flaky://out") == whole
 
 
-def test_a_sealed_output_of_which_a_file_is_gone_is_made_again(store, inputs, whole):
+def test_missing_file_of_a_complete_output_is_made_again(store, inputs, whole):
     tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     files = fsspec.filesystem("flaky")
     files.rm("/out/00001-000.bin")
@@ -168,7 +168,7 @@ def test_a_sealed_output_of_which_a_file_is_gone_is_made_again(store, inputs, wh
     assert result.tasks_resumed == result.tasks_total and objects("flaky://out") == whole
 
 
-def test_ranks_have_nothing_in_common_but_the_address(inputs, whole):
+def test_ranks_share_only_the_url(inputs, whole):
     for rank in (1, 2, 1):
         result = tokenize(inputs, "memory://out", "gpt2", rank=rank, world_size=3, **OPTIONS)
         assert not result.is_final
@@ -182,7 +182,7 @@ def test_ranks_have_nothing_in_common_but_the_address(inputs, whole):
         tokenmill.finalize("memory://none")
 
 
-def test_a_task_of_a_cluster_has_a_desk_of_its_own(tmp_path, inputs):
+def test_a_task_of_a_cluster_has_its_own_staging_directory(tmp_path, inputs):
     tokenizer = train_from_iterator(["abc abc the of and"], vocab_size=270)
     tokenize(inputs, tmp_path / "out", tokenizer, eos="none", **OPTIONS)
     more = {"rank": 1, "world_size": 2} | OPTIONS
@@ -198,7 +198,7 @@ def test_a_task_of_a_cluster_has_a_desk_of_its_own(tmp_path, inputs):
     assert "memory://none/plan.json not found" in gone["stop"]
 
 
-def test_a_unit_that_failed_is_tried_again(monkeypatch, inputs, whole):
+def test_a_failed_task_is_repeated(monkeypatch, inputs, whole):
     def ill(job, unit, **more):
         raise RuntimeError("ill")
 
@@ -212,7 +212,7 @@ def test_a_unit_that_failed_is_tried_again(monkeypatch, inputs, whole):
     assert result.tasks_resumed and objects("memory://out") == whole
 
 
-def test_what_lies_at_an_address_is_read(inputs, tmp_path, capsys):
+def test_objects_at_a_url_are_read(inputs, tmp_path, capsys):
     tokenize(inputs, "memory://out", "gpt2", **OPTIONS)
     tokenize(inputs, tmp_path / "out", "gpt2", **OPTIONS)
     opened = [tokenmill.shards.open(where) for where in ("memory://out", tmp_path / "out")]
@@ -250,7 +250,7 @@ print(result.documents, 0 < result.tasks_resumed < result.tasks_total)
 """
 
 
-def test_a_pipe_goes_on_when_it_is_piped_again(tmp_path, inputs):
+def test_a_run_from_a_pipe_resumes_with_the_same_pipe(tmp_path, inputs):
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join(path.read_bytes() for path in inputs))
     done = subprocess.run(
@@ -304,7 +304,7 @@ def test_a_plan_of_something_else_is_named(inputs):
         ("nosuch://bucket/out", {}, "is not supported by fsspec"),
     ],
 )
-def test_what_cannot_be_is_refused(inputs, output, given, message):
+def test_impossible_outputs_are_rejected(inputs, output, given, message):
     with pytest.raises(TokenmillError, match=message):
         tokenize(inputs, output, "gpt2", **given)
 
@@ -314,6 +314,6 @@ def test_a_missing_package_is_named(inputs):
         tokenize(inputs, "gs://bucket/out", "gpt2")
 
 
-def test_a_file_address_is_a_folder(tmp_path, inputs, whole):
+def test_a_file_url_is_a_folder(tmp_path, inputs, whole):
     result = tokenize(inputs, f"file://{tmp_path}/out", "gpt2", **OPTIONS)
     assert result.output == tmp_path / "out" and contents(tmp_path / "out") == whole

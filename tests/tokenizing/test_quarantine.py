@@ -49,7 +49,7 @@ def corpus(tmp_path: Path) -> tuple[Path, list[str]]:
         (b'{"text": "caf\xe9 au lait"}\n', "UTF-8"),
     ],
 )
-def test_one_bad_line_of_a_thousand_is_put_aside(tmp_path, gpt2, corpus, bad, reason):
+def test_one_bad_line_of_a_thousand_is_quarantined(tmp_path, gpt2, corpus, bad, reason):
     path, documents = corpus
     lines = lines_of(path)
     lines[500] = bad
@@ -114,7 +114,7 @@ def test_closed_streams_stop_a_run_before_its_first_file(tmp_path, corpus):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path, gpt2, corpus):
+def test_a_byte_order_mark_is_removed(tmp_path, gpt2, corpus):
     path, _documents = corpus
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert tokenize(path, tmp_path / "out", gpt2).documents == COUNT
@@ -151,7 +151,7 @@ def test_one_truncated_file_of_four_does_not_stop_the_others(tmp_path, gpt2, cor
     assert found == expected_ids(gpt2, kept, 50256)
 
 
-def test_files_that_give_nothing_are_named(tmp_path, gpt2, corpus):
+def test_files_without_documents_are_named(tmp_path, gpt2, corpus):
     path, _ = corpus
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "other.jsonl").write_bytes(b'{"body": "x"}\n' * 3)
@@ -235,7 +235,7 @@ def test_more_bad_records_than_allowed_stop_the_run(tmp_path, gpt2, corpus):
     assert tokenize(path, tmp_path / "out", gpt2, max_errors=10).quarantined == 10
 
 
-def test_what_is_no_file_is_named(tmp_path, gpt2, corpus):
+def test_paths_that_are_not_files_are_named(tmp_path, gpt2, corpus):
     path, _ = corpus
     folder = tmp_path / "in"
     folder.mkdir()

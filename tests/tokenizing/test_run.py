@@ -156,7 +156,7 @@ def test_names_may_be_missing_in_some_inputs(tmp_path, gpt2):
         assert result.documents == 21
 
 
-def test_more_mixed_shards_than_units_are_shown_and_need_few_descriptors(tmp_path, gpt2):
+def test_more_shuffled_shards_than_tasks_need_few_descriptors(tmp_path, gpt2):
     documents = texts(400, 8)
     path = write_jsonl(tmp_path / "a.jsonl", documents)
     seen = []
@@ -174,9 +174,7 @@ def test_more_mixed_shards_than_units_are_shown_and_need_few_descriptors(tmp_pat
     assert sorted(found) == sorted(expected_ids(gpt2, documents, 50256))
 
 
-def test_a_document_that_cannot_be_cut_is_put_aside_whatever_the_workers(
-    tmp_path, gpt2, monkeypatch
-):
+def test_a_document_that_cannot_be_cut_is_quarantined_for_any_workers(tmp_path, gpt2, monkeypatch):
     limit = least_unsplit_bytes(monkeypatch)
     documents = [
         "short",
@@ -282,7 +280,9 @@ def test_a_complete_folder_is_left_as_it_is(tmp_path, gpt2, jsonl):
         ({"max_errors": -1}, "max_errors must be"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, jsonl, options, words):
+def test_impossible_options_are_rejected_before_any_file_is_written(
+    tmp_path, jsonl, options, words
+):
     with pytest.raises(TokenmillError, match=words):
         tokenize(jsonl, tmp_path / "out", "cl100k_base", **options)
     assert not (tmp_path / "out").exists()
@@ -299,7 +299,7 @@ def test_a_width_that_a_layout_does_not_hold_is_named_with_the_way_out(tmp_path,
     assert tokenize(jsonl, tmp_path / "out", "o200k_base", format="llmc").documents
 
 
-def test_an_option_that_does_nothing_for_any_input_is_refused(tmp_path, gpt2):
+def test_an_option_without_effect_on_any_input_is_rejected(tmp_path, gpt2):
     jsonl = write_jsonl(tmp_path / "a.jsonl", ["one", "two"], "body")
     text = tmp_path / "b.txt"
     text.write_text("three\nfour\n")
@@ -335,7 +335,7 @@ def test_an_option_that_does_nothing_for_any_input_is_refused(tmp_path, gpt2):
     assert result.documents == 4 and result.is_complete
 
 
-def test_a_document_has_an_end_or_the_caller_says_that_it_has_none(tmp_path, jsonl):
+def test_an_end_token_must_be_chosen_or_disabled(tmp_path, jsonl):
     tokenizer = tokenmill.train_from_iterator(["abcabc abc"], vocab_size=260)
     with pytest.raises(TokenmillError, match="cannot choose eos"):
         tokenize(jsonl, tmp_path / "out", tokenizer)

@@ -78,7 +78,7 @@ def test_ranks_that_die_are_started_again_as_others(tmp_path, inputs, undisturbe
     assert result.documents == 2000 and contents(out) == undisturbed
 
 
-def test_what_is_not_done_is_named_and_a_plain_run_does_it(tmp_path, inputs, undisturbed):
+def test_missing_tasks_are_named_and_a_plain_run_does_them(tmp_path, inputs, undisturbed):
     out = tmp_path / "out"
     first = tokenize(inputs, out, "gpt2", rank=0, world_size=3, **OPTIONS)
     assert 0 < first.tasks < first.tasks_total
@@ -126,9 +126,7 @@ def test_bad_records_of_a_rank_are_in_the_end_those_of_one_run(tmp_path):
         ({"engine": "sun grid"}, "engine must be one of local, ray"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_written(
-    tmp_path, inputs, given, message
-):
+def test_wrong_ranks_are_rejected_before_any_file_is_written(tmp_path, inputs, given, message):
     with pytest.raises(TokenmillError, match=message):
         tokenize(inputs, tmp_path / "out", "gpt2", **given)
     assert not (tmp_path / "out").exists()
@@ -170,7 +168,7 @@ def test_a_tokenizer_that_is_not_the_plans_is_refused(tmp_path, inputs):
         tokenize(inputs, out, mine, eos=None, rank=1, world_size=2, **OPTIONS)
 
 
-def test_a_shard_that_was_mixed_of_fewer_units_is_refused(tmp_path, inputs, monkeypatch):
+def test_a_shard_that_was_shuffled_from_fewer_tasks_is_rejected(tmp_path, inputs, monkeypatch):
     for rank in range(2):
         tokenize(inputs, tmp_path / "out", "gpt2", shuffle=7, rank=rank, world_size=2, **OPTIONS)
     read = executors.journal.read_entries

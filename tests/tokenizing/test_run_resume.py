@@ -79,7 +79,7 @@ def arguments(inputs: list[Path], out: Path, *more: str) -> list[str | Path]:
     ]
 
 
-def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path, inputs, undisturbed, pauses):
+def test_a_run_that_is_killed_at_any_moment_resumes(tmp_path, inputs, undisturbed, pauses):
     chance = random.Random(SEED)
     out = tmp_path / "out"
     started = time.monotonic()
@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path, inputs, undisturbe
     assert contents(out) == undisturbed, f"TOKENMILL_SEED={SEED}"
 
 
-def test_a_shuffled_run_that_is_killed_goes_on(tmp_path, inputs, pauses):
+def test_a_shuffled_run_that_is_killed_resumes(tmp_path, inputs, pauses):
     options = ("--shuffle", "3", "--shard-tokens", "100000")
     whole, out = tmp_path / "whole", tmp_path / "out"
     started = time.monotonic()
@@ -135,7 +135,7 @@ def test_a_shuffled_run_that_is_killed_goes_on(tmp_path, inputs, pauses):
     assert contents(out) == contents(whole), f"TOKENMILL_SEED={SEED}"
 
 
-def test_what_a_kill_leaves_behind_the_seal_is_cleared_away(tmp_path, gpt2):
+def test_leftovers_of_a_kill_after_the_manifest_are_removed(tmp_path, gpt2):
     path = write_jsonl(tmp_path / "a.jsonl", texts(20))
     tokenize(path, tmp_path / "out", gpt2, shuffle=1)
     before = contents(tmp_path / "out")
@@ -186,7 +186,7 @@ def test_a_file_that_changes_while_it_is_read_stops_the_run(tmp_path, gpt2):
     assert not list((tmp_path / "out" / ".tmp").iterdir())
 
 
-def test_an_interrupt_ends_a_run_soon_and_it_goes_on(tmp_path, inputs, undisturbed, pauses):
+def test_an_interrupt_ends_a_run_soon_and_it_resumes(tmp_path, inputs, undisturbed, pauses):
     out = tmp_path / "out"
     process = subprocess.Popen(
         command(*arguments(inputs, out, "--threads", "2")),
@@ -247,7 +247,7 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path, inputs, pauses):
         process.wait()
 
 
-def test_a_full_disk_stops_the_run_and_it_goes_on(tmp_path, inputs, undisturbed):
+def test_a_full_disk_stops_the_run_and_it_resumes(tmp_path, inputs, undisturbed):
     out = tmp_path / "out"
 
     def limit() -> None:
@@ -263,7 +263,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on(tmp_path, inputs, undisturbed)
     assert contents(out) == undisturbed
 
 
-def test_what_changed_since_a_run_was_begun_is_named(tmp_path, gpt2):
+def test_changes_since_the_start_of_a_run_are_named(tmp_path, gpt2):
     path = write_jsonl(tmp_path / "a.jsonl", texts(10))
     out = tmp_path / "out"
     tokenize(path, out, gpt2)
@@ -300,7 +300,7 @@ class Tagged(MemoryFileSystem):
         raise NotImplementedError
 
 
-def test_an_address_whose_file_changed_is_named(tmp_path, gpt2):
+def test_a_url_whose_file_changed_is_named(tmp_path, gpt2):
     fsspec.register_implementation("tagged", Tagged, clobber=True)
     files = fsspec.filesystem("tagged")
     files.pipe("/a.jsonl", b'{"text": "one"}\n')
@@ -319,7 +319,7 @@ def test_an_address_whose_file_changed_is_named(tmp_path, gpt2):
     assert run_task(job, now.tasks[0])["documents"] == 1
 
 
-def test_addresses_are_tokenized_and_gone_on_with(tmp_path, gpt2):
+def test_urls_are_tokenized_and_resumed(tmp_path, gpt2):
     path = write_jsonl(tmp_path / "a.jsonl", texts(10))
     address = f"file://{path}"
     tokenize(address, tmp_path / "out", gpt2)
@@ -354,7 +354,7 @@ def poison(tmp_path: Path, name: str, act: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
 
 
-def test_a_unit_that_kills_its_worker_is_put_aside(tmp_path, inputs, undisturbed):
+def test_a_task_that_kills_its_worker_is_quarantined(tmp_path, inputs, undisturbed):
     env = poison(tmp_path, "0.jsonl", "os.kill(os.getpid(), signal.SIGKILL)")
     out = tmp_path / "out"
     done = run(*arguments(inputs, out, "--threads", "2"), env=env)
@@ -383,7 +383,7 @@ def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
     assert done.returncode == 2 and "cannot be started (exit code" in done.stderr
 
 
-def test_the_output_may_lie_in_the_folder_of_the_inputs(tmp_path, gpt2):
+def test_the_output_may_be_in_the_folder_of_the_inputs(tmp_path, gpt2):
     write_jsonl(tmp_path / "a.jsonl", [*texts(5), None])
     out = tmp_path / "shards"
     for _ in range(2):  # errors.jsonl lies there the second time
@@ -442,7 +442,7 @@ def test_units_of_a_shuffled_run_that_failed_are_tried_again(tmp_path, monkeypat
     assert contents(out) == contents(whole)
 
 
-def test_shards_that_were_mixed_without_a_unit_are_mixed_again(tmp_path, gpt2):
+def test_shards_that_were_shuffled_without_a_task_are_shuffled_again(tmp_path, gpt2):
     inputs = [write_jsonl(tmp_path / f"{name}.jsonl", texts(300, name)) for name in range(3)]
     out, whole = tmp_path / "out", tmp_path / "whole"
     options = {"shuffle": 3, "shard_tokens": 4000, "task_bytes": 20000}
@@ -474,7 +474,7 @@ def test_shuffled_shards_of_which_a_file_is_gone_are_made_again(tmp_path, gpt2):
     assert contents(out) == before
 
 
-def test_a_file_system_without_locks_is_no_other_run(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_not_a_second_run(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 

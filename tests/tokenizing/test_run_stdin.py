@@ -22,7 +22,7 @@ def pipe(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[byt
 
 
 @pytest.mark.parametrize("pack", [lambda data: data, gzip.compress], ids=["plain", "gz"])
-def test_a_pipe_gives_what_a_file_gives(tmp_path, pack):
+def test_a_pipe_gives_the_bytes_of_a_file(tmp_path, pack):
     path = write_jsonl(tmp_path / "in.jsonl", texts(2000, 3))
     out = ("--tokenizer", "gpt2", "--output", tmp_path / "piped")
     done = pipe(pack(path.read_bytes()), "tokenize", "-", *MEMBERS, *out)
@@ -35,7 +35,7 @@ def test_a_pipe_gives_what_a_file_gives(tmp_path, pack):
     assert run_main("verify", tmp_path / "piped", "--full").returncode == 0
 
 
-def test_the_same_pipe_again_goes_on_and_another_is_refused(tmp_path):
+def test_the_same_pipe_resumes_and_another_is_rejected(tmp_path):
     data = write_jsonl(tmp_path / "in.jsonl", texts(2000, 3)).read_bytes()
     bad = data + b"no json\n"
     arguments = ("tokenize", "-", *MEMBERS, "--tokenizer", "gpt2", "--output", tmp_path / "out")
@@ -54,7 +54,7 @@ def test_the_same_pipe_again_goes_on_and_another_is_refused(tmp_path):
     assert not list((tmp_path / "out").glob(".tmp/*"))
 
 
-def test_what_a_kill_leaves_of_a_copy_is_no_hindrance(tmp_path):
+def test_a_partial_copy_of_a_killed_run_is_replaced(tmp_path):
     folder = tmp_path / "out"
     arguments = ("tokenize", "-", "--tokenizer", "gpt2", "--output", folder)
     child = subprocess.Popen(command(*arguments), stdin=subprocess.PIPE)
@@ -76,7 +76,7 @@ def test_an_empty_pipe_gave_no_documents(tmp_path):
     assert done.returncode == 3 and "-: it gave no documents" in done.stdout
 
 
-def test_a_closed_pipe_is_an_error_and_leaves_nothing(tmp_path):
+def test_a_closed_pipe_is_an_error_without_files(tmp_path):
     words = command("tokenize", "-", "--tokenizer", "gpt2", "--output", tmp_path / "out")
     done = subprocess.run(
         ["sh", "-c", '"$@" <&-', "sh", *map(str, words)], capture_output=True, text=True

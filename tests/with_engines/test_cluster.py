@@ -244,7 +244,7 @@ def test_a_node_that_is_killed_is_done_without(tmp_path, undisturbed, start, nod
     nodes.others.append(nodes.add())
 
 
-def test_a_task_that_always_fails_is_put_aside(tmp_path, undisturbed, start, nodes):
+def test_a_task_that_always_fails_is_quarantined(tmp_path, undisturbed, start, nodes):
     nodes.act("if '11.jsonl' in name: raise RuntimeError('no luck')")
     process = start("--json")
     said, wrong = process.communicate(timeout=180)
@@ -256,7 +256,7 @@ def test_a_task_that_always_fails_is_put_aside(tmp_path, undisturbed, start, nod
 
 
 @pytest.mark.parametrize("then", ["ray", "local"])
-def test_a_run_whose_driver_is_killed_goes_on(tmp_path, undisturbed, start, nodes, then):
+def test_a_run_whose_driver_is_killed_resumes(tmp_path, undisturbed, start, nodes, then):
     nodes.act("time.sleep(0.2)")
     process = start()
     wait_for_rows(process, tmp_path / "out", 5)
@@ -306,7 +306,7 @@ else:
 """
 
 
-def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, start, nodes):
+def test_a_task_that_dies_after_its_report_is_repeated(tmp_path, undisturbed, start, nodes):
     units = json.loads(undisturbed["manifest.json"])["tasks"]
     where = {"mark": str(tmp_path / "mark"), "rows": str(tmp_path / "out" / "journal")}
     nodes.act(TELLS_AND_DIES.format(told=TOLD, others=len(units) - 1, **where))
@@ -328,7 +328,7 @@ def test_ray_client_is_refused_before_anything_is_written(tmp_path, inputs):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_token_that_is_missing_is_no_defect(tmp_path, start, monkeypatch):
+def test_a_missing_token_is_an_error_and_not_a_bug(tmp_path, start, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("HOME", str(tmp_path))
     process = start()
@@ -346,7 +346,7 @@ def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monke
     assert "versions" not in str(said.value)
 
 
-def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, monkeypatch):
+def test_machines_that_cannot_count_are_an_error_of_one_line(tmp_path, inputs, nodes, monkeypatch):
     def broken(*_):
         raise RuntimeError("failed to import\n\nModuleNotFoundError: no module named tokenmill\n")
 
@@ -406,7 +406,7 @@ def test_a_program_that_is_connected_stays_so(tmp_path, inputs, undisturbed, cou
     assert (tmp_path / "out.tmc").read_bytes() == counted
 
 
-def test_a_ray_that_does_not_start_is_no_defect(tmp_path, inputs):
+def test_a_ray_that_does_not_start_is_an_error_and_not_a_bug(tmp_path, inputs):
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "tokenmill", "tokenize", *inputs, "--tokenizer", "gpt2"]
     command += ["--output", tmp_path / "out", "--engine", "ray"]
@@ -454,7 +454,7 @@ def test_an_interrupt_ends_the_tasks(tmp_path, undisturbed, start, nodes):
     assert contents(tmp_path / "out") == undisturbed
 
 
-def test_no_cluster_at_an_address_is_said_at_once(tmp_path, inputs):
+def test_address_without_a_cluster_is_an_error_at_once(tmp_path, inputs):
     with pytest.raises(tokenmill.TokenmillError, match="no Ray cluster answers at '127"):
         tokenmill.tokenize(
             inputs, tmp_path / "out", "gpt2", engine="ray", ray_address="127.0.0.1:1"

@@ -101,7 +101,7 @@ def test_ranks_share_the_samples(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_training_goes_on_with_other_workers_and_ranks(packed: Path, workers: int) -> None:
+def test_training_resumes_with_other_workers_and_ranks(packed: Path, workers: int) -> None:
     """Two ranks take three batches each; then one rank takes what is left."""
     before, states = [], []
     for rank in range(2):

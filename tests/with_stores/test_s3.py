@@ -169,7 +169,7 @@ def test_inputs_and_output_are_in_the_store(bucket, inputs):
     assert run("verify", f"s3://{bucket}/in/out", "--full").returncode == 0
 
 
-def test_a_run_that_is_killed_goes_on(bucket, inputs, whole):
+def test_a_run_that_is_killed_resumes(bucket, inputs, whole):
     out = f"s3://{bucket}/out"
     files = fsspec.filesystem("s3")
     for least in (1, 3):

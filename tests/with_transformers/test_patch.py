@@ -274,7 +274,7 @@ def test_copies_are_patched_too(name):
 
 
 @each_exact
-def test_saving_and_training_anew(name, tmp_path):
+def test_saving_and_training_again(name, tmp_path):
     small.fast(name).save_pretrained(tmp_path / "plain")
     new = small.fast(name).train_new_from_iterator(small.TEXTS[:3], 500, show_progress=False)
     patch()
