@@ -147,7 +147,7 @@ def test_option_without_effect_is_an_error(capsys):
     assert "--allow-special needs a text" in capsys.readouterr().err
 
 
-def test_overview_is_short_and_names_every_command(capsys):
+def test_overview_is_short_and_names_only_commands(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert shown.count("\n") <= 15

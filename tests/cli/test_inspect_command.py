@@ -86,7 +86,7 @@ def test_a_folder_of_shards_stays_one(tmp_path):
     assert done.returncode == 2 and "its run is not complete" in done.stderr
 
 
-def test_other_folders_are_an_error(tmp_path):
+def test_inputs_that_cannot_be_read_are_errors(tmp_path):
     for what, said in (("nothing", "neither a file"), (tmp_path, "tokenizer")):
         done = run("inspect", what)
         assert done.returncode == 2 and said in done.stderr, done.stderr

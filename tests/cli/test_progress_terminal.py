@@ -1,6 +1,6 @@
 """The command line in a pseudo-terminal: only there it has colours and progress bars.
 
-Tests of cli/progress.py, cli/output.py and tokenmill/progress.py.
+Tests of cli/progress.py and cli/output.py.
 """
 
 from __future__ import annotations

@@ -392,7 +392,7 @@ def test_words_with_future_ids_are_rejected():
         merging.add_ids(np.array([1, 256], np.uint32), np.array([2], np.uint32), ones)
 
 
-def test_files_for_words_are_open_and_private(tmp_path):
+def test_files_for_words_leave_other_files_alone(tmp_path):
     with of_bytes(memory=1, spill=tmp_path) as merging:
         merging.add(inventory({b"abc" * 50_000: 1, b"xyz": 2}))
     others = [(tmp_path / str(number)).open("w+b") for number in range(9)]

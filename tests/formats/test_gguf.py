@@ -95,7 +95,7 @@ def test_head_that_is_wrong_is_refused(tmp_path, at, data, words):
     refused(path, *words, "get it again")
 
 
-def test_special_files_are_rejected(tmp_path):
+def test_short_and_special_files_are_rejected(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
     refused(tmp_path / "x.gguf", "cut off")
     os.mkfifo(tmp_path / "pipe.gguf")

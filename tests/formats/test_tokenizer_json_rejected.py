@@ -241,13 +241,13 @@ def test_inexact_components_are_rejected(made, words):
         (dumps(document()).replace(b"null", b"[" * 99 + b"]" * 99, 1), "nested too deep"),
     ],
 )
-def test_bytes_of_other_files_are_rejected(data, words):
+def test_bytes_that_are_not_a_tokenizer_json_are_rejected(data, words):
     with pytest.raises(VocabularyError) as error:
         tokenizer_json.read(data, "x.json")
     assert words in str(error.value)
 
 
-def test_spec_without_a_tokenizer_json_is_not_written():
+def test_spec_that_tokenizer_json_cannot_express_is_not_written():
     parts = read(document())
     for change, words in (
         ({"steps": (Charsmap(b"x", False),)}, "another way than SentencePiece"),

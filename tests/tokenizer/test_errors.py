@@ -1,6 +1,6 @@
 """Every mistake has an error that names the value and the way out; no call ends the process.
 
-Tests of tokenmill/arguments.py, tokenmill/errors.py and tokenmill/files.py.
+Tests of tokenmill/arguments.py and tokenmill/errors.py.
 """
 
 from __future__ import annotations

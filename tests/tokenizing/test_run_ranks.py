@@ -126,7 +126,9 @@ def test_bad_records_of_a_rank_are_in_the_end_those_of_one_run(tmp_path):
         ({"engine": "sun grid"}, "engine must be one of local, ray"),
     ],
 )
-def test_wrong_ranks_are_rejected_before_any_file_is_written(tmp_path, inputs, given, message):
+def test_wrong_options_of_ranks_are_rejected_before_any_file_is_written(
+    tmp_path, inputs, given, message
+):
     with pytest.raises(TokenmillError, match=message):
         tokenize(inputs, tmp_path / "out", "gpt2", **given)
     assert not (tmp_path / "out").exists()
