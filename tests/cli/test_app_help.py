@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """What the examples name, and what some of them take from others."""
+    """A folder with the inputs of the examples, also those that other examples produce."""
     home = tmp_path_factory.mktemp("home")
     (home / "data").mkdir()
     (home / "book.txt").write_bytes(FIXTURES[0].read_bytes()[:20_000])
@@ -328,7 +328,7 @@ def test_each_command_with_figures_has_json():
 
 
 ASK_BASH = """
-offers() {  # what is offered for the last of the words
+offers() {  # the completions of the last word
   COMP_WORDS=(tokenmill "$@"); COMP_CWORD=$#; COMPREPLY=()
   local spec=$(complete -p tokenmill); local name=${spec##*-F }; ${name% *}
   echo "${COMPREPLY[@]}"

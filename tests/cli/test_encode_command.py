@@ -44,7 +44,7 @@ def shell(line: str, **more: object) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture
 def text(tmp_path):
-    """A file with lines of all kinds, some empty, bytes that are no UTF-8, and no newline last."""
+    """A file with many kinds of lines, empty lines, invalid UTF-8, and no newline at the end."""
     parts = [path.read_bytes()[: examples(1_200_000)] for path in FIXTURES[:6]]
     data = b"\n\n".join(parts) + b"\xff\xfe\r\n <|endoftext|>\n\n\nlast"
     path = tmp_path / "text.txt"
@@ -260,7 +260,7 @@ def test_ids_come_while_text_still_goes_in():
 
 
 def peaks_mb(arguments: list[str], block: bytes, megabytes: tuple[int, int]) -> list[float]:
-    """The most memory that a command has taken after so many megabytes of input."""
+    """The peak memory of a command after each number of megabytes of input."""
     peaks = []
     with subprocess.Popen(
         [*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL

@@ -127,7 +127,7 @@ def test_a_page_is_written(tmp_path):
 
 
 def _in_a_terminal(tokenizer: Path, environment: dict[str, str]) -> bytes:
-    """What the command prints where its output is a terminal."""
+    """The output of the command in a terminal."""
     leader, follower = pty.openpty()
     command = [*COMMAND, tokenizer, "--word", "mill", "--text", "the mill"]
     clean = {
@@ -152,7 +152,7 @@ def _in_a_terminal(tokenizer: Path, environment: dict[str, str]) -> bytes:
     return printed
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_colours_follow_the_terminal_and_the_environment(small):
     coloured = _in_a_terminal(small, {})
     assert b"\x1b[30;48;" in coloured and "the│".encode() not in coloured

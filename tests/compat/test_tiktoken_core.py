@@ -46,7 +46,7 @@ def pair(request, encodings):
 
 
 def outcome(call, *args, **kwargs):
-    """What a call gives, or the exception's type and text."""
+    """The result of a call, or the type and text of its exception."""
     try:
         return call(*args, **kwargs)
     except Exception as error:

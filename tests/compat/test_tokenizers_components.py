@@ -26,7 +26,7 @@ from tokenmill.errors import VocabularyError
 
 
 def names(library: Any, tmp_path: Any = None) -> dict[str, Any]:
-    """What the calls below may use."""
+    """The names that the calls below may use."""
     vocabulary = {"a": 0, "b": 1, "ab": 2, " ": 3}
     tk = library.Tokenizer(library.models.BPE(vocabulary, [("a", "b")]))
     return {
@@ -109,7 +109,7 @@ OTHERS = [
     "TR.BpeTrainer(vocab_size=5, special_tokens=['<a>', AddedToken('b', lstrip=True)])",
     "TR.BpeTrainer(initial_alphabet=['xy'], max_token_length=3, limit_alphabet=4)",
 ]  # fmt: skip
-# What tokenizer.json may have and cannot be run here exactly.
+# Components of tokenizer.json that are not supported.
 REFUSED = [
     "N.Nmt()", "N.StripAccents()", "N.BertNormalizer()", "N.BertNormalizer(strip_accents=True)",
     "P.Metaspace('_', 'first')", "P.BertPreTokenizer()", "P.UnicodeScripts()", "P.FixedLength()",

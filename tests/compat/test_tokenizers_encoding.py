@@ -115,7 +115,7 @@ def test_fast_path_equals_complete_path(real: theirs.Tokenizer) -> None:
 
 
 def positions(encoding: Any) -> list[Any]:
-    """What all the methods that go between texts and tokens say."""
+    """The results of all methods that map between texts and tokens."""
     by_token = [
         [encoding.token_to_sequence(n), encoding.token_to_chars(n), encoding.token_to_word(n)]
         for n in range(45)

@@ -93,7 +93,7 @@ def test_tokens_given_as_specials_become_special() -> None:
 
 
 def test_token_of_the_model_differs_from_added_token() -> None:
-    """What a normalizer puts in front tells the two apart, as they have one id."""
+    """Both have the same id. Only the prefix of a normalizer shows the difference."""
     found = []
     for library in (ours, theirs):
         vocabulary = {"<u>": 0, "▁": 1, "a": 2, "▁a": 3, "x": 4, "<s>": 5}

@@ -1,8 +1,8 @@
 """Unmergeable tokens → whole pretokens only, as in Hugging Face, for any split.
 
-The texts are of scripts without spaces, whose pretokens are encoded unit by unit: there a token
-that merging does not reach has to be found where it is a pretoken, and only there, whatever was
-remembered before.
+The texts are of scripts without spaces, whose pretokens are encoded fragment by fragment. A token
+that no merge produces must be found if it is a whole pretoken, and only then, for any state of the
+cache.
 """
 
 from __future__ import annotations

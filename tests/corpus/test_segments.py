@@ -34,7 +34,7 @@ BLOCKS = (16, 33, 100, 1 << 20)
 
 
 class Gathered:
-    """All that segments gave, put together as whoever reads them does."""
+    """The documents and problems of segments, joined as a reader joins them."""
 
     def __init__(self) -> None:
         self.texts: list[bytes] = []
@@ -165,7 +165,7 @@ def random_lines(rng: random.Random) -> bytes:
 
 
 def same_names(found: list[str], expected: list[object]) -> bool:
-    """A value that is no str is written in the line somehow, with bytes that are not UTF-8."""
+    """Compare names. A value that is not a str is compared as JSON."""
     return len(found) == len(expected) and all(
         one == other if isinstance(other, str) else "\ufffd" in one or same_json(one, other)
         for one, other in zip(found, expected, strict=True)

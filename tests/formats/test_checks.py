@@ -34,7 +34,7 @@ document = test_tekken.document  # a fixture
 
 @pytest.fixture(autouse=True)
 def bounded_memory() -> Iterator[None]:
-    """No more than `BYTES_MAX` above what the process has now."""
+    """Limit the process to `BYTES_MAX` more memory than it has now."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (size + BYTES_MAX, limits[1]))
@@ -43,7 +43,7 @@ def bounded_memory() -> Iterator[None]:
 
 
 def survive(read: Callable[[bytes], TokenizerSpec], data: bytes) -> None:
-    """Reads a file that may be damaged. What comes back must be whole."""
+    """Read a file that may be damaged. The result must be complete, or a VocabularyError."""
     start = time.process_time()
     try:
         parts = read(data)

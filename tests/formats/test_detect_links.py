@@ -18,7 +18,7 @@ def test_link_without_a_target_is_named(tmp_path):
     folder.mkdir()
     (folder / "vocab.json").write_text(json.dumps(VOCABULARY), encoding="utf-8")
     (folder / "merges.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
-    (folder / "model.safetensors").symlink_to("gone")  # which is none of ours
+    (folder / "model.safetensors").symlink_to("gone")  # not a file of the tokenizer
     names = ("tokenizer.json", "tekken.json", "x.model", "tokenizer_config.json")
     for name in (*names, "special_tokens_map.json", "added_tokens.json"):
         assert Tokenizer.load(folder, pattern="r50k").encode("ab") == [256]

@@ -112,7 +112,7 @@ def test_tokenizer_json_of_any_pattern_gives_the_same_ids(small, tmp_path, patte
 
 @pytest.mark.parametrize("scheme", PATTERNS)
 def test_oniguruma_spelling_of_a_known_pattern_is_exact_too(small, tmp_path, scheme):
-    """What the tree is written as must not depend on the scheme having a scanner."""
+    """The written pattern must not depend on whether the scheme has a scanner."""
     tokenizer = small(PATTERNS[scheme][0])
     tokenizer.save(tmp_path / "tokenizer.json")
     document = json.loads((tmp_path / "tokenizer.json").read_text())

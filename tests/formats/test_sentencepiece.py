@@ -152,7 +152,7 @@ def test_symbols_pass_the_map_untouched():
         same_ids(data, found)
 
 
-# ── What is refused ──────────────────────────────────────────────────────────────────────────
+# ── Models that are not supported ────────────────────────────────────────────────────────────
 
 
 def message(pieces, trainer=b"", normalizer=b"", more=b"") -> bytes:

@@ -1,4 +1,4 @@
-"""Ids of parts from .model, tekken.json and GGUF: those of the libraries that own the formats."""
+""".model, tekken.json and GGUF → the ids of the libraries of these formats."""
 
 from __future__ import annotations
 
@@ -142,6 +142,6 @@ if SHARED_DATA is not None:
         def ids(text: str) -> list[int]:
             return theirs.encode(text, add_special_tokens=False).ids
 
-        # Their special tokens are always found; none stands in these texts.
+        # Their special tokens are always found. These texts have none.
         given = [text.replace("<", "(") for text in (*texts(name), *LONG)]
         same(tokenizer, ids, given)

@@ -47,7 +47,7 @@ def read(stem: Path, name: str, spec) -> list[list[int]]:
 
 
 def contents(stem: Path, files: list[File]) -> dict[str, bytes]:
-    """The files of a shard, which are what the writer said."""
+    """The files of a shard, compared with the sizes and checksums of the writer."""
     found = {file.suffix: stem.with_name(stem.name + file.suffix).read_bytes() for file in files}
     for file in files:
         assert file.bytes == len(found[file.suffix])

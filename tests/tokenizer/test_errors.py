@@ -59,7 +59,7 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects(error):
     assert issubclass(error, TokenmillError)
     if error is not TokenmillError:
         expected = {e for e in vars(builtins).values() if inspect.isclass(e)} - {Exception}
-        assert expected & set(error.__bases__), f"{error.__name__} is no builtin"
+        assert expected & set(error.__bases__), f"{error.__name__} is not a builtin"
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
@@ -195,7 +195,7 @@ def test_file_without_tokens_is_named(rank_file):
 def test_file_of_a_size_that_no_vocabulary_has_is_not_read(tmp_path):
     path = tmp_path / "huge.tiktoken"
     with path.open("wb") as file:
-        file.truncate((256 << 20) + 1)  # sparse: takes no room on the disk
+        file.truncate((256 << 20) + 1)  # a sparse file
     with raises(VocabularyError, path, "268,435,457", "too large"):
         Tokenizer.load(path, pattern=ALL)
 
@@ -406,7 +406,7 @@ def test_ragged_index_out_of_range_is_named(cl100k):
             ragged[index]
 
 
-# ── what is not a guess ──────────────────────────────────────────────────────────────────────
+# ── No value is guessed ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("pattern", ["cl100k_bas", "bogus", "", "p50k edit"])

@@ -73,7 +73,7 @@ def change_at_random(
     session, text = tokenizer.session(empty, allowed_special=special_tokens), empty
     for _ in range(max(20, examples(steps))):
         before = session.ids
-        # Long enough for points inside, which are what can go wrong, and for blocks of 64 bytes.
+        # Long enough for checkpoints inside, which can go wrong, and for blocks of 64 bytes.
         new = empty.join(rng.choices(pieces, k=rng.randrange(6) if len(text) > 400 else 100))
         if rng.random() < 0.5:
             text += new
@@ -192,7 +192,7 @@ def grow_and_shrink(tokenizer: Tokenizer, size: int) -> None:
 
 @each_pattern
 def test_long_runs_grow_and_shrink_exactly(tokenizer):
-    """The tokens and the runs that are known go on."""
+    """Known tokens and runs are continued."""
     grow_and_shrink(tokenizer, max(3_000, examples(6_000)))
 
 

@@ -21,7 +21,7 @@ from test_session import append_in_parts, change_at_random
 from tokenmill import Tokenizer
 
 NAMES = [*families.BYTE_LEVEL, *families.PIECES]
-# What forms of Unicode join or tear, what is read as a blank, and added tokens of the families.
+# Characters that normalization joins or splits, kinds of spaces, and added tokens of the families.
 PIECES = [
     *(
         "e\u0301",

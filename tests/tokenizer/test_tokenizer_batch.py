@@ -218,10 +218,10 @@ def test_forked_child_encodes_while_the_parents_threads_run(cl100k):
 
 
 def _in_fork(work) -> bytes:
-    """What `work` returns in a forked child; a child that hangs is killed after 60 s."""
+    """The result of `work` in a forked child. A child that hangs is killed after 60 s."""
     reading, writing = os.pipe()
     child = os.fork()
-    if child == 0:  # nothing of pytest may run here: leave through _exit in any case
+    if child == 0:  # pytest must not run here: always leave through _exit
         try:
             os.close(reading)
             result = work()

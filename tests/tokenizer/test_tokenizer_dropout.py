@@ -54,7 +54,7 @@ def trained(kind: str) -> str:
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if kind in ("unk", "fused", "fallback"):
         special_tokens = ["<unk>", *BYTE_NAMES]
-    # Letters that are rare are no tokens where something stands for them.
+    # Rare letters are not tokens if the model has a replacement for them.
     alphabet = 60 if kind in ("unk", "fused", "fallback", "characters") else 10_000
     trainer = trainers.BpeTrainer(
         vocab_size=1200 + len(special_tokens),
@@ -130,7 +130,7 @@ def test_words_have_as_many_tokens_as_theirs(kind, dropout):
 
 @pytest.mark.parametrize("dropout", [0.5, 0.9])
 def test_a_text_that_is_one_pretoken_has_as_many_tokens_as_theirs(dropout):
-    """What is skipped there comes back again and again, so little is missing."""
+    """Skipped merges are tried again after each merge, so few of them are lost."""
     count = max(4_000, examples(10_000))
     texts = [" ".join(words()[at : at + 20]) for at in range(0, count, 20)]
     compare_lengths("spaces", dropout, texts)
@@ -192,7 +192,7 @@ def test_text_comes_back_and_offsets_cover_it(kind, tmp_path):
 
 @each_kind
 def test_offsets_are_those_of_the_tokens(kind):
-    """Of what is left over too: theirs has the same places for the same tokens."""
+    """The same tokens have the same offsets in Hugging Face, also those that are not merged."""
     ours, theirs = both(kind, 0.3)
     texts = [" ".join(words()[at : at + 4]) for at in range(0, max(40, examples(400)), 4)]
     for text in texts:

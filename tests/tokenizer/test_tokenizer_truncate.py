@@ -71,7 +71,7 @@ def test_truncate_is_the_longest_part_with_any_vocabulary(pairs_file, tokenizers
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_truncate_keeps_text_that_the_pattern_drops(letters_only, side):
-    """Text that no token covers costs nothing, so the longest part holds it."""
+    """Text without tokens is free, so the longest part contains it."""
     for text in ("123", "ab 123", "12 ab 3 cd 4", "", "é-é-é", b"1\xff2ab\xff3cd"):
         for max_tokens in range(5):
             expected = brute_truncate(letters_only, text, max_tokens, side)
@@ -81,7 +81,7 @@ def test_truncate_keeps_text_that_the_pattern_drops(letters_only, side):
 @pytest.mark.parametrize("pattern", [r"\s+(?!\S)|\S+|\s", r"(?s:.)+", r"\p{L}+(?=\d)|\S", r"a+$|."])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_truncate_sees_the_pattern_at_the_cut(rank_files, pattern, side):
-    """Where the text ends decides what a look-ahead or $ matches before it."""
+    """The end of the text decides the match of a look-ahead or $ before it."""
     tokenizer, rng = Tokenizer.load(rank_files["r50k_base"], pattern=pattern), random.Random(SEED)
     pieces = ["a", "b", " ", "\n", "1", "é", "the", "  "]
     for _ in range(examples(300)):
@@ -142,7 +142,7 @@ def test_truncate_of_large_text_is_as_long_as_it_can_be(tokenizer, side):
 
 @pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
 def test_truncate_of_long_runs_is_the_longest_of_all(tokenizers, name):
-    """Long pretokens are cut by another way than short ones; a cut behind one changes it."""
+    """Long pretokens are cut with another algorithm than short ones. A cut after one changes it."""
     tokenizer, rng = tokenizers[name], random.Random(SEED)
     for run, rest in (
         (" ", "x"),

@@ -29,7 +29,7 @@ OPTIONS = {"task_bytes": 20_000, "threads": 2}
 
 
 class Flaky(MemoryFileSystem):
-    """A store that fails when it is told to."""
+    """A store that fails on demand."""
 
     protocol = "flaky"
     store: ClassVar[dict[str, object]] = {}
@@ -80,7 +80,7 @@ def whole(tmp_path_factory, inputs) -> dict[str, bytes]:
 
 
 def objects(address: str) -> dict[str, bytes]:
-    """Every object at an address, by what follows it."""
+    """Every object at a URL, by its relative name."""
     files, path = fsspec.core.url_to_fs(address)
     return {name[len(path) + 1 :]: files.cat_file(name) for name in files.find(path)}
 
@@ -160,7 +160,7 @@ def test_missing_file_of_a_complete_output_is_made_again(store, inputs, whole):
     tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)
     files = fsspec.filesystem("flaky")
     files.rm("/out/00001-000.bin")
-    files.pipe_file("/out/journal/00000.json", b"{")  # as a kill leaves it behind the seal
+    files.pipe_file("/out/journal/00000.json", b"{")  # as after a kill between manifest and cleanup
     store.failing = {"manifest.json": [PermissionError("denied")]}
     with pytest.raises(TokenmillError, match="denied"):
         tokenize(inputs, "flaky://out", "gpt2", **OPTIONS)

@@ -52,7 +52,7 @@ def test_every_layout_holds_the_documents(tmp_path, gpt2, documents, jsonl, layo
     assert result.is_complete
     eos = gpt2.special_tokens["<|endoftext|>"]
     expected = expected_ids(gpt2, documents, eos)
-    if layout == "llmc":  # which has the end of a text in front of the next
+    if layout == "llmc":  # its documents begin with the end token
         expected = [[eos, *ids[:-1]] for ids in expected]
     shards = tokenmill.shards.open(tmp_path)
     assert len(shards.shards) > 3
@@ -195,7 +195,7 @@ def test_a_document_that_cannot_be_cut_is_quarantined_for_any_workers(tmp_path, 
 
 
 def test_long_stretches_are_found_in_pieces_of_any_size(gpt2):
-    """The twin: all places of the text at once."""
+    """The reference finds all split points of the text at once."""
     chance = random.Random(SEED)
     bound = 40
     options = resolve_options({"eos": None}, gpt2) | {"max_unsplit_bytes": bound}
@@ -222,7 +222,7 @@ def test_long_stretches_are_found_in_pieces_of_any_size(gpt2):
             outcomes.add(is_rejected)
         places = [0, *(m.start() for m in re.finditer(rb"(?<=x) ", text)), len(text)]
         gaps = [b - a for a, b in itertools.pairwise(places)]
-        # The last stretch may be longer by what is looked at behind a place.
+        # The last stretch may be longer by the look-ahead of a split point.
         wanted = any(gap > bound for gap in gaps[:-1]) or gaps[-1] > bound + 4
         assert outcomes <= {wanted}, f"{lengths} TOKENMILL_SEED={SEED}"
         seen[wanted] += 1

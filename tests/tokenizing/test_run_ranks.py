@@ -149,7 +149,7 @@ def test_a_rank_that_is_refused_leaves_the_tokenizer_alone(tmp_path, inputs, mon
     share = {"eos": None, "world_size": 2, **OPTIONS}
     check = runs.check_field
 
-    def late(planned):  # both have seen that there is no plan, and the first one is faster
+    def late(planned):  # both ranks found no plan, and the first one writes it first
         monkeypatch.setattr(runs, "check_field", check)
         tokenize(inputs, out, mine, rank=0, **share)
 

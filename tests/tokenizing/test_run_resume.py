@@ -365,7 +365,7 @@ def test_a_task_that_kills_its_worker_is_quarantined(tmp_path, inputs, undisturb
     assert "signal 9, 2 times" in failed[0]["failed"].replace(")", "")
     (source,) = [source for source in manifest["sources"] if "error" in source]
     assert source["path"].endswith("0.jsonl")
-    # All other units are what they are without it, and a healthy run makes up for it.
+    # All other tasks are unchanged, and a run without the fault completes the output.
     for row in manifest["tasks"]:
         for shard in row["shards"]:
             for file in shard["files"]:
@@ -386,7 +386,7 @@ def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
 def test_the_output_may_be_in_the_folder_of_the_inputs(tmp_path, gpt2):
     write_jsonl(tmp_path / "a.jsonl", [*texts(5), None])
     out = tmp_path / "shards"
-    for _ in range(2):  # errors.jsonl lies there the second time
+    for _ in range(2):  # the second time errors.jsonl exists
         result = tokenize(tmp_path, out, gpt2)
         assert result.documents == 5 and result.quarantined == 1
 
@@ -435,7 +435,7 @@ def test_units_of_a_shuffled_run_that_failed_are_tried_again(tmp_path, monkeypat
         patch.setattr(executors, "run_task", ill)
         assert run_main(*words).returncode == 3
         before = contents(out)
-        # It still fails: what is there stays.
+        # It still fails, and the existing files stay.
         assert run_main(*words).returncode == 3
         assert contents(out) == before and before != contents(whole)
     assert run_main(*words).returncode == 0

@@ -47,7 +47,7 @@ def test_the_same_pipe_resumes_and_another_is_rejected(tmp_path):
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.bin")}
     done = pipe(bad, *arguments)
     assert done.returncode == 3 and before, done.stderr
-    for name, time in before.items():  # what was done stays
+    for name, time in before.items():  # finished tasks are not repeated
         assert (tmp_path / "out" / name).stat().st_mtime_ns == time
     again = run_main(*arguments, given=bad)
     assert again.returncode == 3 and "2,000 documents" in again.stdout

@@ -27,8 +27,8 @@ from tokenmill.training import ray_counting
 
 FILES = 50
 UNIT_BYTES = 20_000
-# Runs before each unit, and each group of files to count, in the processes of the nodes; a test
-# writes what it does.
+# Runs before each task, and each group of files to count, in the processes of the nodes. Tests
+# write its code.
 ACTS = """
 import os, signal, sys, time
 from tokenmill.tokenizing import executors
@@ -197,7 +197,7 @@ def test_counts_and_merges_are_those_of_one_machine(tmp_path, inputs, nodes):
 
 
 def killing_once(mark: Path) -> str:
-    """What kills the first process that comes to it."""
+    """Code that kills the first process that runs it."""
     return (
         f"if not os.path.exists({str(mark)!r}):\n"
         f"    open({str(mark)!r}, 'w').close()\n"
@@ -251,7 +251,7 @@ def test_a_task_that_always_fails_is_quarantined(tmp_path, undisturbed, start, n
     assert process.returncode == 3, wrong
     assert "no luck" in said and "2 times" in said
     nodes.rest()
-    assert end(start(engine="local")) == 0  # which does what is missing
+    assert end(start(engine="local")) == 0  # it does the missing tasks
     assert contents(tmp_path / "out") == undisturbed
 
 
@@ -276,7 +276,7 @@ def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start):
 def test_machines_that_cannot_run_tasks_stop_the_run(
     tmp_path, inputs, undisturbed, nodes, monkeypatch
 ):
-    """Not a unit is put aside for what is wrong with a machine."""
+    """A fault of a machine does not quarantine a task."""
 
     def broken(*_):
         raise ModuleNotFoundError("no module named tokenmill")
@@ -314,7 +314,7 @@ def test_a_task_that_dies_after_its_report_is_repeated(tmp_path, undisturbed, st
     _, progress = process.communicate(timeout=180)
     assert process.returncode == 0, progress
     assert contents(tmp_path / "out") == undisturbed
-    # All but that one are done, and some of it is told.
+    # All other tasks are done, and a part of this one is reported.
     lines = [json.loads(line) for line in progress.splitlines()]
     waiting = {line["tokens"] for line in lines if line["tasks"] == line["tasks_total"] - 1}
     whole = {unit["tokens"] for unit in units}
@@ -370,7 +370,11 @@ print(sorted(name for name in os.environ if name not in before and "nice" in nam
 
 
 def test_a_cluster_of_this_machine_works_at_our_priority():
-    command = [sys.executable, "-c", NICENESS]  # Ray leaves more behind than a test may
+    command = [
+        sys.executable,
+        "-c",
+        NICENESS,
+    ]  # Ray leaves processes and threads, so it has its own process
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.stdout.splitlines() == [str(os.nice(0)), "[]"], done.stderr
 

@@ -18,7 +18,7 @@ from tokenmill.shards import Spec
 from tokenmill.shards.torch import ShardDataset
 
 with warnings.catch_warnings():
-    # Of what is not installed: CUDA, and kernels for it.
+    # Warnings about CUDA and its kernels, which are not installed.
     warnings.simplefilter("ignore")
     from datatrove.pipeline.tokens.tokenizer import TokenizedFile
     from datatrove.utils.dataset import DatatroveFolderDataset
@@ -207,7 +207,7 @@ TEXTS = [f"Document {number}: " + "more and more. " * (number % 7) for number in
 
 
 def run(folder: Path, layout: str, **options: object) -> tokenmill.shards.Shards:
-    """What `tokenmill tokenize` makes of the texts, in several shards."""
+    """The texts after `tokenmill tokenize`, in several shards."""
     folder.mkdir()
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
     out = folder / "out"

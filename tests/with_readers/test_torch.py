@@ -102,7 +102,7 @@ def test_ranks_share_the_samples(packed: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_training_resumes_with_other_workers_and_ranks(packed: Path, workers: int) -> None:
-    """Two ranks take three batches each; then one rank takes what is left."""
+    """Two ranks take three batches each; then one rank takes the rest."""
     before, states = [], []
     for rank in range(2):
         stream = ShardStream(packed, rank=rank, world_size=2, batch_size=4)

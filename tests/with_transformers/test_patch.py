@@ -48,10 +48,10 @@ def _unpatched() -> Iterator[None]:
 
 
 def said(call: Callable[[], Any]) -> Any:
-    """All that can be seen of what a call gives or raises."""
+    """The visible result or the exception of a call."""
     try:
         return seen(call())
-    except BaseException as error:  # a panic of the real library is no Exception
+    except BaseException as error:  # a panic of the real library is not an Exception
         return type(error), str(error)
 
 
@@ -316,7 +316,7 @@ def test_patch_twice_and_unpatch_restores_the_library():
     assert tokenizers.Tokenizer.encode_batch is encode_batch
     assert vars(tokenizers.Tokenizer)["model"] is model
     assert PreTrainedTokenizerFast._tokenizer is None
-    # What changes meanwhile is seen by the next patch.
+    # The next patch uses changes that were made in between.
     tokenizer.add_tokens(["Hello"])
     want = tokenizer(TEXTS)["input_ids"]
     patch()
