@@ -1,4 +1,4 @@
-"""The embedded tokenizers, tiktoken's beside them, the shared data, and the seed of the run."""
+"""Our embedded tokenizers and tiktoken's, the shared data, and the seed of the run."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ FIXTURES = sorted([*DATA.glob("udhr/*"), *DATA.glob("code/*"), *DATA.glob("*.txt
 TEXT = "It's 1,234 naïve 中文 🙂\n\n  'LL do <|endoftext|>."
 LETTERS_ONLY = r"\p{L}+"
 
-# One tokenizer for each of the three patterns, where another with the same one adds nothing.
+# One tokenizer for each of the three patterns, for tests of the pattern alone.
 each_pattern = pytest.mark.parametrize("name", ["r50k_base", "cl100k_base", "o200k_base"])
 
-# More vocabularies and corpora, beside the checkout. A test that needs them is only defined when
-# they are there, so no run reports a skip.
+# More vocabularies and corpora, next to the checkout. A test that needs them is only defined if
+# they exist, so no run reports a skip.
 _shared = Path(os.environ.get("TOKENMILL_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 SHARED_DATA = _shared if _shared.is_dir() else None
 
@@ -220,7 +220,7 @@ def encoding(name: str, encodings: dict[str, tiktoken.Encoding]) -> tiktoken.Enc
 
 @pytest.fixture
 def cl100k(tokenizers: dict[str, Tokenizer]) -> Tokenizer:
-    """One tokenizer, for what does not depend on the vocabulary."""
+    """One tokenizer, for tests that do not depend on the vocabulary."""
     return tokenizers["cl100k_base"]
 
 

@@ -1,4 +1,7 @@
-"""`tokenmill bench`: the ids and speeds of the installed libraries, on a user's documents."""
+"""`tokenmill bench`: the ids and speeds of the installed libraries, on a user's documents.
+
+Tests of cli/bench.py and cli/libraries.py.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def test_table_fits_60_columns_and_names_the_difference(folder):
         assert part in shown, part
 
 
-def test_no_other_library_is_no_error(folder, monkeypatch):
+def test_missing_libraries_are_not_an_error(folder, monkeypatch):
     monkeypatch.setattr(bench.util, "find_spec", lambda name: name == "tokenmill" or None)
     done = run_main("bench", "gpt2", folder / "book.txt", "--rounds", "1")
     assert done.returncode == 0, done.stderr

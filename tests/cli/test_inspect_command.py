@@ -86,7 +86,7 @@ def test_a_folder_of_shards_stays_one(tmp_path):
     assert done.returncode == 2 and "its run is not complete" in done.stderr
 
 
-def test_what_is_neither_is_an_error(tmp_path):
+def test_inputs_that_cannot_be_read_are_errors(tmp_path):
     for what, said in (("nothing", "neither a file"), (tmp_path, "tokenizer")):
         done = run("inspect", what)
         assert done.returncode == 2 and said in done.stderr, done.stderr
@@ -109,7 +109,7 @@ def test_a_text_comes_from_a_file_or_a_pipe(tmp_path, small):
     assert json.loads(piped.stdout)["text"]["characters"] == 3
 
 
-def test_a_rank_file_wants_a_pattern(tmp_path):
+def test_a_rank_file_needs_a_pattern(tmp_path):
     path = tmp_path / "x.tiktoken"
     Tokenizer.load("r50k_base").save(path)
     path.write_bytes(path.read_bytes().replace(b"IQ== 0\n", b"IQ== 60000\n"))
@@ -127,7 +127,7 @@ def test_a_page_is_written(tmp_path):
 
 
 def _in_a_terminal(tokenizer: Path, environment: dict[str, str]) -> bytes:
-    """What the command prints where its output is a terminal."""
+    """The output of the command in a terminal."""
     leader, follower = pty.openpty()
     command = [*COMMAND, tokenizer, "--word", "mill", "--text", "the mill"]
     clean = {
@@ -152,8 +152,8 @@ def _in_a_terminal(tokenizer: Path, environment: dict[str, str]) -> bytes:
     return printed
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_colours_are_for_terminals_that_want_them(small):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_colours_follow_the_terminal_and_the_environment(small):
     coloured = _in_a_terminal(small, {})
     assert b"\x1b[30;48;" in coloured and "the│".encode() not in coloured
     plain = _in_a_terminal(small, {"NO_COLOR": "1"})

@@ -1,4 +1,4 @@
-"""normalize_str, pre_tokenize_str and decode of single components beside Hugging Face's."""
+"""normalize_str, pre_tokenize_str and decode of single components, compared with Hugging Face."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Templates, truncation, padding, pairs: our encodings beside Hugging Face's, field by field."""
+"""Templates, truncation, padding and pairs → the encodings of Hugging Face, field by field.
+
+Tests of compat/tokenizers/encoding.py, compat/tokenizers/pipeline.py and
+compat/tokenizers/processors.py.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +96,7 @@ def test_batches_equal_hugging_face_with_any_options(real: theirs.Tokenizer, fas
 
 
 def positions(encoding: Any) -> list[Any]:
-    """What all the methods that go between texts and tokens say."""
+    """The results of all methods that map between texts and tokens."""
     by_token = [
         [encoding.token_to_sequence(n), encoding.token_to_chars(n), encoding.token_to_word(n)]
         for n in range(45)

@@ -1,4 +1,4 @@
-"""Documents → counts: the core equals the reference with any threads and memory."""
+"""Documents → counts: the core equals the reference for all threads and memory limits."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_counts_of_a_long_text_are_independent_of_thread_count(scheme):
         assert entries(made.take()) == counts
 
 
-def test_specials_are_cut_out_and_count_nowhere():
+def test_special_tokens_are_cut_out_and_not_counted():
     names = ["<|endoftext|>", "<|end", "ab", "b a", " x y", ""]
     rng = random.Random(SEED)
     pieces = [*names, "<|endoftext", "|>", " ", "a", "b", "x", " y", "1", "word word"]
@@ -135,7 +135,7 @@ def special_spans(text: bytes, names: dict[str, int]) -> Iterable[tuple[int, int
         yield match.span()
 
 
-def test_many_specials_beside_each_other():
+def test_many_adjacent_specials_are_found():
     names = [f"<|{number}|>" for number in range(500)]
     text = "".join(f"a b<|{number % 700}|>" for number in range(20_000))
     pieces = reference.re.split("|".join(map(reference.re.escape, sorted(names, key=len))), text)

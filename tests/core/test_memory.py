@@ -211,7 +211,7 @@ def test_character_with_ids_only_in_context_equals_the_reference(tmp_path, missi
 
 
 @pytest.mark.parametrize("limit", [300, 1 << 40])
-def test_ids_are_the_same_wherever_units_begin(tmp_path, limit):
+def test_ids_are_the_same_for_all_starts_of_fragments(tmp_path, limit):
     rng = random.Random(SEED)
     path = write_ranks(tmp_path / "few.tiktoken", [bytes([byte]) for byte in range(256)])
     letters = WIDE + "  abcdé"

@@ -1,4 +1,7 @@
-"""The core learns the merges of the twin, whatever the threads, the memory and the trainer."""
+"""The core learns the merges of the reference for all trainers, threads and memory limits.
+
+Tests of training/merging.py.
+"""
 
 import random
 import signal
@@ -144,7 +147,7 @@ def test_counts_file_gives_the_same_merges(tmp_path):
     assert found[0] == found[1]
 
 
-def test_words_of_ids_go_on_where_an_earlier_run_ended():
+def test_words_of_ids_resume_at_the_end_of_an_earlier_run():
     counts = training_reference.count(training_cases.real(REAL_BYTES).documents, r"\S+")
     alphabet = {byte: byte for byte in range(256)}
     whole = learn(counts, alphabet, 256, 1500, "rustbpe")
@@ -389,7 +392,7 @@ def test_words_with_future_ids_are_rejected():
         merging.add_ids(np.array([1, 256], np.uint32), np.array([2], np.uint32), ones)
 
 
-def test_files_for_words_are_open_and_nobody_elses(tmp_path):
+def test_files_for_words_leave_other_files_alone(tmp_path):
     with of_bytes(memory=1, spill=tmp_path) as merging:
         merging.add(inventory({b"abc" * 50_000: 1, b"xyz": 2}))
     others = [(tmp_path / str(number)).open("w+b") for number in range(9)]

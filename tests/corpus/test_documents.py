@@ -1,4 +1,7 @@
-"""Sources → documents: every text once, whatever its file; and errors that name file and line."""
+"""Sources → documents: each text once, for every format. Errors name the file and the line.
+
+Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py and training/counting.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GGUF as parts: what the gguf package reads, and what the files were made from."""
+"""GGUF → TokenizerSpec: equal to the gguf package and to the source of the file."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_head_that_is_wrong_is_refused(tmp_path, at, data, words):
     refused(path, *words, "get it again")
 
 
-def test_what_is_no_regular_file_is_refused(tmp_path):
+def test_short_and_special_files_are_rejected(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
     refused(tmp_path / "x.gguf", "cut off")
     os.mkfifo(tmp_path / "pipe.gguf")
@@ -184,7 +184,7 @@ def test_user_defined_tokens_are_found_in_the_text_as_it_is(tmp_path):
     assert parts.model.kinds.tolist() == [DECODED, *[TOKEN] * 4, *[DECODED] * 3]
 
 
-def test_tokens_of_phi_take_blanks_behind_them(tmp_path):
+def test_tokens_of_phi_strip_spaces_after_them(tmp_path):
     path = write(tmp_path / "x.gguf", "llama", name="Phi-3 mini", **SMALL)
     assert [one.rstrip for one in read(path).added] == [False, True, True]
 

@@ -1,4 +1,4 @@
-"""tekken.json as parts: what mistral_common makes of the same file."""
+"""tekken.json → TokenizerSpec: equal to mistral_common for the same file."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def same(path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_parts_are_what_mistral_common_reads(document, tmp_path, listed):
+def test_spec_equals_mistral_common(document, tmp_path, listed):
     path = tmp_path / "tekken.json"
     path.write_text(json.dumps(document if listed else without(document, "special_tokens")))
     same(path)

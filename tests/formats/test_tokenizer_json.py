@@ -1,4 +1,4 @@
-"""tokenizer.json → parts → tokenizer.json: the same to Hugging Face, or refused with a reason."""
+"""tokenizer.json → TokenizerSpec → tokenizer.json: equal in Hugging Face, or an error."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def sequence_of(key: str, *parts: dict) -> dict:
             {"steps": (Replace(Pattern("a+"), "$1"),)},
         ),
         ({"type": "Prepend", "prepend": ""}, None, {}),
-        # The fold of blanks: both orders, with other steps before it, or without a prefix.
+        # Spaces become ▁: both orders, with other steps before it, or without a prefix.
         (sequence(PREPEND, REPLACE), None, {"blank": True, "prefix": "always"}),
         (sequence(REPLACE, PREPEND), None, {"blank": True, "prefix": "always"}),
         (REPLACE, None, {"blank": True}),
@@ -111,7 +111,7 @@ def sequence_of(key: str, *parts: dict) -> dict:
             None,
             {"blank": True, "prefix": "always", "steps": (Form("NFC"),)},
         ),
-        # Gemma: no blank is left to split at.
+        # Gemma: no space is left to split at.
         (REPLACE, split({"String": " "}, "MergedWithPrevious"), {"blank": True}),
         (REPLACE, DIGITS, {"blank": True, "stages": (Stage("digits", "isolated"),)}),
         (
@@ -119,7 +119,7 @@ def sequence_of(key: str, *parts: dict) -> dict:
             split({"String": "▁"}, "MergedWithNext"),
             {"blank": True, "stages": (SPACED,)},
         ),
-        # Not the fold: something comes behind it, or sees the difference.
+        # Plain replacement: another step follows, or the difference is visible to it.
         (
             sequence(REPLACE, {"type": "NFC"}),
             None,
@@ -256,14 +256,14 @@ def test_options_of_the_model():
     assert (model.missing, model.unk, model.fuse_unk, model.whole) == ("unk", 5, True, True)
     assert model.dropout == 0.5
     assert theirs(tokenizer_json.write(read(made))) == theirs(dumps(made))
-    # Null is false, no type is BPE, and what nobody knows is passed over.
+    # Null is false, a missing type is BPE, and unknown fields are ignored.
     loose = document({"fuse_unk": None, "byte_fallback": None, "ignore_merges": None, "x": 1})
     del loose["model"]["type"]
     assert not read(loose).model.fuse_unk
     assert theirs(tokenizer_json.write(read(loose))) == theirs(dumps(loose))
 
 
-def test_byte_tokens_stand_for_bytes():
+def test_byte_tokens_are_bytes():
     vocab = {**VOCAB, **byte_tokens()}
     made = document({"vocab": vocab, "unk_token": "<unk>", "byte_fallback": True})
     parts = read(made)
@@ -272,14 +272,14 @@ def test_byte_tokens_stand_for_bytes():
     assert found[6 + 0xE4] == (b"\xe4", BYTE)
     assert found[4] == ("▁ab".encode(), TOKEN)
     assert theirs(tokenizer_json.write(parts)) == theirs(dumps(made))
-    # Without byte_fallback they are names like any other, and without them it does nothing.
+    # Without byte_fallback they are ordinary names. Without them byte_fallback has no effect.
     assert tokens(read(document({"vocab": vocab})))[6][0] == b"<0x00>"
     idle = document({"byte_fallback": True})
     assert read(idle).model.missing == "drop"
     assert theirs(tokenizer_json.write(read(idle))) == theirs(dumps(idle))
 
 
-def test_tokens_with_a_blank_are_not_found_where_blanks_are_shown():
+def test_tokens_with_a_space_are_only_decoded_if_spaces_are_replaced():
     vocab = {**VOCAB, "a b": 6, "x ": 7}
     found = tokens(read(document({"vocab": vocab}, normalizer=REPLACE)))
     assert [found[id_][1] for id_ in (4, 5, 6, 7)] == [TOKEN, TOKEN, DECODED, DECODED]
@@ -293,7 +293,7 @@ def test_added_tokens_have_their_flags():
             added("<s>", 6, lstrip=True),
             added("<x>", 7, rstrip=True),
             added("<x>", 7, single_word=True),  # once more: the last counts
-            added("", 9),  # nothing
+            added("", 9),  # ignored
         ]
     )
     parts = read(made)
@@ -391,7 +391,7 @@ def test_truncation_padding_and_decoder_are_kept():
     assert theirs(tokenizer_json.write(parts)) == theirs(dumps(made))
 
 
-def test_changed_parts_are_written_and_not_what_was_read():
+def test_changed_spec_is_written_instead_of_the_file():
     parts = read(document(normalizer={"type": "NFC"}, post_processor=template()))
     written = json.loads(tokenizer_json.write(replace(parts, steps=(Lower(),), blank=True)))
     assert written["normalizer"] == sequence_of("normalizers", {"type": "Lowercase"}, REPLACE)

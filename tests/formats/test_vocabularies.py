@@ -1,4 +1,4 @@
-"""The embedded vocabularies: small, light, and byte for byte what OpenAI published."""
+"""The embedded vocabularies are small, and equal to OpenAI's files byte for byte."""
 
 import hashlib
 import subprocess
@@ -20,7 +20,7 @@ SHA256 = {
 SHARED = {"gpt2": "r50k_base", "p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 IMAGES = Path(tokenmill.__file__).parent / "vocabularies"
 
-# Linux says how much memory a process has and has had; elsewhere there is nothing to ask.
+# Linux has the current and the peak memory of a process here. Other systems do not.
 STATUS = Path("/proc/self/status")
 LOADED_BYTES = """
 import sys

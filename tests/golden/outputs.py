@@ -1,4 +1,4 @@
-"""Nothing → the outputs of tokenmill that must stay the same, by name.
+"""The outputs of tokenmill that must stay the same, by name.
 
     python tests/golden/outputs.py [GROUP…]      # writes expected.json again
 

@@ -87,7 +87,7 @@ def read_corpus(path: Path, size: int) -> list[str]:
 
 def parts(text: str | bytes, side: str) -> list[str | bytes]:
     """All prefixes (of a text that is cut on the right) or suffixes on a character boundary, from
-    nothing to everything."""
+    the empty one to the whole text."""
     pieces = list(text) if isinstance(text, str) else reference.characters(text)
     ends = [0, *itertools.accumulate(map(len, pieces if side == "right" else pieces[::-1]))]
     return [text[:end] if side == "right" else text[len(text) - end :] for end in ends]

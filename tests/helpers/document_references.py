@@ -6,7 +6,7 @@ import codecs
 import json
 from typing import Any
 
-# Bytes that are not UTF-8 go through json.loads as characters that nothing else in a test has.
+# Invalid UTF-8 passes json.loads as characters that no other text of a test contains.
 _FIRST = 0x10FF00
 
 

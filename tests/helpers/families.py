@@ -197,7 +197,7 @@ PIECES: dict[str, tuple[Any, Any, bool, dict[str, Any], list[dict[str, Any]]]] =
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """What the vocabularies are learned from."""
+    """The training texts of the vocabularies."""
     return tuple(path.read_text(encoding="utf-8")[:4000] for path in FIXTURES)
 
 
@@ -241,7 +241,7 @@ def pieces(name: str) -> str:
         front = [*_LLAMA_SPECIALS]
     vocab = document["model"]["vocab"]
     listed = [*front, *(token for token in vocab if token not in front)]
-    # Runs of blanks, which those files have and no trainer gives.
+    # Runs of ▁, which those files contain and no trainer learns.
     runs = ["▁" * n for n in (2, 4, 8) if "▁" * n not in listed]
     document["model"] |= {
         "vocab": {token: id_ for id_, token in enumerate([*listed, *runs])},

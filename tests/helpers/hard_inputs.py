@@ -1,4 +1,4 @@
-"""Nothing → hard inputs: text and bytes that break or slow tokenizers.
+"""Hard inputs: text and bytes that break or slow tokenizers.
 
 `files(size)` makes 37 files of about `size` bytes, the same on every machine. STRINGS and BYTES
 are short and aim at the edges of the patterns and of UTF-8. FRAGMENTS are the pieces from which
@@ -158,7 +158,7 @@ def _strings() -> Iterator[str]:
     yield ""
     yield from map(chr, range(256))
     for white in WHITESPACE + NOT_WHITESPACE:
-        # Alone; at the start, between and at the end of words; in runs; beside line breaks: where
+        # Alone; at the start, between and at the end of words; in runs; next to line breaks: where
         # \s+(?!\S), \s*[\r\n]+ and "one space before a word" meet.
         yield from _fill(white, "@", "@@", "@@@", "@a", "a@", "a@b", "a@@b", "a @b", "a@ b", "@1")
         yield from _fill(white, "@\n", "\n@", "a@\n@b", "\n@a", "@\r\n@", "a@\n", "!@\n", "!@!")

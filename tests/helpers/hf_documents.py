@@ -54,7 +54,7 @@ def byte_tokens() -> dict[str, int]:
 
 
 def document(model: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:
-    """A file of characters a and b; `model` and `parts` are put over what it has."""
+    """A file of characters a and b, with fields replaced by `model` and `parts`."""
     usual: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,

@@ -99,7 +99,7 @@ def threaded_runs() -> Iterator[None]:
 def least_unsplit_bytes(patch: pytest.MonkeyPatch) -> int:
     """The least `max_unsplit_bytes` that a run takes: 4 MB in `make test-all`, less by default.
 
-    A document that can be cut nowhere is searched again with each block.
+    A document without a safe split point is searched again with each block.
     """
     least = options.MAX_UNSPLIT_BYTES_MIN if FUZZ >= 100 else 1 << 19
     patch.setattr(options, "MAX_UNSPLIT_BYTES_MIN", least)

@@ -1,4 +1,4 @@
-"""Models of any kind → our core and Hugging Face's beside it, and random ones to compare them."""
+"""Models of any kind → our core and Hugging Face's, and random models to compare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tokenmill.patterns.schemes import scheme_of
 # The whole text is one pretoken.
 WHOLE = "(?s:.+)"
 
-# Schemes that stand for no pattern.
+# Schemes without an equivalent pattern.
 SCANNERS = ("safe", "metaspace")
 
 BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -100,7 +100,7 @@ def core_of(
     scheme: str = WHOLE,
     special_tokens: Mapping[str, int] | None = None,
 ) -> _native.Core:
-    """What a reader of tokenizer.json does, in short."""
+    """Build a core like a reader of tokenizer.json does."""
     places = {name: place for place, name in enumerate(vocab)}
     tokens = [
         bytes([BYTE_NAMES.index(name)])

@@ -72,7 +72,7 @@ def command_line() -> None:
 
 
 def compatibility() -> None:
-    """Nothing but a tokenizer in a file."""
+    """A tokenizer in a file."""
     import tokenmill
 
     tokenmill.Tokenizer.load("gpt2").save("tokenizer.json")

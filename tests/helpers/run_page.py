@@ -2,15 +2,15 @@
 
     python run_page.py PAGE.md [NUMBER …]          # the numbers of blocks that are left out
 
-python   One namespace a page. `# → VALUE` behind a line is what its expression is, or what the line
-         prints; lines `# → …` below one are its lines of output. Other comments are prose.
-console  `$ COMMAND` in bash, also `> ` lines that go on; below it its standard output. A block is
-         one shell. A command that fails is followed by `$ echo $?`, and shows its errors, too.
+python   One namespace per page. `# → VALUE` after a line is the value of its expression, or its
+         output; lines `# → …` below a line are its lines of output. Other comments are prose.
+console  `$ COMMAND` in bash, continued by lines `> `; its standard output is below it. A block is
+         one shell. `$ echo $?` follows a command that fails, and its errors are shown.
 sh, bash One script, which must succeed.
 json     It is JSON.
 text     Layouts and pictures: not run.
 
-Shown output may leave out: `…` stands for anything in a line, and alone on a line for any lines.
+Shown output may be shortened: `…` matches any text in a line, and alone on a line any lines.
 Figures of the machine are not compared: a number before a unit of time, rate, ratio or memory.
 """
 
@@ -32,7 +32,7 @@ MARK = "# →"
 FIGURE = re.compile(r"\d[\d,.]*(?=(?: ?(?:ns|µs|us|ms|s|min|[kMG]B/s|[MG]B|×)| times)(?!\w))")
 HOME = "home-of-the-page"
 COMMAND_END = "\x01"
-# A command, what it said if it failed, and its code, which the next one can ask for.
+# A command, its errors if it failed, and its exit code, which the next command can read.
 COMMAND = """{{
 {}
 }} 2>errors-of-the-page; __code=$?; (( __code == 0 )) || cat errors-of-the-page

@@ -1,13 +1,14 @@
 """Lines of text → the pieces of SentencePiece's BPE trainer: its reference implementation.
 
-It follows the trainer of sentencepiece 0.2.2. Lines become words that begin with "▁"; rare
-characters become one that nothing joins; the most frequent pair is joined, of equals the one with
-the shorter string, then the smaller one. Neighbours are counted plainly: "aaa" holds (a, a) twice.
+It follows the trainer of sentencepiece 0.2.2. Lines become words that begin with "▁". Rare
+characters become one character that is never merged. The most frequent pair is merged. Among equal
+counts it is the shorter string, then the smaller one. All neighbours count: "aaa" has (a, a) twice.
 Older trainers (0.2.0) count such a run once, and look for the best pair only among the 5 % that
 were the most frequent every hundred merges.
 
-Pairs that no word holds any longer are pieces too, once no other is left: their count is 0. So are
-those that came and went within one merge, as (ab, a) does when "abab" becomes (ab, ab).
+If no other pair is left, pairs that no word contains any longer become pieces. Their count is 0.
+So do pairs that appear and disappear within one merge, as (ab, a) does when "abab" becomes (ab,
+ab).
 
     ids      <unk> <s> </s>, user-defined symbols, merges, characters by falling count
 
@@ -56,7 +57,7 @@ def train(
     options: Options | None = None,
     merge: Callable[[Mapping[str, int], int, Options], list[tuple[str, int]]] | None = None,
 ) -> list[str]:
-    """All pieces in the order of their ids; fewer than `vocab_size` where there are no more."""
+    """All pieces in the order of their ids, fewer than `vocab_size` if the text has fewer."""
     options = options or Options()
     sentences = load(lines, options)
     characters = required(sentences, options)
@@ -148,7 +149,7 @@ def merge(words: Mapping[str, int], merges_max: int, options: Options) -> list[t
 def merge_fast(
     words: Mapping[str, int], merges_max: int, options: Options
 ) -> list[tuple[str, int]]:
-    """What `merge` returns, from counts that are kept up to date."""
+    """The result of `merge`, from counts that are updated after each merge."""
     texts = [list(word) for word in words]
     weights = list(words.values())
     counts: Counter[Pair] = Counter()

@@ -77,7 +77,7 @@ def write_in_pieces(
 
 
 def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
-    """The manifest that a run writes last, and what the layout wants beside the shards."""
+    """Write the manifest of a complete run, and the index of all shards if the format has one."""
     module = layout(name)
     if hasattr(module, "make_index"):
         index, data = module.make_index(shards, spec)

@@ -100,7 +100,7 @@ def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def same(mine: Any, real: Any) -> None:
-    """Compares two encodings: first what is known at once, then all of it."""
+    """Compare two encodings: first the ids, then all fields."""
     assert mine.ids == real.ids
     assert mine.type_ids == real.type_ids
     assert mine.attention_mask == real.attention_mask

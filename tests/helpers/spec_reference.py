@@ -89,7 +89,7 @@ class ReferenceEncoder:
 
 
 def squeeze(text: str, blank: str) -> str:
-    """One blank for each run, none at the ends; at the end what stands for one goes, too."""
+    """One space for each run, without spaces at the ends and without `blank` at the end."""
     text = " ".join(word for word in text.split(" ") if word)
     while text.endswith((" ", blank)):
         text = text[:-1]

@@ -2,8 +2,8 @@
 
 Runs of one byte, in which neighbours overlap; words of equal counts, where only ties decide; few
 letters, so that pairs meet again and again; scripts of two to four bytes; special tokens that a
-merge spells; limits of length and count; vocabularies that end in the middle, or that nothing
-fills.
+merge spells; limits of length and count; vocabularies that end in the middle, or that the text
+cannot fill.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Case:
 
 
 def plain(count: int, pattern: str | None = None) -> Iterator[Case]:
-    """What every trainer can do: text and a size."""
+    """Cases for every trainer: text and a size."""
     for round in range(count):
         rng = random.Random(f"{SEED} {round}")
         size = 256 + rng.choice([0, 1, 5, 30, 200, 1000])
@@ -45,7 +45,7 @@ def plain(count: int, pattern: str | None = None) -> Iterator[Case]:
 
 
 def with_options(count: int) -> Iterator[Case]:
-    """What tokenizers can do beside: special tokens, limits and a smaller alphabet."""
+    """Cases for tokenizers alone: special tokens, limits and a smaller alphabet."""
     for round, case in enumerate(plain(count)):
         rng = random.Random(f"{SEED} options {round}")
         special_tokens = tuple(rng.sample(SPECIALS, rng.choice([0, 1, 1, 3])))
@@ -61,8 +61,8 @@ def with_options(count: int) -> Iterator[Case]:
 
 
 def words(count: int) -> Iterator[Case]:
-    """Words that end in z, which is nowhere else: trainers with a mark at the end of words then
-    order strings as those without one."""
+    """Words that end in z, which occurs only there. Trainers with a mark at the end of words then
+    order strings like those without one."""
     for round in range(count):
         rng = random.Random(f"{SEED} words {round}")
         letters = rng.choice(["a", "ab", "abc", "abcdefghijklmnopqrstuvwxy"])

@@ -160,8 +160,8 @@ def sentencepiece_model(lines: list[str], vocab_size: int, **options: object) ->
 
 
 def sentencepiece_parts(model: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
-    """The messages of a model: its pieces, what it was trained with, and all others. That it need
-    not be full is left out."""
+    """The messages of a model: its pieces, its training options, and all others. The option that
+    allows a smaller vocabulary is left out."""
     parts: dict[int, list[bytes]] = {}
     at = 0
     while at < len(model):

@@ -1,15 +1,15 @@
 """Pretoken counts → merges, by the rules of each trainer: the reference of training.
 
 `learn` counts all pairs again for every merge, as in the definition. It is the oracle.
-`learn_fast` keeps the counts up to date and takes megabytes; a test compares the two. `train` adds
-what a library makes of the merges: which tokens its vocabulary has, and with which ids.
+`learn_fast` updates the counts and can learn from megabytes; a test compares the two. `train` adds
+the vocabulary of each library: its tokens and their ids.
 
-Neighbours are counted plainly: "aaa" holds (a, a) twice. Merging goes from the left. Among pairs of
+Every neighbour counts: "aaa" has (a, a) twice. Merging goes from the left. Among pairs of
 one count the tie rule decides:
 
     tokenizers, rustbpe    the smaller (left id, right id)
     cs336                   the greater (left bytes, right bytes)
-    minbpe                  the one that stands first in the corpus, as it is merged so far
+    minbpe                  the first one in the corpus, as it is merged so far
 
 Invariant: a count never rises, and every merge makes a string that no token has.
 """
@@ -46,7 +46,7 @@ def learn(
     """The merges, with the count that each had; new ids are given from `first_id` on.
 
     `counts` is in order of first occurrence, which decides ties of minbpe. A string in `taken`, the
-    name of a special, gets the id it has there, so it takes none of the `merges_max` new ones.
+    text of a special token, gets its id from there and does not count for `merges_max`.
     Bytes that are not in `alphabet` are left out of their pretokens.
     """
     words = [(_ids(pretoken, alphabet), count) for pretoken, count in counts.items()]
@@ -103,7 +103,7 @@ def learn_fast(
     max_token_length: int | None = None,
     taken: Mapping[bytes, int] | None = None,
 ) -> list[Merge]:
-    """What `learn` returns, from counts that are kept up to date: 10 MB of text in a minute."""
+    """The result of `learn`, from counts that are updated: 10 MB of text in a minute."""
     state = _State(counts, alphabet, trainer, max_token_length)
     merges: list[Merge] = []
     new = first_id
@@ -119,10 +119,10 @@ def learn_fast(
 
 
 class _State:
-    """Words, the counts of their pairs, and a heap whose entries may promise too much.
+    """Words, the counts of their pairs, and a heap whose entries may be outdated.
 
-    Both what a pair counts and, for minbpe, how early it stands can only get worse, so an entry is
-    right if it still says the truth when it comes out; else it goes back with the truth in it.
+    Counts never rise, and for minbpe the first position never moves forward. An entry is valid if
+    it is still correct when it is popped. Otherwise it is pushed again with the correct values.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class _State:
         return (count, pair)
 
     def _first(self, pair: Pair) -> tuple[int, int]:
-        """Index of the first word that holds the pair, and the byte at which it stands there."""
+        """Index of the first word that contains the pair, and the offset of the pair in it."""
         words = self.places[pair]
         while words:
             index = next(iter(words))
@@ -210,7 +210,7 @@ class _Reversed:
         return self.token > other.token
 
 
-# ── what a library makes of the merges: its vocabulary ───────────────────────────────────────
+# ── The vocabulary of each library, from its merges ──────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def train(
     first_id = 256
     if trainer == "tokenizers":
         # Specials come first. One that is spelled like a token, in GPT-2's letters for bytes, is
-        # that token: a byte of the alphabet, or what a merge makes later.
+        # that token: a byte of the alphabet, or the result of a later merge.
         taken = {spelled(name): id for id, name in enumerate(names) if spelled(name)}
         seen = {byte for pretoken in counts for byte in pretoken} | set(initial_alphabet)
         alphabet, first_id = {}, len(names)
@@ -279,7 +279,7 @@ BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
 
 
 def spelled(name: str) -> bytes:
-    """The bytes that GPT-2's letters in `name` stand for; nothing where one stands for none."""
+    """The bytes of GPT-2's letters in `name`, empty if one of them is not such a letter."""
     return bytes(BYTES[c] for c in name) if all(c in BYTES for c in name) else b""
 
 

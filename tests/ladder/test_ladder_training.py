@@ -255,7 +255,7 @@ def test_unknown_file_is_an_error_without_a_traceback(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-# ── what is made of the figures ──────────────────────────────────────────────────────────────
+# ── tables and plots of figures ──────────────────────────────────────────────────────────────
 
 
 def row(step: int, seconds: float, added_mb: float = 10.0, equal: bool = True) -> Measurement:

@@ -1,4 +1,4 @@
-"""Texts and options at random → the drop-in's `Encoding` beside the real one, field by field."""
+"""Random texts and options → the drop-in's `Encoding` compared with the real one by field."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(side: Sides, count: int, seed: int) -> tuple[int, list[str]]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Where the real library panics, it writes about it to standard error, whoever catches it."""
+    """The real library writes its panics to standard error, also if they are caught."""
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), 2)

@@ -23,12 +23,12 @@ Spans = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Sides:
-    """Our tokenizer, and what the real library makes of texts; `spans` are None if it has none."""
+    """Our tokenizer and functions of the real library; `spans` are None if it has none."""
 
     name: str
     library: str
     ours: Tokenizer
-    special_tokens: bool  # what our `encode` is told
+    special_tokens: bool  # for our `encode`
     encode: Callable[[Sequence[str]], list[tuple[list[int], Spans | None]]]
     decode: Callable[[Sequence[list[int]]], list[str]]
     names: Sequence[str] = ()  # of added tokens
@@ -47,7 +47,7 @@ def of_tiktoken(name: str, ours: Tokenizer, real: tiktoken.Encoding) -> Sides:
 
 
 def of_tokenizers(name: str, source: str) -> Sides:
-    # What is done behind the model is compared by pairs.py.
+    # pairs.py compares the steps after the model.
     bare = {**json.loads(source), "post_processor": None, "padding": None, "truncation": None}
     real = tokenizers.Tokenizer.from_str(json.dumps(bare))
 
@@ -92,7 +92,7 @@ def embedded_sides() -> Iterator[Sides]:
 
 
 def shared_sides() -> Iterator[Sides]:
-    """The vocabularies beside the checkout that are not embedded."""
+    """The vocabularies next to the checkout that are not embedded."""
     if SHARED_DATA is None:
         return
     for path in sorted(SHARED_DATA.glob("vocab/*.json")):
@@ -115,7 +115,7 @@ def shared_sides() -> Iterator[Sides]:
 
 
 def corpora() -> dict[str, Path]:
-    """The corpora beside the checkout, by name."""
+    """The corpora next to the checkout, by name."""
     if SHARED_DATA is None:
         return {}
     paths = sorted(SHARED_DATA.glob("corpus/*.jsonl.xz"))

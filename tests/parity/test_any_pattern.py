@@ -1,4 +1,4 @@
-"""Any pattern splits as in tiktoken and in regex: our engines beside both.
+"""Any pattern splits as in tiktoken and in regex.
 
 Most tests use a vocabulary whose ids show where pretokens begin and end.
 """
@@ -177,7 +177,7 @@ if SHARED_DATA:
         data = lzma.decompress((SHARED_DATA / "vocab" / f"{name}.tiktoken.xz").read_bytes())
         path = tmp_path_factory.mktemp("other") / f"{name}.tiktoken"
         path.write_bytes(data)
-        # deepseek_v3 splits in three steps, which no one pattern does; its ranks still serve.
+        # deepseek_v3 splits in three steps, not with one pattern. The test needs only its ranks.
         pattern = facts["pat_str"] or PATTERNS["deepseek_joined"]
         special_tokens = facts["special_tokens"]
         encoding = tiktoken.Encoding(

@@ -1,4 +1,4 @@
-"""Ids, offsets, text and pairs of every family of tokenizer.json, beside Hugging Face's library."""
+"""Ids, offsets, text and pairs of every family of tokenizer.json, compared with Hugging Face."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_pairs_truncation_and_padding_are_those_of_tokenizers(side):
 
 
 def test_specials_that_are_not_asked_for_are_text(side):
-    """Names that are no special tokens are found all the same."""
+    """Added tokens that are not special are found in any case."""
     real = tokenizers.Tokenizer.from_str(side.source)
     real.encode_special_tokens = True
     for text in ["a <s> b", "<|endoftext|>", "x<|im_start|>y", "\n\n<table> <mask>", " <unk>"]:

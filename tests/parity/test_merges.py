@@ -1,9 +1,9 @@
-"""Long pretokens, odd vocabularies: the ids that tiktoken's merging gives, whatever the ranks are.
+"""Long pretokens and odd vocabularies → the ids of tiktoken, for ranks in any order.
 
-A trained vocabulary has an order that fast merging may lean on: parts rank before wholes, and
-every token can be reached. A rank file need not have it, so here are vocabularies in random order,
-with tokens that no merge reaches, and texts of few letters, full of runs and repetitions, in which
-every shortcut that is not exact shows.
+Fast merging could depend on the order of a trained vocabulary: parts rank before wholes, and every
+token can be reached. A rank file may have another order. So these vocabularies are in random order
+and have tokens that no merge reaches. The texts have few letters, many runs and repetitions, which
+show every shortcut that is not exact.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def towers(rng: random.Random) -> list[bytes]:
 
 
 def trained(rng: random.Random) -> list[bytes]:
-    """What training gives on a random text, as it is or in another order."""
+    """The tokens of a training on random text, in its order or in another one."""
     text = bytes(rng.choices(b"aaab ", k=400)) + b"ab" * 40 + b"a" * 70
     return _in_some_order(rng, list(reference.train([text], ALL, 256 + 60))[256:])
 
 
 def nearly_trained(rng: random.Random) -> list[bytes]:
-    """What training gives, but some tokens are missing, so that others are never reached, some
-    stand elsewhere, before or behind their parts, and some are new."""
+    """The tokens of a training. Some are missing, so others are never reached. Some are before or
+    after their parts, and some are new."""
     text = bytes(rng.choices(b"aaab ", k=400)) + b"ab" * 40 + b"a" * 70
     strings = list(reference.train([text], ALL, 256 + 60))[256:]
     for _ in range(rng.randrange(4)):
@@ -108,7 +108,7 @@ def texts(rng: random.Random) -> list[str]:
 
 
 def vocabulary(rng: random.Random, source: Source) -> list[bytes]:
-    """The tokens of a source, with the single bytes before, behind or among them."""
+    """The tokens of a source, with the single bytes before, after or among them."""
     strings = source(rng)
     place = rng.choice([0, len(strings), rng.randrange(len(strings) + 1)])
     return strings[:place] + BYTES + strings[place:]
@@ -180,7 +180,7 @@ def falling_chain(letters: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def test_chain_that_only_its_end_decides_merges_as_in_tiktoken(tmp_path: Path):
-    """Every seam in it fails, back to its start: it must neither crash nor be wrong."""
+    """Every split point in it fails, back to its start. The ids must still be right."""
     text, pairs = falling_chain(bytes(range(97, 123)) + bytes(range(65, 91)))
     path = write_ranks(tmp_path / "chain.tiktoken", BYTES + pairs)
     tokenizer = Tokenizer.load(path, pattern=ALL)

@@ -1,4 +1,4 @@
-"""Real files that are no rank files → the ids of the libraries that they are of.
+"""Real files of other formats than rank files → the ids of their libraries.
 
 Every text is one pretoken here: how files cut text is tested elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Our ids are tiktoken's ids, for every embedded vocabulary: the real library beside each."""
+"""Our ids are tiktoken's ids, for every embedded vocabulary."""
 
 from __future__ import annotations
 

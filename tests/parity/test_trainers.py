@@ -1,7 +1,7 @@
-"""What tokenmill learns is what the real library would have learned, in each mode.
+"""Training cases → the vocabularies of the real libraries, for each trainer.
 
-Every case runs twice: with the slow twin, which shows that the rules are understood, and with
-`tokenmill.train_from_iterator`, which has to follow them.
+Every case runs twice: with the reference implementation, which defines the rules, and with
+`tokenmill.train_from_iterator`, which must follow them.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_tokenizers_counts_the_names_of_specials_as_text():
 # Real text, and a vocabulary whose last merges have many ties.
 FIXTURE_BYTES = max(100_000, examples(400_000))
 REAL = {"fixtures": training_cases.real(FIXTURE_BYTES)}
-if SHARED_DATA and len(TRAINERS) > 1:  # the twin would take minutes
+if SHARED_DATA and len(TRAINERS) > 1:  # the reference would take minutes
     mix = read_corpus(SHARED_DATA / "corpus" / "mix.jsonl.xz", examples(10_000_000))
     REAL["10 MB"] = training_cases.Case(tuple(mix), 8000)
 PEERS = {"tokenizers": ("tokenizers", peers.by_tokenizers), **PLAIN}
@@ -204,7 +204,7 @@ def test_file_of_lines_is_read_as_tokenizers_reads_it(tmp_path, name):
 # ── SentencePiece ────────────────────────────────────────────────────────────────────────────
 
 
-def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
+def test_sentencepiece_reference_learns_the_pieces_of_sentencepiece():
     for round, (lines, size, options) in enumerate(training_cases.lines(max(40, examples(300)))):
         try:
             twin = sentencepiece_reference.train(
@@ -216,7 +216,7 @@ def test_sentencepiece_twin_learns_the_pieces_of_sentencepiece():
         assert twin == want, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}, {options}"
 
 
-def test_real_text_gives_the_sentencepiece_twin_its_pieces():
+def test_real_text_gives_the_sentencepiece_reference_its_pieces():
     texts = training_cases.real(FIXTURE_BYTES).documents
     lines = [line for text in texts for line in text.splitlines()]
     assert sentencepiece_reference.train(lines, 4000) == peers.sentencepiece_pieces(lines, 4000)
@@ -282,7 +282,7 @@ def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, te
         pieces.save(tmp_path / name)
     vocabs = [(tmp_path / name).read_bytes() for name in ("ours.vocab", "theirs.vocab")]
     assert vocabs[0] == vocabs[1]
-    # Between them is what was given to the trainer, with the names of files.
+    # The training options in the middle are left out, because they contain names of files.
     ours, theirs = (
         peers.sentencepiece_parts(file.read_bytes()) for file in (tmp_path / "ours.model", model)
     )
@@ -302,7 +302,7 @@ def test_files_of_pieces_encode_real_text_as_those_of_sentencepiece(tmp_path, te
     assert processors[0].encode(some) == want
     hub = huggingface.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert [encoding.ids for encoding in hub.encode_batch(some)] == want
-    # An <unk> is " ⁇ " to one and nothing to the other; and "▁" at the start is a space to one.
+    # One decodes <unk> to " ⁇ ", the other to an empty text. One decodes a first "▁" to a space.
     known = [ids for ids, line in zip(want, some, strict=True) if 0 not in ids and "▁" not in line]
     assert hub.decode_batch(known) == processors[1].decode(known)
 

@@ -1,6 +1,9 @@
 """Patterns → matches: the compiler and the general engine against tiktoken and Python's `regex`.
 
 FACTS has a row per construct, checked against both libraries. ERRORS has every message.
+
+Tests of patterns/characters.py, patterns/parse.py, patterns/program.py, patterns/tree.py and
+patterns/unicode.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ TEXTS = "compares a repr or the text of an error, which are ours"
 TRAINERS = "trainers of other models, and ParityBpeTrainer, which are refused"
 DEADLOCK = "expects that encoding hangs after a fork; here it does not"
 FILES = "needs files that must be downloaded"
-ROBERTA = "needs RoBERTa's ids; the real library fails with the stand-in, too"
+ROBERTA = "needs RoBERTa's ids; the real library also fails with the substitute"
 
 REFUSED: dict[str, dict[str, str]] = {
     "tiktoken": {},

@@ -1,13 +1,13 @@
-"""The peers' own tests → how many pass with our drop-ins in their place.
+"""The tests of tiktoken and tokenizers → how many pass with our drop-ins.
 
     python tests/peers/run.py tiktoken [FOLDER] [pytest's arguments]
     python tests/peers/run.py tokenizers FOLDER [pytest's arguments]
 
-FOLDER is an unpacked source distribution: tiktoken 0.14.0's (fetched by pip where no folder is
-given), or tokenizers 0.23.3's (pip fetches none where there is no Rust compiler). Nothing of them
-is copied into this tree. `refused.py` says which tests ask for what is left out, and why; they are
-not run. `--real` runs the same tests with the real library, to see what our stand-ins for the
-files of its tests cannot show. The exit status is pytest's: 0 if nothing else failed.
+FOLDER is an unpacked source distribution of tiktoken 0.14.0 (pip downloads it if no folder is
+given) or of tokenizers 0.23.3 (pip needs a Rust compiler to download it). Their tests are not
+copied into this tree. `refused.py` lists the tests of features that are not supported, with the
+reasons. They are not run. `--real` runs the same tests with the real library, and shows the tests
+that fail because of our substitutes for their files. The exit status is pytest's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from refused import REFUSED
 
 VERSIONS = {"tiktoken": "0.14.0", "tokenizers": "0.23.3"}
 SUITES = {"tiktoken": "tests", "tokenizers": "bindings/python"}
-# Names in the hub, and the embedded vocabularies that stand for them.
+# Names in the hub, and the embedded vocabularies that replace them.
 MODELS = {"gpt2": "gpt2", "hf-internal-testing/gpt-oss-20b": "o200k_base"}
 # Any text does for the tests that train.
 LINES = "Beautiful is better than ugly. Now is better than never; 2 or 3 lines are enough.\n" * 40
@@ -91,7 +91,7 @@ def alias_in_children(peer: str, scratch: Path) -> None:
 
 
 class Hub(types.ModuleType):
-    """Stands for huggingface_hub: GPT-2's tokens instead of RoBERTa's, and no other vocabulary."""
+    """Replaces huggingface_hub: GPT-2's tokens instead of RoBERTa's, and no other vocabulary."""
 
     def __init__(self, scratch: Path) -> None:
         super().__init__("huggingface_hub")
@@ -147,7 +147,7 @@ class Coroutines:
 
 
 class Refusals:
-    """Leaves the tests out that ask for what we refuse, and says so."""
+    """Deselects the tests of features that are not supported, and reports them."""
 
     def __init__(self, peer: str) -> None:
         self._refused = REFUSED[peer]

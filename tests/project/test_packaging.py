@@ -1,4 +1,7 @@
-"""The wheel works without the source tree, and a missing core raises a clear error."""
+"""The wheel works without the source tree, and a missing core raises a clear error.
+
+Tests of tokenmill/native.py.
+"""
 
 import fcntl
 import os
@@ -71,7 +74,7 @@ def test_wheel_works_in_a_fresh_environment_without_the_source_tree(wheel, tmp_p
     assert run(script, cwd=tmp_path, env=environment) == "24912 2375\n"
 
 
-def test_import_without_the_core_says_how_to_build_it(tmp_path):
+def test_import_without_the_core_names_the_build_command(tmp_path):
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     shutil.copytree(ROOT / "src" / "tokenmill", tmp_path / "tokenmill", ignore=ignore)
     command = [sys.executable, "-c", "from tokenmill import Tokenizer"]

@@ -166,6 +166,71 @@ def test_folders_of_tests_are_named_after_packages():
     report(faults)
 
 
+def module_test_faults(modules: set[str], tests: dict[str, str]) -> list[str]:
+    """Return modules without tests, and modules that a docstring lists but that do not exist.
+
+    `modules` are paths below src/tokenmill. The tests of `cli/app.py` are in `tests/cli`, in files
+    whose names begin with `test_app`, or in a file whose docstring contains the sentence
+    `Tests of cli/app.py.` A module at the top is `tokenmill/NAME.py` there, and its folder is
+    `tests/tokenizer`. The name of `compat/tiktoken/core.py` is `tiktoken_core`.
+    """
+    faults, listed = [], set()
+    for name, text in tests.items():
+        for sentence in re.findall(r"Tests of (.+?\.py)\.(?!\w)", docstring(text), re.DOTALL):
+            for found in re.findall(r"[\w/]+\.py", sentence):
+                module = found.removeprefix("tokenmill/")
+                listed.add(module)
+                if module not in modules or "/" not in found:
+                    faults.append(
+                        f"{name} lists {found}, which is not a module; correct its docstring"
+                    )
+    for module in modules - listed:
+        folder, _, inside = module.rpartition("/")
+        folder, *packages = (folder or "tokenizer").split("/")
+        stem = "_".join([*packages, inside.removesuffix(".py")])
+        place = re.compile(rf"tests/{folder}/test_{stem}\w*\.py")
+        if not any(place.fullmatch(name) for name in tests):
+            listing = module if "/" in module else f"tokenmill/{module}"
+            faults.append(
+                f"{module} has no test; write tests/{folder}/test_{stem}.py, or add it to the "
+                f"sentence `Tests of {listing}.` in the docstring of the file that tests it"
+            )
+    return sorted(faults)
+
+
+def docstring(text: str) -> str:
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
+def test_each_module_has_tests_that_its_name_finds():
+    modules = {
+        name.removeprefix("src/tokenmill/")
+        for name in files(".py", under="src/tokenmill/")
+        if not name.endswith("__.py")
+    }
+    tests = files(".py", under="tests/").items()
+    report(
+        module_test_faults(
+            modules, {name: text for name, text in tests if Path(name).name.startswith("test_")}
+        )
+    )
+
+
+def test_modules_without_tests_are_found():
+    modules = {"files.py", "native.py", "cli/app.py", "cli/values.py", "compat/tiktoken/core.py"}
+    tests = {
+        "tests/cli/test_app_help.py": '"""Tests of cli/values.py,\ncli/gone.py and files.py."""',
+        "tests/compat/test_tiktoken_core.py": "",
+        "tests/cli/test_native.py": "",
+    }
+    faults = [fault.split("; ")[0] for fault in module_test_faults(modules, tests)]
+    assert faults == [
+        "native.py has no test",
+        "tests/cli/test_app_help.py lists cli/gone.py, which is not a module",
+        "tests/cli/test_app_help.py lists files.py, which is not a module",
+    ]
+
+
 def long_functions(name: str, text: str) -> list[str]:
     lines = text.splitlines()
     faults = []

@@ -1,4 +1,4 @@
-"""A sealed folder → its documents; what is missing or wrong in it is said."""
+"""A complete folder of shards → its documents. Missing and wrong files are errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_packed_sequences_are_rows(layout_name, tmp_path) -> None:
     assert [sequence.tolist() for sequence in shards] == [[1, 2], [3, 4], [5, 6]]
 
 
-def test_packed_shards_say_where_documents_begin(tmp_path) -> None:
+def test_packed_shards_have_the_starts_of_documents(tmp_path) -> None:
     spec = replace(NARROW, sequence_length=2)
     stem = tmp_path / "00000-000"
     files = shard_files.write_whole(stem, "megatron", spec, [[1, 2], [3, 4]], False)
@@ -94,7 +94,7 @@ def test_few_shards_are_open_at_a_time(tmp_path, monkeypatch) -> None:
         assert len(shards._readers) <= 3
 
 
-def test_what_is_not_packed_has_no_sequences(tmp_path) -> None:
+def test_unpacked_shards_have_no_sequences(tmp_path) -> None:
     shards = tokenmill.shards.open(write_folder(tmp_path, "npy", NARROW, PARTS))
     with pytest.raises(ShardError, match="is not packed: its documents have lengths of their own"):
         shards.sequences(0)
@@ -102,7 +102,7 @@ def test_what_is_not_packed_has_no_sequences(tmp_path) -> None:
         shards.document_starts(0)
 
 
-def test_folders_that_are_not_sealed_are_refused(tmp_path) -> None:
+def test_incomplete_folders_are_rejected(tmp_path) -> None:
     with pytest.raises(MissingInputError, match="nowhere is no folder of shards"):
         tokenmill.shards.open(tmp_path / "nowhere")
     with pytest.raises(ShardError, match="it is no output of tokenmill tokenize"):
@@ -139,7 +139,7 @@ def test_files_that_are_gone_or_changed_are_named(tmp_path) -> None:
         tokenmill.shards.open(tmp_path)
 
 
-def test_shards_with_other_documents_than_the_manifest_says_are_refused(tmp_path) -> None:
+def test_shards_that_differ_from_the_manifest_are_rejected(tmp_path) -> None:
     write_folder(tmp_path, "npy", NARROW, PARTS)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["tasks"][0]["shards"][2]["documents"] = 2

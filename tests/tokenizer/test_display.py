@@ -1,4 +1,4 @@
-"""Tokens → what is shown of them: all of it visible, and none of it a command to a terminal."""
+"""Tokens → displayed text: all of it is visible, and it has no terminal commands."""
 
 import unicodedata
 
@@ -31,7 +31,7 @@ from tokenmill.display import fold_runs, shorten, visible
         ("世界".encode(), "世界"),
     ],
 )
-def test_what_cannot_be_seen_is_escaped(token, text):
+def test_invisible_characters_are_escaped(token, text):
     assert visible(token) == text
 
 

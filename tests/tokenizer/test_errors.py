@@ -1,4 +1,7 @@
-"""Every mistake has an error that names the value and the way out; no call dies of one."""
+"""Every mistake has an error that names the value and the way out; no call ends the process.
+
+Tests of tokenmill/arguments.py and tokenmill/errors.py.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects(error):
     assert issubclass(error, TokenmillError)
     if error is not TokenmillError:
         expected = {e for e in vars(builtins).values() if inspect.isclass(e)} - {Exception}
-        assert expected & set(error.__bases__), f"{error.__name__} is no builtin"
+        assert expected & set(error.__bases__), f"{error.__name__} is not a builtin"
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
@@ -80,12 +83,12 @@ def test_mistyped_name_suggests_the_nearest():
         Tokenizer.load("cl100k-base")
 
 
-def test_folder_without_a_tokenizer_says_what_would_be_one(tmp_path):
+def test_folder_without_a_tokenizer_names_the_supported_files(tmp_path):
     with raises(VocabularyError, tmp_path, "holds no tokenizer", "tokenizer.json"):
         Tokenizer.load(tmp_path)
 
 
-def test_name_that_is_no_path_is_a_type_error():
+def test_name_that_is_not_a_path_is_a_type_error():
     for value in (None, 5, ["cl100k_base"]):
         with pytest.raises(TypeError):
             Tokenizer.load(value)
@@ -136,14 +139,14 @@ def test_special_needs_an_id(bytes_only):
             Tokenizer.load(bytes_only, pattern=ALL, special_tokens={"<s>": id})
 
 
-def test_special_with_the_id_of_a_token_is_told_a_free_one(bytes_only):
+def test_special_with_the_id_of_a_token_is_an_error_with_a_free_id(bytes_only):
     with raises(VocabularyError, "'<s>'", "97", "b'a'", "256"):
         Tokenizer.load(bytes_only, pattern=ALL, special_tokens={"<s>": 97})
     with raises(VocabularyError, "'<s>'", "100", "50257"):  # 50256 is <|endoftext|>
         Tokenizer.load("r50k_base", special_tokens={"<s>": 100})
 
 
-def test_line_that_is_no_rank_is_shown_with_its_number(rank_file):
+def test_line_without_a_rank_is_shown_with_its_number(rank_file):
     good = base64.b64encode(b"a").decode()
     for bad in ("YQ", "YQ== one", "YQ== 1 2", "!!!! 1", "YQ== 1.5", '{"a": 1}', "\x00 1"):
         path = rank_file(f"{good} 0\n\n{bad}\n")
@@ -151,7 +154,7 @@ def test_line_that_is_no_rank_is_shown_with_its_number(rank_file):
             Tokenizer.load(path, pattern=ALL)
 
 
-def test_binary_file_is_no_tokenizer(tmp_path):
+def test_binary_file_is_not_a_tokenizer(tmp_path):
     data = bytes(range(256)) * 4
     path = tmp_path / "x.bin"
     path.write_bytes(data)
@@ -163,7 +166,7 @@ def test_binary_file_is_no_tokenizer(tmp_path):
         Tokenizer.load(path, pattern=ALL)
 
 
-def test_token_that_stands_twice_is_shown(rank_file):
+def test_duplicate_token_is_shown(rank_file):
     path = rank_file("YQ== 0\nYg== 1\nYQ== 2\n")
     with raises(VocabularyError, path, "line 3", "b'a'", "twice"):
         Tokenizer.load(path, pattern=ALL)
@@ -192,7 +195,7 @@ def test_file_without_tokens_is_named(rank_file):
 def test_file_of_a_size_that_no_vocabulary_has_is_not_read(tmp_path):
     path = tmp_path / "huge.tiktoken"
     with path.open("wb") as file:
-        file.truncate((256 << 20) + 1)  # sparse: takes no room on the disk
+        file.truncate((256 << 20) + 1)  # a sparse file
     with raises(VocabularyError, path, "268,435,457", "too large"):
         Tokenizer.load(path, pattern=ALL)
 
@@ -224,7 +227,7 @@ def test_one_text_is_not_a_batch(cl100k, method, texts):
 
 @pytest.mark.parametrize("method", MANY_TEXTS)
 @pytest.mark.parametrize("texts", [None, 5])
-def test_batch_that_is_no_iterable_is_a_type_error(cl100k, method, texts):
+def test_batch_that_is_not_iterable_is_a_type_error(cl100k, method, texts):
     with pytest.raises(TypeError):
         getattr(cl100k, method)(texts)
 
@@ -390,7 +393,7 @@ def test_attributes_cannot_be_set(cl100k):
         cl100k.name = "x"
 
 
-def test_save_into_a_missing_folder_leaves_nothing(cl100k, tmp_path):
+def test_save_into_a_missing_folder_leaves_no_file(cl100k, tmp_path):
     with pytest.raises(FileNotFoundError):
         cl100k.save(tmp_path / "missing" / "x.tiktoken")
     assert list(tmp_path.iterdir()) == []
@@ -403,11 +406,11 @@ def test_ragged_index_out_of_range_is_named(cl100k):
             ragged[index]
 
 
-# ── what is not a guess ──────────────────────────────────────────────────────────────────────
+# ── No value is guessed ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("pattern", ["cl100k_bas", "bogus", "", "p50k edit"])
-def test_word_that_is_no_scheme_is_refused_as_a_pattern(bytes_only, pattern):
+def test_word_that_is_not_a_scheme_is_rejected_as_a_pattern(bytes_only, pattern):
     """As a regular expression it would match itself alone, and all other text would vanish."""
     with raises(PatternError, repr(pattern), "cl100k", f"(?:{pattern})"):
         Tokenizer.load(bytes_only, pattern=pattern)
@@ -472,7 +475,7 @@ def test_pattern_of_a_million_steps_is_refused():
             compile_pattern(pattern)
 
 
-def test_save_follows_links_and_writes_to_what_is_no_file(tmp_path):
+def test_save_follows_links_and_writes_to_devices(tmp_path):
     tokenizer = Tokenizer.load("gpt2")
     (tmp_path / "link.tiktoken").symlink_to(tmp_path / "real.tiktoken")
     tokenizer.save(tmp_path / "link.tiktoken")

@@ -1,10 +1,9 @@
 """No input is quadratic: a megabyte of `a`, of spaces, of digits or of random Han encodes at a
-rate within 20 × of English, and no other hard file stands out by a factor that only a quadratic
+rate within 20 × of English, and no other hard file is slower by a factor that only a quadratic
 path explains.
 
-The only tests that compare speeds. Input and English are measured in turn in one process, by
-its own time, and of three rounds the best of each counts, so that a busy machine does not fail
-them.
+The only tests that compare speeds. The input and English are measured in turn in one process, by
+its CPU time. The best of three rounds counts, so a busy machine does not fail them.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def assert_none_is_quadratic(call: Call, files: dict[str, bytes], english: bytes
         beginning = text[:QUADRATIC_SIZE]
         factors[name] = times_slower(call, beginning, english[:QUADRATIC_SIZE], QUADRATIC_MIN)
     slow = {name: f"{factor:.0f} ×" for name, factor in factors.items() if factor > QUADRATIC_MIN}
-    assert not slow, f"so many times slower than English: {slow}"
+    assert not slow, f"slower than English by these factors: {slow}"
 
 
 @pytest.mark.parametrize("file", ["a.txt", "spaces.txt", "digits.txt", "han_random.txt"])
@@ -114,7 +113,7 @@ def test_specials_are_not_quadratic(tokenizers, megabytes, english):
 
 @pytest.mark.parametrize("short", [[], ["a"]])
 def test_specials_that_share_much_are_not_quadratic(rank_files, english, short):
-    """Names of up to a thousand bytes, of which nearly all stand at each place of a text."""
+    """Names of up to a thousand bytes. Nearly all of them match at each position of a text."""
     names = [*("a" * count + "b" for count in range(1, 1000)), *short]
     special_tokens = {name: 200_000 + index for index, name in enumerate(names)}
     tokenizer = Tokenizer.load(
@@ -136,7 +135,7 @@ def test_truncate_is_not_quadratic(tokenizers, megabytes, side):
 
     for name in ("a.txt", "spaces.txt", "digit_same.txt", "dashes.txt", "han_random.txt"):
         whole, quarter = megabytes[name], megabytes[name][: len(megabytes[name]) // 12 * 3]
-        # The second more is for what a cut costs in a text of any size.
+        # The added second is the cost of a cut in a text of any size.
         assert seconds(truncate, whole) < 12 * seconds(truncate, quarter) + 1, name
 
 

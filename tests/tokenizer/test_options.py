@@ -1,4 +1,7 @@
-"""Option tables: checks, signatures, flags."""
+"""Option tables → checks, signatures and flags.
+
+Tests of tokenmill/options.py and cli/options.py.
+"""
 
 import argparse
 import inspect

@@ -1,4 +1,4 @@
-"""The reference against tiktoken, against Python's own UTF-8, and against counts made by hand."""
+"""The reference against tiktoken, against Python's own UTF-8, and against manual counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text in any number of changes → at every step the ids that `encode` gives for all of it."""
+"""A text in any number of changes → after each change, the ids of `encode`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def change_at_random(
     session, text = tokenizer.session(empty, allowed_special=special_tokens), empty
     for _ in range(max(20, examples(steps))):
         before = session.ids
-        # Long enough for points inside, which are what can go wrong, and for blocks of 64 bytes.
+        # Long enough for checkpoints inside, which can go wrong, and for blocks of 64 bytes.
         new = empty.join(rng.choices(pieces, k=rng.randrange(6) if len(text) > 400 else 100))
         if rng.random() < 0.5:
             text += new
@@ -192,7 +192,7 @@ def grow_and_shrink(tokenizer: Tokenizer, size: int) -> None:
 
 @each_pattern
 def test_long_runs_grow_and_shrink_exactly(tokenizer):
-    """The tokens and the runs that are known go on."""
+    """Known tokens and runs are continued."""
     grow_and_shrink(tokenizer, max(3_000, examples(6_000)))
 
 
@@ -277,7 +277,7 @@ def test_a_long_open_run_encodes_only_its_end(tokenizer, unit):
     assert session.ids == tokenizer.encode(session.text)
 
 
-def test_an_update_encodes_only_what_follows_the_first_difference(cl100k):
+def test_an_update_encodes_only_the_text_after_the_first_difference(cl100k):
     chat = "the mill grinds grain.\n" * 3000
     session = cl100k.session(chat)
     assert encoded_by(session, lambda: session.update(chat + "and more")) < 800
@@ -339,7 +339,7 @@ def test_a_session_can_be_pickled(cl100k):
         assert twin.ids == cl100k.encode(text + text, allowed_special={"<|endoftext|>"})
 
 
-def test_a_change_that_fails_changes_nothing(tmp_path):
+def test_a_failed_change_leaves_the_session(tmp_path):
     tokenizer = Tokenizer.load(
         write_ranks(tmp_path / "few.tiktoken", [b"a", b"b", b"ab"]), pattern=r"(?s:.)+"
     )

@@ -183,7 +183,7 @@ def test_stream_decoder_gives_a_character_as_soon_as_it_is_whole(cl100k):
 def test_stream_of_any_ids_adds_up_to_decode(tokenizers, errors):
     tokenizer, rng = tokenizers["r50k_base"], random.Random(SEED)
     for _ in range(examples(2000)):
-        # The first 256 ids are single bytes: most of what they make is broken.
+        # The first 256 ids are single bytes. Most of their texts are broken.
         ids = [rng.randrange(rng.choice([256, 50_257])) for _ in range(rng.randrange(12))]
         stream = tokenizer.stream_decoder(errors=errors)
         shown = "".join([stream.push(id) for id in ids]) + stream.finish()
@@ -305,7 +305,7 @@ def test_second_tokenizer_takes_less_than_a_kilobyte(cl100k):
 
 
 def test_vocabulary_goes_with_its_last_tokenizer():
-    special_tokens = {"<|nobody else has this|>": 300_000}
+    special_tokens = {"<|only this test has it|>": 300_000}
     tokenizer = Tokenizer.load("cl100k_base", special_tokens=special_tokens)
     loaded = weakref.ref(tokenizer._spec)
     again = Tokenizer.load("cl100k_base", special_tokens=special_tokens)

@@ -1,4 +1,4 @@
-"""Who does tasks and says nothing: one that was stopped with its run, and one that hangs."""
+"""Workers that send no messages: after a stop of the whole run, and in a hanging process."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from tokenmill.tokenizing.executors import Order, ProcessExecutor, Settings, run
 
 
 class Worker:
-    """A process that is ready, says nothing for a while, and then has done its task."""
+    """A process that is ready, sends no messages for a while, and then has done its task."""
 
     def __init__(self, seconds: float) -> None:
         self.pid = id(self)
@@ -57,8 +57,8 @@ def messages_of(tmp_path, monkeypatch):
         worker.kill()
 
 
-def test_a_clock_that_leaps_kills_nobody(messages_of, monkeypatch):
-    """After Ctrl-Z and fg an hour has passed, of which nobody has heard anything."""
+def test_a_clock_that_leaps_kills_no_worker(messages_of, monkeypatch):
+    """After Ctrl-Z and fg, an hour has passed without messages."""
     leaps = iter(range(0, 10**9, 3600))
     monkeypatch.setattr(time, "monotonic", lambda: next(leaps))
     assert messages_of(0.5) == [{"order": Order(0), "entry": {"task": 0}}]

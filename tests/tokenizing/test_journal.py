@@ -1,4 +1,7 @@
-"""Journals, plans and folders that somebody has spoiled: done again, or said; never taken."""
+"""Damaged journals, plans and folders → tasks are repeated, or an error.
+
+Tests of tokenizing/journal.py, tokenizing/output.py and tokenizing/plan.py.
+"""
 
 import json
 import shutil
@@ -65,14 +68,14 @@ def test_an_entry_that_is_not_valid_is_done_again(begun, inputs, whole, changes)
 @pytest.mark.parametrize(
     "data", [b"[" * 100_000, b"7", b"{}", b'{"shuffled": 0}', b"\xff", b'{"task"']
 )
-def test_a_file_that_is_no_entry_is_ignored(begun, inputs, whole, data):
+def test_a_file_that_is_not_an_entry_is_ignored(begun, inputs, whole, data):
     (begun / "journal" / "99999.json").write_bytes(data)
     result = tokenize(inputs, begun, "gpt2", **OPTIONS)
     assert result.tasks_resumed == result.tasks_total
     assert contents(begun) == whole
 
 
-def test_temporary_file_of_a_killed_task_is_no_entry(begun, inputs, whole):
+def test_temporary_file_of_a_killed_task_is_not_an_entry(begun, inputs, whole):
     entry = begun / "journal" / "00000.json"
     entry.rename(entry.with_name(".00000.json.k1ll3d"))
     result = tokenize(inputs, begun, "gpt2", **OPTIONS)
@@ -115,7 +118,7 @@ def test_entry_of_a_failed_task_is_valid(begun):
         "embedded", "tokenizer",
     ],
 )  # fmt: skip
-def test_a_plan_that_is_damaged_is_said(begun, inputs, old, new):
+def test_a_damaged_plan_is_an_error(begun, inputs, old, new):
     path = begun / plan.NAME
     path.write_text(path.read_text().replace(old, new))
     for go_on in (
@@ -137,13 +140,13 @@ def test_a_plan_and_a_manifest_in_another_form_are_read(begun, inputs, whole):
     assert contents(begun) == whole | {plan.NAME: (begun / plan.NAME).read_bytes()}
 
 
-def test_a_file_that_a_network_shows_after_it_is_removed_is_no_hindrance(tmp_path, inputs):
+def test_a_removed_file_that_a_network_still_lists_is_ignored(tmp_path, inputs):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".nfs000000000000001f").touch()
     assert tokenize(inputs, tmp_path / "out", "gpt2", **OPTIONS).is_final
 
 
-def test_finishing_a_sealed_folder_removes_what_it_needs_no_more(begun, whole):
+def test_finalizing_a_complete_folder_removes_unneeded_files(begun, whole):
     tokenmill.finalize(begun)
     (begun / "shuffle-tmp").mkdir()
     (begun / "shuffle-tmp" / "00000.ids").write_bytes(b"abcd")
@@ -181,13 +184,13 @@ def test_a_source_that_was_not_there_then_is_not_missed_now(tmp_path):
 
 
 @pytest.mark.parametrize("output", ["s://foo/bar", "9p://x", "a b://c"])
-def test_an_address_of_no_kind_is_no_folder(tmp_path, inputs, output, monkeypatch):
+def test_a_url_with_an_unknown_scheme_is_not_a_folder(tmp_path, inputs, output, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TokenmillError, match="must be a folder or a URL"):
         tokenize(inputs, output, "gpt2", **OPTIONS)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cluster_is_not_asked_when_there_is_nothing_to_do(begun, whole):
+def test_a_complete_run_does_not_connect_to_a_cluster(begun, whole):
     assert tokenmill.finalize(begun, engine="ray", ray_address="127.0.0.1:1").is_final
     assert contents(begun) == whole

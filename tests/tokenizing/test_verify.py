@@ -1,4 +1,7 @@
-"""Shards → whether they are what was written, and what is in them."""
+"""Shards → differences from their manifest and their sources, and a report of their contents.
+
+Tests of cli/verify.py, inspection/shards.py and tokenizing/verify.py.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [{}, {"sequence_length": 32}, {"shuffle": 5}, {"bos": 50256}])
-def test_what_was_written_is_good(tmp_path, corpus, options):
+def test_complete_output_is_verified(tmp_path, corpus, options):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2", task_bytes=8192, shard_tokens=3000, **options)
     verdict = verify(out, decode=1.0, threads=2)
@@ -62,7 +65,7 @@ def edited(folder: Path, edit) -> None:
 
 @pytest.mark.parametrize("layout", tokenmill.shards.NAMES)
 @pytest.mark.parametrize("options", [{}, {"sequence_length": 32}, {"shuffle": 5}])
-def test_the_readers_find_what_the_manifest_says_of_each_source(tmp_path, layout, options):
+def test_readers_find_the_documents_that_the_manifest_counts(tmp_path, layout, options):
     paths = [write_jsonl(tmp_path / f"{name}.jsonl", texts(60, name)) for name in range(4)]
     out = tmp_path / "out"
     options = {"task_bytes": 9000, "shard_tokens": 900} | options
@@ -108,7 +111,7 @@ def test_counts_that_do_not_add_up_are_found(tmp_path, corpus):
     assert done.returncode == 2 and "is damaged (KeyError: 'segments')" in done.stderr
 
 
-def test_files_beside_the_shards_are_checked_too(tmp_path, corpus):
+def test_files_next_to_the_shards_are_checked(tmp_path, corpus):
     corpus.write_bytes(corpus.read_bytes() + b"{}\n")
     tokenize(corpus, tmp_path / "out", "gpt2", format="mds")
     assert verify(tmp_path / "out").is_good
@@ -127,7 +130,7 @@ def test_tokenize_makes_files_of_a_complete_folder_again(tmp_path, corpus):
     assert contents(out) == before
 
 
-def test_a_damaged_manifest_says_what_to_do(tmp_path, corpus):
+def test_a_damaged_manifest_is_an_error_with_the_way_out(tmp_path, corpus):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2")
     before = contents(out)
@@ -140,7 +143,7 @@ def test_a_damaged_manifest_says_what_to_do(tmp_path, corpus):
     assert contents(out) == before
 
 
-def test_rows_that_nobody_wrote_are_passed_over(tmp_path, corpus):
+def test_foreign_journal_entries_are_ignored(tmp_path, corpus):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2")
     before = contents(out)
@@ -155,7 +158,7 @@ def test_rows_that_nobody_wrote_are_passed_over(tmp_path, corpus):
     assert contents(out) == before
 
 
-def test_a_manifest_that_was_written_by_hand_is_said_to_be_damaged(tmp_path, corpus):
+def test_a_manifest_that_was_edited_is_damaged(tmp_path, corpus):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2")
     good = (out / "manifest.json").read_bytes()
@@ -241,7 +244,7 @@ def test_documents_around_those_that_were_too_long_are_compared(tmp_path, monkey
     assert verdict.is_good and not verdict.notes and verdict.documents == 3
 
 
-def test_a_folder_that_is_not_complete_says_so(tmp_path):
+def test_an_incomplete_folder_is_an_error(tmp_path):
     done = run("verify", tmp_path)
     assert done.returncode == 2 and "not an output of tokenize" in done.stderr
 
@@ -327,7 +330,7 @@ def test_a_source_that_is_gone_is_named_and_no_other_is_blamed(tmp_path):
     assert "0.jsonl: file not found, so task 0 is not compared" in finding
 
 
-def test_shards_in_a_folder_of_inputs_are_no_inputs(tmp_path):
+def test_shards_in_a_folder_of_inputs_are_not_inputs(tmp_path):
     write_jsonl(tmp_path / "a.jsonl", texts(5))
     tokenize(tmp_path, tmp_path / "one", "gpt2")
     assert tokenize(tmp_path, tmp_path / "two", "gpt2").is_complete

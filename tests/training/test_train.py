@@ -1,4 +1,8 @@
-"""Sources → tokenizers: the same vocabulary from every kind of source, and all errors."""
+"""Sources → tokenizers: the same vocabulary from every kind of source, and all errors.
+
+Tests of training/counting.py, training/encoding.py, training/numbering.py, training/options.py,
+training/report.py, training/train.py and training/trainers.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One corpus for all engines, and what they have to make of it."""
+"""One corpus for all engines, and its expected ids."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def texts() -> list[str | None]:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pa.Table]:
-    """The table that lies in `corpus.parquet` of the folder where a module's tests run.
+    """The table of `corpus.parquet` in the folder where a module's tests run.
 
     An engine has to be started there: its processes keep the folder that they began with.
     """

@@ -1,4 +1,7 @@
-"""A Ray cluster of three nodes → the bytes of a local run, whoever is killed on the way."""
+"""A Ray cluster of three nodes → the bytes of a local run, also if nodes and workers are killed.
+
+Tests of tokenmill/ray_cluster.py, tokenizing/executors.py and training/ray_counting.py.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from tokenmill.training import ray_counting
 
 FILES = 50
 UNIT_BYTES = 20_000
-# Runs before each unit, and each group of files to count, in the processes of the nodes; a test
-# writes what it does.
+# Runs before each task, and each group of files to count, in the processes of the nodes. Tests
+# write its code.
 ACTS = """
 import os, signal, sys, time
 from tokenmill.tokenizing import executors
@@ -194,7 +197,7 @@ def test_counts_and_merges_are_those_of_one_machine(tmp_path, inputs, nodes):
 
 
 def killing_once(mark: Path) -> str:
-    """What kills the first process that comes to it."""
+    """Code that kills the first process that runs it."""
     return (
         f"if not os.path.exists({str(mark)!r}):\n"
         f"    open({str(mark)!r}, 'w').close()\n"
@@ -241,19 +244,19 @@ def test_a_node_that_is_killed_is_done_without(tmp_path, undisturbed, start, nod
     nodes.others.append(nodes.add())
 
 
-def test_a_task_that_always_fails_is_put_aside(tmp_path, undisturbed, start, nodes):
+def test_a_task_that_always_fails_is_quarantined(tmp_path, undisturbed, start, nodes):
     nodes.act("if '11.jsonl' in name: raise RuntimeError('no luck')")
     process = start("--json")
     said, wrong = process.communicate(timeout=180)
     assert process.returncode == 3, wrong
     assert "no luck" in said and "2 times" in said
     nodes.rest()
-    assert end(start(engine="local")) == 0  # which does what is missing
+    assert end(start(engine="local")) == 0  # it does the missing tasks
     assert contents(tmp_path / "out") == undisturbed
 
 
 @pytest.mark.parametrize("then", ["ray", "local"])
-def test_a_run_whose_driver_is_killed_goes_on(tmp_path, undisturbed, start, nodes, then):
+def test_a_run_whose_driver_is_killed_resumes(tmp_path, undisturbed, start, nodes, then):
     nodes.act("time.sleep(0.2)")
     process = start()
     wait_for_rows(process, tmp_path / "out", 5)
@@ -273,7 +276,7 @@ def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start):
 def test_machines_that_cannot_run_tasks_stop_the_run(
     tmp_path, inputs, undisturbed, nodes, monkeypatch
 ):
-    """Not a unit is put aside for what is wrong with a machine."""
+    """A fault of a machine does not quarantine a task."""
 
     def broken(*_):
         raise ModuleNotFoundError("no module named tokenmill")
@@ -303,7 +306,7 @@ else:
 """
 
 
-def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, start, nodes):
+def test_a_task_that_dies_after_its_report_is_repeated(tmp_path, undisturbed, start, nodes):
     units = json.loads(undisturbed["manifest.json"])["tasks"]
     where = {"mark": str(tmp_path / "mark"), "rows": str(tmp_path / "out" / "journal")}
     nodes.act(TELLS_AND_DIES.format(told=TOLD, others=len(units) - 1, **where))
@@ -311,7 +314,7 @@ def test_a_task_that_dies_after_it_told_is_done_again(tmp_path, undisturbed, sta
     _, progress = process.communicate(timeout=180)
     assert process.returncode == 0, progress
     assert contents(tmp_path / "out") == undisturbed
-    # All but that one are done, and some of it is told.
+    # All other tasks are done, and a part of this one is reported.
     lines = [json.loads(line) for line in progress.splitlines()]
     waiting = {line["tokens"] for line in lines if line["tasks"] == line["tasks_total"] - 1}
     whole = {unit["tokens"] for unit in units}
@@ -325,7 +328,7 @@ def test_ray_client_is_refused_before_anything_is_written(tmp_path, inputs):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_token_that_is_missing_is_no_defect(tmp_path, start, monkeypatch):
+def test_a_missing_token_is_an_error_and_not_a_bug(tmp_path, start, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("HOME", str(tmp_path))
     process = start()
@@ -343,7 +346,7 @@ def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monke
     assert "versions" not in str(said.value)
 
 
-def test_machines_that_cannot_count_say_so_in_a_line(tmp_path, inputs, nodes, monkeypatch):
+def test_machines_that_cannot_count_are_an_error_of_one_line(tmp_path, inputs, nodes, monkeypatch):
     def broken(*_):
         raise RuntimeError("failed to import\n\nModuleNotFoundError: no module named tokenmill\n")
 
@@ -367,7 +370,11 @@ print(sorted(name for name in os.environ if name not in before and "nice" in nam
 
 
 def test_a_cluster_of_this_machine_works_at_our_priority():
-    command = [sys.executable, "-c", NICENESS]  # Ray leaves more behind than a test may
+    command = [
+        sys.executable,
+        "-c",
+        NICENESS,
+    ]  # Ray leaves processes and threads, so it has its own process
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.stdout.splitlines() == [str(os.nice(0)), "[]"], done.stderr
 
@@ -403,7 +410,7 @@ def test_a_program_that_is_connected_stays_so(tmp_path, inputs, undisturbed, cou
     assert (tmp_path / "out.tmc").read_bytes() == counted
 
 
-def test_a_ray_that_does_not_start_is_no_defect(tmp_path, inputs):
+def test_a_ray_that_does_not_start_is_an_error_and_not_a_bug(tmp_path, inputs):
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "tokenmill", "tokenize", *inputs, "--tokenizer", "gpt2"]
     command += ["--output", tmp_path / "out", "--engine", "ray"]
@@ -451,7 +458,7 @@ def test_an_interrupt_ends_the_tasks(tmp_path, undisturbed, start, nodes):
     assert contents(tmp_path / "out") == undisturbed
 
 
-def test_no_cluster_at_an_address_is_said_at_once(tmp_path, inputs):
+def test_address_without_a_cluster_is_an_error_at_once(tmp_path, inputs):
     with pytest.raises(tokenmill.TokenmillError, match="no Ray cluster answers at '127"):
         tokenmill.tokenize(
             inputs, tmp_path / "out", "gpt2", engine="ray", ray_address="127.0.0.1:1"

@@ -1,8 +1,8 @@
-"""What the readers import but do not use to read files → stand-ins that are empty.
+"""Packages that readers import but do not need to read files → empty substitutes.
 
 mosaicml-streaming imports transformers and torchvision for its data sets of text and pictures, and
-OLMo-core cached_path for files of clouds. With what they need in turn they are gigabytes, of which
-no shard of ours needs any.
+OLMo-core cached_path for files of clouds. With their dependencies they are gigabytes,
+and no shard of ours needs them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        # Classes of torchvision are inherited from, beside others: they must be plain ones.
+        # Other classes inherit from classes of torchvision, so these must be plain classes.
         kind = Anything if self.__name__.startswith("cached_path") else type
         return kind(name, (), {})
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the absent ones and what would be inside them."""
+    """Finds the absent packages and their submodules."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name.split(".")[0] in ABSENT:

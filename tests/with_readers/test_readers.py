@@ -18,7 +18,7 @@ from tokenmill.shards import Spec
 from tokenmill.shards.torch import ShardDataset
 
 with warnings.catch_warnings():
-    # Of what is not installed: CUDA, and kernels for it.
+    # Warnings about CUDA and its kernels, which are not installed.
     warnings.simplefilter("ignore")
     from datatrove.pipeline.tokens.tokenizer import TokenizedFile
     from datatrove.utils.dataset import DatatroveFolderDataset
@@ -105,7 +105,7 @@ def test_datatrove_reads_its_own(spec: Spec, tmp_path: Path) -> None:
             assert (folder / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_datatrove_says_numbers_the_same_way() -> None:
+def test_datatrove_formats_numbers_the_same_way() -> None:
     import humanize
 
     from tokenmill.shards.layouts.datatrove import metric
@@ -207,7 +207,7 @@ TEXTS = [f"Document {number}: " + "more and more. " * (number % 7) for number in
 
 
 def run(folder: Path, layout: str, **options: object) -> tokenmill.shards.Shards:
-    """What `tokenmill tokenize` makes of the texts, in several shards."""
+    """The texts after `tokenmill tokenize`, in several shards."""
     folder.mkdir()
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
     out = folder / "out"
@@ -219,7 +219,7 @@ def run(folder: Path, layout: str, **options: object) -> tokenmill.shards.Shards
     return shards
 
 
-def test_readers_take_what_a_run_writes(tmp_path: Path) -> None:
+def test_readers_read_the_shards_of_a_run(tmp_path: Path) -> None:
     megatron = run(tmp_path / "megatron", "megatron")
     tokenizer = tokenmill.Tokenizer.load("cl100k_base")
     encoded = [[*ids, megatron.spec.eos] for ids in tokenizer.encode_batch(TEXTS)]
@@ -240,7 +240,7 @@ def test_readers_take_what_a_run_writes(tmp_path: Path) -> None:
     assert ids == [id for document in encoded for id in document]
 
 
-def test_readers_take_what_a_run_packs(tmp_path: Path) -> None:
+def test_readers_read_the_packed_shards_of_a_run(tmp_path: Path) -> None:
     shards = run(tmp_path / "mds", "mds", sequence_length=64)
     assert any(shard.padding for shard in shards.shards)
     rows = [row.tolist() for row in shards]

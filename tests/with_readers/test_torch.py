@@ -1,4 +1,7 @@
-"""Shards → PyTorch's data sets: the same batches for any workers, going on anywhere."""
+"""Shards → PyTorch data sets: the same batches for any workers, resumed at any batch.
+
+Tests of shards/torch.py.
+"""
 
 from __future__ import annotations
 
@@ -98,8 +101,8 @@ def test_ranks_share_the_samples(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_training_goes_on_with_other_workers_and_ranks(packed: Path, workers: int) -> None:
-    """Two ranks take three batches each; then one rank takes what is left."""
+def test_training_resumes_with_other_workers_and_ranks(packed: Path, workers: int) -> None:
+    """Two ranks take three batches each; then one rank takes the rest."""
     before, states = [], []
     for rank in range(2):
         stream = ShardStream(packed, rank=rank, world_size=2, batch_size=4)

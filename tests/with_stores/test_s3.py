@@ -1,4 +1,7 @@
-"""Inputs and outputs in a store that speaks S3, a process on loopback → the bytes of a folder."""
+"""Inputs and outputs in an S3 store on loopback → the bytes of a folder.
+
+Tests of tokenmill/object_store.py.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, server) -> None:
-    """What tells botocore where the store is, for this process and its children."""
+    """The settings of botocore for the store, in this process and its children."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -160,13 +163,13 @@ def test_inputs_and_output_are_in_the_store(bucket, inputs):
     files = fsspec.filesystem("s3")
     for path in inputs:
         files.put_file(str(path), f"{bucket}/in/{path.name}")
-    for _ in range(2):  # the second time its own files lie among the inputs
+    for _ in range(2):  # the second time its own files are among the inputs
         done = run(*arguments([f"s3://{bucket}/in"], f"s3://{bucket}/in/out"))
         assert done.returncode == 3 and "800 documents" in done.stdout, done
     assert run("verify", f"s3://{bucket}/in/out", "--full").returncode == 0
 
 
-def test_a_run_that_is_killed_goes_on(bucket, inputs, whole):
+def test_a_run_that_is_killed_resumes(bucket, inputs, whole):
     out = f"s3://{bucket}/out"
     files = fsspec.filesystem("s3")
     for least in (1, 3):

@@ -127,7 +127,7 @@ def unigram() -> Real:
     return real
 
 
-# Name → what makes it, its special tokens, and the class that a folder names.
+# Name → its factory, its special tokens, and the class that a folder names.
 EXACT: dict[str, tuple[Any, dict[str, str], str]] = {
     "byte_level": (
         byte_level,

@@ -1,4 +1,7 @@
-"""Patched fast tokenizers → the results of those that are not, whatever is asked of them."""
+"""Patched fast tokenizers → the results of the original tokenizers, for all calls.
+
+Tests of compat/transformers.py.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,10 @@ def _unpatched() -> Iterator[None]:
 
 
 def said(call: Callable[[], Any]) -> Any:
-    """All that can be seen of what a call gives or raises."""
+    """The visible result or the exception of a call."""
     try:
         return seen(call())
-    except BaseException as error:  # a panic of the real library is no Exception
+    except BaseException as error:  # a panic of the real library is not an Exception
         return type(error), str(error)
 
 
@@ -271,7 +274,7 @@ def test_copies_are_patched_too(name):
 
 
 @each_exact
-def test_saving_and_training_anew(name, tmp_path):
+def test_saving_and_training_again(name, tmp_path):
     small.fast(name).save_pretrained(tmp_path / "plain")
     new = small.fast(name).train_new_from_iterator(small.TEXTS[:3], 500, show_progress=False)
     patch()
@@ -313,7 +316,7 @@ def test_patch_twice_and_unpatch_restores_the_library():
     assert tokenizers.Tokenizer.encode_batch is encode_batch
     assert vars(tokenizers.Tokenizer)["model"] is model
     assert PreTrainedTokenizerFast._tokenizer is None
-    # What changes meanwhile is seen by the next patch.
+    # The next patch uses changes that were made in between.
     tokenizer.add_tokens(["Hello"])
     want = tokenizer(TEXTS)["input_ids"]
     patch()
