@@ -1,4 +1,4 @@
-"""Documents → shards of any layout, in random pieces; and a folder of them as a run seals it."""
+"""Documents → shards of any format, in random pieces; and a folder of them as a run seals it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.shards import File, Rows, Shard, Spec, layout
+from tokenmill.shards import File, Rows, Shard, Spec, get_format
 
 NARROW = Spec("uint16", eos=0, vocab_size=1000, tokenizer="small")
 WIDE = Spec("uint32", eos=0, vocab_size=100_000, tokenizer="large")
@@ -18,8 +18,8 @@ Documents = Sequence[Sequence[int]]
 
 
 def spec_of(name: str, wide: bool) -> Spec:
-    """The wide spec where the layout takes it."""
-    return WIDE if wide and layout(name).refuse(WIDE) is None else NARROW
+    """The wide spec if the shard format supports it."""
+    return WIDE if wide and get_format(name).refuse(WIDE) is None else NARROW
 
 
 def joined(documents: Documents, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def rows_of(numbers: Sequence[int], several: bool = False) -> Rows:
 
 def write_whole(stem: Path, name: str, spec: Spec, documents: Documents, rows: bool) -> list[File]:
     """All documents at once."""
-    writer = layout(name).Writer(stem, spec)
+    writer = get_format(name).Writer(stem, spec)
     numbers = range(len(documents))
     writer.append(*joined(documents, spec.dtype), rows_of(numbers) if rows else None)
     assert (writer.documents, writer.tokens) == (len(documents), sum(map(len, documents)))
@@ -51,7 +51,7 @@ def write_in_pieces(
 ) -> list[File]:
     """A few documents at a time, and some of them in parts."""
     chance = random.Random(seed)
-    writer = layout(name).Writer(stem, spec)
+    writer = get_format(name).Writer(stem, spec)
     at = 0
     while at < len(documents):
         end = min(len(documents), at + chance.randrange(4))
@@ -77,10 +77,10 @@ def write_in_pieces(
 
 
 def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
-    """The manifest that a run writes last, and what the layout wants beside the shards."""
-    module = layout(name)
-    if hasattr(module, "make_index"):
-        index, data = module.make_index(shards, spec)
+    """The manifest that a run writes last, and the index of the shard format."""
+    make_index = get_format(name).make_index
+    if make_index is not None:
+        index, data = make_index(shards, spec)
         (folder / index).write_bytes(data)
     manifest = {
         "format": "tokenmill.shards",

@@ -15,20 +15,20 @@ from shard_files import NARROW, spec_of, write_folder
 
 import tokenmill.shards
 from tokenmill.errors import MissingInputError, ShardError
-from tokenmill.shards import NAMES, Shard, folder, layout
+from tokenmill.shards import FORMATS, Shard, folder, get_format
 from tokenmill.shards.files import NpyFile
 
 PARTS = [[[1, 2, 3], [], [4]], [], [[5, 6]], [[7], [8, 9]]]
 ALL = [document for part in PARTS for document in part]
 
 
-@pytest.mark.parametrize("layout_name", NAMES)
-def test_documents_of_all_shards_by_number(layout_name, tmp_path) -> None:
-    spec = spec_of(layout_name, True)
-    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, spec, PARTS))
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_documents_of_all_shards_by_number(format_name, tmp_path) -> None:
+    spec = spec_of(format_name, True)
+    shards = tokenmill.shards.open(write_folder(tmp_path, format_name, spec, PARTS))
     assert (len(shards), shards.documents, shards.tokens) == (6, 6, 9)
     assert shards.totals["documents"] == 6
-    assert (shards.spec, shards.layout) == (spec, layout_name)
+    assert (shards.spec, shards.layout) == (spec, format_name)
     assert [document.tolist() for document in shards] == ALL
     assert [shards[index].tolist() for index in range(6)] == ALL
     assert shards[-1].tolist() == [8, 9]
@@ -48,24 +48,24 @@ def test_documents_of_all_shards_by_number(layout_name, tmp_path) -> None:
     for index in (6, -7):
         with pytest.raises(IndexError, match=f"no document {index}: there are 6"):
             shards[index]
-    assert f"6 documents, 9 ids in 4 shards of {layout_name}" in repr(shards)
+    assert f"6 documents, 9 ids in 4 shards of {format_name}" in repr(shards)
     assert [d.tolist() for d in pickle.loads(pickle.dumps(shards))] == ALL
 
 
-@pytest.mark.parametrize("layout_name", sorted({*NAMES} - {"parquet"}))
-def test_documents_are_not_copied(layout_name, tmp_path) -> None:
-    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, NARROW, PARTS))
+@pytest.mark.parametrize("format_name", sorted({*FORMATS} - {"parquet"}))
+def test_documents_are_not_copied(format_name, tmp_path) -> None:
+    shards = tokenmill.shards.open(write_folder(tmp_path, format_name, NARROW, PARTS))
     document = shards[0]
     assert not document.flags.owndata
     assert not document.flags.writeable
     assert np.shares_memory(document, shards[0])
 
 
-@pytest.mark.parametrize("layout_name", NAMES)
-def test_packed_sequences_are_rows(layout_name, tmp_path) -> None:
-    spec = replace(spec_of(layout_name, True), sequence_length=2)
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_packed_sequences_are_rows(format_name, tmp_path) -> None:
+    spec = replace(spec_of(format_name, True), sequence_length=2)
     parts = [[[1, 2], [3, 4]], [[5, 6]]]
-    shards = tokenmill.shards.open(write_folder(tmp_path, layout_name, spec, parts))
+    shards = tokenmill.shards.open(write_folder(tmp_path, format_name, spec, parts))
     assert [shards.sequences(shard).tolist() for shard in range(2)] == parts
     assert [sequence.tolist() for sequence in shards] == [[1, 2], [3, 4], [5, 6]]
 
@@ -190,30 +190,30 @@ def test_originals_of_many_packed_shards_are_those_that_were_packed(tmp_path, mo
     assert pickle.loads(pickle.dumps(shards)).original(14).tolist() == originals[14]
 
 
-@pytest.mark.parametrize("layout_name", NAMES)
-def test_damaged_files_are_refused_and_never_misread(layout_name, tmp_path) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_damaged_files_are_refused_and_never_misread(format_name, tmp_path) -> None:
     """Files of the right size with other bytes: an error of ours, or other ids."""
-    chance = random.Random(layout_name)
-    spec = spec_of(layout_name, True)
+    chance = random.Random(format_name)
+    spec = spec_of(format_name, True)
     stem = tmp_path / "s"
-    files = shard_files.write_whole(stem, layout_name, spec, ALL, True)
+    files = shard_files.write_whole(stem, format_name, spec, ALL, True)
     for file in files:
         path = tmp_path / f"s{file.suffix}"
         good = path.read_bytes()
         for size in (0, 1, len(good) // 2, len(good) - 1):
             path.write_bytes(good[:size])
-            with_reader(layout_name, stem, spec)
+            with_reader(format_name, stem, spec)
         for _ in range(max(10, examples(50))):
             bad = bytearray(good)
             bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
             path.write_bytes(bad)
-            with_reader(layout_name, stem, spec)
+            with_reader(format_name, stem, spec)
         path.write_bytes(good)
 
 
 def with_reader(name: str, stem, spec) -> None:
     try:
-        reader = layout(name).Reader(stem, spec)
+        reader = get_format(name).Reader(stem, spec)
         for index in range(len(reader)):
             reader.document(index).tolist()
     except ShardError as error:

@@ -11,6 +11,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,23 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from tokenmill._native import Checksum
-from tokenmill.shards.spec import File
 
 _BLOCK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
 _SPOOL_ITEMS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a shard: its name is the shard's stem and this suffix."""
+
+    suffix: str
+    bytes: int
+    checksum: str  # XXH3-64 in 16 hexadecimal digits
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest holds it."""
+        return {"suffix": self.suffix, "bytes": self.bytes, "checksum": self.checksum}
 
 
 class HashedFile:

@@ -21,9 +21,15 @@ from numpy.typing import NDArray
 from tokenmill import object_store
 from tokenmill.errors import MissingInputError, ShardError
 from tokenmill.object_store import ObjectStore
-from tokenmill.shards.layouts import layout
-from tokenmill.shards.layouts.base import Reader, read_npy
-from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
+from tokenmill.shards.shard_format import (
+    DOCUMENTS_SUFFIX,
+    Reader,
+    Shard,
+    Spec,
+    get_format,
+    path_of,
+    read_npy,
+)
 
 MANIFEST = "manifest.json"
 # A manifest may come from elsewhere: what it names lies beside it.
@@ -53,7 +59,7 @@ class Shards:
             self.totals: dict[str, int] = manifest["totals"]
         except (KeyError, TypeError) as error:
             raise ShardError(f"{path / MANIFEST} is no manifest of tokenmill ({error!r})") from None
-        self._layout = layout(self.layout)
+        self._layout = get_format(self.layout)
         self._check_files()
         sequence = self.spec.sequence_length
         self._ends = list(accumulate(shard.entries(sequence) for shard in self.shards))
@@ -177,7 +183,7 @@ class Shards:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._layout, self._readers = layout(self.layout), OrderedDict()
+        self._layout, self._readers = get_format(self.layout), OrderedDict()
 
     def _check_files(self) -> None:
         """Each file is there with the size that the manifest says; `verify` reads them, too."""

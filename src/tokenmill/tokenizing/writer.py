@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.shards import layouts
-from tokenmill.shards.files import NpyFile
-from tokenmill.shards.layouts.base import Writer
-from tokenmill.shards.spec import DOCUMENTS_SUFFIX, File, Rows, Shard, Spec
+from tokenmill.shards.files import File, NpyFile
+from tokenmill.shards.shard_format import DOCUMENTS_SUFFIX, Rows, Shard, Spec, Writer, get_format
 
 _NO_ENDS = np.empty(0, np.int64)
 
@@ -29,14 +27,14 @@ class ShardsWriter:
         self,
         folder: Path,
         number: int,
-        layout: str,
+        shard_format: str,
         spec: Spec,
         tokens_max: int,
         pad_id: int | None,
     ) -> None:
         self._folder = folder
         self._number = number
-        self._layout = layouts.layout(layout)
+        self._format = get_format(shard_format)
         self._spec = spec
         self._tokens_max = tokens_max
         self._pad_id = pad_id
@@ -74,7 +72,7 @@ class ShardsWriter:
     def _open_writer(self) -> Writer | _Packed:
         if self._writer is None:
             stem = self._folder / self._stem()
-            writer: Writer = self._layout.Writer(stem, self._spec)
+            writer: Writer = self._format.Writer(stem, self._spec)
             packed = self._spec.sequence_length is not None
             self._writer = _Packed(writer, stem, self._spec, self._pad_id) if packed else writer
         return self._writer

@@ -12,15 +12,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import MissingExtraError, ShardError
-from tokenmill.shards.files import Spool, checksum_file
-from tokenmill.shards.layouts import base
-from tokenmill.shards.spec import File, Rows, Spec, path_of
+from tokenmill.shards import shard_format as base
+from tokenmill.shards.files import File, Spool, checksum_file
+from tokenmill.shards.shard_format import Rows, ShardFormat, Spec, path_of
 
 GROUP_IDS = 1 << 20
 GROUP_ROWS = 1 << 16
@@ -36,7 +36,7 @@ def pyarrow(layout: str, part: str = "") -> Any:
         ) from None
 
 
-class Writer(base.Writer):
+class TableWriter(base.Writer):
     """One shard in groups. A layout opens a writer of pyarrow for the file `suffix`."""
 
     suffix = ""
@@ -154,7 +154,7 @@ class Writer(base.Writer):
         self._path.unlink(missing_ok=True)
 
 
-class Reader(base.Reader):
+class TableReader(base.Reader):
     """One shard. `_lists(group)` gives the column of a group, `_first_rows` where each
     group begins."""
 
@@ -209,3 +209,149 @@ class Reader(base.Reader):
             )
         if "length" not in schema.names or schema.field("length").type != pa.int64():
             raise ShardError(f"{self.stem} has no column length of int64")
+
+
+_PIECE_BYTES = 1 << 23
+
+
+class Draining:
+    """A file for pyarrow that takes a long document, mapped from its spool, a few pages at a time,
+    and lets go of those that it has written: 512 MB of ids took 590 MB of memory, and take 90."""
+
+    def __init__(self, file: BinaryIO, spool: Spool) -> None:
+        self._file, self._spool = file, spool
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed, which is not pyarrow's to do."""
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        """All of `data`."""
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE_BYTES):
+            self._file.write(view[start : start + _PIECE_BYTES])
+            if len(view) > _PIECE_BYTES:
+                self._spool.let_go()
+        return len(view)
+
+    def flush(self) -> None:
+        """Hands what is buffered to the system."""
+        self._file.flush()
+
+
+class Arrow(ShardFormat):
+    """Documents → an Arrow file (`.arrow`, Feather 2): a row for each, a batch for each group."""
+
+    KEEPS_NAMES = True
+
+    class Writer(TableWriter):
+        """One shard."""
+
+        suffix = ".arrow"
+
+        def _open_writer(self) -> Any:
+            ipc = pyarrow("arrow", ".ipc")
+            return ipc.new_file(Draining(self._file, self._spool), self._schema)
+
+        def _write_group(self, table: Any) -> None:
+            self._writer.write_table(table)
+
+    @staticmethod
+    def suffixes(spec: Spec) -> tuple[str, ...]:
+        """The files of a shard."""
+        return (Arrow.Writer.suffix,)
+
+    @staticmethod
+    def refuse(spec: Spec) -> str | None:
+        """Nothing is refused."""
+        return None
+
+    class Reader(TableReader):
+        """One shard; documents are not copied."""
+
+        def _read(self) -> NDArray[np.int64]:
+            pa, ipc = pyarrow("arrow"), pyarrow("arrow", ".ipc")
+            with self._damage():
+                file = ipc.open_file(pa.memory_map(str(path_of(self.stem, Arrow.Writer.suffix))))
+                self._check(file.schema)
+                batches = [file.get_batch(index) for index in range(file.num_record_batches)]
+                for batch in batches:
+                    batch.validate()
+            self._columns = [batch.column("input_ids") for batch in batches]
+            self._first_rows = np.cumsum([0, *map(len, batches)])
+            lengths = [np.asarray(batch.column("length")) for batch in batches]
+            return np.cumsum(np.concatenate([np.empty(0, np.int64), *lengths]), dtype=np.int64)
+
+        def _lists(self, group: int) -> Any:
+            return self._columns[group]
+
+
+class Parquet(ShardFormat):
+    """Documents → Parquet: a row for each document, a row group for each group.
+
+    Parquet has no way to write a row in pieces: a document is in memory while it is written, and a
+    group while one of its documents is read.
+    """
+
+    KEEPS_NAMES = True
+
+    class Writer(TableWriter):
+        """One shard."""
+
+        suffix = ".parquet"
+
+        def _open_writer(self) -> Any:
+            parquet = pyarrow("parquet", ".parquet")
+            return parquet.ParquetWriter(
+                self._file,
+                self._schema,
+                compression="zstd",
+                compression_level=1,
+                # Ids are spread too evenly for a dictionary of them to be worth its time.
+                use_dictionary=["id", "source"],
+                write_statistics=["length", "id", "source"],
+            )
+
+        def _write_group(self, table: Any) -> None:
+            self._writer.write_table(table, row_group_size=GROUP_ROWS)
+
+    @staticmethod
+    def suffixes(spec: Spec) -> tuple[str, ...]:
+        """The files of a shard."""
+        return (Parquet.Writer.suffix,)
+
+    @staticmethod
+    def refuse(spec: Spec) -> str | None:
+        """Nothing is refused."""
+        return None
+
+    class Reader(TableReader):
+        """One shard; the last group that was read is kept."""
+
+        def _read(self) -> NDArray[np.int64]:
+            parquet = pyarrow("parquet", ".parquet")
+            with self._damage():
+                self._file = parquet.ParquetFile(
+                    path_of(self.stem, Parquet.Writer.suffix), memory_map=True
+                )
+                self._check(self._file.schema_arrow)
+                lengths = self._file.read(["length"]).column("length").to_numpy()
+            groups = range(self._file.num_row_groups)
+            rows = [self._file.metadata.row_group(group).num_rows for group in groups]
+            self._first_rows = np.cumsum([0, *rows])
+            self._last: tuple[int, Any] = (-1, None)
+            if len(lengths) != sum(rows):
+                raise ShardError(
+                    f"{self.stem} is damaged: {len(lengths)} rows, and {sum(rows)} rows"
+                )
+            return np.cumsum(lengths, dtype=np.int64)
+
+        def _lists(self, group: int) -> Any:
+            last, lists = self._last
+            if last != group:
+                column = self._file.read_row_group(group, ["input_ids"]).column("input_ids")
+                lists = column.combine_chunks()
+                lists = lists.chunk(0) if hasattr(lists, "chunk") else lists
+                self._last = (group, lists)
+            return lists

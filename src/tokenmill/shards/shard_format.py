@@ -1,4 +1,13 @@
-"""Documents → ids end to end in one file: what the flat layouts share.
+"""What holds for all shards of a run, and what is said of each: the words between the rooms.
+
+Layouts: how the files of a shard hold its documents. One module for each, of the same form.
+
+`Writer(stem, spec)` writes one shard, `Reader(stem, spec)` reads one, `suffixes(spec)` names its
+files, and `refuse(spec)` says why a layout cannot hold what is asked. `finish_folder`, where a
+layout has one, writes what stands beside all shards; `EOS_FIRST` says that the layout's own
+readers expect the end of text in front of documents, `KEEPS_NAMES` that it has room for their ids.
+
+Documents → ids end to end in one file: what the flat layouts share.
 
 A writer puts the ids of each document behind those before it, and its end into whatever the layout
 keeps ends in. Nothing is kept for a document in memory. **Invariant**: the bytes of a shard depend
@@ -7,8 +16,11 @@ on its documents alone, not on the calls of `append`.
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
-from tokenmill.shards.files import HashedFile, NpyFile
-from tokenmill.shards.spec import File, Rows, Spec, path_of
+from tokenmill.shards.files import File, HashedFile, NpyFile
 
 ENDS_SUFFIX = ".ends.npy"
 _NPY_HEAD_MAX = 256
@@ -29,6 +40,77 @@ _NPY_HEAD = re.compile(
 
 
 NARROW_IDS = 1 << 16  # as many ids as fit into uint16
+
+# A side file of packed shards: where documents begin, counted in ids of the shard.
+DOCUMENTS_SUFFIX = ".documents.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What holds for all shards of a run."""
+
+    dtype: str  # of the ids: "uint16" or "uint32"
+    eos: int | None = None
+    bos: int | None = None
+    vocab_size: int = 0
+    tokenizer: str = ""  # its name
+    # The length of packed sequences, each of which is then a document to a layout.
+    sequence_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard as a manifest names it. Documents and ids are those before packing."""
+
+    stem: str
+    documents: int
+    tokens: int
+    files: tuple[File, ...]
+    padding: int = 0  # ids that fill the last packed sequence up
+
+    def entries(self, sequence_length: int | None) -> int:
+        """How many documents a layout's reader gives: sequences, where they are packed."""
+        if sequence_length is None:
+            return self.documents
+        return (self.tokens + self.padding) // sequence_length
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest holds it."""
+        return {
+            "stem": self.stem,
+            "documents": self.documents,
+            "tokens": self.tokens,
+            "files": [file.to_json() for file in self.files],
+        } | ({"padding": self.padding} if self.padding else {})
+
+    @staticmethod
+    def from_json(row: dict[str, Any]) -> Shard:
+        """Back from what `to_json` gave."""
+        files = tuple(File(f["suffix"], f["bytes"], f["checksum"]) for f in row["files"])
+        padding = row.get("padding", 0)
+        return Shard(row["stem"], row["documents"], row["tokens"], files, padding)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the documents of one `add` come from, for the layouts that have room for it."""
+
+    names: Sequence[str] | None = None  # the id of each
+    sources: str | Sequence[str] = ""  # of all of them, or of each
+    lines: NDArray[np.int64] | None = None  # from 1
+
+    def slice(self, first: int, last: int) -> Rows:
+        """Those of some of the documents."""
+        return Rows(
+            None if self.names is None else self.names[first:last],
+            self.sources if isinstance(self.sources, str) else self.sources[first:last],
+            None if self.lines is None else self.lines[first:last],
+        )
+
+
+def path_of(stem: Path, suffix: str) -> Path:
+    """The file of a shard with this suffix. A stem may hold dots of its own."""
+    return stem.with_name(stem.name + suffix)
 
 
 class Output(Protocol):
@@ -240,3 +322,34 @@ def checked_ends(ends: NDArray[Any], tokens: int, stem: Path) -> NDArray[np.int6
             f"{stem}: its documents end at id {last} and its ids at {tokens}: files of two runs?"
         )
     return ends.view(np.int64)
+
+
+class ShardFormat:
+    """A shard format."""
+
+    EOS_FIRST = KEEPS_NAMES = False
+    make_index: Any = None
+    Writer: Any
+    Reader: Any
+
+
+# The module and the class of each shard format.
+FORMATS = {
+    "megatron": "flat.Megatron",
+    "datatrove": "flat.Datatrove",
+    "olmo": "flat.OLMo",
+    "nanogpt": "flat.NanoGPT",
+    "llmc": "flat.LlmC",
+    "parquet": "tables.Parquet",
+    "arrow": "tables.Arrow",
+    "mds": "mds.MDS",
+    "npy": "flat.Npy",
+}
+
+
+def get_format(name: str) -> Any:
+    """The class of a shard format."""
+    if name not in FORMATS:
+        raise ShardError(f"{name!r} is no layout; those are {', '.join(FORMATS)}")
+    module, _, class_name = FORMATS[name].partition(".")
+    return getattr(importlib.import_module(f"tokenmill.shards.{module}"), class_name)
