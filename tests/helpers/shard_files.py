@@ -29,11 +29,10 @@ def joined(documents: Documents, dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows_of(numbers: Sequence[int], several: bool = False) -> Rows:
-    """Names, sources and lines of documents with these numbers."""
+    """Names and sources of documents with these numbers."""
     return Rows(
         [f'name, "{number}"' for number in numbers],
         [f"source {number % 3}" for number in numbers] if several else "source",
-        np.array(numbers, np.int64) + 1,
     )
 
 
@@ -78,10 +77,9 @@ def write_in_pieces(
 
 def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
     """The manifest that a run writes last, and the index of the shard format."""
-    make_index = get_format(name).make_index
-    if make_index is not None:
-        index, data = make_index(shards, spec)
-        (folder / index).write_bytes(data)
+    index = get_format(name).make_index(shards, spec)
+    if index is not None:
+        (folder / index[0]).write_bytes(index[1])
     manifest = {
         "format": "tokenmill.shards",
         "version": 1,

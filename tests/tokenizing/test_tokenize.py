@@ -287,10 +287,10 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, jso
 def test_a_width_that_a_shard_format_rejects_is_named_with_the_way_out(tmp_path, jsonl):
     for name in ("nanogpt", "llmc"):
         out = tmp_path / name
-        with pytest.raises(TokenmillError, match=r"uint32.*50,257 of gpt2 fit.*--dtype uint16"):
+        with pytest.raises(TokenmillError, match=r"uint32.*50,257 ids of gpt2 fit.*--dtype uint16"):
             tokenize(jsonl, out, "gpt2", format=name, dtype="uint32")
         assert tokenize(jsonl, out, "gpt2", format=name, dtype="uint16").documents
-    with pytest.raises(TokenmillError, match=r"below 65,536.* o200k_base has 200,0.*use npy, llmc"):
+    with pytest.raises(TokenmillError, match=r"o200k_base has 200,0.*below 65,536.*use npy, llmc"):
         tokenize(jsonl, tmp_path / "out", "o200k_base", format="nanogpt")
     assert tokenize(jsonl, tmp_path / "out", "o200k_base", format="llmc").documents
 

@@ -1,4 +1,4 @@
-"""Ids of documents ↔ files of shards: layouts to write and read them, and what reads a whole run.
+"""Ids of documents ↔ files of shards.
 
 Examples:
     >>> import tokenmill.shards

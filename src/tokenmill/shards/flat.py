@@ -1,4 +1,4 @@
-"""Documents ↔ the flat shard formats: ids end to end in one file."""
+"""Documents ↔ flat shard formats: the ids of all documents in one file, without gaps."""
 
 from __future__ import annotations
 
@@ -8,125 +8,216 @@ import io
 import math
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
-from tokenmill.shards import shard_format as base
-from tokenmill.shards.files import File, HashedFile, Spool, npy_header
-from tokenmill.shards.shard_format import Rows, ShardFormat, Spec, path_of
+from tokenmill.shards.files import File, HashedFile, NpyFile, Spool, path_of, read_flat, read_npy
+from tokenmill.shards.shard_format import Rows, ShardFormat, ShardReader, ShardWriter, Spec
 
-MEGATRON_INDEX = ".idx"
-MEGATRON_HEADER = struct.Struct("<9sQBQQ")
-MEGATRON_MAGIC = b"MMIDIDX\0\0"
-# dtype → Megatron's code of what is written for it
-MEGATRON_CODES = {"uint16": 8, "uint32": 4}
+ENDS_SUFFIX = ".ends.npy"
+NARROW_IDS = 1 << 16  # the number of ids of uint16
 _BLOCK = 1 << 16
+_OLMO_BLOCK_ROWS = 1 << 12
+_GZIP_BLOCK_BYTES = 1 << 16
+# All line ends of str.splitlines become spaces.
+_LINE_ENDS = str.maketrans("\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " " * 10)
+
+
+class FlatWriter(ShardWriter):
+    """Ids go to the file with `suffix`, and document ends to `_write_ends`."""
+
+    suffix = ".bin"
+
+    def _open(self) -> None:
+        self._ids = self._add(self._create_ids())
+
+    def _create_ids(self) -> HashedFile:
+        return HashedFile(self.stem, self.suffix)
+
+    def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows) -> None:
+        self._ids.write(ids)
+        if len(ends):
+            self._write_ends(ends + self.tokens, rows)
+
+    def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
+        """Write ends of documents, counted from the first id of the shard."""
+        raise NotImplementedError
+
+
+class FlatReader(ShardReader):
+    """A shard format implements `_read_ends`, and `_read_ids` if the ids have a header."""
+
+    suffix = ".bin"
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """All ids of the shard, mapped."""
+        return self._ids
+
+    def document(self, index: int) -> NDArray[Any]:
+        """Return the ids of a document, mapped."""
+        return self.stretch(*self.span(index))
+
+    def stretch(self, start: int, end: int) -> NDArray[Any]:
+        """Return the ids from one position to another, mapped."""
+        return self._ids[start:end]
+
+    def _read(self) -> NDArray[np.int64]:
+        self._ids = self._read_ids(path_of(self.stem, self.suffix))
+        ends = self._read_ends()
+        last = int(ends[-1]) if len(ends) else 0
+        if last != len(self._ids):
+            raise ShardError(
+                f"{self.stem} has documents up to id {last} and {len(self._ids)} ids: its files "
+                "can be of two runs"
+            )
+        return ends.view(np.int64)
+
+    def _read_ids(self, path: Path) -> NDArray[Any]:
+        return read_flat(path, self.spec.dtype)
+
+    def _read_ends(self) -> NDArray[Any]:
+        raise NotImplementedError
+
+
+class EndsWriter(FlatWriter):
+    """Document ends are in a further file. Packed shards do not need it."""
+
+    def _open(self) -> None:
+        super()._open()
+        if self.spec.sequence_length is None:
+            self._ends = self._add(NpyFile(self.stem, ENDS_SUFFIX, "<i8"))
+
+    def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
+        if self.spec.sequence_length is None:
+            self._ends.write(ends)
+
+
+class EndsReader(FlatReader):
+    """The reader for an `EndsWriter`."""
+
+    def _read_ends(self) -> NDArray[Any]:
+        length = self.spec.sequence_length
+        if length is None:
+            return read_npy(path_of(self.stem, ENDS_SUFFIX), "int64")
+        return np.arange(length, len(self._ids) + 1, length, dtype=np.int64)
 
 
 class Megatron(ShardFormat):
-    """Documents → Megatron: a `.bin` of ids and an `.idx` that says where documents are.
+    r"""Megatron-LM: ids in `.bin` and an index in `.idx`.
 
-    The `.idx`: `MMIDIDX\\0\\0`, u64 version 1, u8 code of the dtype, u64 number of sequences S, u64
-    number of documents and one, then i32[S] lengths, i64[S] byte offsets, i64[S + 1] 0, 1, …, S.
-    Its 34 bytes of header leave the arrays unaligned. Each document is one sequence. Megatron has
-    no u32: such ids are its i32. Source:
-    megatron/core/datasets/indexed_dataset.py of megatron-core 0.16.
+    The index: `MMIDIDX\0\0`, u64 version 1, u8 code of the dtype, u64 number of sequences S, u64
+    number of documents and 1, then i32[S] lengths, i64[S] byte offsets, i64[S + 1] 0, 1, …, S. The
+    arrays are not aligned, because the header has 34 bytes. Each document is one sequence. Megatron
+    does not have u32, so these ids are i32. Source: megatron/core/datasets/indexed_dataset.py of
+    megatron-core 0.16.
     """
 
-    class Writer(base.FlatWriter):
-        """One shard."""
+    INDEX = ".idx"
+    HEADER = struct.Struct("<9sQBQQ")
+    MAGIC = b"MMIDIDX\0\0"
+    CODES: ClassVar = {"uint16": 8, "uint32": 4}
 
-        def __init__(self, stem: Path, spec: Spec) -> None:
-            super().__init__(stem, spec)
-            self._ends = Spool(stem.parent, "<i8")
-            self._outputs.append(self._ends)
+    class Writer(FlatWriter):
+        def _open(self) -> None:
+            super()._open()
+            self._ends = self._add(Spool(self.stem.parent, "<i8"))
 
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
+        def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
             self._ends.write(ends)
 
-        def _finish(self) -> list[File]:
-            count = self.documents
-            index = HashedFile(path_of(self.stem, MEGATRON_INDEX), MEGATRON_INDEX)
-            self._outputs.append(index)
-            index.write(
-                MEGATRON_HEADER.pack(
-                    MEGATRON_MAGIC, 1, MEGATRON_CODES[self.spec.dtype], count, count + 1
-                )
-            )
+        def _complete(self) -> None:
+            count, code = self.documents, Megatron.CODES[self.spec.dtype]
+            index = self._add(HashedFile(self.stem, Megatron.INDEX))
+            index.write(Megatron.HEADER.pack(Megatron.MAGIC, 1, code, count, count + 1))
             for starts, ends in self._spans():
-                lengths = ends - starts
-                if int(lengths.max()) > 2**31 - 1:
+                longest = int((ends - starts).max())
+                if longest > 2**31 - 1:
                     raise ShardError(
-                        f"megatron holds documents of at most 2^31 − 1 ids, and one of "
-                        f"{self.stem.name} has {int(lengths.max()):,}: cut it, or use datatrove"
+                        f"{self.stem.name} has a document of {longest:,} ids, and the limit of "
+                        "megatron is 2^31 − 1; split the document, or use datatrove"
                     )
-                index.write(lengths.astype("<i4"))
+                index.write((ends - starts).astype("<i4"))
             for starts, _ in self._spans():
                 index.write(starts * self._dtype.itemsize)
             for start in range(0, count + 1, _BLOCK):
                 index.write(np.arange(start, min(start + _BLOCK, count + 1), dtype="<i8"))
-            files = [self._ids.finish(), index.finish()]
-            self._ends.discard()
-            return files
 
-        def _spans(self) -> Any:
-            """Starts and ends of the documents, in blocks."""
+        def _spans(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+            """Yield starts and ends of documents, in blocks."""
             last = 0
             for ends in self._ends.blocks(_BLOCK):
                 yield np.concatenate([np.array([last], "<i8"), ends[:-1]]), ends
                 last = int(ends[-1])
 
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return (Megatron.Writer.suffix, MEGATRON_INDEX)
+    class Reader(FlatReader):
+        def _read_ends(self) -> NDArray[Any]:
+            path, header = path_of(self.stem, Megatron.INDEX), Megatron.HEADER
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                head = file.read(header.size)
+            if len(head) < header.size or not head.startswith(Megatron.MAGIC):
+                raise ShardError(f"{path} is not an index of Megatron")
+            _, version, code, count, documents = header.unpack(head)
+            if version != 1 or code != Megatron.CODES[self.spec.dtype] or documents != count + 1:
+                raise ShardError(
+                    f"{path} has version {version}, dtype code {code}, {count} sequences and "
+                    f"{documents - 1} documents; tokenmill does not write this for "
+                    f"{self.spec.dtype}"
+                )
+            if size != header.size + 12 * count + 8 * documents:
+                raise ShardError(f"{path} is cut off: it has {size:,} bytes for {count:,} entries")
+            raw = np.memmap(path, np.uint8, "r")
+            return np.cumsum(np.frombuffer(raw, "<i4", count, header.size), dtype=np.int64)
 
     @staticmethod
     def refuse(spec: Spec) -> str | None:
-        """Why this layout cannot hold it, or None."""
-        if spec.vocab_size > 2**31:
-            return f"megatron holds ids below 2^31, and {spec.tokenizer} has {spec.vocab_size:,}"
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            path = path_of(self.stem, MEGATRON_INDEX)
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                head = file.read(MEGATRON_HEADER.size)
-            if len(head) < MEGATRON_HEADER.size or not head.startswith(MEGATRON_MAGIC):
-                raise ShardError(f"{path} is no index of Megatron")
-            _, version, code, count, documents = MEGATRON_HEADER.unpack(head)
-            if version != 1 or code != MEGATRON_CODES[self.spec.dtype] or documents != count + 1:
-                raise ShardError(
-                    f"{path} has version {version}, dtype code {code}, {count} sequences and "
-                    f"{documents - 1} documents: not what tokenmill writes for {self.spec.dtype}"
-                )
-            if size != MEGATRON_HEADER.size + 12 * count + 8 * documents:
-                raise ShardError(f"{path} is cut off: {size:,} bytes are no index of {count:,}")
-            # The arrays are unaligned, and an end is a start and a length: 8 bytes for a document.
-            raw = np.memmap(path, np.uint8, "r")
-            lengths = np.frombuffer(raw, "<i4", count, MEGATRON_HEADER.size)
-            ends = np.cumsum(lengths, dtype=np.int64)
-            self._ids = base.read_flat(path_of(self.stem, Megatron.Writer.suffix), self.spec.dtype)
-            return base.checked_ends(ends, len(self._ids), self.stem)
+        """Reject ids beyond i32."""
+        if spec.vocab_size <= 2**31:
+            return None
+        return f"{spec.tokenizer} has {spec.vocab_size:,} ids; megatron supports ids below 2^31"
 
 
-DATATROVE_INDEX = ".ds.index"
-DATATROVE_METADATA = ".ds.metadata"
+class Datatrove(ShardFormat):
+    """datatrove and nanotron: ids in `.ds`, an index in `.ds.index`, and `.ds.metadata`.
+
+    The index is u64 document ends without a header. The metadata is three lines of text:
+    `tokenizer|bytes of an id`, the number of ids, and the same with a metric prefix. Source:
+    datatrove/pipeline/tokens/tokenizer.py of datatrove 0.10.
+    """
+
+    class Writer(FlatWriter):
+        suffix = ".ds"
+
+        def _open(self) -> None:
+            super()._open()
+            self._index = self._add(HashedFile(self.stem, ".ds.index"))
+
+        def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
+            self._index.write(ends.astype("<u8"))
+
+        def _complete(self) -> None:
+            name = self.spec.tokenizer or "Unknown Tokenizer"
+            lines = (f"{name}|{self._dtype.itemsize}", str(self.tokens), metric(self.tokens))
+            metadata = self._add(HashedFile(self.stem, ".ds.metadata"))
+            metadata.write("\n".join(lines).encode())
+
+    class Reader(FlatReader):
+        suffix = ".ds"
+
+        def _read_ends(self) -> NDArray[Any]:
+            return read_flat(path_of(self.stem, ".ds.index"), "uint64")
 
 
 def metric(tokens: int) -> str:
-    """Three digits and a prefix, such as 1.23 MT, as `humanize.metric(tokens, unit="T")` of
-    humanize 4.17 returns them."""
+    """Return three digits and a prefix, such as 1.23 MT, as `humanize.metric(tokens, unit="T")` of
+    humanize 4.17."""
     exponent = math.floor(math.log10(tokens)) if tokens else 0
     value = tokens / 10 ** (exponent // 3 * 3)
     if round(value, 2 - exponent % 3) >= 10 ** (exponent % 3 + 1):  # 9.999 rounds to 10.0
@@ -135,308 +226,173 @@ def metric(tokens: int) -> str:
     return f"{value:.{2 - exponent % 3}f} {' kMGTPE'[exponent // 3].strip()}T"
 
 
-class Datatrove(ShardFormat):
-    """Documents → datatrove and nanotron: a `.ds` of ids, a `.ds.index`, a `.ds.metadata`.
-
-    The index is u64 ends of the documents without a header; the metadata is three lines of text:
-    `tokenizer|bytes of an id`, the number of ids, and the same as people say it. Source:
-    datatrove/pipeline/tokens/tokenizer.py of datatrove 0.10.
-    """
-
-    class Writer(base.FlatWriter):
-        """One shard."""
-
-        suffix = ".ds"
-
-        def __init__(self, stem: Path, spec: Spec) -> None:
-            super().__init__(stem, spec)
-            self._index = HashedFile(path_of(stem, DATATROVE_INDEX), DATATROVE_INDEX)
-            self._outputs.append(self._index)
-
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
-            self._index.write(ends.astype("<u8"))
-
-        def _finish(self) -> list[File]:
-            metadata = HashedFile(path_of(self.stem, DATATROVE_METADATA), DATATROVE_METADATA)
-            self._outputs.append(metadata)
-            name = self.spec.tokenizer or "Unknown Tokenizer"
-            lines = (f"{name}|{self._dtype.itemsize}", str(self.tokens), metric(self.tokens))
-            metadata.write("\n".join(lines).encode())
-            return [self._ids.finish(), self._index.finish(), metadata.finish()]
-
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return (Datatrove.Writer.suffix, DATATROVE_INDEX, DATATROVE_METADATA)
-
-    @staticmethod
-    def refuse(spec: Spec) -> str | None:
-        """Nothing is refused."""
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            self._ids = base.read_flat(path_of(self.stem, Datatrove.Writer.suffix), self.spec.dtype)
-            ends = base.read_flat(path_of(self.stem, DATATROVE_INDEX), "uint64")
-            return base.checked_ends(ends, len(self._ids), self.stem)
-
-
 class NanoGPT(ShardFormat):
-    """Documents → nanoGPT: a `.bin` of nothing but u16 ids, as its `np.memmap` reads it.
+    """nanoGPT: only u16 ids in `.bin`, for its `np.memmap`. It ignores the file of ends."""
 
-    Its loader takes windows anywhere, so the end of text stands behind each document among the ids.
-    The ends of documents are in a side file that it does not look at.
-    """
-
-    Writer = base.EndsWriter
-
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return base.ends_suffixes(NanoGPT.Writer.suffix, spec)
+    Writer = EndsWriter
+    Reader = EndsReader
 
     @staticmethod
     def refuse(spec: Spec) -> str | None:
-        """Why this layout cannot hold it, or None."""
-        if spec.dtype != "uint16":
-            if spec.vocab_size <= base.NARROW_IDS:
-                return (
-                    f"nanogpt holds ids of uint16, and not of {spec.dtype}; the "
-                    f"{spec.vocab_size:,} of {spec.tokenizer} fit: give --dtype uint16"
-                )
+        """Reject other ids than u16."""
+        if spec.dtype == "uint16":
+            return None
+        if spec.vocab_size <= NARROW_IDS:
             return (
-                f"nanogpt holds ids below 65,536 (uint16), and {spec.tokenizer} has "
-                f"{spec.vocab_size:,}: use npy, llmc or megatron"
+                f"dtype {spec.dtype!r} is not supported by nanogpt; the {spec.vocab_size:,} ids of "
+                f"{spec.tokenizer} fit into uint16, so pass --dtype uint16"
             )
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            self._ids = base.read_flat(path_of(self.stem, NanoGPT.Writer.suffix), "<u2")
-            return base.read_ends(self.stem, self.spec, len(self._ids))
+        return (
+            f"{spec.tokenizer} has {spec.vocab_size:,} ids; nanogpt supports ids below 65,536 "
+            "(uint16), so use npy, llmc or megatron"
+        )
 
 
 class Npy(ShardFormat):
-    """Documents → numpy: ids in one `.npy`, ends of documents in another.
+    """numpy: ids in one `.npy` file and document ends in another. Packed shards are a matrix."""
 
-    Packed sequences are rows of a matrix, and there are no ends.
-    """
-
-    class Writer(base.EndsWriter):
-        """One shard."""
-
+    class Writer(EndsWriter):
         suffix = ".npy"
 
-        def _write_head(self) -> None:
-            self._ids.write(self._header())
+        def _create_ids(self) -> HashedFile:
+            return NpyFile(self.stem, self.suffix, self._dtype, self.spec.sequence_length or 0)
 
-        def _finish(self) -> list[File]:
-            self._ids.patch(self._header())
-            return super()._finish()
+    class Reader(EndsReader):
+        suffix = ".npy"
 
-        def _header(self) -> bytes:
-            length = self.spec.sequence_length
-            shape = (self.tokens,) if length is None else (self.tokens // length, length)
-            return npy_header(self._dtype, shape)
-
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return base.ends_suffixes(Npy.Writer.suffix, spec)
-
-    @staticmethod
-    def refuse(spec: Spec) -> str | None:
-        """Nothing is refused."""
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            self._ids = base.read_npy(path_of(self.stem, Npy.Writer.suffix), self.spec.dtype)
-            return base.read_ends(self.stem, self.spec, len(self._ids))
-
-
-LLMC_HEADER_BYTES = 256 * 4
-LLMC_TOKENS_MAX = 2**31 - 1
-# dtype → magic and version
-LLMC_KINDS = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
-# Whoever encodes for this layout puts the end of text in front.
+        def _read_ids(self, path: Path) -> NDArray[Any]:
+            return read_npy(path, self.spec.dtype)
 
 
 class LlmC(ShardFormat):
-    """Documents → llm.c: a `.bin` of 256 numbers as its header, then ids.
+    """llm.c: a `.bin` of 256 i32 as a header (magic, version, number of ids, zeros) and the ids.
 
-    The header is i32: magic, version, number of ids, zeros. GPT-2's files (magic 20240520, version
-    1) hold u16, Llama 3's (20240801, version 7) u32. Its own scripts put the end of text *before*
-    each document. The ends of documents are in a side file that it does not look at.
-    Source: dev/data/data_common.py of karpathy/llm.c.
+    Files of GPT-2 (magic 20240520, version 1) have u16 ids, and those of Llama 3 (20240801, version
+    7) have u32. The scripts of llm.c put the EOS token *before* each document. llm.c ignores the
+    file of ends. Source: dev/data/data_common.py of karpathy/llm.c.
     """
 
-    EOS_FIRST = True
+    HEADER_BYTES = 256 * 4
+    TOKENS_MAX = 2**31 - 1
+    KINDS: ClassVar = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
+    eos_first = True
 
-    class Writer(base.EndsWriter):
-        """One shard."""
+    class Writer(EndsWriter):
+        def _open(self) -> None:
+            super()._open()
+            self._ids.write(bytes(LlmC.HEADER_BYTES))
 
-        def _write_head(self) -> None:
-            self._ids.write(bytes(LLMC_HEADER_BYTES))
-
-        def _finish(self) -> list[File]:
-            if self.tokens > LLMC_TOKENS_MAX:
+        def _complete(self) -> None:
+            if self.tokens > LlmC.TOKENS_MAX:
                 raise ShardError(
-                    f"llmc holds at most 2^31 − 1 ids in a shard, and {self.stem.name} has "
-                    f"{self.tokens:,}: set a smaller --shard-tokens"
+                    f"{self.stem.name} has {self.tokens:,} ids, and llmc supports at most 2^31 − 1 "
+                    "ids in a shard; set a smaller --shard-tokens"
                 )
-            header = np.zeros(256, "<i4")
-            header[:3] = *LLMC_KINDS[self.spec.dtype], self.tokens
+            header = np.array([*LlmC.KINDS[self.spec.dtype], self.tokens], "<i4")
             self._ids.patch(header.tobytes())
-            return super()._finish()
 
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return base.ends_suffixes(LlmC.Writer.suffix, spec)
+    class Reader(EndsReader):
+        def _read_ids(self, path: Path) -> NDArray[Any]:
+            with path.open("rb") as file:
+                head = file.read(LlmC.HEADER_BYTES)
+            header = np.frombuffer(head.ljust(LlmC.HEADER_BYTES, b"\0"), "<i4")
+            if tuple(header[:2].tolist()) != LlmC.KINDS[self.spec.dtype]:
+                raise ShardError(f"{path} is not a file of llm.c with ids of {self.spec.dtype}")
+            ids = read_flat(path, self.spec.dtype, LlmC.HEADER_BYTES)
+            if int(header[2]) != len(ids):
+                raise ShardError(f"{path} has {len(ids)} ids, but its header has {header[2]}")
+            return ids
 
     @staticmethod
     def refuse(spec: Spec) -> str | None:
-        """Why this layout cannot hold it, or None."""
-        if spec.dtype == "uint32" and spec.vocab_size <= base.NARROW_IDS:
-            return (
-                f"llm.c takes ids of uint32 for those of Llama 3, and GPT-2's loader refuses them; "
-                f"the {spec.vocab_size:,} of {spec.tokenizer} fit uint16: give --dtype uint16"
-            )
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            path = path_of(self.stem, LlmC.Writer.suffix)
-            with path.open("rb") as file:
-                head = file.read(LLMC_HEADER_BYTES)
-            header = np.frombuffer(head.ljust(LLMC_HEADER_BYTES, b"\0"), "<i4")
-            if tuple(header[:2].tolist()) != LLMC_KINDS[self.spec.dtype]:
-                raise ShardError(f"{path} is no file of llm.c with ids of {self.spec.dtype}")
-            self._ids = base.read_flat(path, self.spec.dtype, LLMC_HEADER_BYTES)
-            if int(header[2]) != len(self._ids):
-                raise ShardError(
-                    f"{path} says that it has {header[2]} ids, and has {len(self._ids)}"
-                )
-            return base.read_ends(self.stem, self.spec, len(self._ids))
+        """Reject u32 for ids that fit into u16."""
+        if spec.dtype == "uint16" or spec.vocab_size > NARROW_IDS:
+            return None
+        return (
+            f"dtype {spec.dtype!r} is the dtype of Llama 3 in llm.c, and its loader of GPT-2 "
+            f"rejects it; the {spec.vocab_size:,} ids of {spec.tokenizer} fit into uint16, so pass "
+            "--dtype uint16"
+        )
 
 
-OLMO_TABLE = ".csv.gz"
-_BLOCK_ROWS = 1 << 12
-_BLOCK_BYTES = 1 << 16
-# What ends a line to str.splitlines.
-_LINE_ENDS = str.maketrans("\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " " * 10)
+def _lines(labels: str | Sequence[str] | None) -> Iterable[str]:
+    """Yield the label of each document on one line. One label is repeated without end."""
+    if labels is None or isinstance(labels, str):
+        return repeat((labels or "").translate(_LINE_ENDS))
+    return (label.translate(_LINE_ENDS) for label in labels)
 
 
-def _on_a_line(name: str) -> str:
-    return name.translate(_LINE_ENDS)
+class GzipFile(HashedFile):
+    """A gzip file without a name and a time. Its bytes do not depend on the calls of `write`."""
 
-
-class GzipFile:
-    """A gzip file without a name or a time in it, whatever pieces it is written in."""
-
-    def __init__(self, path: Path, suffix: str) -> None:
-        self._file = HashedFile(path, suffix)
-        self._file.write(b"\x1f\x8b\x08\0\0\0\0\0\0\xff")
+    def __init__(self, stem: Path, suffix: str) -> None:
+        super().__init__(stem, suffix)
+        super().write(b"\x1f\x8b\x08\0\0\0\0\0\0\xff")
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
         self._pending = b""
-        self._crc = self._bytes = 0
+        self._crc = self._text_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """More of the text."""
-        self._crc, self._bytes = zlib.crc32(data, self._crc), self._bytes + len(data)
-        data = self._pending + data
-        # Blocks of one size, since a compressor may look at how its input comes.
-        whole = len(data) // _BLOCK_BYTES * _BLOCK_BYTES
-        for start in range(0, whole, _BLOCK_BYTES):
-            self._file.write(self._deflate.compress(data[start : start + _BLOCK_BYTES]))
-        self._pending = data[whole:]
+        """Append to the text."""
+        self._crc, self._text_bytes = zlib.crc32(data, self._crc), self._text_bytes + len(data)
+        self._pending += data
+        # Blocks of one size, because the output of a compressor can depend on its calls.
+        while len(self._pending) >= _GZIP_BLOCK_BYTES:
+            super().write(self._deflate.compress(self._pending[:_GZIP_BLOCK_BYTES]))
+            self._pending = self._pending[_GZIP_BLOCK_BYTES:]
 
     def finish(self) -> File:
-        """With the checksum and the length that end it."""
-        self._file.write(self._deflate.compress(self._pending) + self._deflate.flush())
-        self._file.write(np.array([self._crc, self._bytes & 0xFFFFFFFF], "<u4").tobytes())
-        return self._file.finish()
-
-    def discard(self) -> None:
-        """The file is gone."""
-        self._file.discard()
+        """Write the checksum and the length of the text, and close the file."""
+        super().write(self._deflate.compress(self._pending) + self._deflate.flush())
+        super().write(struct.pack("<II", self._crc, self._text_bytes & 0xFFFFFFFF))
+        return super().finish()
 
 
 class OLMo(ShardFormat):
-    """Documents → OLMo and dolma: a `.npy` that is none, and a `.csv.gz` of the documents.
+    """OLMo and dolma: ids in `.npy`, without the header of numpy, and a table in `.csv.gz`.
 
-    Ids lie in the `.npy` without numpy's header. The table has no head line and the columns start,
-    end, id, source and line of each document. OLMo-core splits it at line ends and commas without
-    looking at quotes, so that no name may hold a line end: it is written as a space. Source:
-    dolma's tokens/memmap_writer.py, olmo_core/data/utils.py.
+    The table does not have a head line. Its columns are start, end, id, source and line of each
+    document; tokenmill leaves the line empty. OLMo-core splits it at line ends and commas and
+    ignores quotes, so line ends in labels become spaces. Source: tokens/memmap_writer.py of dolma,
+    olmo_core/data/utils.py.
     """
 
-    KEEPS_NAMES = True
+    TABLE = ".csv.gz"
+    keeps_names = True
 
-    class Writer(base.FlatWriter):
-        """One shard."""
-
+    class Writer(FlatWriter):
         suffix = ".npy"
 
-        def __init__(self, stem: Path, spec: Spec) -> None:
-            super().__init__(stem, spec)
-            self._table = GzipFile(path_of(stem, OLMO_TABLE), OLMO_TABLE)
-            self._outputs.append(self._table)
+        def _open(self) -> None:
+            super()._open()
+            self._table = self._add(GzipFile(self.stem, OLMo.TABLE))
             self._end = 0
 
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
+        def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
             starts = np.concatenate([np.array([self._end], np.int64), ends])
             self._end = int(starts[-1])
-            rows = rows or Rows()
-            for first in range(0, len(ends), _BLOCK_ROWS):
-                part = slice(first, min(first + _BLOCK_ROWS, len(ends)))
-                if isinstance(rows.sources, str):
-                    sources: Iterable[str] = repeat(_on_a_line(rows.sources))
-                else:
-                    sources = map(_on_a_line, rows.sources[part])
+            for first in range(0, len(ends), _OLMO_BLOCK_ROWS):
+                part = slice(first, min(first + _OLMO_BLOCK_ROWS, len(ends)))
+                labels = rows.slice(part.start, part.stop)
                 columns = (
                     starts[part].tolist(),
                     ends[part].tolist(),
-                    repeat("") if rows.names is None else map(_on_a_line, rows.names[part]),
-                    sources,
-                    repeat("") if rows.lines is None else rows.lines[part].tolist(),
+                    _lines(labels.names),
+                    _lines(labels.sources),
+                    repeat(""),
                 )
                 out = io.StringIO()
-                # Not strict, since some go on for ever; the first two are as many as the documents.
+                # Not strict, because some columns are endless.
                 csv.writer(out, lineterminator="\n").writerows(zip(*columns, strict=False))
                 self._table.write(out.getvalue().encode("utf-8", "replace"))
 
-        def _finish(self) -> list[File]:
-            return [self._ids.finish(), self._table.finish()]
+    class Reader(FlatReader):
+        suffix = ".npy"
 
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return (OLMo.Writer.suffix, OLMO_TABLE)
-
-    @staticmethod
-    def refuse(spec: Spec) -> str | None:
-        """Nothing is refused."""
-        return None
-
-    class Reader(base.FlatReader):
-        """One shard."""
-
-        def _read(self) -> NDArray[np.int64]:
-            self._ids = base.read_flat(path_of(self.stem, OLMo.Writer.suffix), self.spec.dtype)
-            path = path_of(self.stem, OLMO_TABLE)
+        def _read_ends(self) -> NDArray[Any]:
+            path = path_of(self.stem, OLMo.TABLE)
             try:
                 with gzip.open(path, "rb") as lines:
-                    ends = np.fromiter((int(line.split(b",", 2)[1]) for line in lines), np.int64)
+                    return np.fromiter((int(line.split(b",", 2)[1]) for line in lines), np.int64)
             except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
                 raise ShardError(f"{path} is damaged ({error})") from None
-            return base.checked_ends(ends, len(self._ids), self.stem)

@@ -1,49 +1,41 @@
-"""Documents → MDS of mosaicml-streaming: a `.mds` for each shard and one `index.json` for all.
+"""Documents ↔ MDS of mosaicml-streaming: one `.mds` per shard, and one `index.json` for all.
 
-A shard: u32 number of samples n, u32[n + 1] where each begins in the file, JSON that describes the
-columns, then the samples. There is one column, `tokens`, an array. A packed sequence is its ids and
-nothing else, since the column says the length of each; another document has in front of its ids a
-u32 of what follows, a byte for one dimension and the width of its length, and the length. What
-stands in front needs the number of samples: ids and ends wait in spools. Source:
-streaming/base/format/mds of mosaicml-streaming 0.13, whose writer gives the same bytes.
+A shard: u32 number of samples n, u32[n + 1] offsets of the samples, JSON that describes the
+columns, then the samples. The only column is `tokens`, an array. A packed sequence is only its ids,
+because the column has their number. The ids of another document follow a head: u32 number of the
+following bytes, u8 for one dimension and the width of the length, and the length. The offsets need
+the number of samples, so ids and ends are in spools until the end. Source:
+streaming/base/format/mds of mosaicml-streaming 0.13. Its writer writes the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ShardError
-from tokenmill.shards import shard_format as base
-from tokenmill.shards.files import File, HashedFile, Spool
-from tokenmill.shards.shard_format import Rows, Shard, ShardFormat, Spec, path_of
+from tokenmill.shards.files import HashedFile, Spool, path_of
+from tokenmill.shards.shard_format import Rows, Shard, ShardFormat, ShardReader, ShardWriter, Spec
 
 SUFFIX = ".mds"
-INDEX = "index.json"
 BYTES_MAX = 2**32 - 1
 _BLOCK = 1 << 16
 _BLOCK_IDS = 1 << 18
 
 
-def _head_bytes(lengths: NDArray[np.int64], spec: Spec) -> NDArray[np.int64]:
-    """Bytes in front of the ids of each document."""
-    return lengths * 0 if spec.sequence_length is not None else 5 + _width(lengths)
-
-
 def _width(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes in which streaming writes a length: as few as it needs."""
+    """Return the number of bytes of each length: 1, 2 or 4."""
     return np.select([lengths < 1 << 8, lengths < 1 << 16], [1, 2], 4)
 
 
 def _heads(
     lengths: NDArray[np.int64], itemsize: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes in front of the ids of each document, end to end, and how many for each."""
+    """Return the heads of documents, concatenated, and the size of each."""
     width = _width(lengths)
     head = np.zeros((len(lengths), 9), np.uint8)
     head[:, :4] = (1 + width + lengths * itemsize).astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -53,7 +45,7 @@ def _heads(
 
 
 def _config(spec: Spec) -> dict[str, Any]:
-    """What each shard says of itself, and `index.json` of each."""
+    """Return the description of the columns, which is in each shard and in `index.json`."""
     fixed = spec.sequence_length
     size = None if fixed is None else fixed * np.dtype(spec.dtype).itemsize
     return {
@@ -69,168 +61,129 @@ def _config(spec: Spec) -> dict[str, Any]:
 
 
 class MDS(ShardFormat):
-    """One file per shard and one index.json."""
+    """A format with one file per shard."""
 
-    class Writer(base.Writer):
-        """One shard."""
+    class Writer(ShardWriter):
+        def _open(self) -> None:
+            self._ids = self._add(Spool(self.stem.parent, self._dtype))
+            self._ends = self._add(Spool(self.stem.parent, "<i8"))
 
-        def __init__(self, stem: Path, spec: Spec) -> None:
-            super().__init__(stem, spec)
-            self._ids = Spool(stem.parent, self._dtype)
-            self._ends = Spool(stem.parent, "<i8")
-            self._outputs += [self._ids, self._ends]
-
-        def _write_ids(self, ids: NDArray[Any]) -> None:
+        def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows) -> None:
             self._ids.write(ids)
+            self._ends.write(ends + self.tokens)
 
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows | None) -> None:
-            self._ends.write(ends)
-
-        def _finish(self) -> list[File]:
-            file = HashedFile(path_of(self.stem, SUFFIX), SUFFIX)
-            self._outputs.append(file)
+        def _complete(self) -> None:
+            packed = self.spec.sequence_length
+            file = self._add(HashedFile(self.stem, SUFFIX))
             config = json.dumps(_config(self.spec), sort_keys=True).encode()
-            file.write(np.array([self.documents], "<u4"))
             position = 4 + 4 * (self.documents + 1) + len(config)
-            file.write(np.array([position], "<u4"))
-            for lengths in self._lengths():
-                offsets = position + np.cumsum(
-                    _head_bytes(lengths, self.spec) + self._size(lengths)
-                )
-                position = int(offsets[-1])
+            file.write(np.array([self.documents, position], "<u4"))
+            last = 0
+            for ends in self._ends.blocks(_BLOCK):
+                lengths = np.diff(ends, prepend=last)
+                heads = 0 if packed else 5 + _width(lengths)
+                offsets = position + np.cumsum(heads + lengths * self._dtype.itemsize)
+                last, position = int(ends[-1]), int(offsets[-1])
                 if position > BYTES_MAX:
                     raise ShardError(
-                        f"mds holds at most 4 GiB in a shard, and {self.stem.name} has more: set a "
-                        "smaller --shard-tokens"
+                        f"{self.stem.name} is too large; mds supports at most 4 GiB per shard, "
+                        "so set a smaller --shard-tokens"
                     )
                 file.write(offsets.astype("<u4"))
             file.write(config)
-            self._write_samples(file)
-            files = [file.finish()]
-            self._ids.discard()
-            self._ends.discard()
-            return files
+            samples = self._samples() if packed is None else self._ids.blocks(_BLOCK_IDS)
+            for block in samples:
+                file.write(block)
 
-        def _size(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-            return lengths * self._dtype.itemsize
+        def _samples(self) -> Iterator[NDArray[Any]]:
+            """Yield the heads and ids of documents, in blocks."""
+            ids, ends = self._ids.map(), self._ends.map()
+            first = start = 0
+            while first < len(ends):
+                fits = int(np.searchsorted(ends, start + _BLOCK_IDS, "right"))
+                last = max(first + 1, min(fits, first + _BLOCK))
+                end = int(ends[last - 1])
+                lengths = np.diff(ends[first:last], prepend=start)
+                heads, widths = _heads(lengths, self._dtype.itemsize)
+                if end - start <= _BLOCK_IDS:
+                    # For each byte, whether it is of a head. Heads and ids alternate.
+                    runs = np.stack([widths, lengths * self._dtype.itemsize], axis=1).reshape(-1)
+                    of_head = np.repeat(np.tile([True, False], len(lengths)), runs)
+                    out = np.empty(len(of_head), np.uint8)
+                    out[of_head] = heads
+                    out[~of_head] = ids[start:end].view(np.uint8)
+                    yield out
+                else:  # one document
+                    yield heads
+                    for at in range(start, end, _BLOCK_IDS):
+                        yield ids[at : min(at + _BLOCK_IDS, end)]
+                        self._ids.release()
+                self._ids.release()
+                first, start = last, end
 
-        def _lengths(self) -> Any:
-            """Lengths of the documents, in blocks."""
-            last = 0
-            for ends in self._ends.blocks(_BLOCK):
-                yield np.diff(ends, prepend=last)
-                last = int(ends[-1])
-
-        def _write_samples(self, file: HashedFile) -> None:
-            if self.spec.sequence_length is not None:
-                for ids in self._ids.blocks(_BLOCK_IDS):
-                    file.write(ids)
-                return
-            self._ids.rewind()
-            for lengths in self._lengths():
-                first = 0
-                while first < len(lengths):
-                    total = np.cumsum(lengths[first:])
-                    count = max(1, int(np.searchsorted(total, _BLOCK_IDS, "right")))
-                    if total[0] > _BLOCK_IDS:
-                        self._write_long(file, int(total[0]))
-                    else:
-                        file.write(self._samples(lengths[first : first + count]))
-                    first += count
-
-        def _write_long(self, file: HashedFile, length: int) -> None:
-            """A document of more ids than a block."""
-            file.write(_heads(np.array([length], np.int64), self._dtype.itemsize)[0])
-            for start in range(0, length, _BLOCK_IDS):
-                ids = np.empty(min(_BLOCK_IDS, length - start), self._dtype)
-                file.write(self._ids.take(ids))
-
-        def _samples(self, lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-            """The bytes of documents: a head, then ids, for each."""
-            ids = self._ids.take(np.empty(int(lengths.sum()), self._dtype))
-            heads, widths = _heads(lengths, self._dtype.itemsize)
-            sizes = self._size(lengths)
-            # For each byte, whether it is of a head: runs of heads and of ids take turns.
-            runs = np.stack([widths, sizes], axis=1).reshape(-1)
-            of_head = np.repeat(np.tile([True, False], len(lengths)), runs)
-            out = np.empty(len(of_head), np.uint8)
-            out[of_head] = heads
-            out[~of_head] = ids.view(np.uint8)
-            return out
-
-    @staticmethod
-    def make_index(shards: Sequence[Shard], spec: Spec) -> tuple[str, bytes]:
-        """The name and the content of `index.json`, which streaming needs to find shards."""
-        rows = []
-        for shard in shards:
-            data = next(file for file in shard.files if file.suffix == SUFFIX)
-            raw = {
-                "basename": shard.stem + SUFFIX,
-                "bytes": data.bytes,
-                "hashes": {"xxh3_64": data.checksum},
-            }
-            samples = shard.entries(spec.sequence_length)
-            rows.append({"raw_data": raw, "samples": samples, "zip_data": None} | _config(spec))
-        return INDEX, json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()
-
-    @staticmethod
-    def suffixes(spec: Spec) -> tuple[str, ...]:
-        """The files of a shard."""
-        return (SUFFIX,)
-
-    @staticmethod
-    def refuse(spec: Spec) -> str | None:
-        """Nothing is refused."""
-        return None
-
-    class Reader(base.Reader):
-        """One shard. A document is not copied; `ids`, which lie apart in the file, are."""
-
+    class Reader(ShardReader):
         @property
         def ids(self) -> NDArray[Any]:
-            """All ids of the shard; a copy, unless it is packed."""
+            """All ids of the shard; a copy, except of packed shards."""
             if not len(self._starts):
                 return np.empty(0, self.spec.dtype)
             body = self._raw[int(self._starts[0]) :]
             if self.spec.sequence_length is None:
                 sizes = np.diff(self.ends, prepend=0) * np.dtype(self.spec.dtype).itemsize
-                # Runs of ids and of the next document's head take turns; no head follows the last.
+                # Ids and the head of the next document alternate. No head follows the last.
                 heads = np.append(self._starts[1:], len(self._raw)) - self._starts - sizes
                 runs = np.stack([sizes, heads], axis=1).reshape(-1)
                 body = body[np.repeat(np.tile([True, False], len(sizes)), runs)]
             return body.view(self.spec.dtype)
 
-        def _read(self) -> NDArray[np.int64]:
-            path = path_of(self.stem, SUFFIX)
-            size = path.stat().st_size
-            if size < 8:
-                raise ShardError(f"{path} is no shard of MDS: it has {size} bytes")
-            self._raw = np.memmap(path, np.uint8, "r").view(np.ndarray)
-            count = int(self._raw[:4].view("<u4")[0])
-            if size < 4 * (count + 2):
-                raise ShardError(f"{path} is cut off: {size:,} bytes for {count:,} samples")
-            offsets = self._raw[4 : 4 * (count + 2)].view("<u4").astype(np.int64)
-            if int(offsets[-1]) != size or (np.diff(offsets) < 0).any():
-                raise ShardError(f"{path} is damaged: its samples do not end where it does")
-            self._starts, sizes = offsets[:-1], np.diff(offsets)
-            if self.spec.sequence_length is None:
-                self._starts = self._starts + self._heads(path, sizes)
-            lengths, rest = np.divmod(
-                offsets[1:] - self._starts, np.dtype(self.spec.dtype).itemsize
-            )
-            if rest.any() or (lengths < 0).any():
-                raise ShardError(f"{path} is damaged: a sample is no array of {self.spec.dtype}")
-            return np.cumsum(lengths)
-
-        def _heads(self, path: Path, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-            """Bytes in front of the ids of each sample, by its byte with the length's width."""
-            if (sizes < 6).any():
-                raise ShardError(f"{path} is damaged: a sample is too short")
-            return 5 + (1 << (self._raw[self._starts + 4] & 3).astype(np.int64))
-
         def document(self, index: int) -> NDArray[Any]:
-            """The ids of a document."""
+            """Return the ids of a document, mapped."""
             start, end = self.span(index)
             first = int(self._starts[index])
             size = (end - start) * np.dtype(self.spec.dtype).itemsize
             return self._raw[first : first + size].view(self.spec.dtype)
+
+        def _read(self) -> NDArray[np.int64]:
+            path = path_of(self.stem, SUFFIX)
+            size = path.stat().st_size
+            if size < 8:
+                raise ShardError(f"{path} is not a shard of MDS: it has {size} bytes")
+            self._raw = np.memmap(path, np.uint8, "r").view(np.ndarray)
+            count = int(self._raw[:4].view("<u4")[0])
+            if size < 4 * (count + 2):
+                raise ShardError(f"{path} is cut off: it has {size:,} bytes for {count:,} samples")
+            offsets = self._raw[4 : 4 * (count + 2)].view("<u4").astype(np.int64)
+            sizes = np.diff(offsets)
+            if int(offsets[-1]) != size or (sizes < 0).any():
+                raise ShardError(
+                    f"{path} is damaged: its samples do not end at the end of the file"
+                )
+            self._starts = offsets[:-1]
+            if self.spec.sequence_length is None:
+                if (sizes < 6).any():
+                    raise ShardError(f"{path} is damaged: a sample is too short")
+                widths = self._raw[self._starts + 4] & 3
+                self._starts = self._starts + 5 + (1 << widths.astype(np.int64))
+            lengths, rest = np.divmod(
+                offsets[1:] - self._starts, np.dtype(self.spec.dtype).itemsize
+            )
+            if rest.any() or (lengths < 0).any():
+                raise ShardError(
+                    f"{path} is damaged: a sample is not an array of {self.spec.dtype}"
+                )
+            return np.cumsum(lengths)
+
+    @staticmethod
+    def make_index(shards: Sequence[Shard], spec: Spec) -> tuple[str, bytes]:
+        """Return `index.json`. streaming finds the shards with it."""
+        rows = []
+        for shard in shards:
+            file = next(file for file in shard.files if file.suffix == SUFFIX)
+            raw = {
+                "basename": shard.stem + SUFFIX,
+                "bytes": file.bytes,
+                "hashes": {"xxh3_64": file.checksum},
+            }
+            samples = shard.entries(spec.sequence_length)
+            rows.append({"raw_data": raw, "samples": samples, "zip_data": None} | _config(spec))
+        return "index.json", json.dumps({"shards": rows, "version": 2}, sort_keys=True).encode()

@@ -205,12 +205,10 @@ def finalize(
     files = []
     if content["totals"]["quarantined"]:
         files.append(_write_errors(output, tasks, staging))
-    make_index = get_format(plan.options["format"]).make_index
-    if make_index is not None:
-        shards = [
-            Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]
-        ]
-        name, data = make_index(shards, spec)
+    shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
+    index = get_format(plan.options["format"]).make_index(shards, spec)
+    if index is not None:
+        name, data = index
         output.write(name, data)
         found = _native.Checksum()
         found.update(data)

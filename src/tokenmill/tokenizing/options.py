@@ -256,11 +256,11 @@ def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:
 
 
 def _keeps_names(name: str) -> bool:
-    return bool(get_format(name).KEEPS_NAMES)
+    return get_format(name).keeps_names
 
 
 def _eos_is_first(name: str) -> bool:
-    return bool(get_format(name).EOS_FIRST)
+    return get_format(name).eos_first
 
 
 def find_token(tokenizer: Tokenizer, value: Any, option: str) -> int | None:
