@@ -42,7 +42,7 @@ LINES_MAX = {
     "formats": 4940,
     "inspection": 1790,
     "patterns": 2340,
-    "shards": 1930,
+    "shards": 1910,
     "tokenizing": 3780,
     "training": 2640,
     "vocabularies": 150,

@@ -121,8 +121,13 @@ class Megatron(ShardFormat):
 
     INDEX = ".idx"
     HEADER = struct.Struct("<9sQBQQ")
-    MAGIC = b"MMIDIDX\0\0"
     CODES: ClassVar = {"uint16": 8, "uint32": 4}
+
+    @staticmethod
+    def make_header(spec: Spec, count: int) -> bytes:
+        """Return the header of an index of `count` documents."""
+        code = Megatron.CODES[spec.dtype]
+        return Megatron.HEADER.pack(b"MMIDIDX\0\0", 1, code, count, count + 1)
 
     class Writer(FlatWriter):
         def _open(self) -> None:
@@ -133,9 +138,9 @@ class Megatron(ShardFormat):
             self._ends.write(ends)
 
         def _complete(self) -> None:
-            count, code = self.documents, Megatron.CODES[self.spec.dtype]
+            count = self.documents
             index = self._add(HashedFile(self.stem, Megatron.INDEX))
-            index.write(Megatron.HEADER.pack(Megatron.MAGIC, 1, code, count, count + 1))
+            index.write(Megatron.make_header(self.spec, count))
             for starts, ends in self._spans():
                 longest = int((ends - starts).max())
                 if longest > 2**31 - 1:
@@ -158,23 +163,18 @@ class Megatron(ShardFormat):
 
     class Reader(FlatReader):
         def _read_ends(self) -> NDArray[Any]:
-            path, header = path_of(self.stem, Megatron.INDEX), Megatron.HEADER
-            size = path.stat().st_size
+            path, header_bytes = path_of(self.stem, Megatron.INDEX), Megatron.HEADER.size
             with path.open("rb") as file:
-                head = file.read(header.size)
-            if len(head) < header.size or not head.startswith(Megatron.MAGIC):
-                raise ShardError(f"{path} is not an index of Megatron")
-            _, version, code, count, documents = header.unpack(head)
-            if version != 1 or code != Megatron.CODES[self.spec.dtype] or documents != count + 1:
-                raise ShardError(
-                    f"{path} has version {version}, dtype code {code}, {count} sequences and "
-                    f"{documents - 1} documents; tokenmill does not write this for "
-                    f"{self.spec.dtype}"
-                )
-            if size != header.size + 12 * count + 8 * documents:
+                head = file.read(header_bytes)
+            count = int.from_bytes(head[18:26], "little")
+            if count >= 1 << 48 or head != Megatron.make_header(self.spec, count):
+                raise ShardError(f"{path} is not an index of Megatron for ids of {self.spec.dtype}")
+            size = path.stat().st_size
+            if size != header_bytes + 12 * count + 8 * (count + 1):
                 raise ShardError(f"{path} is cut off: it has {size:,} bytes for {count:,} entries")
             raw = np.memmap(path, np.uint8, "r")
-            return np.cumsum(np.frombuffer(raw, "<i4", count, header.size), dtype=np.int64)
+            # The offsets are not aligned, so ends are sums of the lengths.
+            return np.cumsum(np.frombuffer(raw, "<i4", count, header_bytes), dtype=np.int64)
 
     @staticmethod
     def refuse(spec: Spec) -> str | None:
@@ -293,13 +293,11 @@ class LlmC(ShardFormat):
 
     class Reader(EndsReader):
         def _read_ids(self, path: Path) -> NDArray[Any]:
-            with path.open("rb") as file:
-                head = file.read(LlmC.HEADER_BYTES)
-            header = np.frombuffer(head.ljust(LlmC.HEADER_BYTES, b"\0"), "<i4")
-            if tuple(header[:2].tolist()) != LlmC.KINDS[self.spec.dtype]:
+            header = np.fromfile(path, "<i4", 3).tolist()
+            if tuple(header[:2]) != LlmC.KINDS[self.spec.dtype]:
                 raise ShardError(f"{path} is not a file of llm.c with ids of {self.spec.dtype}")
             ids = read_flat(path, self.spec.dtype, LlmC.HEADER_BYTES)
-            if int(header[2]) != len(ids):
+            if header[2] != len(ids):
                 raise ShardError(f"{path} has {len(ids)} ids, but its header has {header[2]}")
             return ids
 

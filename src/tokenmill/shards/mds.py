@@ -44,6 +44,12 @@ def _heads(
     return head[np.arange(9) < 5 + width[:, None]], 5 + width
 
 
+def _alternate(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return a mask of bytes: runs of True and False in turn, with these sizes."""
+    runs = np.stack([first, second], axis=1).reshape(-1)
+    return np.repeat(np.tile([True, False], len(first)), runs)
+
+
 def _config(spec: Spec) -> dict[str, Any]:
     """Return the description of the columns, which is in each shard and in `index.json`."""
     fixed = spec.sequence_length
@@ -106,9 +112,7 @@ class MDS(ShardFormat):
                 lengths = np.diff(ends[first:last], prepend=start)
                 heads, widths = _heads(lengths, self._dtype.itemsize)
                 if end - start <= _BLOCK_IDS:
-                    # For each byte, whether it is of a head. Heads and ids alternate.
-                    runs = np.stack([widths, lengths * self._dtype.itemsize], axis=1).reshape(-1)
-                    of_head = np.repeat(np.tile([True, False], len(lengths)), runs)
+                    of_head = _alternate(widths, lengths * self._dtype.itemsize)
                     out = np.empty(len(of_head), np.uint8)
                     out[of_head] = heads
                     out[~of_head] = ids[start:end].view(np.uint8)
@@ -130,10 +134,9 @@ class MDS(ShardFormat):
             body = self._raw[int(self._starts[0]) :]
             if self.spec.sequence_length is None:
                 sizes = np.diff(self.ends, prepend=0) * np.dtype(self.spec.dtype).itemsize
-                # Ids and the head of the next document alternate. No head follows the last.
+                # The head of the next document follows the ids, except for the last.
                 heads = np.append(self._starts[1:], len(self._raw)) - self._starts - sizes
-                runs = np.stack([sizes, heads], axis=1).reshape(-1)
-                body = body[np.repeat(np.tile([True, False], len(sizes)), runs)]
+                body = body[_alternate(sizes, heads)]
             return body.view(self.spec.dtype)
 
         def document(self, index: int) -> NDArray[Any]:

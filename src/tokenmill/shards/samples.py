@@ -170,8 +170,12 @@ class Stream:
         self.set_epoch(self.epoch + 1)
 
     def state_dict(self, samples: int | None = None) -> dict[str, Any]:
-        """Return the position. If other processes read the samples, `samples` is the number that
-        this rank has taken since the epoch began or a state was loaded."""
+        """Return the position, for `load_state_dict`.
+
+        The workers of a plain DataLoader have their own positions. Pass the number of `samples`
+        that this rank has taken since the epoch began or a state was loaded. The
+        StatefulDataLoader of torchdata calls this in each worker.
+        """
         if samples is not None and not 0 <= samples <= self._steps():
             raise ShardError(f"samples must be from 0 to {self._steps()}, got {samples}")
         return {

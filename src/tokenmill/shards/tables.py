@@ -194,14 +194,11 @@ class TableReader(ShardReader):
 
     def _check(self, schema: Any) -> None:
         pa = pyarrow()
-        found = schema.field("input_ids").type if "input_ids" in schema.names else None
-        item = pa.from_numpy_dtype(self.spec.dtype)
-        if found is None or not pa.types.is_large_list(found) or found.value_type != item:
-            raise ShardError(
-                f"{self.stem} has a column input_ids of {found}, and not a large list of {item}"
-            )
-        if "length" not in schema.names or schema.field("length").type != pa.int64():
-            raise ShardError(f"{self.stem} does not have a column length of int64")
+        ids = pa.large_list(pa.from_numpy_dtype(self.spec.dtype))
+        for name, kind in (("input_ids", ids), ("length", pa.int64())):
+            found = schema.field(name).type if name in schema.names else None
+            if found != kind:
+                raise ShardError(f"{self.stem} has a column {name} of {found}, not of {kind}")
 
 
 class Arrow(ShardFormat):

@@ -71,14 +71,15 @@ class ShardDataset(data.Dataset):  # type: ignore[misc]
         return self._tensors[self._order[index]]
 
 
-class ShardStream(data.IterableDataset):  # type: ignore[misc]
+class ShardStream(Stream, data.IterableDataset):  # type: ignore[misc]
     """The samples of one rank in the order of a seed, divided among the workers of a data loader.
 
     `shards`, `length`, `documents` and `targets` are as in `ShardDataset`. `batch_size` must be
     that of the data loader; then its batches are the same for any number of workers. The rank is
     that of torch.distributed if it is initialized. An iteration ends with the epoch, and the next
     iteration is the next epoch. A loader that starts new workers does not keep the epoch, so call
-    `set_epoch` before each iteration. `seed=None` keeps the order of the shards.
+    `set_epoch` before each iteration. `seed=None` keeps the order of the shards. `state_dict` and
+    `load_state_dict` save and resume the position, as in `tokenmill.shards.samples.Stream`.
     """
 
     def __init__(
@@ -99,30 +100,9 @@ class ShardStream(data.IterableDataset):  # type: ignore[misc]
             rank = torch.distributed.get_rank() if is_parallel else 0
         if world_size is None:
             world_size = torch.distributed.get_world_size() if is_parallel else 1
-        self._stream = Stream(len(self._tensors.samples), seed, rank, world_size, batch_size)
-
-    def __len__(self) -> int:
-        """Return the number of samples of this rank until the end of the epoch."""
-        return len(self._stream)
+        super().__init__(len(self._tensors.samples), seed, rank, world_size, batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         info = data.get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        return map(self._tensors.__getitem__, self._stream.numbers(worker, workers))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration begin at the start of this epoch."""
-        self._stream.set_epoch(epoch)
-
-    def state_dict(self, samples: int | None = None) -> dict[str, Any]:
-        """Return the position, for `load_state_dict`.
-
-        The workers of a plain DataLoader have their own positions. Pass the number of `samples`
-        that this rank has taken since the epoch began or a state was loaded. The
-        StatefulDataLoader of torchdata calls this in each worker.
-        """
-        return self._stream.state_dict(samples)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration resume at the position of a state, for any number of ranks."""
-        self._stream.load_state_dict(state)
+        return map(self._tensors.__getitem__, self.numbers(worker, workers))
