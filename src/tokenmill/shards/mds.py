@@ -123,6 +123,7 @@ class MDS(ShardFormat):
                         yield ids[at : min(at + _BLOCK_IDS, end)]
                         self._ids.release()
                 self._ids.release()
+                self._ends.release()
                 first, start = last, end
 
     class Reader(ShardReader):
