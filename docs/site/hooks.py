@@ -65,6 +65,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tokenmill.shards.File",
             "tokenmill.shards.torch.ShardDataset",
             "tokenmill.shards.torch.ShardStream",
+            "tokenmill.shards.samples.Stream",
         ],
     ),
     "api/arrow.md": (

@@ -1,4 +1,4 @@
-"""Documents → shards of any layout, in random pieces; and a folder of them as a run seals it."""
+"""Documents → shards of any format, in random pieces; and a folder of them as a run seals it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.shards import File, Rows, Shard, Spec, layout
+from tokenmill.shards import File, Rows, Shard, Spec, get_format
 
 NARROW = Spec("uint16", eos=0, vocab_size=1000, tokenizer="small")
 WIDE = Spec("uint32", eos=0, vocab_size=100_000, tokenizer="large")
@@ -18,8 +18,8 @@ Documents = Sequence[Sequence[int]]
 
 
 def spec_of(name: str, wide: bool) -> Spec:
-    """The wide spec where the layout takes it."""
-    return WIDE if wide and layout(name).refuse(WIDE) is None else NARROW
+    """The wide spec if the shard format supports it."""
+    return WIDE if wide and get_format(name).refuse(WIDE) is None else NARROW
 
 
 def joined(documents: Documents, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -29,17 +29,16 @@ def joined(documents: Documents, dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows_of(numbers: Sequence[int], several: bool = False) -> Rows:
-    """Names, sources and lines of documents with these numbers."""
+    """Names and sources of documents with these numbers."""
     return Rows(
         [f'name, "{number}"' for number in numbers],
         [f"source {number % 3}" for number in numbers] if several else "source",
-        np.array(numbers, np.int64) + 1,
     )
 
 
 def write_whole(stem: Path, name: str, spec: Spec, documents: Documents, rows: bool) -> list[File]:
     """All documents at once."""
-    writer = layout(name).Writer(stem, spec)
+    writer = get_format(name).Writer(stem, spec)
     numbers = range(len(documents))
     writer.append(*joined(documents, spec.dtype), rows_of(numbers) if rows else None)
     assert (writer.documents, writer.tokens) == (len(documents), sum(map(len, documents)))
@@ -51,7 +50,7 @@ def write_in_pieces(
 ) -> list[File]:
     """A few documents at a time, and some of them in parts."""
     chance = random.Random(seed)
-    writer = layout(name).Writer(stem, spec)
+    writer = get_format(name).Writer(stem, spec)
     at = 0
     while at < len(documents):
         end = min(len(documents), at + chance.randrange(4))
@@ -78,10 +77,9 @@ def write_in_pieces(
 
 def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
     """Write the manifest of a complete run, and the index of all shards if the format has one."""
-    module = layout(name)
-    if hasattr(module, "make_index"):
-        index, data = module.make_index(shards, spec)
-        (folder / index).write_bytes(data)
+    index = get_format(name).make_index(shards, spec)
+    if index is not None:
+        (folder / index[0]).write_bytes(index[1])
     manifest = {
         "format": "tokenmill.shards",
         "version": 1,

@@ -148,7 +148,7 @@ PUBLIC = [
     *NAMES,
     *(f"tokenmill.{name}" for name in tokenmill.__all__ if name != "__version__"),
     *(f"tokenmill.compat.tiktoken.{name}" for name in tiktoken.__all__),
-    *(f"tokenmill.shards.{name}" for name in tokenmill.shards.__all__ if name != "NAMES"),
+    *(f"tokenmill.shards.{name}" for name in tokenmill.shards.__all__ if name != "FORMATS"),
 ]
 
 

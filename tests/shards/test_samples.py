@@ -141,16 +141,16 @@ def test_iterations_go_through_the_epochs() -> None:
 
 
 def test_streams_reject_wrong_arguments() -> None:
-    with pytest.raises(ShardError, match="rank is 2 of 2: ranks count from 0"):
+    with pytest.raises(ShardError, match="rank must be at least 0 and below 2, got 2"):
         Stream(9, 0, 2, 2)
-    with pytest.raises(ShardError, match="batch_size is 0"):
+    with pytest.raises(ShardError, match="batch_size must be at least 1, got 0"):
         Stream(9, 0, batch_size=0)
     stream = Stream(9, 0)
-    with pytest.raises(ShardError, match="samples is 10: this rank takes 9 in an epoch"):
+    with pytest.raises(ShardError, match="samples must be from 0 to 9, got 10"):
         stream.state_dict(10)
-    with pytest.raises(ShardError, match="a stream with count 9, and this one has 8: other shards"):
+    with pytest.raises(ShardError, match="the state has count 9, and this stream has 8; use"):
         Stream(8, 0).load_state_dict(stream.state_dict())
-    with pytest.raises(ShardError, match="a stream with seed 0, and this one has None"):
+    with pytest.raises(ShardError, match="the state has seed 0, and this stream has None"):
         Stream(9, None).load_state_dict(stream.state_dict())
     next(stream.numbers(1, 2))
     state = stream.state_dict()
@@ -158,7 +158,7 @@ def test_streams_reject_wrong_arguments() -> None:
     other.load_state_dict(state)
     with pytest.raises(ShardError, match="a loader with 2 workers, and this one has 3"):
         next(other.numbers(0, 3))
-    with pytest.raises(ShardError, match="one of 2 workers and 1 ranks, and here are 2"):
+    with pytest.raises(ShardError, match="one of 2 workers and 1 ranks, and this stream has 2"):
         Stream(9, 0, 0, 2).load_state_dict(state)
 
 
@@ -178,7 +178,7 @@ def test_windows_of_ids_are_samples(layout_name, tmp_path) -> None:
     found = [documents[index].tolist() for index in range(len(documents))]
     assert found == [document for part in PARTS for document in part]
     for index in (-1, len(without)):
-        with pytest.raises(IndexError, match=f"no sample {index}"):
+        with pytest.raises(IndexError, match=f"sample {index} does not exist"):
             without[index]
 
 
@@ -187,18 +187,18 @@ def test_samples_reject_wrong_arguments(tmp_path) -> None:
     flat.mkdir()
     packed.mkdir()
     shards = tokenmill.shards.open(write_folder(flat, "npy", NARROW, PARTS))
-    with pytest.raises(ShardError, match="is not packed: say length"):
+    with pytest.raises(ShardError, match="is not packed; pass length"):
         Samples(shards)
-    with pytest.raises(ShardError, match="leave out length or documents"):
+    with pytest.raises(ShardError, match="length and documents exclude each other"):
         Samples(shards, 5, documents=True)
-    with pytest.raises(ShardError, match="length is 0"):
+    with pytest.raises(ShardError, match="length must be at least 1, got 0"):
         Samples(shards, 0)
     rows = [[[1, 2], [3, 4]]]
     shards = tokenmill.shards.open(
         write_folder(packed, "npy", replace(NARROW, sequence_length=2), rows)
     )
     assert [Samples(shards)[index].tolist() for index in range(2)] == rows[0]
-    with pytest.raises(ShardError, match="packed into sequences of 2, which cut documents"):
+    with pytest.raises(ShardError, match="packed into sequences of 2, which split documents"):
         Samples(shards, documents=True)
 
 

@@ -26,17 +26,35 @@ from shard_files import NARROW, WIDE, spec_of, write_in_pieces, write_whole
 
 from tokenmill._native import Checksum
 from tokenmill.errors import MissingExtraError, ShardError
-from tokenmill.shards import NAMES, File, Rows, Shard, layout
+from tokenmill.shards import FORMATS, File, Rows, Shard, flat, get_format, mds, tables
 from tokenmill.shards.files import format_checksum
-from tokenmill.shards.layouts import datatrove, mds, tables
+from tokenmill.shards.mds import MDS
 
-each_layout = pytest.mark.parametrize("layout_name", NAMES)
+SUFFIXES = {
+    "megatron": (".bin", ".idx"),
+    "datatrove": (".ds", ".ds.index", ".ds.metadata"),
+    "olmo": (".npy", ".csv.gz"),
+    "nanogpt": (".bin", ".ends.npy"),
+    "llmc": (".bin", ".ends.npy"),
+    "parquet": (".parquet",),
+    "arrow": (".arrow",),
+    "mds": (".mds",),
+    "npy": (".npy", ".ends.npy"),
+}
+
+
+def suffixes_of(name: str, spec) -> tuple[str, ...]:
+    packed = spec.sequence_length is not None
+    return tuple(one for one in SUFFIXES[name] if not (packed and one == ".ends.npy"))
+
+
+each_format = pytest.mark.parametrize("format_name", FORMATS)
 
 some_documents = st.lists(st.lists(st.integers(0, 999), max_size=9), max_size=12)
 
 
 def read(stem: Path, name: str, spec) -> list[list[int]]:
-    reader = layout(name).Reader(stem, spec)
+    reader = get_format(name).Reader(stem, spec)
     documents = [reader.document(index).tolist() for index in range(len(reader))]
     assert reader.ids.dtype == np.dtype(spec.dtype)
     assert reader.ids.tolist() == [id for document in documents for id in document]
@@ -58,62 +76,62 @@ def contents(stem: Path, files: list[File]) -> dict[str, bytes]:
     return found
 
 
-@each_layout
+@each_format
 @pytest.mark.parametrize("wide", [False, True])
 @settings(max_examples=max(5, examples(20)))  # each file is flushed to the disk
 @given(documents=some_documents, rows=st.booleans(), seed=st.integers(0, 2**32))
 def test_shards_give_back_their_documents_however_they_came(
-    layout_name, wide, tmp_path_factory, documents, rows, seed
+    format_name, wide, tmp_path_factory, documents, rows, seed
 ) -> None:
-    spec = spec_of(layout_name, wide)
+    spec = spec_of(format_name, wide)
     folder = tmp_path_factory.mktemp("shard")
     whole, pieces = folder / "a.b-000", folder / "c.d-000"
-    files = write_whole(whole, layout_name, spec, documents, rows)
-    assert tuple(file.suffix for file in files) == layout(layout_name).suffixes(spec)
-    assert read(whole, layout_name, spec) == documents
-    others = write_in_pieces(pieces, layout_name, spec, documents, rows, seed)
+    files = write_whole(whole, format_name, spec, documents, rows)
+    assert tuple(file.suffix for file in files) == suffixes_of(format_name, spec)
+    assert read(whole, format_name, spec) == documents
+    others = write_in_pieces(pieces, format_name, spec, documents, rows, seed)
     assert contents(pieces, others) == contents(whole, files)
     assert files == others
     assert len(list(folder.iterdir())) == 2 * len(files), "something is left over"
 
 
-@each_layout
+@each_format
 @settings(max_examples=max(5, examples(20)))  # each file is flushed to the disk
 @given(count=st.integers(0, 9), seed=st.integers(0, 2**32))
-def test_packed_sequences_come_back(layout_name, tmp_path_factory, count, seed) -> None:
-    spec = replace(spec_of(layout_name, True), sequence_length=5)
+def test_packed_sequences_come_back(format_name, tmp_path_factory, count, seed) -> None:
+    spec = replace(spec_of(format_name, True), sequence_length=5)
     chance = random.Random(seed)
     documents = [[chance.randrange(1000) for _ in range(5)] for _ in range(count)]
     stem = tmp_path_factory.mktemp("shard") / "00000-000"
-    files = write_whole(stem, layout_name, spec, documents, False)
-    assert tuple(file.suffix for file in files) == layout(layout_name).suffixes(spec)
+    files = write_whole(stem, format_name, spec, documents, False)
+    assert tuple(file.suffix for file in files) == suffixes_of(format_name, spec)
     contents(stem, files)
-    assert read(stem, layout_name, spec) == documents
+    assert read(stem, format_name, spec) == documents
 
 
-@each_layout
-def test_long_documents_and_many_come_back(layout_name, tmp_path, monkeypatch) -> None:
+@each_format
+def test_long_documents_and_many_come_back(format_name, tmp_path, monkeypatch) -> None:
     """Longer than the blocks that writers work in, which are made small for it."""
     monkeypatch.setattr(tables, "GROUP_IDS", 64)
     monkeypatch.setattr(tables, "GROUP_ROWS", 8)
-    for module in ("mds", "megatron"):
-        monkeypatch.setattr(layout(module), "_BLOCK", 8)
+    for module in (mds, flat):
+        monkeypatch.setattr(module, "_BLOCK", 8)
     monkeypatch.setattr(mds, "_BLOCK_IDS", 64)
     chance = random.Random(1)
     lengths = [0, 64, 65, 0, 300, 1, 63, 1, 1, 70_000, *(chance.randrange(30) for _ in range(99))]
     documents = [[chance.randrange(1000) for _ in range(length)] for length in lengths]
-    spec = spec_of(layout_name, True)
-    files = write_whole(tmp_path / "a", layout_name, spec, documents, True)
-    assert read(tmp_path / "a", layout_name, spec) == documents
+    spec = spec_of(format_name, True)
+    files = write_whole(tmp_path / "a", format_name, spec, documents, True)
+    assert read(tmp_path / "a", format_name, spec) == documents
     for seed in range(3):
-        others = write_in_pieces(tmp_path / "b", layout_name, spec, documents, True, seed)
+        others = write_in_pieces(tmp_path / "b", format_name, spec, documents, True, seed)
         assert others == files
 
 
-@each_layout
+@each_format
 @pytest.mark.parametrize("when", ["empty", "open", "finished"])
-def test_discard_leaves_no_files(layout_name, tmp_path, when) -> None:
-    writer = layout(layout_name).Writer(tmp_path / "00000-000", NARROW)
+def test_discard_leaves_no_files(format_name, tmp_path, when) -> None:
+    writer = get_format(format_name).Writer(tmp_path / "00000-000", NARROW)
     if when != "empty":
         writer.append(np.array([1, 2], np.uint16), np.array([2], np.int64), None)
     if when == "open":
@@ -124,25 +142,30 @@ def test_discard_leaves_no_files(layout_name, tmp_path, when) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@each_layout
-def test_ids_that_do_not_fit_are_refused(layout_name, tmp_path) -> None:
-    writer = layout(layout_name).Writer(tmp_path / "a", NARROW)
+@each_format
+def test_ids_that_do_not_fit_are_refused(format_name, tmp_path) -> None:
+    writer = get_format(format_name).Writer(tmp_path / "a", NARROW)
     writer.append(np.array([5], np.uint32), np.array([1]), None)
     with pytest.raises(ShardError, match="65536 does not fit into uint16"):
         writer.append(np.array([65536], np.uint32), np.array([1]), None)
     writer.discard()
 
 
-def test_an_unknown_layout_names_the_known_ones() -> None:
-    with pytest.raises(ShardError, match="'tar' is no layout; those are megatron, datatrove, olmo"):
-        layout("tar")
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(
+        ShardError, match="'tar' is not a shard format; use one of megatron, datatrove"
+    ):
+        get_format("tar")
 
 
 def test_only_nanogpt_refuses_wide_ids() -> None:
-    refused = {name: layout(name).refuse(WIDE) for name in NAMES}
-    assert refused.pop("nanogpt").startswith("nanogpt holds ids below 65,536 (uint16), and large")
+    refused = {name: get_format(name).refuse(WIDE) for name in FORMATS}
+    assert refused.pop("nanogpt") == (
+        "large has 100,000 ids; nanogpt supports ids below 65,536 (uint16), so use npy, llmc or "
+        "megatron"
+    )
     assert set(refused.values()) == {None}
-    assert "below 2^31" in layout("megatron").refuse(replace(WIDE, vocab_size=2**31 + 1))
+    assert "below 2^31" in get_format("megatron").refuse(replace(WIDE, vocab_size=2**31 + 1))
 
 
 # Byte by byte ----------------------------------------------------------------------------------
@@ -187,23 +210,23 @@ def test_datatrove_byte_by_byte(tmp_path) -> None:
 def test_datatrove_numbers_have_units() -> None:
     said = {0: "0.00 T", 7: "7.00 T", 999: "999 T", 1500: "1.50 kT", 999_999: "1.00 MT"}
     said |= {12_345_678: "12.3 MT", 2_147_000_000: "2.15 GT", 99_999_999_999_999: "100 TT"}
-    assert {number: datatrove.metric(number) for number in said} == said
+    assert {number: flat.metric(number) for number in said} == said
 
 
 def test_olmo_byte_by_byte(tmp_path) -> None:
     found = golden(tmp_path, "olmo", WIDE)
     assert found[".npy"] == IDS_32
     assert gzip.decompress(found[".csv.gz"]).decode().splitlines() == [
-        '0,3,"name, ""0""",source,1',
-        '3,3,"name, ""1""",source,2',
-        '3,5,"name, ""2""",source,3',
+        '0,3,"name, ""0""",source,',
+        '3,3,"name, ""1""",source,',
+        '3,5,"name, ""2""",source,',
     ]
     assert found[".csv.gz"][:10] == b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # no time, no name
 
 
 def test_olmo_keeps_each_document_on_a_line(tmp_path) -> None:
-    writer = layout("olmo").Writer(tmp_path / "s", NARROW)
-    rows = Rows(["a\nb\r\n\u2028c"], ["d\n,e"], None)
+    writer = get_format("olmo").Writer(tmp_path / "s", NARROW)
+    rows = Rows(["a\nb\r\n\u2028c"], ["d\n,e"])
     writer.append(np.array([1], np.uint16), np.array([1]), rows)
     writer.finish()
     text = gzip.decompress((tmp_path / "s.csv.gz").read_bytes()).decode()
@@ -273,7 +296,7 @@ def test_mds_writes_longer_lengths_in_more_bytes(tmp_path) -> None:
 
 def test_mds_index_names_all_shards(tmp_path) -> None:
     shards = [Shard(f"0000{n}-000", n, 9, (File(".mds", 8 + n, f"{n:016x}"),)) for n in range(2)]
-    name, data = mds.make_index(shards, NARROW)
+    name, data = MDS.make_index(shards, NARROW)
     assert name == "index.json"
     index = json.loads(data)
     assert index["version"] == 2
@@ -307,7 +330,7 @@ def test_tables_have_a_row_for_each_document(tmp_path) -> None:
 def test_tables_have_null_for_missing_values(tmp_path) -> None:
     import pyarrow.parquet
 
-    writer = layout("parquet").Writer(tmp_path / "s", NARROW)
+    writer = get_format("parquet").Writer(tmp_path / "s", NARROW)
     writer.append(np.array([1], np.uint16), np.array([1]), None)
     writer.append(np.array([1, 2], np.uint16), np.array([1, 2]), Rows(None, ["a", "b"]))
     writer.append(np.array([1], np.uint16), np.array([1]), Rows(["x"], "c"))
@@ -321,21 +344,21 @@ def test_tables_without_pyarrow_name_the_extra(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for name in ("parquet", "arrow"):
         with pytest.raises(MissingExtraError, match=r'pip install "tokenmill\[parquet\]"'):
-            layout(name).Writer(tmp_path / "s", NARROW)
+            get_format(name).Writer(tmp_path / "s", NARROW)
 
 
 # Limits ----------------------------------------------------------------------------------------
 
 
-def test_shards_beyond_a_layouts_limit_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(layout("llmc"), "TOKENS_MAX", 4)
+def test_shards_beyond_the_limit_of_a_format_are_refused(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(flat.LlmC, "TOKENS_MAX", 4)
     monkeypatch.setattr(mds, "BYTES_MAX", 200)
     for name, words in (("llmc", "at most 2^31 − 1 ids"), ("mds", "at most 4 GiB")):
-        writer = layout(name).Writer(tmp_path / "s", NARROW)
+        writer = get_format(name).Writer(tmp_path / "s", NARROW)
         writer.append(*shard_files.joined([[1] * 5], "uint16"), None)
         with pytest.raises(ShardError) as caught:
             writer.finish()
         assert words in str(caught.value)
-        assert "smaller --shard-tokens" in str(caught.value)
+        assert "set a smaller --shard-tokens" in str(caught.value)
         writer.discard()
     assert not list(tmp_path.iterdir())

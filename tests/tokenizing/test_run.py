@@ -24,7 +24,7 @@ from in_process import threaded_runs as threaded_runs
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
 from tokenmill.corpus.documents import DocumentFailed, Documents
-from tokenmill.shards import layouts
+from tokenmill.shards import FORMATS
 from tokenmill.tokenizing.options import resolve_options
 from tokenmill.tokenizing.task import make_encoder
 
@@ -46,13 +46,13 @@ def jsonl(tmp_path_factory: pytest.TempPathFactory, documents: list[str]) -> Pat
     return write_jsonl(tmp_path_factory.mktemp("in") / "documents.jsonl", documents)
 
 
-@pytest.mark.parametrize("layout", layouts.NAMES)
-def test_every_layout_holds_the_documents(tmp_path, gpt2, documents, jsonl, layout):
-    result = tokenize(jsonl, tmp_path, gpt2, format=layout, task_bytes=UNIT_BYTES, threads=2)
+@pytest.mark.parametrize("shard_format", FORMATS)
+def test_every_shard_format_contains_the_documents(tmp_path, gpt2, documents, jsonl, shard_format):
+    result = tokenize(jsonl, tmp_path, gpt2, format=shard_format, task_bytes=UNIT_BYTES, threads=2)
     assert result.is_complete
     eos = gpt2.special_tokens["<|endoftext|>"]
     expected = expected_ids(gpt2, documents, eos)
-    if layout == "llmc":  # its documents begin with the end token
+    if shard_format == "llmc":  # its documents begin with the end token
         expected = [[eos, *ids[:-1]] for ids in expected]
     shards = tokenmill.shards.open(tmp_path)
     assert len(shards.shards) > 3
@@ -132,7 +132,7 @@ def test_shuffled_documents_are_all_there_in_another_order(tmp_path, gpt2, docum
     assert seen[1, 1] != seen[2, 2]
 
 
-def test_names_of_documents_are_kept_where_the_layout_has_them(tmp_path, gpt2):
+def test_names_of_documents_are_kept_if_the_shard_format_has_them(tmp_path, gpt2):
     pq = pytest.importorskip("pyarrow.parquet")
     rows = [{"id": f"doc-{n}", "text": text} for n, text in enumerate(texts(50))]
     path = tmp_path / "a.jsonl"
@@ -288,13 +288,13 @@ def test_impossible_options_are_rejected_before_any_file_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_width_that_a_layout_does_not_hold_is_named_with_the_way_out(tmp_path, jsonl):
-    for layout in ("nanogpt", "llmc"):
-        out = tmp_path / layout
-        with pytest.raises(TokenmillError, match=r"uint32.*50,257 of gpt2 fit.*--dtype uint16"):
-            tokenize(jsonl, out, "gpt2", format=layout, dtype="uint32")
-        assert tokenize(jsonl, out, "gpt2", format=layout, dtype="uint16").documents
-    with pytest.raises(TokenmillError, match=r"below 65,536.* o200k_base has 200,0.*use npy, llmc"):
+def test_a_width_that_a_shard_format_rejects_is_named_with_the_way_out(tmp_path, jsonl):
+    for name in ("nanogpt", "llmc"):
+        out = tmp_path / name
+        with pytest.raises(TokenmillError, match=r"uint32.*50,257 ids of gpt2 fit.*--dtype uint16"):
+            tokenize(jsonl, out, "gpt2", format=name, dtype="uint32")
+        assert tokenize(jsonl, out, "gpt2", format=name, dtype="uint16").documents
+    with pytest.raises(TokenmillError, match=r"o200k_base has 200,0.*below 65,536.*use npy, llmc"):
         tokenize(jsonl, tmp_path / "out", "o200k_base", format="nanogpt")
     assert tokenize(jsonl, tmp_path / "out", "o200k_base", format="llmc").documents
 

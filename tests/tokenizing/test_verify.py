@@ -63,13 +63,13 @@ def edited(folder: Path, edit) -> None:
     path.write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize("layout", tokenmill.shards.NAMES)
+@pytest.mark.parametrize("shard_format", tokenmill.shards.FORMATS)
 @pytest.mark.parametrize("options", [{}, {"sequence_length": 32}, {"shuffle": 5}])
-def test_readers_find_the_documents_that_the_manifest_counts(tmp_path, layout, options):
+def test_readers_find_the_documents_that_the_manifest_counts(tmp_path, shard_format, options):
     paths = [write_jsonl(tmp_path / f"{name}.jsonl", texts(60, name)) for name in range(4)]
     out = tmp_path / "out"
     options = {"task_bytes": 9000, "shard_tokens": 900} | options
-    tokenize(paths, out, "gpt2", format=layout, **options)
+    tokenize(paths, out, "gpt2", format=shard_format, **options)
     assert verify(out).findings == []
     for key, name in (("sources", "2.jsonl"), ("sources", "0.jsonl")):
 

@@ -108,7 +108,7 @@ def test_datatrove_reads_its_own(spec: Spec, tmp_path: Path) -> None:
 def test_datatrove_formats_numbers_the_same_way() -> None:
     import humanize
 
-    from tokenmill.shards.layouts.datatrove import metric
+    from tokenmill.shards.flat import metric
 
     numbers = [*range(2000), *(CHANCE.randrange(10 ** (1 + n % 17)) for n in range(5000))]
     numbers += [10**k + d for k in range(1, 18) for d in (-1, 0, 1)]
@@ -206,13 +206,13 @@ def test_numpy_and_pyarrow_read_their_own(tmp_path: Path) -> None:
 TEXTS = [f"Document {number}: " + "more and more. " * (number % 7) for number in range(60)]
 
 
-def run(folder: Path, layout: str, **options: object) -> tokenmill.shards.Shards:
+def run(folder: Path, shard_format: str, **options: object) -> tokenmill.shards.Shards:
     """The texts after `tokenmill tokenize`, in several shards."""
     folder.mkdir()
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
     out = folder / "out"
     tokenmill.tokenize(
-        [folder / "in.jsonl"], out, "cl100k_base", format=layout, shard_tokens=300, **options
+        [folder / "in.jsonl"], out, "cl100k_base", format=shard_format, shard_tokens=300, **options
     )
     shards = tokenmill.shards.open(out)
     assert len(shards.shards) > 2
@@ -254,7 +254,7 @@ def test_readers_read_the_packed_shards_of_a_run(tmp_path: Path) -> None:
     assert [tokenizer.decode(ids.tolist()) for ids in originals] == TEXTS
 
 
-@pytest.mark.parametrize("name", tokenmill.shards.NAMES)
+@pytest.mark.parametrize("name", tokenmill.shards.FORMATS)
 def test_ours_reads_all(name: str, tmp_path: Path) -> None:
     parts = [some(20, NARROW.vocab_size), some(3, NARROW.vocab_size)]
     shards = tokenmill.shards.open(write_folder(tmp_path, name, NARROW, parts))

@@ -1,4 +1,4 @@
-"""Ids of documents ↔ files of shards: layouts to write and read them, and what reads a whole run.
+"""Ids of documents ↔ files of shards.
 
 Examples:
     >>> import tokenmill.shards
@@ -6,8 +6,8 @@ Examples:
     >>> shards[0], len(shards)  # doctest: +SKIP
 """
 
+from tokenmill.shards.files import File
 from tokenmill.shards.folder import Shards, open  # noqa: A004
-from tokenmill.shards.layouts import NAMES, layout
-from tokenmill.shards.spec import File, Rows, Shard, Spec
+from tokenmill.shards.shard_format import FORMATS, Rows, Shard, Spec, get_format
 
-__all__ = ["NAMES", "File", "Rows", "Shard", "Shards", "Spec", "layout", "open"]
+__all__ = ["FORMATS", "File", "Rows", "Shard", "Shards", "Spec", "get_format", "open"]

@@ -1,16 +1,20 @@
-"""Writes, one after the other → files with their checksums, or spools that have no name.
+"""Arrays → files with checksums, or temporary files without a name; files → mapped arrays.
 
-A file is hashed while it is written. One whose header is filled in at the end is read again to be
-hashed.
+A file is hashed while it is written. A file whose header is replaced at the end is read again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
+import math
 import mmap
 import os
+import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,95 +23,111 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from tokenmill._native import Checksum
-from tokenmill.shards.spec import File
+from tokenmill.errors import ShardError
 
-_BLOCK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
-_SPOOL_ITEMS = 1 << 16
+_NPY_HEAD_MAX = 256
+_NPY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\0..\{'descr': '([^']{3})', 'fortran_order': False, "
+    rb"'shape': \(([0-9]{1,18}(?:,|, [0-9]{1,18}))\), \} *\n",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a shard. Its name is the stem of the shard and this suffix."""
+
+    suffix: str
+    bytes: int
+    checksum: str  # XXH3-64 in 16 hexadecimal digits
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of a manifest."""
+        return asdict(self)
+
+
+def path_of(stem: Path, suffix: str) -> Path:
+    """Return the path of a file of a shard. A stem may contain dots."""
+    return stem.with_name(stem.name + suffix)
 
 
 class HashedFile:
-    """A new file that is written from its beginning to its end."""
+    """A new file of a shard, written from its beginning to its end."""
 
-    def __init__(self, path: Path, suffix: str) -> None:
-        self.path, self.suffix, self.bytes = path, suffix, 0
-        self._file = path.open("wb", buffering=_BUFFER_BYTES)
+    def __init__(self, stem: Path, suffix: str) -> None:
+        self.path, self.suffix, self.bytes = path_of(stem, suffix), suffix, 0
+        self._file = self.path.open("wb", buffering=_BUFFER_BYTES)
         self._checksum = Checksum()
-        self._changed = False
+        self._is_patched = False
 
     def write(self, data: Any) -> None:
-        """`data` is any contiguous buffer."""
+        """Append a contiguous buffer."""
         view = memoryview(data).cast("B") if len(data) else b""
         self._file.write(view)
         self._checksum.update(view)
         self.bytes += len(view)
 
     def patch(self, data: bytes) -> None:
-        """The first bytes, which were written before what they say was known."""
+        """Replace the first bytes."""
         self._file.seek(0)
         self._file.write(data)
-        self._file.seek(0, os.SEEK_END)
-        self._changed = True
+        self._is_patched = True
 
     def finish(self) -> File:
-        """The file is on the disk when this comes back."""
+        """Flush the file to the disk and close it."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        digits = checksum_file(self.path) if self._changed else format_checksum(self._checksum)
+        digits = checksum_file(self.path) if self._is_patched else format_checksum(self._checksum)
         return File(self.suffix, self.bytes, digits)
 
     def discard(self) -> None:
-        """The file is gone, finished or not."""
-        self._file.close()
+        """Remove the file, finished or not."""
+        with suppress(OSError):  # the disk can be full
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
 
-class NpyFile:
-    """A `.npy` file of one dimension whose length is known when it ends."""
+class NpyFile(HashedFile):
+    """A `.npy` file of one dimension, or a matrix with this number of `columns`."""
 
-    def __init__(self, path: Path, suffix: str, dtype: DTypeLike) -> None:
-        self._dtype, self._items = np.dtype(dtype), 0
-        self._file = HashedFile(path, suffix)
-        self._file.write(npy_header(self._dtype, (0,)))
+    def __init__(self, stem: Path, suffix: str, dtype: DTypeLike, columns: int = 0) -> None:
+        super().__init__(stem, suffix)
+        self._dtype, self._columns, self._items = np.dtype(dtype), columns, 0
+        super().write(self._header())
 
-    def write(self, items: NDArray[Any]) -> None:
-        """More of the array."""
-        self._file.write(np.ascontiguousarray(items, self._dtype))
-        self._items += items.size
+    def write(self, data: NDArray[Any]) -> None:
+        """Append items."""
+        super().write(np.ascontiguousarray(data, self._dtype))
+        self._items += data.size
 
     def finish(self) -> File:
-        """The header says how many there are."""
-        self._file.patch(npy_header(self._dtype, (self._items,)))
-        return self._file.finish()
+        """Write the final header, flush the file to the disk and close it."""
+        self.patch(self._header())
+        return super().finish()
 
-    def discard(self) -> None:
-        """The file is gone."""
-        self._file.discard()
-
-
-def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """What stands before the items. numpy leaves room for a longer first number of the shape,
-    so that the header of an array that grows keeps its length."""
-    out = io.BytesIO()
-    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    npy.write_array_header_1_0(out, header)  # type: ignore[no-untyped-call]
-    return out.getvalue()
+    def _header(self) -> bytes:
+        """Return the bytes before the items. numpy pads them, so their number does not change."""
+        rows = (self._items // self._columns, self._columns) if self._columns else (self._items,)
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": rows}
+        out = io.BytesIO()
+        npy.write_array_header_1_0(out, header)  # type: ignore[no-untyped-call]
+        return out.getvalue()
 
 
 class Spool:
-    """An array that grows on the disk, without a name: whatever happens, nothing is left of it."""
+    """An array that grows in a temporary file without a name, which is removed in any case."""
 
     def __init__(self, folder: Path, dtype: DTypeLike) -> None:
-        self.dtype = np.dtype(dtype)
-        self.items = 0
+        self.dtype, self.items = np.dtype(dtype), 0
         self._map: mmap.mmap | None = None
         self._file = tempfile.TemporaryFile(  # noqa: SIM115 (discard closes it)
             dir=folder, buffering=_BUFFER_BYTES
         )
 
     def write(self, items: NDArray[Any]) -> None:
-        """More of the array."""
+        """Append items."""
         self._file.write(np.ascontiguousarray(items, self.dtype).view(np.uint8).data)
         self.items += items.size
 
@@ -118,61 +138,66 @@ class Spool:
         self._file.truncate()
         self.items = 0
 
-    def blocks(self, items: int = _SPOOL_ITEMS) -> Iterator[NDArray[Any]]:
-        """The array in blocks of at most `items`; each is good until the next one is asked for."""
-        self._file.flush()
-        self._file.seek(0)
-        buffer = np.empty(items, self.dtype)
-        for start in range(0, self.items, items):
-            yield self.take(buffer[: min(items, self.items - start)])
-
-    def take(self, out: NDArray[Any]) -> NDArray[Any]:
-        """The next items behind the last ones taken, into `out`."""
-        read: Callable[[memoryview], int] = self._file.readinto  # type: ignore[attr-defined]
-        size = read(out.view(np.uint8).data)
-        assert size == out.nbytes
-        return out
-
-    def rewind(self) -> None:
-        """`take` begins at the first item."""
-        self._file.flush()
-        self._file.seek(0)
-
     def map(self) -> NDArray[Any]:
-        """The array, mapped: its pages need no memory of their own."""
+        """Return the array, mapped."""
         self._file.flush()
         if not self.items:
             return np.empty(0, self.dtype)
         self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(self._map, self.dtype, self.items)
 
-    def let_go(self) -> None:
-        """Pages of the map that were read count as memory of the process no longer."""
+    def blocks(self, size: int) -> Iterator[NDArray[Any]]:
+        """Yield the array in blocks of at most `size` items."""
+        items = self.map()
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+            self.release()
+
+    def release(self) -> None:
+        """Stop counting the pages of the map as memory of the process."""
         if self._map is not None and hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def discard(self) -> None:
-        """It is gone."""
+        """Remove the file."""
         self._file.close()
 
 
 def format_checksum(checksum: Checksum) -> str:
-    """Its 16 digits, as manifests hold them."""
+    """Return the 16 digits of a checksum, as in a manifest."""
     return f"{checksum.value():016x}"
 
 
 def checksum_file(path: Path) -> str:
-    """The checksum of a file, which is read in blocks."""
-    checksum = Checksum()
-    for block in _blocks(path):
-        checksum.update(block)
-    return format_checksum(checksum)
-
-
-def _blocks(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file; each block is good until the next one is asked for."""
-    buffer = bytearray(_BLOCK_BYTES)
-    view = memoryview(buffer)
+    """Return the checksum of a file."""
+    digest: Any = Checksum
     with path.open("rb", buffering=0) as file:
-        while size := file.readinto(buffer):
-            yield view[:size]
+        found: Any = hashlib.file_digest(file, digest)
+    return format_checksum(found)
+
+
+def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
+    """Return the numbers of a file after its first `offset` bytes, mapped."""
+    kind = np.dtype(dtype)
+    count, rest = divmod(path.stat().st_size - offset, kind.itemsize)
+    if count < 0 or rest:
+        raise ShardError(f"{path} is cut off: its size is not a multiple of the size of {dtype}")
+    if not count:  # an empty file cannot be mapped
+        return np.empty(0, kind)
+    return np.memmap(path, kind, "r", offset, (count,)).view(np.ndarray)
+
+
+def read_npy(path: Path, dtype: str) -> NDArray[Any]:
+    """Return the items of a `.npy` file in one dimension, mapped.
+
+    numpy cannot map an empty array, and raises many kinds of exceptions for a damaged header.
+    """
+    with path.open("rb") as file:
+        match = _NPY_HEAD.match(file.read(_NPY_HEAD_MAX))
+    if match is None or np.dtype(dtype).newbyteorder("<").str.encode() != match[1]:
+        raise ShardError(f"{path} is not a .npy file of {dtype}")
+    items = read_flat(path, dtype, match.end())
+    expected = math.prod(int(number) for number in match[2].split(b",") if number.strip())
+    if expected != len(items):
+        raise ShardError(f"{path} has {len(items)} items, but its header has {expected}")
+    return items

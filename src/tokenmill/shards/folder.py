@@ -1,4 +1,4 @@
-"""A folder that a run has sealed → its documents, by number, over all shards."""
+"""A complete output of `tokenize` → its documents, by number, over all shards."""
 
 from __future__ import annotations
 
@@ -21,55 +21,54 @@ from numpy.typing import NDArray
 from tokenmill import object_store
 from tokenmill.errors import MissingInputError, ShardError
 from tokenmill.object_store import ObjectStore
-from tokenmill.shards.layouts import layout
-from tokenmill.shards.layouts.base import Reader, read_npy
-from tokenmill.shards.spec import DOCUMENTS_SUFFIX, Shard, Spec, path_of
+from tokenmill.shards.files import path_of
+from tokenmill.shards.shard_format import DOCUMENTS_SUFFIX, Shard, ShardReader, Spec, get_format
 
 MANIFEST = "manifest.json"
-# A manifest may come from elsewhere: what it names lies beside it.
+# The names of files in a manifest, which can be a foreign one, must not contain folders.
 STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
 SUFFIX = re.compile(r"[^/\\\0]*")
-# Each open shard holds file descriptors, of which a process has 1,024 on many systems.
+# Each open shard needs file descriptors. The limit of a process is 1,024 on many systems.
 _READERS_MAX = 64
 
 
 class Shards:
     """The documents of a corpus, in the order of its plan. Files are opened when they are needed.
 
-    `tokenmill.shards.open` makes one; it is closed at the end of a `with`. `shards[i]` are the ids
-    of document i (of sequence i, where they are packed) as they lie in the file; the array is
-    read-only and stays good when the shards are closed. A number that there is not is an
-    IndexError, and a file that is not what the manifest says a ShardError.
+    `tokenmill.shards.open` returns it, and a `with` statement closes it. `shards[i]` has the ids of
+    document i, or of packed sequence i. The array is read-only and remains valid when the shards
+    are closed. A wrong number raises an IndexError. A file that differs from the manifest raises a
+    ShardError.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest
         try:
-            self.layout: str = manifest["shard_format"]
+            self.format: str = manifest["shard_format"]
             self.spec = _spec(manifest)
             entries = [*manifest["tasks"], *manifest.get("shuffled", [])]
             rows = [row for entry in entries for row in entry["shards"]]
             self.shards = tuple(Shard.from_json(row) for row in rows)
             self.totals: dict[str, int] = manifest["totals"]
         except (KeyError, TypeError) as error:
-            raise ShardError(f"{path / MANIFEST} is no manifest of tokenmill ({error!r})") from None
-        self._layout = layout(self.layout)
+            raise ShardError(
+                f"{path / MANIFEST} is not a manifest of tokenmill ({error!r})"
+            ) from None
+        self._format = get_format(self.format)
         self._check_files()
         sequence = self.spec.sequence_length
         self._ends = list(accumulate(shard.entries(sequence) for shard in self.shards))
         self._original_ends = list(accumulate(shard.documents for shard in self.shards))
-        self._readers: OrderedDict[int, Reader] = OrderedDict()
-        # Of packed shards with an open reader: the files of their beginnings, which are not copied.
-        self._starts: dict[int, NDArray[Any]] = {}
+        self._readers: OrderedDict[int, ShardReader] = OrderedDict()
 
     @property
     def documents(self) -> int:
-        """How many documents there are; of packed shards, how many sequences."""
+        """The number of documents, or of packed sequences."""
         return self._ends[-1] if self._ends else 0
 
     @property
     def tokens(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return sum(shard.tokens for shard in self.shards)
 
     def __len__(self) -> int:
@@ -77,7 +76,7 @@ class Shards:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"there is no document {index}: there are {len(self)}")
+            raise IndexError(f"document {index} does not exist; the shards have {len(self)}")
         return self.document(index % len(self))
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
@@ -89,72 +88,71 @@ class Shards:
     def __repr__(self) -> str:
         return (
             f"<Shards {str(self.path)!r}: {self.documents:,} documents, {self.tokens:,} ids in "
-            f"{len(self.shards)} shards of {self.layout}>"
+            f"{len(self.shards)} shards of {self.format}>"
         )
 
     def document(self, index: int) -> NDArray[Any]:
-        """The ids of a document, 0 ≤ index < len."""
+        """Return the ids of a document, 0 ≤ index < len."""
         shard = bisect_right(self._ends, index)
         first = self._ends[shard - 1] if shard else 0
         return self.reader(shard).document(index - first)
 
     def ids(self, shard: int) -> NDArray[Any]:
-        """All ids of a shard, 0 ≤ shard < len(shards.shards), end to end."""
+        """Return all ids of a shard, 0 ≤ shard < len(shards.shards)."""
         return self.reader(shard).ids
 
     def sequences(self, shard: int) -> NDArray[Any]:
-        """The packed sequences of a shard, the rows of a matrix; a ShardError if not packed."""
+        """Return the packed sequences of a shard as rows of a matrix.
+
+        Shards that are not packed raise a ShardError.
+        """
         if self.spec.sequence_length is None:
             raise ShardError(
-                f"{self.path} is not packed: its documents have lengths of their own. Take ids() "
-                "and cut them, or tokenize with --sequence-length"
+                f"{self.path} is not packed, and its documents have different lengths; use ids(), "
+                "or tokenize with --sequence-length"
             )
         return self.ids(shard).reshape(-1, self.spec.sequence_length)
 
     def document_starts(self, shard: int) -> NDArray[Any]:
-        """Where documents begin among the ids of a packed shard; a ShardError if not packed."""
+        """Return the starts of documents in a packed shard. Other shards raise a ShardError."""
         if not any(file.suffix == DOCUMENTS_SUFFIX for file in self.shards[shard].files):
-            raise ShardError(f"{self.shards[shard].stem} is not packed: its reader has the ends")
-        return read_npy(path_of(self.path / self.shards[shard].stem, DOCUMENTS_SUFFIX), "int64")
+            raise ShardError(f"{self.shards[shard].stem} is not packed; use document_ends()")
+        return self.reader(shard).document_starts
 
     def document_ends(self, shard: int) -> NDArray[Any]:
-        """Where each document ends among the ids of a shard, packed or not."""
+        """Return the ends of documents in a shard, packed or not."""
         if self.spec.sequence_length is None:
             return self.reader(shard).ends
         starts = self.document_starts(shard)
         return np.append(starts[1:], self.shards[shard].tokens).astype(np.int64)
 
     def original(self, index: int) -> NDArray[Any]:
-        """The ids of a document as it was before it was packed."""
+        """Return the ids of a document before packing."""
         shard, start, end = self.original_span(index)
         return self.reader(shard).stretch(start, end)
 
     def original_span(self, index: int) -> tuple[int, int, int]:
-        """The shard of a document, and where it began and ended there before it was packed."""
+        """Return the shard of a document before packing, and its start and end there."""
         shard = bisect_right(self._original_ends, index)
         number = index - (self._original_ends[shard - 1] if shard else 0)
-        reader = self.reader(shard)
         if self.spec.sequence_length is None:
-            return shard, *reader.span(number)
-        starts = self._starts.get(shard)
-        if starts is None:
-            starts = self._starts[shard] = self.document_starts(shard)
+            return shard, *self.reader(shard).span(number)
+        starts = self.document_starts(shard)
         is_last = number + 1 == len(starts)
         end = self.shards[shard].tokens if is_last else int(starts[number + 1])
         return shard, int(starts[number]), end
 
-    def reader(self, shard: int) -> Reader:
-        """The reader of a shard. The last ones used stay open."""
+    def reader(self, shard: int) -> ShardReader:
+        """Return the reader of a shard. The readers that were used last remain open."""
         found = self._readers.pop(shard, None)
         if found is None:
             if len(self._readers) >= _READERS_MAX:
-                gone, _ = self._readers.popitem(last=False)
-                self._starts.pop(gone, None)
-            found = self._layout.Reader(self.path / self.shards[shard].stem, self.spec)
+                self._readers.popitem(last=False)
+            found = self._format.Reader(self.path / self.shards[shard].stem, self.spec)
             expected = self.shards[shard].entries(self.spec.sequence_length)
             if len(found) != expected:
                 raise ShardError(
-                    f"{self.shards[shard].stem} has {len(found)} documents, and its manifest says "
+                    f"{self.shards[shard].stem} has {len(found)} documents, but its manifest has "
                     f"{expected}"
                 )
         self._readers[shard] = found
@@ -167,95 +165,89 @@ class Shards:
         self.close()
 
     def close(self) -> None:
-        """Lets go of all files; they are opened again when they are needed."""
+        """Close all files. They are opened again when they are needed."""
         self._readers.clear()
-        self._starts.clear()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A data loader sends it to its workers, where files are opened again.
-        return self.__dict__ | {"_layout": None, "_readers": None, "_starts": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._layout, self._readers = layout(self.layout), OrderedDict()
+        # The workers of a data loader open the files again.
+        return self.__dict__ | {"_readers": OrderedDict()}
 
     def _check_files(self) -> None:
-        """Each file is there with the size that the manifest says; `verify` reads them, too."""
+        """Compare the size of each file with the manifest. `verify` also reads the files."""
+        manifest = self.path / MANIFEST
         for shard in self.shards:
             if not isinstance(shard.stem, str) or not STEM.fullmatch(shard.stem):
-                raise ShardError(
-                    f"{self.path / MANIFEST} names a shard {shard.stem!r}: names are as 00000-000"
-                )
+                raise ShardError(f"{manifest} has a shard {shard.stem!r}, not one as 00000-000")
             for file in shard.files:
                 if not isinstance(file.suffix, str) or not SUFFIX.fullmatch(file.suffix):
                     raise ShardError(
-                        f"{self.path / MANIFEST} names a file with the suffix {file.suffix!r}: a "
-                        "suffix leads into no folder"
+                        f"{manifest} has the suffix {file.suffix!r}, which contains a folder"
                     )
                 path = path_of(self.path / shard.stem, file.suffix)
                 try:
                     size = path.stat().st_size
                 except FileNotFoundError:
                     raise ShardError(
-                        f"{path} is gone: the manifest names it. Run the same tokenize command "
-                        "again, with an empty folder as its output"
+                        f"{path} does not exist, but it is in the manifest; run the same tokenize "
+                        "command again, with an empty folder as its output"
                     ) from None
                 if size != file.bytes:
                     raise ShardError(
-                        f"{path} has {size:,} bytes and the manifest says {file.bytes:,}: it was "
-                        "cut off or changed since"
+                        f"{path} has {size:,} bytes, but {file.bytes:,} in the manifest; it was "
+                        "cut off or changed"
                     )
 
 
 def open(path: str | Path) -> Shards:
-    """The shards in a folder that `tokenmill tokenize` has sealed, or in a copy of an address.
+    """Open the complete output of `tokenmill tokenize`: a folder, or a URL, which is copied.
 
-    A folder that does not exist is a MissingInputError. One that is incomplete or damaged is a
-    ShardError.
+    A folder that does not exist raises a MissingInputError. An output that is incomplete or damaged
+    raises a ShardError.
 
     Examples:
         >>> with open("shards/") as shards:  # doctest: +SKIP
         ...     print(len(shards), shards[0])
     """
     if isinstance(path, str) and object_store.is_address(path):
-        return _open_address(path)
+        return _open_url(path)
     folder = Path(path)
+    name = folder / MANIFEST
     if not folder.is_dir():
-        raise MissingInputError(f"{folder} is no folder of shards")
+        raise MissingInputError(f"folder of shards not found: {folder}")
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest = json.loads(name.read_bytes())
     except FileNotFoundError:
         raise ShardError(
             f"{folder} has no {MANIFEST}: "
             + (
-                "its run is not complete. Run the same tokenize command again to go on"
+                "its run is not complete; run the same tokenize command again to resume it"
                 if (folder / "plan.json").exists()
-                else "it is no output of tokenmill tokenize"
+                else "it is not an output of tokenmill tokenize"
             )
         ) from None
     except ValueError as error:
-        raise ShardError(f"{folder / MANIFEST} is no JSON ({error})") from None
+        raise ShardError(f"{name} is not JSON ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("format") != "tokenmill.shards":
-        raise ShardError(f"{folder / MANIFEST} is no manifest of tokenmill")
+        raise ShardError(f"{name} is not a manifest of tokenmill")
     if manifest.get("version") != 1:
         raise ShardError(
-            f"{folder / MANIFEST} has version {manifest.get('version')!r}, and this tokenmill "
-            "reads version 1: get a newer one"
+            f"{name} has version {manifest.get('version')!r}, and this tokenmill reads version 1; "
+            "install a newer tokenmill"
         )
     return Shards(folder, manifest)
 
 
-def _open_address(address: str) -> Shards:
-    """The same of a copy, which goes with the shards: files are mapped, and objects cannot be."""
-    mirror = ObjectStore(address)
-    if MANIFEST not in mirror.sizes():
+def _open_url(url: str) -> Shards:
+    """Open a temporary copy, because objects cannot be mapped. It is removed with the shards."""
+    store = ObjectStore(url)
+    if MANIFEST not in store.sizes():
         raise ShardError(
-            f"{address} has no {MANIFEST}: it is no output of tokenmill tokenize, or its run is "
-            "not complete"
+            f"{url} has no {MANIFEST}: it is not an output of tokenmill tokenize, or its "
+            "run is not complete"
         )
     folder = Path(tempfile.mkdtemp(prefix="tokenmill-"))
     try:
-        mirror.fetch_all(folder)
+        store.fetch_all(folder)
         shards = open(folder)
     except BaseException:
         _remove(folder, os.getpid())
@@ -265,17 +257,11 @@ def _open_address(address: str) -> Shards:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not a fork of it, that ends before it
+    if os.getpid() == owner:  # and not a fork, which can end earlier
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _spec(manifest: dict[str, Any]) -> Spec:
     tokenizer = manifest["tokenizer"]
-    return Spec(
-        dtype=manifest["dtype"],
-        eos=manifest["eos"],
-        bos=manifest["bos"],
-        vocab_size=tokenizer["vocab_size"],
-        tokenizer=tokenizer["name"],
-        sequence_length=manifest["sequence_length"],
-    )
+    same = {name: manifest[name] for name in ("dtype", "eos", "bos", "sequence_length")}
+    return Spec(**same, vocab_size=tokenizer["vocab_size"], tokenizer=tokenizer["name"])

@@ -21,9 +21,9 @@ _BLOCK_STEPS = 1 << 12
 class Samples:
     """Arrays of ids, 0 … len − 1, in the order of the shards.
 
-    With `length`, a sample is a window of so many ids of a shard, and of the one behind them where
-    there are `targets`: then each window begins with the last id of the one before it, and each
-    id of a shard but the first is a target once. What is left at a shard's end is no sample.
+    With `length`, a sample is a window of `length` ids of a shard, and the next id if there are
+    `targets`. Then each window begins with the last id of the previous one, and each id of a shard
+    except the first is a target once. The ids after the last full window are left out.
     """
 
     def __init__(
@@ -37,18 +37,17 @@ class Samples:
         packed = shards.spec.sequence_length
         if documents and packed is not None:
             raise ShardError(
-                f"{shards.path} is packed into sequences of {packed}, which cut documents: take "
-                "the sequences, or tokenize without --sequence-length"
+                f"{shards.path} is packed into sequences of {packed}, which split documents; leave "
+                "out documents, or tokenize without --sequence-length"
             )
         if documents and length is not None:
-            raise ShardError("documents have lengths of their own: leave out length or documents")
+            raise ShardError("length and documents exclude each other; leave out one of them")
         if not documents and length is None and packed is None:
             raise ShardError(
-                f"{shards.path} is not packed: say length=… for windows of so many ids, or "
-                "documents=True"
+                f"{shards.path} is not packed; pass length=… for windows of ids, or documents=True"
             )
         if length is not None and length < 1:
-            raise ShardError(f"length is {length}, and must be at least 1")
+            raise ShardError(f"length must be at least 1, got {length}")
         self.shards, self._length, self._extra = shards, length, int(targets)
         self._ends = list(accumulate(map(self._count, range(len(shards.shards)))))
 
@@ -63,7 +62,7 @@ class Samples:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         if not 0 <= index < len(self):
-            raise IndexError(f"there is no sample {index}: there are {len(self)}")
+            raise IndexError(f"sample {index} does not exist; the shards have {len(self)}")
         if self._length is None:
             return self.shards.document(index)
         shard = bisect_right(self._ends, index)
@@ -72,33 +71,31 @@ class Samples:
 
 
 class Order:
-    """Samples 0 … count − 1 in an order that `seed` and `epoch` give; None leaves them as they are.
+    """Samples 0 … count − 1 in the order of `seed` and `epoch`. None keeps the order.
 
     The sample at a position is the enciphered position. The cipher is a Feistel network over the
-    next power of four. A value beyond the last sample is enciphered again until it is below it
-    (cycle walking: Black and Rogaway 2002). Every range of the order has the same cost, and the
-    order is never in memory. The numbers are the same on every machine.
+    next power of four. A value after the last sample is enciphered again (cycle walking: Black and
+    Rogaway 2002). Every range of the order has the same cost, and the order is never in memory. The
+    numbers are the same on every machine. The order is not secret: the cipher only mixes.
     """
 
     def __init__(self, count: int, seed: int | None, epoch: int = 0) -> None:
         self.count, self._seed = count, seed
         self._half = np.uint64((max(count - 1, 1).bit_length() + 1) // 2)
-        keys = np.random.Philox(key=np.array([(seed or 0) % 2**64, epoch], np.uint64)).random_raw(
-            _ROUNDS
-        )
-        self._keys = np.asarray(keys, np.uint64)
+        key = np.array([(seed or 0) % 2**64, epoch], np.uint64)
+        self._keys = np.asarray(np.random.Philox(key=key).random_raw(_ROUNDS), np.uint64)
 
     def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, place: int) -> int:
-        return int(self.take(np.array([place]))[0])
+    def __getitem__(self, position: int) -> int:
+        return int(self.take(np.array([position]))[0])
 
-    def take(self, places: NDArray[Any]) -> NDArray[np.int64]:
-        """The samples at these places."""
+    def take(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the samples at these positions."""
         if self._seed is None:
-            return places.astype(np.int64)
-        values = self._encipher(places.astype(np.uint64))
+            return positions.astype(np.int64)
+        values = self._encipher(positions.astype(np.uint64))
         while (beyond := np.flatnonzero(values >= self.count)).size:
             values[beyond] = self._encipher(values[beyond])
         return values.astype(np.int64)
@@ -108,7 +105,7 @@ class Order:
         left, right = values >> self._half, values & mask
         for key in self._keys:
             mixed = right ^ key
-            # The finaliser of SplitMix64.
+            # The finalizer of SplitMix64.
             mixed = (mixed ^ (mixed >> np.uint64(30))) * _M1
             mixed = (mixed ^ (mixed >> np.uint64(27))) * _M2
             mixed ^= mixed >> np.uint64(31)
@@ -117,66 +114,70 @@ class Order:
 
 
 class Stream:
-    """Numbers of the samples of one rank.
+    """The numbers of the samples of one rank.
 
-    The seed gives the order of samples in each epoch. Of `world_size` ranks, rank r takes every
-    `world_size`-th sample from position r on. Samples left over at the end, fewer than the ranks,
-    are left out, so all ranks take the same number of steps. Workers of a rank take batches in
-    turn, as a data loader asks for them: the batches are the same for any number of workers.
-    **Invariant**: epoch, start and step determine all samples after a point.
+    The seed determines the order of samples in each epoch. Of `world_size` ranks, rank r takes
+    every `world_size`-th sample from position r. The last samples are left out if they are fewer
+    than the ranks, so all ranks take the same number of steps. Workers of a rank take batches in
+    turn, as in a data loader, so the batches are the same for any number of workers.
+    **Invariant**: epoch, start and step determine all further samples.
     """
 
     def __init__(
         self, count: int, seed: int | None, rank: int = 0, world_size: int = 1, batch_size: int = 1
     ) -> None:
         if not 0 <= rank < world_size:
-            raise ShardError(f"rank is {rank} of {world_size}: ranks count from 0")
+            raise ShardError(f"rank must be at least 0 and below {world_size}, got {rank}")
         if batch_size < 1:
-            raise ShardError(f"batch_size is {batch_size}, and must be at least 1")
+            raise ShardError(f"batch_size must be at least 1, got {batch_size}")
         self.count, self.seed, self.rank, self.world_size = count, seed, rank, world_size
         self.batch_size = batch_size
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration begins at this epoch's beginning."""
+        """Let the next iteration begin at the start of this epoch."""
         self.epoch = epoch
-        self._start = 0  # the place in the order from which ranks take turns
-        self._step = 0  # how many samples this rank, or this worker's share of it, is behind it
-        self._workers = 1  # to whose turns the step belongs
+        self._start = 0  # the position in the order from which ranks take turns
+        self._step = 0  # the number of samples that this rank, or this worker, took since then
+        self._workers = 1  # the number of workers for which the step is valid
 
     def __len__(self) -> int:
-        """How many samples this rank takes from here to the end of the epoch."""
+        """Return the number of samples of this rank until the end of the epoch."""
         return self._steps() - self._step
 
     def _steps(self) -> int:
         return max(0, self.count - self._start) // self.world_size
 
     def numbers(self, worker: int = 0, workers: int = 1) -> Iterator[int]:
-        """The samples of a worker to the end of the epoch; the next one begins at its beginning.
+        """Yield the samples of a worker until the end of the epoch, then begin the next epoch.
 
-        The state moves on with each number, before it is given.
+        The state changes before each number is yielded.
         """
         if self._step and self._workers != workers:
             raise ShardError(
                 f"the state is of a loader with {self._workers} workers, and this one has "
-                f"{workers}: use as many, or a state that says its samples"
+                f"{workers}; use the same number, or state_dict(samples)"
             )
         self._workers = workers
         order = Order(self.count, self.seed, self.epoch)
         for first in range(self._step, self._steps(), _BLOCK_STEPS):
             steps = np.arange(first, min(first + _BLOCK_STEPS, self._steps()))
             steps = steps[steps // self.batch_size % workers == worker]
-            places = self._start + self.rank + steps * self.world_size
-            for step, number in zip(steps.tolist(), order.take(places).tolist(), strict=True):
+            positions = self._start + self.rank + steps * self.world_size
+            for step, number in zip(steps.tolist(), order.take(positions).tolist(), strict=True):
                 self._step = step + 1
                 yield number
         self.set_epoch(self.epoch + 1)
 
     def state_dict(self, samples: int | None = None) -> dict[str, Any]:
-        """Where it is. In a process whose workers do the reading, and so move on unseen, `samples`
-        says how many this rank has taken since the epoch began or a state was loaded."""
+        """Return the position, for `load_state_dict`.
+
+        The workers of a plain DataLoader have their own positions. Pass the number of `samples`
+        that this rank has taken since the epoch began or a state was loaded. The
+        StatefulDataLoader of torchdata calls this in each worker.
+        """
         if samples is not None and not 0 <= samples <= self._steps():
-            raise ShardError(f"samples is {samples}: this rank takes {self._steps()} in an epoch")
+            raise ShardError(f"samples must be from 0 to {self._steps()}, got {samples}")
         return {
             "count": self.count,
             "seed": self.seed,
@@ -188,13 +189,13 @@ class Stream:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where the state was taken, for any number of ranks and workers, unless it is the
-        state of one of several workers."""
+        """Resume at the position of a state. The number of ranks and workers can differ, except for
+        the state of one of several workers."""
         for key, mine in (("count", self.count), ("seed", self.seed)):
             if state[key] != mine:
                 raise ShardError(
-                    f"the state is of a stream with {key} {state[key]}, and this one has {mine}: "
-                    "other shards or options give another order"
+                    f"the state has {key} {state[key]}, and this stream has {mine}; use the same "
+                    "shards and options"
                 )
         self.set_epoch(state["epoch"])
         if state["workers"] == 1:
@@ -205,6 +206,6 @@ class Stream:
         else:
             raise ShardError(
                 f"the state is of one of {state['workers']} workers and {state['world_size']} "
-                f"ranks, and here are {self.world_size}: use as many, or a state that says its "
-                "samples"
+                f"ranks, and this stream has {self.world_size}; use the same number, or "
+                "state_dict(samples)"
             )

@@ -1,7 +1,7 @@
-"""Shards → data sets of PyTorch: one by number, one in a seeded order that can go on anywhere.
+"""Shards → PyTorch datasets: by number, or as a stream in a seeded order that can be resumed.
 
-Both give `(inputs, targets)`, the ids of a sequence but the last and but the first, or the ids of
-a document, as int64. torch is an extra: pip install "tokenmill[torch]".
+A sample is `(inputs, targets)`, the ids of a sequence without the last and without the first, or
+the ids of a document. Ids are int64. torch is an extra: pip install "tokenmill[torch]".
 """
 
 from __future__ import annotations
@@ -26,12 +26,28 @@ except ImportError:
     ) from None
 
 
-class ShardDataset(data.Dataset):  # type: ignore[misc]
-    """Samples by number, for a sampler of torch; with a seed, in the order that it gives.
+class _Tensors:
+    """Samples as tensors."""
 
-    `shards` are open or the path of a folder. A sample is a packed sequence; or, with `length`, a
-    window of so many ids; or, with `documents`, a document. A sequence comes as two tensors, inputs
-    and targets, and without `targets` as one.
+    def __init__(
+        self, shards: Shards | str | Path, length: int | None, documents: bool, targets: bool
+    ) -> None:
+        found = shards if isinstance(shards, Shards) else open(shards)
+        self.samples = Samples(found, length, documents=documents, targets=targets)
+        self._targets = targets and not documents
+
+    def __getitem__(self, number: int) -> Any:
+        # Embeddings and losses need int64. The copy also releases the mapped file.
+        tensor = torch.from_numpy(self.samples[number].astype(np.int64))
+        return (tensor[:-1], tensor[1:]) if self._targets else tensor
+
+
+class ShardDataset(data.Dataset):  # type: ignore[misc]
+    """Samples by number, for a sampler of torch, or in the order of a seed.
+
+    `shards` are open, or a path or URL. A sample is a packed sequence, a window of `length` ids, or
+    a document with `documents`. A sequence is two tensors, inputs and targets. Without `targets` it
+    is one.
     """
 
     def __init__(
@@ -43,27 +59,27 @@ class ShardDataset(data.Dataset):  # type: ignore[misc]
         targets: bool = True,
         seed: int | None = None,
     ) -> None:
-        self._samples = _samples(shards, length, documents, targets)
-        self._targets = targets and not documents
-        self._order = Order(len(self._samples), seed)
+        self._tensors = _Tensors(shards, length, documents, targets)
+        self._order = Order(len(self._tensors.samples), seed)
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self._order)
 
     def __getitem__(self, index: int) -> Any:
         if not 0 <= index < len(self):
-            raise IndexError(f"there is no sample {index}: there are {len(self)}")
-        return _tensors(self._samples[self._order[index]], self._targets)
+            raise IndexError(f"sample {index} does not exist; the dataset has {len(self)}")
+        return self._tensors[self._order[index]]
 
 
-class ShardStream(data.IterableDataset):  # type: ignore[misc]
-    """Samples in the order that the seed gives, those of one rank, shared out to its workers.
+class ShardStream(Stream, data.IterableDataset):  # type: ignore[misc]
+    """The samples of one rank in the order of a seed, divided among the workers of a data loader.
 
-    `shards`, `length`, `documents` and `targets` are as in `ShardDataset`.
-    Give `batch_size` as the data loader has it, and its batches are the same for any number of
-    workers. Ranks come from torch.distributed where it runs. An iteration goes to the end of an
-    epoch, and the next one begins the next; workers that a loader starts anew do not know of
-    that, so call `set_epoch` before each. `seed=None` leaves the order as it is.
+    `shards`, `length`, `documents` and `targets` are as in `ShardDataset`. `batch_size` must be
+    that of the data loader; then its batches are the same for any number of workers. The rank is
+    that of torch.distributed if it is initialized. An iteration ends with the epoch, and the next
+    iteration is the next epoch. A loader that starts new workers does not keep the epoch, so call
+    `set_epoch` before each iteration. `seed=None` keeps the order of the shards. `state_dict` and
+    `load_state_dict` save and resume the position, as in `tokenmill.shards.samples.Stream`.
     """
 
     def __init__(
@@ -78,53 +94,15 @@ class ShardStream(data.IterableDataset):  # type: ignore[misc]
         world_size: int | None = None,
         batch_size: int = 1,
     ) -> None:
-        self._samples = _samples(shards, length, documents, targets)
-        self._targets = targets and not documents
-        here, all = _ranks()
-        rank = here if rank is None else rank
-        world_size = all if world_size is None else world_size
-        self._stream = Stream(len(self._samples), seed, rank, world_size, batch_size)
-
-    def __len__(self) -> int:
-        """How many samples this rank takes from here to the end of the epoch."""
-        return len(self._stream)
+        self._tensors = _Tensors(shards, length, documents, targets)
+        is_parallel = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if rank is None:
+            rank = torch.distributed.get_rank() if is_parallel else 0
+        if world_size is None:
+            world_size = torch.distributed.get_world_size() if is_parallel else 1
+        super().__init__(len(self._tensors.samples), seed, rank, world_size, batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         info = data.get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        for number in self._stream.numbers(worker, workers):
-            yield _tensors(self._samples[number], self._targets)
-
-    def set_epoch(self, epoch: int) -> None:
-        """The next iteration begins at this epoch's beginning."""
-        self._stream.set_epoch(epoch)
-
-    def state_dict(self, samples: int | None = None) -> dict[str, Any]:
-        """Where it is, for `load_state_dict`. With workers of a plain DataLoader, which move on
-        unseen, say how many `samples` this rank has taken since the epoch began or a state was
-        loaded; torchdata's StatefulDataLoader asks each worker for its own."""
-        return self._stream.state_dict(samples)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where the state was taken, for any number of ranks."""
-        self._stream.load_state_dict(state)
-
-
-def _samples(
-    shards: Shards | str | Path, length: int | None, documents: bool, targets: bool
-) -> Samples:
-    found = shards if isinstance(shards, Shards) else open(shards)
-    return Samples(found, length, documents=documents, targets=targets)
-
-
-def _tensors(ids: Any, targets: bool) -> Any:
-    # int64 is what embeddings and losses take; the copy also lets go of the mapped file.
-    tensor = torch.from_numpy(ids.astype(np.int64))
-    return (tensor[:-1], tensor[1:]) if targets else tensor
-
-
-def _ranks() -> tuple[int, int]:
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
+        return map(self._tensors.__getitem__, self.numbers(worker, workers))

@@ -20,10 +20,9 @@ from typing import Any
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.formats.hf_folder import files_of
 from tokenmill.native import _native
-from tokenmill.shards import layouts
-from tokenmill.shards.files import checksum_file, format_checksum
+from tokenmill.shards.files import File, checksum_file, format_checksum
 from tokenmill.shards.folder import STEM, SUFFIX
-from tokenmill.shards.spec import File, Shard, Spec
+from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing import quarantine
 from tokenmill.tokenizing.output import Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines
@@ -206,12 +205,10 @@ def finalize(
     files = []
     if content["totals"]["quarantined"]:
         files.append(_write_errors(output, tasks, staging))
-    make_index = getattr(layouts.layout(plan.options["format"]), "make_index", None)
-    if make_index is not None:
-        shards = [
-            Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]
-        ]
-        name, data = make_index(shards, spec)
+    shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
+    index = get_format(plan.options["format"]).make_index(shards, spec)
+    if index is not None:
+        name, data = index
         output.write(name, data)
         found = _native.Checksum()
         found.update(data)

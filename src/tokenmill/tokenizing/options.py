@@ -12,8 +12,7 @@ from tokenmill.corpus.options import RECORDS, ReadOptions
 from tokenmill.errors import TokenizeError
 from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
 from tokenmill.ray_cluster import ENGINES, LOCAL, Engine
-from tokenmill.shards import layouts
-from tokenmill.shards.spec import Spec
+from tokenmill.shards.shard_format import FORMATS, Spec, get_format
 from tokenmill.tokenizer import Tokenizer
 
 DTYPES = ("uint16", "uint32")
@@ -82,7 +81,7 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         bool,
         switch("encode special tokens in the text as such", flag="--allow-special", **_INPUTS),
     ]
-    format: Annotated[str, one_of(layouts.NAMES, "megatron", "shard format", **_SHARDS)]
+    format: Annotated[str, one_of(tuple(FORMATS), "megatron", "shard format", **_SHARDS)]
     eos: Annotated[
         int | str | None,
         anything(
@@ -169,7 +168,7 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
         raise TokenizeError(
             "--max-errors has no effect with --on-error fail; leave out one of them"
         )
-    if reason := layouts.layout(options["format"]).refuse(spec_of(options, tokenizer)):
+    if reason := get_format(options["format"]).refuse(spec_of(options, tokenizer)):
         raise TokenizeError(reason)
     return options
 
@@ -246,7 +245,7 @@ def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:
             )
     if options["id_field"] is None:
         return
-    keeping = [name for name in layouts.NAMES if _keeps_names(name)]
+    keeping = [name for name in FORMATS if _keeps_names(name)]
     is_packed = options["sequence_length"] is not None
     if is_packed or not _keeps_names(options["format"]):
         where = "packed sequences have" if is_packed else f"{options['format']} has"
@@ -256,12 +255,12 @@ def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:
         )
 
 
-def _keeps_names(layout: str) -> bool:
-    return bool(getattr(layouts.layout(layout), "KEEPS_NAMES", False))
+def _keeps_names(name: str) -> bool:
+    return get_format(name).keeps_names
 
 
-def _eos_is_first(layout: str) -> bool:
-    return bool(getattr(layouts.layout(layout), "EOS_FIRST", False))
+def _eos_is_first(name: str) -> bool:
+    return get_format(name).eos_first
 
 
 def find_token(tokenizer: Tokenizer, value: Any, option: str) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.shards.spec import Rows
+from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing.journal import SHUFFLE, Entries
 from tokenmill.tokenizing.output import LocalOutput
 from tokenmill.tokenizing.task import Job, make_shards_writer

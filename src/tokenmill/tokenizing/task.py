@@ -18,7 +18,7 @@ from tokenmill.corpus.documents import DocumentFailed, Documents, Key, Problem, 
 from tokenmill.corpus.inputs import is_changed
 from tokenmill.errors import TokenizeError
 from tokenmill.native import _native
-from tokenmill.shards.spec import Rows, Shard
+from tokenmill.shards.shard_format import Rows, Shard
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
 from tokenmill.tokenizing.journal import COUNTS, SHUFFLE

@@ -24,7 +24,7 @@ from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.files import checksum_file
-from tokenmill.shards.spec import Rows
+from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output

@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.shards import layouts
-from tokenmill.shards.files import NpyFile
-from tokenmill.shards.layouts.base import Writer
-from tokenmill.shards.spec import DOCUMENTS_SUFFIX, File, Rows, Shard, Spec
+from tokenmill.shards.files import File, NpyFile
+from tokenmill.shards.shard_format import (
+    DOCUMENTS_SUFFIX,
+    Rows,
+    Shard,
+    ShardWriter,
+    Spec,
+    get_format,
+)
 
 _NO_ENDS = np.empty(0, np.int64)
 
@@ -29,18 +34,18 @@ class ShardsWriter:
         self,
         folder: Path,
         number: int,
-        layout: str,
+        shard_format: str,
         spec: Spec,
         tokens_max: int,
         pad_id: int | None,
     ) -> None:
         self._folder = folder
         self._number = number
-        self._layout = layouts.layout(layout)
+        self._format = get_format(shard_format)
         self._spec = spec
         self._tokens_max = tokens_max
         self._pad_id = pad_id
-        self._writer: Writer | _Packed | None = None
+        self._writer: ShardWriter | _Packed | None = None
         self.shards: list[Shard] = []
 
     def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
@@ -71,10 +76,10 @@ class ShardsWriter:
             self._writer.discard()
             self._writer = None
 
-    def _open_writer(self) -> Writer | _Packed:
+    def _open_writer(self) -> ShardWriter | _Packed:
         if self._writer is None:
             stem = self._folder / self._stem()
-            writer: Writer = self._layout.Writer(stem, self._spec)
+            writer = self._format.Writer(stem, self._spec)
             packed = self._spec.sequence_length is not None
             self._writer = _Packed(writer, stem, self._spec, self._pad_id) if packed else writer
         return self._writer
@@ -95,15 +100,14 @@ class ShardsWriter:
 class _Packed:
     """Documents end to end, in sequences of one length."""
 
-    def __init__(self, writer: Writer, stem: Path, spec: Spec, pad_id: int | None) -> None:
+    def __init__(self, writer: ShardWriter, stem: Path, spec: Spec, pad_id: int | None) -> None:
         assert spec.sequence_length is not None and pad_id is not None
         self._writer = writer
         self._length = spec.sequence_length
         self._pad_id = pad_id
         self._dtype = np.dtype(spec.dtype)
         self._rest = np.empty(0, self._dtype)
-        path = stem.with_name(stem.name + DOCUMENTS_SUFFIX)
-        self._starts = NpyFile(path, DOCUMENTS_SUFFIX, "<i8")
+        self._starts = NpyFile(stem, DOCUMENTS_SUFFIX, "<i8")
         self._next_start = 0
         self.tokens = self.documents = self.padding = 0
 
