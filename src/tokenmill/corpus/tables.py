@@ -368,12 +368,9 @@ def _documents_of(
     )
     long = np.flatnonzero(spans[:, 1] - spans[:, 0] > options.max_document_bytes)
     reasons |= dict.fromkeys(long.tolist(), too_long(options.max_document_bytes))
-    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
-    bad = [index for index in bad if index not in reasons]
-    if options.utf8 == "replace" and bad:
-        data, spans = utf8.replace(data, spans, bad)
-    else:
-        reasons |= {n: utf8.reason(bytes(data[slice(*spans[n].tolist())]), 0) for n in bad}
+    checked, checked_spans, bad = utf8.check(data, spans, options.utf8)
+    for index in set(bad) - reasons.keys():
+        reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)
     problems = []
     for index in sorted(reasons):
         start, end = spans[index].tolist()
@@ -387,7 +384,7 @@ def _documents_of(
     names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
     if problems:
         yield Documents(problems=problems)
-    yield from in_blocks(data, spans[keep] if problems else spans, names, options.block_bytes)
+    yield from in_blocks(checked, checked_spans[keep], names, options.block_bytes)
 
 
 def _ids(array: Any) -> list[str]:
