@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.native import _native
 from tokenmill.progress import Report
-from tokenmill.training.trainers import TRAINERS
 
 # In the alphabet: a byte that is removed from words. As a length: no limit.
 _NONE = 2**32 - 1
@@ -31,6 +30,32 @@ _FEW_WORDS = 100_000
 
 # Merges so far and the count of the last one, called from time to time.
 Progress = Callable[[int, int], object]
+
+
+class Trainer(NamedTuple):
+    """The rules of a library.
+
+    `ties` is the core's rule between two pairs with the same count. The ids of special tokens are
+    before those of the bytes with `special_tokens_first`, else after the merges. `needs_order` is
+    for a rule that depends on the order of the documents.
+    """
+
+    ties: str
+    special_tokens_first: bool = False
+    cuts_at_special_tokens: bool = False
+    needs_order: bool = False
+
+
+# A trainer with a known tie-breaking rule is a row of this table. A new rule is a value of `Ties`
+# in core/merges/queue.zig.
+TRAINERS = {
+    "tokenizers": Trainer("ids", special_tokens_first=True),
+    "rustbpe": Trainer("ids"),
+    "cs336": Trainer("bytes", cuts_at_special_tokens=True),
+    "minbpe": Trainer("order", needs_order=True),
+    # Its tokens are characters, not bytes: training/sentencepiece.py assigns the ids.
+    "sentencepiece": Trainer("pieces"),
+}
 
 
 @dataclass(frozen=True)

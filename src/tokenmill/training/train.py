@@ -33,18 +33,17 @@ from tokenmill.training.counting import (
     metadata,
     parts,
 )
-from tokenmill.training.encoding import encoder_of
-from tokenmill.training.merging import Merges, Merging, Resources, no_merges
+from tokenmill.training.merging import TRAINERS, Merges, Merging, Resources, no_merges
 from tokenmill.training.numbering import (
     Numbering,
     Vocabulary,
     assign,
+    encoder_of,
     extended_numbering,
     new_numbering,
 )
 from tokenmill.training.options import CountOptions, TrainOptions
 from tokenmill.training.report import write_report, write_trace
-from tokenmill.training.trainers import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = Path_ | Iterable[Path_]
