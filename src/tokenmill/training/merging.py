@@ -70,13 +70,13 @@ class Merges:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.lefts, self.rights, self.ids, self.counts
+
     def __add__(self, other: Merges) -> Merges:
-        return Merges(
-            np.concatenate([self.lefts, other.lefts]),
-            np.concatenate([self.rights, other.rights]),
-            np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.counts, other.counts]),
-        )
+        pairs = zip(self.columns, other.columns, strict=True)
+        return Merges(*(np.concatenate(pair) for pair in pairs))
 
 
 def no_merges() -> Merges:
