@@ -38,13 +38,13 @@ LINES_MAX = {
     "arrow": 550,
     "cli": 3490,
     "compat": 4680,
-    "corpus": 2640,
+    "corpus": 2470,
     "formats": 4940,
     "inspection": 1790,
     "patterns": 2340,
     "shards": 2280,
     "tokenizing": 3780,
-    "training": 2640,
+    "training": 2570,
     "vocabularies": 150,
     ".": 3150,
 }
@@ -264,7 +264,9 @@ def test_tree_has_no_leftovers():
 
 # Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
 # package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "compat", "corpus", "inspection", "patterns", "reference.py"]
+CLEAN_PACKAGES = [
+    *("arrow", "compat", "corpus", "inspection", "patterns", "reference.py", "training")
+]
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"

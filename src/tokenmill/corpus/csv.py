@@ -35,10 +35,8 @@ class _Parser:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        mark = re.escape(delimiter)
-        field = rb'(?:"([^"]*+(?:""[^"]*+)*+)"|(?!")([^%b\n]*+))' % mark
-        self._fields = re.compile(rb"(?:\A|%b)%b" % (mark, field))
-        self._row = re.compile(rb"(?:%b%b)*+%b" % (field, mark, field))
+        plain = rb'(?!")([^%b\n]*+)' % re.escape(delimiter)
+        self._field = re.compile(rb'"([^"]*+(?:""[^"]*+)*+)"|' + plain)
 
     def row(self, data: bytes, start: int, *, is_last: bool) -> _Row | None:
         """The row at an offset. None if it may continue after the data."""
@@ -51,25 +49,33 @@ class _Parser:
             if line.endswith(b"\n"):
                 line = line[:-1].removesuffix(b"\r")
             fields = line.split(self._delimiter)
-        elif match := self._row.match(data, start):
-            stop, after = match.end(), data[match.end() : match.end() + 2]
-            # A mark at the end of the data may be the first of two.
-            is_whole = is_last or after not in (b"", b"\r")
-            if after[:1] in (b"", b"\n") or after == b"\r\n":
-                end = stop + (after.find(b"\n") + 1)
-                row = data[start:stop].removesuffix(b"\r" if after else b"")
-                found = self._fields.findall(row)
-                fields = [quoted.replace(b'""', b'"') or plain for quoted, plain in found]
-            elif is_whole:
-                reason, is_whole = "has text after a closing quotation mark", is_line
         else:
-            reason = "has an open quotation mark"
-            is_whole = is_last and len(data) - start <= ROW_BYTES_MAX
+            at = start
+            while match := self._field.match(data, at):
+                quoted, plain = match.groups()
+                fields.append(plain if quoted is None else quoted.replace(b'""', b'"'))
+                at = match.end()
+                if data[at : at + 1] != self._delimiter:
+                    break
+                at += 1
+            after = data[at : at + 2]
+            if match is None:
+                reason = "has an open quotation mark"
+                is_whole = is_last and len(data) - start <= ROW_BYTES_MAX
+            # A mark at the end of the data may be the first of two.
+            elif not is_last and after in (b"", b"\r"):
+                is_whole = False
+            elif after[:1] in (b"", b"\n") or after == b"\r\n":
+                end, is_whole = at + after.find(b"\n") + 1, True
+                if quoted is None and after:
+                    fields[-1] = plain.removesuffix(b"\r")
+            else:
+                reason = "has text after a closing quotation mark"
         size = (end if is_whole else len(data)) - start
         if size > ROW_BYTES_MAX:
             # The end of the line is the only certain end of the row.
             return _Row([], line_end, f"is longer than {ROW_BYTES_MAX:,} bytes")
-        return _Row(fields, end, reason) if is_whole else None
+        return _Row([] if reason else fields, end, reason) if is_whole else None
 
 
 def read_documents(
