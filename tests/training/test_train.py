@@ -163,7 +163,7 @@ def test_ids_are_those_of_the_library():
 def test_new_trainer_is_one_row_of_the_table():
     """A row makes the option, the help and the rules. The process inserts it before the import."""
     program = """
-from tokenmill.training.trainers import TRAINERS, Trainer
+from tokenmill.training.merging import TRAINERS, Trainer
 TRAINERS["mine"] = Trainer("bytes", special_tokens_first=True)
 import tokenmill
 from tokenmill.cli.app import main

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,20 +149,14 @@ class Documents:
     key: Key = ("", -1)
 
 
-class Checksum(Protocol):
-    """An object that receives each byte of a segment's file once, in order."""
-
-    def update(self, data: Any, /) -> object: ...
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
     """How documents are read. `utf8` is the treatment of bytes that are not UTF-8.
 
-    `checksum` receives the bytes of the file before decompression. A record longer than
-    `max_document_bytes` is a problem. `skip` has the reasons of documents that failed after a part
-    of them was given. With `keep_newlines`, a line contains its newline: training counts newlines.
-    With `low_latency`, a text is given as soon as it is read, for pipes and terminals.
+    `checksum.update` receives the bytes of the file in order, before decompression. A record longer
+    than `max_document_bytes` is a problem. `skip` has the reasons of documents that failed after a
+    part of them was given. With `keep_newlines`, a line contains its newline, which training
+    counts. With `low_latency`, a text is given as soon as it is read, for pipes and terminals.
     """
 
     field: str = "text"
@@ -172,7 +166,7 @@ class DocumentOptions:
     block_bytes: int = BLOCK_BYTES
     max_document_bytes: int = DOCUMENT_BYTES
     skip: Mapping[Key, str] = field_(default_factory=dict)
-    checksum: Checksum | None = None
+    checksum: Any = None
     keep_newlines: bool = False
     low_latency: bool = False
 
@@ -208,12 +202,10 @@ def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
 
 
 def _reader(source: Source) -> Callable[..., Iterator[Documents]]:
-    if source.kind in READERS:
-        module, function = READERS[source.kind].module, "read_documents"
-    elif source.kind in _OBJECT_READERS:
+    if source.kind in _OBJECT_READERS:
         module, function = _OBJECT_READERS[source.kind]
     else:
-        raise ValueError(f"{source.name} has the kind {source.kind!r}, which has no documents")
+        module, function = READERS[source.kind].module, "read_documents"
     found: Callable[..., Iterator[Documents]]
     found = getattr(importlib.import_module(f"tokenmill.corpus.{module}"), function)
     return found

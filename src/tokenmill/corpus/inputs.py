@@ -247,18 +247,19 @@ def _refuse_duplicates(sources: list[Source]) -> None:
         seen.add(path)
 
 
+def is_weight(value: object) -> bool:
+    """Whether a value is a number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and value > 0
+
+
 def _weigh(found: list[tuple[str, Source]], weights: Mapping[Any, float]) -> list[Source]:
     """Each source with the weight of its own name, or of the glob or folder that it is in."""
-    if not isinstance(weights, Mapping):
-        raise TypeError(f"weights must be a mapping of names to numbers, got {weights!r}")
-    named: dict[str, float] = {}
-    for key, weight in weights.items():
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_number or not (math.isfinite(weight) and weight > 0):
-            raise OptionError(
-                f"the weight of {os.fspath(key)!r} must be a number above 0, got {weight!r}"
-            )
-        named[os.fspath(key)] = float(weight)
+    named = {os.fspath(key): weight for key, weight in weights.items()}
+    for key, weight in named.items():
+        if not is_weight(weight):
+            raise OptionError(f"the weight of {key!r} must be a number above 0, got {weight!r}")
     used: set[str] = set()
     weighed = []
     for given, source in found:

@@ -7,8 +7,7 @@ reason. A block grows until a line fits, up to `max_document_bytes`.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,8 +30,6 @@ from tokenmill.native import _native
 # The core's numbers of reasons.
 _NOT_JSON, _TOO_DEEP, _NOT_OBJECT, _NO_FIELD, _NULL_FIELD, _NOT_TEXT = range(1, 7)
 _CAUSES = {_NO_FIELD: "field", _NOT_TEXT: "field", _NULL_FIELD: "null"}
-_NEWLINE = re.compile(rb"\n")
-_SPACE = re.compile(rb"\s*+")
 
 
 def read_documents(
@@ -42,42 +39,19 @@ def read_documents(
     blocks = Blocks(segment, options, stack)
     field = options.field.encode()
     id_field = None if options.id_field is None else options.id_field.encode()
-    used, room = 0, 1
-    while blocks.next(used, room):
-        room = 1
+    used = records = 0
+    while blocks.next(used, records):
         found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
-        used = found[4]
-        blocks.pace(found[6])
+        used, records = found[4], found[6]
         if used:
             yield from _documents_of(blocks, found, options)
         elif blocks.is_over:  # a line that the file fails in
             break
         elif len(blocks.view) > options.max_document_bytes:
-            used = yield from _reject_long(blocks, options)
-        elif not blocks.can_grow:
-            room = len(blocks.view)
-    yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
-
-
-def _reject_long(blocks: Blocks, options: DocumentOptions) -> Generator[Documents, None, int]:
-    """Reject the line at the start of the view. Return the offset of the next one."""
-    mark = blocks.mark(0)
-    record = bytes(blocks.view[:RECORD_BYTES_MAX])
-    size, is_blank = 0, True
-    while (newline := _NEWLINE.search(blocks.view)) is None:
-        is_blank = is_blank and _SPACE.fullmatch(blocks.view) is not None
-        size += len(blocks.view)
-        if blocks.is_over:
-            break
-        blocks.next(len(blocks.view))
-    end = len(blocks.view) if newline is None else newline.start()
-    size += 0 if newline is None else end
-    if not is_blank and (newline is not None or blocks.is_last):
-        reason = too_long(options.max_document_bytes)
-        name, line = blocks.source.name, blocks.line_at(mark)
-        problem = Problem(name, mark.offset, line, size, reason, record)
-        yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
-    return min(end + 1, len(blocks.view))
+            used, problem = blocks.skip(0, None, too_long(options.max_document_bytes))
+            if problem is not None:
+                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+    yield blocks.finish()
 
 
 def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Iterator[Documents]:
@@ -85,7 +59,7 @@ def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Itera
     failed = [(start, end, code) for start, end, _, code in found[3]]
     bad = np.zeros(len(lines), bool)
     if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
-        bad[utf8.bad_documents(blocks.view, lines)] = True
+        bad[utf8.check(blocks.view, lines, "strict")[2]] = True
     if len(blocks.view) > options.max_document_bytes:
         bad |= lines[:, 1] - lines[:, 0] > options.max_document_bytes
     names = None if found[5] is None else _names(found[5])
@@ -94,8 +68,8 @@ def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Itera
         failed.sort()
         spans = spans[~bad]
         names = names and [name for name, is_bad in zip(names, bad, strict=True) if not is_bad]
-    if options.utf8 == "replace" and (numbers := utf8.bad_documents(data, spans)):
-        data, spans = utf8.replace(data, spans, numbers)
+    if options.utf8 == "replace":
+        data, spans, _ = utf8.check(data, spans, "replace")
     yield Documents(data, spans, bytes_read=blocks.bytes_read, names=names)
     problems = (_problem(blocks, start, end, code, options) for start, end, code in failed)
     yield from in_groups(problems, blocks.bytes_read)

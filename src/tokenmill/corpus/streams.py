@@ -14,7 +14,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 from io import BufferedIOBase, RawIOBase
-from typing import Any, Protocol
+from typing import Any
 
 from tokenmill.corpus.documents import raise_system_error
 from tokenmill.errors import InputError, MissingExtraError
@@ -76,7 +76,7 @@ class Stream:
             )
         self.compression = found
         self._make = _decompressor(found, name) if found else None
-        self._member: _Member | None = None
+        self._member: Any = None
         self._packed = b""
         if self._make is not None:
             self._packed, self._ready = bytes(self._ready), memoryview(b"")
@@ -116,15 +116,11 @@ class Stream:
         while len(start) < _MAGIC_BYTES and any(
             known.startswith(start[: len(known)]) for known in _STARTS
         ):
-            if not (more := self._take(_CHUNK_BYTES)):
+            if not (more := self._file.read(_CHUNK_BYTES)):
                 break
             start += more
+            self.bytes_read += len(more)
         return start
-
-    def _take(self, count: int) -> bytes:
-        data = self._file.read(count) or b""
-        self.bytes_read += len(data)
-        return data
 
     def _read_into(self, view: memoryview) -> int:
         try:
@@ -142,14 +138,10 @@ class Stream:
         while True:
             packed, self._packed = self._packed, b""
             if not packed and (self._member is None or self._member.needs_input):
-                try:
-                    packed = self._take(_CHUNK_BYTES)
-                except OSError as error:
-                    raise_system_error(error)
-                    self.failure = self._error(f"cannot be read further ({error})")
-                    return False
+                buffer = memoryview(bytearray(_CHUNK_BYTES))
+                packed = bytes(buffer[: self._read_into(buffer)])
                 if not packed:
-                    if self._member is not None:
+                    if self._member is not None and self.failure is None:
                         self.failure = self._error("ends before its compressed data does")
                     return False
             if self._member is None:
@@ -177,19 +169,9 @@ class Stream:
         )
 
 
-class _Member(Protocol):
-    """The decompressor of one member, frame or stream, with output of bounded size."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
 class _Gzip:
+    """A decompressor of one member, with output of bounded size, like those of bz2 and lzma."""
+
     def __init__(self) -> None:
         self._object = zlib.decompressobj(wbits=31)
         self.eof = False
@@ -206,6 +188,8 @@ class _Gzip:
 
 
 class _Zstd:
+    """The same for a frame of zstd."""
+
     def __init__(self, decompressor: Any) -> None:
         self._object = decompressor.decompressobj()
         self._rest = memoryview(b"")
@@ -229,7 +213,7 @@ class _Zstd:
         return output
 
 
-def _decompressor(compression: str, name: str) -> Callable[[], _Member]:
+def _decompressor(compression: str, name: str) -> Callable[[], Any]:
     if compression == "gz":
         return _Gzip
     if compression == "xz":

@@ -97,6 +97,7 @@ class _Table:
         self.source = source
         self.names: list[str] = schema.names
         self.parts = parts
+        self._numbered = (0, 1)  # a part, and the number of its first row
 
     def bytes_of(self, part: int) -> int:
         return (self.source.size or 0) // max(self.parts, 1)
@@ -106,6 +107,13 @@ class _Table:
 
     def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
         raise NotImplementedError
+
+    def first_row(self, part: int) -> int:
+        """The number of the first row of a part, from 1. Parts must come in order."""
+        last, row = self._numbered
+        row += sum(map(self.rows_of, range(last, part)))
+        self._numbered = (part, row)
+        return row
 
     def column(self, field: str) -> str:
         """The column with the name of a field, or of its first part."""
@@ -282,7 +290,6 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
         columns.append(table.column(options.id_field))
     last = table.parts if segment.end is None else segment.end
     share = (segment.source.size or 0) / max(table.parts, 1)
-    numbers = _Numbers(table)
     for part in range(segment.start, last):
         rows = 0
         bytes_read = int(share * (part + 1 - segment.start))
@@ -292,7 +299,7 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
                 batch = next(batches, None)
             except (table.pa.ArrowException, OSError) as error:
                 raise_system_error(error)
-                row = numbers.first(part) + rows
+                row = table.first_row(part) + rows
                 reason = f"is damaged from row {row:,} on ({error})"
                 problem = Problem(segment.source.name, -1, row, 0, reason)
                 yield Documents(problems=[problem], bytes_read=bytes_read)
@@ -300,7 +307,7 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
             if batch is None:
                 break
             for some in _slices(table, batch, options):
-                for documents in _documents_of(table, some, options, numbers, (part, rows)):
+                for documents in _documents_of(table, some, options, part, rows):
                     documents.bytes_read = bytes_read
                     yield documents
                 rows += len(some)
@@ -328,30 +335,10 @@ def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any
         start = stop
 
 
-class _Numbers:
-    """The numbers of rows in the file, counted if a problem needs one."""
-
-    def __init__(self, table: _Table) -> None:
-        self._table = table
-        self._part = 0
-        self._rows = 0
-
-    def first(self, part: int) -> int:
-        """The number of the first row of a part, from 1. Parts must come in order."""
-        while self._part < part:
-            self._rows += self._table.rows_of(self._part)
-            self._part += 1
-        return self._rows + 1
-
-
 def _documents_of(
-    table: _Table,
-    batch: Any,
-    options: DocumentOptions,
-    numbers: _Numbers,
-    where: tuple[int, int],
+    table: _Table, batch: Any, options: DocumentOptions, part: int, rows: int
 ) -> Iterator[Documents]:
-    """The documents of a batch that starts at a row of a part."""
+    """The documents of a batch that follows `rows` rows of a part."""
     pa, name = table.pa, table.source.name
     array = text_array(pa, table.pick(batch, options.field), f"{name}, column {options.field!r}")
     ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
@@ -368,35 +355,28 @@ def _documents_of(
     )
     long = np.flatnonzero(spans[:, 1] - spans[:, 0] > options.max_document_bytes)
     reasons |= dict.fromkeys(long.tolist(), too_long(options.max_document_bytes))
-    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
-    bad = [index for index in bad if index not in reasons]
-    if options.utf8 == "replace" and bad:
-        data, spans = utf8.replace(data, spans, bad)
-    else:
-        reasons |= {n: utf8.reason(bytes(data[slice(*spans[n].tolist())]), 0) for n in bad}
+    checked, checked_spans, bad = utf8.check(data, spans, options.utf8)
+    for index in set(bad) - reasons.keys():
+        reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)
     problems = []
     for index in sorted(reasons):
         start, end = spans[index].tolist()
-        row = numbers.first(where[0]) + where[1] + index
+        row = table.first_row(part) + rows + index
         record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
         cause = "null" if nulls[index] else ""
-        problem = Problem(name, -1, row, end - start, reasons[index], record, cause=cause)
-        problems.append(problem)
+        problems.append(Problem(name, -1, row, end - start, reasons[index], record, cause=cause))
     keep = np.ones(len(spans), bool)
     keep[list(reasons)] = False
     names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
     if problems:
         yield Documents(problems=problems)
-    yield from in_blocks(data, spans[keep] if problems else spans, names, options.block_bytes)
+    yield from in_blocks(checked, checked_spans[keep], names, options.block_bytes)
 
 
 def _ids(array: Any) -> list[str]:
     """The values of a column as str. A null is an empty one."""
-    return ["" if value is None else _shown(value) for value in array.to_pylist()]
-
-
-def _shown(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    values = ("" if value is None else value for value in array.to_pylist())
+    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values]
 
 
 # Arrow arrays. The package tokenmill.arrow uses these functions, too.

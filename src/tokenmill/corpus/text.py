@@ -43,11 +43,11 @@ def read_documents(
     is_lines = segment.source.kind == "lines"
     separator = _NEWLINE if is_lines else options.separator or b""
     least = _SEPARATORS_MIN * (len(separator) + _CHARACTER_BYTES_MAX)
-    blocks = Blocks(segment, options, stack, least, low_latency=options.low_latency)
+    blocks = Blocks(segment, options, stack, least)
     long: _LongDocument | None = None
     is_streamed = options.low_latency and not separator
-    used = 0
-    while blocks.next(used):
+    used, spans = 0, np.empty((0, 2), np.int64)
+    while blocks.next(used, len(spans)):
         view = blocks.view
         found, used = _native.split_documents(view, separator, blocks.is_last)
         spans = np.array(found).reshape(-1, 2)
@@ -62,7 +62,6 @@ def read_documents(
             yield from _documents_of(blocks, spans, options)
         if blocks.is_over:
             break
-        blocks.pace(len(spans))
         if used == 0 and (is_streamed or not blocks.can_grow):
             # No document ends here. The last bytes may be the start of a separator.
             long = long or _LongDocument(blocks, options)
@@ -70,7 +69,7 @@ def read_documents(
             yield from long.add(view[:used], is_over=False)
     if long is not None:
         long.end(str(blocks.failure))
-    yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
+    yield blocks.finish()
 
 
 class _LongDocument:
@@ -83,8 +82,8 @@ class _LongDocument:
     def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
         self._blocks = blocks
         self._utf8 = options.utf8
-        self._mark = blocks.mark(0)
-        self._key = (blocks.source.name, self._mark.offset)
+        self._lines = blocks.line_at(0)
+        self._key = (blocks.source.name, blocks.offset)
         self._reason = options.skip.get(self._key)
         self._record = bytearray()
         self._bytes = 0
@@ -92,13 +91,11 @@ class _LongDocument:
 
     def add(self, raw: memoryview, *, is_over: bool) -> Iterator[Documents]:
         """The next part of the document."""
-        spans = np.array([[0, len(raw)]], np.int64)
-        data: Any = raw
-        if self._reason is None and self._utf8 != "bytes" and utf8.bad_documents(raw, spans):
-            if self._utf8 == "replace":
-                data, spans = utf8.replace(raw, spans, [0])
-            else:
-                self._reason = utf8.reason(bytes(raw), self._mark.offset + self._bytes)
+        data, spans = raw, np.array([[0, len(raw)]], np.int64)
+        if self._reason is None:
+            data, spans, bad = utf8.check(raw, spans, self._utf8)
+            if bad:
+                self._reason = utf8.reason(bytes(raw), self._key[1] + self._bytes)
                 self.end(self._reason)
         self._record += raw[: RECORD_BYTES_MAX - len(self._record)]
         self._bytes += len(raw)
@@ -107,17 +104,15 @@ class _LongDocument:
             self._is_given = True
             yield Documents(data, spans, not is_over, bytes_read=bytes_read, key=self._key)
         elif is_over:
-            yield Documents(problems=[self._problem(self._reason)], bytes_read=bytes_read)
+            problem = self._blocks.problem_at(
+                self._key[1], self._lines, self._bytes, self._reason, bytes(self._record)
+            )
+            yield Documents(problems=[problem], bytes_read=bytes_read)
 
     def end(self, reason: str) -> None:
         """Raise DocumentFailed if a part of the document was given."""
         if self._is_given:
             raise DocumentFailed(self._key, reason)
-
-    def _problem(self, reason: str) -> Problem:
-        line = self._blocks.line_at(self._mark)
-        name, offset = self._key
-        return Problem(name, offset, line, self._bytes, reason, bytes(self._record))
 
 
 def read_texts(
@@ -214,14 +209,9 @@ def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.i
 def _documents_of(
     blocks: Blocks, spans: NDArray[np.int64], options: DocumentOptions
 ) -> Iterator[Documents]:
-    data: Any = blocks.view
-    bad = [] if options.utf8 == "bytes" else utf8.bad_documents(data, spans)
-    failed = spans[bad].tolist() if options.utf8 == "strict" else []
-    if failed:
-        spans = np.delete(spans, bad, axis=0)
-    elif bad:
-        data, spans = utf8.replace(data, spans, bad)
-    yield Documents(data, spans, bytes_read=blocks.bytes_read)
+    data, spans, bad = utf8.check(blocks.view, spans, options.utf8)
+    failed = spans[bad].tolist()
+    yield Documents(data, np.delete(spans, bad, axis=0), bytes_read=blocks.bytes_read)
     problems = (_problem(blocks, start, bytes(blocks.view[start:end])) for start, end in failed)
     yield from in_groups(problems, blocks.bytes_read)
 

@@ -6,19 +6,12 @@ pages are rejected: extraction of text from HTML is another task.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tokenmill.corpus.blocks import Blocks, Gatherer
-from tokenmill.corpus.documents import (
-    RECORD_BYTES_MAX,
-    DocumentOptions,
-    Documents,
-    Problem,
-    Segment,
-    too_long,
-)
+from tokenmill.corpus.documents import DocumentOptions, Documents, Segment, too_long
 
 _HEAD_BYTES_MAX = 1 << 16
 # More digits than the size of any file has.
@@ -33,8 +26,7 @@ _NOT_TEXT = (
 )
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(NamedTuple):
     """The offsets of a record and its text in the view, and the fields of its header."""
 
     head: int
@@ -46,11 +38,6 @@ class _Record:
     def is_text(self) -> bool:
         return self.fields.get("warc-type", b"").lower() == _TEXT
 
-    def name(self, options: DocumentOptions) -> str | None:
-        if options.id_field is None:
-            return None
-        return self.fields.get(options.id_field.lower(), b"").decode("utf-8", "replace")
-
 
 class _WrongError(Exception):
     """Bytes that are not a record. The file cannot be read further."""
@@ -61,17 +48,20 @@ def read_documents(
 ) -> Iterator[Documents]:
     """A document for each record with text. An id field is one of the record's header."""
     blocks = Blocks(segment, options, stack)
-    used = room = 0
-    while blocks.next(used, room):
-        blocks.pace(0)
-        data = bytes(blocks.view)
-        gatherer = Gatherer(blocks, options)
-        used = room = 0
-        record: _Record | None = None
+    gatherer = Gatherer(blocks, options)
+    id_field = (options.id_field or "").lower()
+    limit = options.max_document_bytes
+    used = 0
+    while blocks.next(used):
+        data, used = bytes(blocks.view), 0
         try:
             while (record := _record_at(data, used)) and record.end <= len(data):
-                _take(gatherer, data, record, options)
-                used = record.end
+                raw, used = data[record.head : record.end], record.end
+                if record.is_text and record.end - record.start > limit:
+                    gatherer.reject(record.head, raw, too_long(limit))
+                elif record.is_text:
+                    name = record.fields.get(id_field, b"").decode("utf-8", "replace")
+                    gatherer.add(record.head, raw, data[record.start : record.end], name)
                 if gatherer.is_full:
                     yield from gatherer.documents()
             if blocks.is_last and (rest := data[used:].lstrip(b"\r\n")):
@@ -83,22 +73,16 @@ def read_documents(
         yield from gatherer.documents()
         if blocks.is_over:
             break
-        if used == 0 and record is None:
-            room = len(data)
-        elif used == 0 and record is not None:
-            if record.end - record.start > options.max_document_bytes:
-                used = yield from _skip_long(blocks, record, options)
-            else:
-                room = record.end - len(data)
-    yield Documents(problems=blocks.finish(), bytes_read=blocks.bytes_read)
-
-
-def _take(gatherer: Gatherer, data: bytes, record: _Record, options: DocumentOptions) -> None:
-    raw = data[record.head : record.end]
-    if record.is_text and record.end - record.start > options.max_document_bytes:
-        gatherer.reject(record.head, raw, too_long(options.max_document_bytes))
-    elif record.is_text:
-        gatherer.add(record.head, raw, data[record.start : record.end], record.name(options))
+        if used == 0 and record is not None and record.end - record.start > limit:
+            size = record.end - record.head
+            used, problem = blocks.skip(record.head, size, too_long(limit))
+            if problem is not None and problem.bytes < size:
+                problem.reason = _CUT
+            elif not record.is_text:
+                problem = None
+            if problem is not None:
+                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+    yield blocks.finish()
 
 
 def _record_at(data: bytes, place: int) -> _Record | None:
@@ -124,23 +108,3 @@ def _record_at(data: bytes, place: int) -> _Record | None:
         raise _WrongError(_NOT_TEXT)
     start = head_end + 4
     return _Record(place, start, start + int(size), fields)
-
-
-def _skip_long(
-    blocks: Blocks, record: _Record, options: DocumentOptions
-) -> Generator[Documents, None, int]:
-    """Reject a record that is longer than the limit. Return the offset of its end in the view."""
-    mark = blocks.mark(record.head)
-    start = bytes(blocks.view[record.head :][:RECORD_BYTES_MAX])
-    end, size = record.end, record.end - record.head
-    while end > len(blocks.view) and not blocks.is_over:
-        end -= len(blocks.view)
-        blocks.next(len(blocks.view))
-    is_cut = end > len(blocks.view)
-    if blocks.is_last if is_cut else record.is_text:
-        reason = _CUT if is_cut else too_long(options.max_document_bytes)
-        size -= max(0, end - len(blocks.view))
-        name, line = blocks.source.name, blocks.line_at(mark)
-        problem = Problem(name, mark.offset, line, size, reason, start)
-        yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
-    return min(end, len(blocks.view))

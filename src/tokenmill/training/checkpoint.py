@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.corpus import Source
 from tokenmill.errors import TrainingError
 from tokenmill.files import write_whole
 from tokenmill.training.merging import Merges, no_merges
@@ -93,8 +94,7 @@ class Checkpoint:
         """Record the merges so far."""
         self.merges, self.is_finished = merges, is_finished
         header = np.array([_VERSION, len(merges), int(is_finished)], np.uint64)
-        columns = (merges.lefts, merges.rights, merges.ids, merges.counts)
-        data = b"".join(c.tobytes() for c in (header, *columns))
+        data = b"".join(column.tobytes() for column in (header, *merges.columns))
         write_whole(self.folder / _MERGES, hashlib.sha256(data).digest() + data)
         self._last = time.monotonic()
 
@@ -102,7 +102,8 @@ class Checkpoint:
         document = {
             "version": _VERSION,
             "options": self._options,
-            "runs": [asdict(self._relative(run)) for run in self.runs],
+            # A path relative to the folder lets the folder be moved.
+            "runs": [asdict(run) | {"path": self._relative(run.path)} for run in self.runs],
             "group": self.group,
             "place": self.place,
         }
@@ -118,7 +119,10 @@ class Checkpoint:
                     f"{path} was written by another version of tokenmill; {_START_AGAIN}"
                 )
             self._compare(document["options"])
-            self.runs = [self._absolute(Run(**run)) for run in document["runs"]]
+            runs = [Run(**run) for run in document["runs"]]
+            self.runs = [
+                run if run.given else replace(run, path=str(self.folder / run.path)) for run in runs
+            ]
             self.group, self.place = document["group"], tuple(document["place"])
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, TrainingError):
@@ -134,23 +138,15 @@ class Checkpoint:
         for name in {**before, **self._options}:
             one, two = before.get(name), self._options.get(name)
             if one != two:
-                change = (
-                    _changed_input(one, two)
-                    if name == "inputs"
-                    else f"{name}={_short(one)} is now {name}={_short(two)}"
-                )
+                change = f"{name}={_short(one)} is now {name}={_short(two)}"
+                change = _changed_input(one, two) if name == "inputs" else change
                 raise TrainingError(
                     f"cannot resume the run in {str(self.folder)!r}: {change}; restore it, or pass "
                     "another folder"
                 )
 
-    def _relative(self, run: Run) -> Run:
-        """The run with a path relative to the folder, so that the folder can be moved."""
-        path = Path(run.path)
-        return replace(run, path=path.name) if path.parent == self.folder else run
-
-    def _absolute(self, run: Run) -> Run:
-        return run if run.given else replace(run, path=str(self.folder / run.path))
+    def _relative(self, path: str) -> str:
+        return Path(path).name if Path(path).parent == self.folder else path
 
     def _read_merges(self, data: bytes) -> None:
         digest, data = data[:32], data[32:]
@@ -166,12 +162,13 @@ class Checkpoint:
         self.is_finished = bool(finished)
 
 
-def describe_input(name: str, format: str, size: Any, modified: Any, weight: float) -> list[Any]:
-    """An input as the manifest compares it."""
-    return [name, format, size, modified, weight]
-
-
+# The manifest compares these fields of an input.
 _INPUT_FIELDS = ("name", "format", "size", "modification time", "weight")
+
+
+def describe_input(source: Source) -> list[Any]:
+    """The values of _INPUT_FIELDS."""
+    return [source.name, source.kind, source.size, source.modified, source.weight]
 
 
 def _changed_input(before: Any, now: Any) -> str:

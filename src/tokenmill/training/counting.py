@@ -209,7 +209,7 @@ class _Counting:
         ]
 
     def _count_group(self, group: _Group, is_alone: bool) -> Counts | None:
-        """Count one group into runs. Return its counts instead if there are no others to add."""
+        """Count one group into runs. Return its counts instead if no others are added."""
         first = group.sources[0]
         if first.kind == "counts":
             if is_alone:

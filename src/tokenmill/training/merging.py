@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.native import _native
 from tokenmill.progress import Report
-from tokenmill.training.trainers import TRAINERS
 
 # In the alphabet: a byte that is removed from words. As a length: no limit.
 _NONE = 2**32 - 1
@@ -33,6 +32,32 @@ _FEW_WORDS = 100_000
 Progress = Callable[[int, int], object]
 
 
+class Trainer(NamedTuple):
+    """The rules of a library.
+
+    `ties` is the core's rule between two pairs with the same count. The ids of special tokens are
+    before those of the bytes with `special_tokens_first`, else after the merges. `needs_order` is
+    for a rule that depends on the order of the documents.
+    """
+
+    ties: str
+    special_tokens_first: bool = False
+    cuts_at_special_tokens: bool = False
+    needs_order: bool = False
+
+
+# A trainer with a known tie-breaking rule is a row of this table. A new rule is a value of `Ties`
+# in core/train/queue.zig.
+TRAINERS = {
+    "tokenizers": Trainer("ids", special_tokens_first=True),
+    "rustbpe": Trainer("ids"),
+    "cs336": Trainer("bytes", cuts_at_special_tokens=True),
+    "minbpe": Trainer("order", needs_order=True),
+    # Its tokens are characters, not bytes: training/sentencepiece.py assigns the ids.
+    "sentencepiece": Trainer("pieces"),
+}
+
+
 @dataclass(frozen=True)
 class Merges:
     """Learned merges: merge i joins lefts[i] and rights[i] to ids[i]. The pair had counts[i]."""
@@ -45,13 +70,13 @@ class Merges:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.lefts, self.rights, self.ids, self.counts
+
     def __add__(self, other: Merges) -> Merges:
-        return Merges(
-            np.concatenate([self.lefts, other.lefts]),
-            np.concatenate([self.rights, other.rights]),
-            np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.counts, other.counts]),
-        )
+        pairs = zip(self.columns, other.columns, strict=True)
+        return Merges(*(np.concatenate(pair) for pair in pairs))
 
 
 def no_merges() -> Merges:

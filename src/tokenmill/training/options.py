@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 from tokenmill import arguments
 from tokenmill.corpus import Source
+from tokenmill.corpus.inputs import is_weight
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.errors import InputError, TokenmillError, TrainingError
 from tokenmill.formats import tokenmill_file
@@ -33,7 +33,7 @@ from tokenmill.patterns.schemes import pattern_of, scheme_of
 from tokenmill.progress import Report
 from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, Engine
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training.trainers import TRAINERS
+from tokenmill.training.merging import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 
@@ -72,13 +72,12 @@ def _check_weights(value: Any) -> dict[str, float]:
     for pair in pairs if isinstance(pairs, list) else [None]:
         if not (isinstance(pair, tuple) and isinstance(pair[0], str | os.PathLike)):
             raise ValueError("a mapping of inputs to numbers")
-        weight = pair[1]
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_number or not (math.isfinite(weight) and weight > 0):
+        name, weight = os.fspath(pair[0]), pair[1]
+        if not is_weight(weight):
             raise ValueError("a mapping of inputs to numbers above 0")
-        if os.fspath(pair[0]) in found:
-            raise ValueError(f"one number per input, and {os.fspath(pair[0])!r} has two")
-        found[os.fspath(pair[0])] = float(weight)
+        if name in found:
+            raise ValueError(f"one number per input, and {name!r} has two")
+        found[name] = float(weight)
     return found
 
 
@@ -89,7 +88,7 @@ def _parse_weight(word: str) -> tuple[str, float]:
         weight = float(digits)
     except ValueError:
         weight = 0.0
-    if not name or not 0 < weight < math.inf:
+    if not name or not is_weight(weight):
         raise ValueError(f"expected FILE=NUMBER such as wiki.txt=2.5, got {word!r}")
     return name, weight
 

@@ -20,9 +20,8 @@ from tokenmill.native import _native
 from tokenmill.progress import Progress, Report
 from tokenmill.training.checkpoint import Run
 from tokenmill.training.counting import parts
-from tokenmill.training.encoding import Encoder
 from tokenmill.training.merging import Merges
-from tokenmill.training.numbering import Vocabulary
+from tokenmill.training.numbering import Encoder, Vocabulary
 
 
 def write_trace(

@@ -29,9 +29,8 @@ from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import merging
 from tokenmill.training.counting import Counted, Counts, parts
-from tokenmill.training.encoding import Encoder, Words
 from tokenmill.training.merging import ExactnessCheck, Merges, Merging, Resources
-from tokenmill.training.numbering import Vocabulary
+from tokenmill.training.numbering import Encoder, Vocabulary, Words
 from tokenmill.training.options import note
 from tokenmill.training.report import write_report, write_trace
 

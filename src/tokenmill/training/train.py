@@ -33,18 +33,16 @@ from tokenmill.training.counting import (
     metadata,
     parts,
 )
-from tokenmill.training.encoding import encoder_of
-from tokenmill.training.merging import Merges, Merging, Resources, no_merges
+from tokenmill.training.merging import TRAINERS, Merges, Merging, Resources, no_merges
 from tokenmill.training.numbering import (
     Numbering,
-    Vocabulary,
     assign,
+    encoder_of,
     extended_numbering,
     new_numbering,
 )
 from tokenmill.training.options import CountOptions, TrainOptions
 from tokenmill.training.report import write_report, write_trace
-from tokenmill.training.trainers import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = Path_ | Iterable[Path_]
@@ -253,7 +251,7 @@ def _decisive(
         "extend": None if base is None else base._fingerprint,
         "report": options["report"] is not None,
         "vocab_size": sizes,
-        "inputs": [describe_input(s.name, s.kind, s.size, s.modified, s.weight) for s in sources],
+        "inputs": [describe_input(source) for source in sources],
     }
 
 
@@ -263,11 +261,9 @@ def _train(inputs: Any, sizes: Iterable[int], options: Mapping[str, Any]) -> lis
     with _start(inputs, rules.resolve_options(TrainOptions, options), sizes) as run:
         if run.options["trainer"] == "sentencepiece":
             chosen = sentencepiece.piece_options(run.options, run.special_tokens)
-            known = {
-                "max_token_length": chosen.length_max,
-                "character_coverage": chosen.coverage,
-            }
-            provenance = _provenance(run.options) | known
+            provenance = _provenance(run.options)
+            provenance["max_token_length"] = chosen.length_max
+            provenance["character_coverage"] = chosen.coverage
             return sentencepiece.train_pieces(
                 run.count(), sizes, chosen, run.options, run.resources, provenance
             )
@@ -286,12 +282,16 @@ def _train_bytes(run: _Run, sizes: list[int]) -> list[Tokenizer]:
     """Train byte-level vocabularies."""
     options = run.options
     alphabet = options["initial_alphabet"]
-    numbering = _numbering(run, range(256))
+    trainer = options["trainer"]
+    if run.base is None:
+        numbering = new_numbering(trainer, run.special_tokens, range(256))
+    else:
+        numbering = extended_numbering(run.base, run.special_tokens, trainer)
     if alphabet == "bytes":
         numbering.merges_max(min(sizes))  # an error before hours of counting
     counted = run.count()
     if alphabet == "seen" and run.base is None:
-        numbering = _numbering(run, bytes_seen(counted.counts))
+        numbering = new_numbering(trainer, run.special_tokens, bytes_seen(counted.counts))
     merges, check = _learn(run, counted, numbering, max(map(numbering.merges_max, sizes)))
     provenance = {**_provenance(options), "initial_alphabet": alphabet}
     trained = [_tokenizer(run.pattern, numbering, merges, n, provenance) for n in sizes]
@@ -304,13 +304,6 @@ def _train_bytes(run: _Run, sizes: list[int]) -> list[Tokenizer]:
             size = max(one.vocab_size for one in trained)
             write_report(options["report"], size, vocabulary, encoder, counted.runs, progress)
     return trained
-
-
-def _numbering(run: _Run, alphabet: Iterable[int]) -> Numbering:
-    trainer = run.options["trainer"]
-    if run.base is None:
-        return new_numbering(trainer, run.special_tokens, alphabet)
-    return extended_numbering(run.base, run.special_tokens, trainer)
 
 
 def _learn(
@@ -342,7 +335,12 @@ def _learn(
             checkpoint.record_merges(before + merging.merges())
 
     with merging:
-        _add_words(merging, counts, done, run.plan.threads)
+        if done.merges:  # of the extended tokenizer or of the checkpoint
+            encoder = encoder_of(done)
+            for part in parts(counts):
+                merging.add_ids(*encoder.encode(part, run.plan.threads))
+        else:
+            merging.add(counts)
         del counts
         merges, check = merging.run(report)
         merges = before + merges
@@ -351,21 +349,6 @@ def _learn(
     if checkpoint is not None:
         checkpoint.record_merges(merges, is_finished=True)
     return merges, {"exactness_check": asdict(check)}
-
-
-def _add_words(
-    merging: Merging,
-    counts: _native.Inventory | _native.CountsFile,
-    done: Vocabulary,
-    threads: int,
-) -> None:
-    """Add the pretokens, with the merges of the extended tokenizer or of the checkpoint applied."""
-    if not done.merges:
-        merging.add(counts)
-        return
-    encoder = encoder_of(done)
-    for part in parts(counts):
-        merging.add_ids(*encoder.encode(part, threads))
 
 
 def _tokenizer(
