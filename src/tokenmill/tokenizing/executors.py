@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 import tokenmill
 from tokenmill import object_store, ray_cluster
@@ -72,25 +72,22 @@ class Settings(NamedTuple):
 
 
 class Executor(Protocol):
-    """Does orders. A context manager that ends its threads and processes."""
+    """Does orders. A context manager that ends its threads and processes.
 
-    deaths_max: int  # processes that an order may kill before it is given up
-    is_shared: bool  # whether an order that kills its process takes other orders with it
+    `messages` returns new messages, after a short wait if there are none. Their keys are `order`
+    with `entry`, `failed` or `died`; `progress` with `memory`; or `stop`, perhaps with `errno`.
+    """
 
-    def __enter__(self) -> Executor: ...
+    deaths_max: int = 1  # processes that an order may kill before it is given up
+    is_shared: bool = False  # whether an order that kills its process takes other orders with it
+    capacity: int  # the number of orders that may run at the same time
+
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *_: object) -> None: ...
-    def capacity(self) -> int:
-        """The number of orders that may run at the same time."""
-
-    def start(self, order: Order) -> None:
-        """Start an order."""
-
-    def messages(self) -> Iterable[Message]:
-        """New messages, after a short wait if there is none.
-
-        Keys: `order` with `entry`, `failed` or `died`; `progress` with `memory`; or `stop`, perhaps
-        with `errno`.
-        """
+    def start(self, order: Order) -> None: ...
+    def messages(self) -> Iterable[Message]: ...
 
 
 def make_executor(
@@ -112,33 +109,28 @@ def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]
     waiting = list(orders)[::-1]
     suspects: list[Order] = []
     running: set[Order] = set()
-    deaths: Counter[Order] = Counter()
-    failures: Counter[Order] = Counter()
+    tries: Counter[tuple[Order, str]] = Counter()
     while waiting or suspects or running:
-        is_alone = executor.is_shared and any(order in deaths + failures for order in running)
-        while suspects and not is_alone and (not executor.is_shared or not running):
-            running.add(suspects[-1])
-            executor.start(suspects.pop())
-            is_alone = executor.is_shared
-        while waiting and not suspects and not is_alone and len(running) < executor.capacity():
-            running.add(waiting[-1])
-            executor.start(waiting.pop())
+        while left := suspects or waiting:
+            has_suspects = suspects or any(order in running for order, _ in tries)
+            is_alone = executor.is_shared and has_suspects
+            if len(running) >= (1 if is_alone else executor.capacity):
+                break
+            running.add(left[-1])
+            executor.start(left.pop())
         for message in executor.messages():
-            order = message.get("order")
-            if "failed" not in message and "died" not in message:
-                running.discard(order)
+            order: Any = message.get("order")
+            running.discard(order)
+            kind = next((kind for kind in ("failed", "died") if kind in message), None)
+            if kind is None:
                 yield message
                 continue
-            assert order is not None
-            running.discard(order)
-            kind, counts, most = "failed", failures, _FAILURES_MAX
-            if "died" in message:
-                kind, counts, most = "died", deaths, executor.deaths_max
-            counts[order] += 1
-            if counts[order] < most:
+            tries[order, kind] += 1
+            count = tries[order, kind]
+            if count < (executor.deaths_max if kind == "died" else _FAILURES_MAX):
                 suspects.append(order)
             else:
-                yield {"order": order, "given_up": f"{message[kind]}, {counts[order]} times"}
+                yield {"order": order, "given_up": f"{message[kind]}, {count} times"}
 
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────
@@ -171,10 +163,10 @@ class Worker:
         self._output = open_output(settings.output)
         self._plan = plan.require(self._output, settings.stdin)
         self._threads = settings.threads
-        self._stack = ExitStack()
         if settings.staging is None:
-            staging = self._stack.enter_context(self._output.staging())
-            atexit.register(self._stack.close)
+            stack = ExitStack()
+            staging = stack.enter_context(self._output.staging())
+            atexit.register(stack.close)
         else:
             staging = Path(tempfile.mkdtemp(dir=settings.staging))
         self._job = Job(
@@ -276,51 +268,28 @@ def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
 # ── executors ────────────────────────────────────────────────────────────────────────────────
 
 
-class ThreadExecutor:
+class ThreadExecutor(Executor):
     """Threads of this process, for files that only it can read, such as memory://."""
-
-    deaths_max = 1
-    is_shared = False
 
     def __init__(self, settings: Settings) -> None:
         self._worker = Worker(settings)
-        self._threads = settings.threads
+        self.capacity = settings.threads
         self._pool = ThreadPoolExecutor(settings.threads)
         self._running: set[Future[Message]] = set()
 
-    def __enter__(self) -> ThreadExecutor:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-    def capacity(self) -> int:
-        return self._threads
 
     def start(self, order: Order) -> None:
         self._running.add(self._pool.submit(self._worker.do, order))
 
     def messages(self) -> Iterator[Message]:
         done, self._running = wait(self._running, _WAIT_SECONDS, FIRST_COMPLETED)
-        for future in done:
-            yield future.result()
+        yield from (future.result() for future in done)
         yield self._worker.progress()
 
 
-class Process(Protocol):
-    """The methods of `subprocess.Popen` that an executor calls."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def stdin(self) -> IO[str] | None: ...
-    @property
-    def stdout(self) -> IO[str] | None: ...
-    def kill(self) -> None: ...
-    def wait(self) -> int: ...
-
-
-class ProcessExecutor:
+class ProcessExecutor(Executor):
     """One process with a thread per order. If it dies, another one is started."""
 
     deaths_max = 2
@@ -328,20 +297,15 @@ class ProcessExecutor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.capacity = settings.threads
         self._running: dict[int, Order] = {}
-        self._process: Process | None = None
+        self._process: subprocess.Popen[str] | ForkedProcess | None = None
         self._is_ready = False
         self._silences = 0
         self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
 
-    def __enter__(self) -> ProcessExecutor:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._end_process()
-
-    def capacity(self) -> int:
-        return self._settings.threads
 
     def start(self, order: Order) -> None:
         if self._process is None:
@@ -378,7 +342,7 @@ class ProcessExecutor:
             message["order"] = self._running.pop(message["order"][0])
         yield message
 
-    def _listen(self, process: Process) -> None:
+    def _listen(self, process: subprocess.Popen[str] | ForkedProcess) -> None:
         assert process.stdout is not None
         with suppress(ValueError):  # the pipe is closed
             for line in process.stdout:
@@ -411,7 +375,7 @@ class ProcessExecutor:
         return status
 
 
-def start_process(settings: Settings) -> Process:
+def start_process(settings: Settings) -> subprocess.Popen[str] | ForkedProcess:
     """Start a worker process. It ends when its standard input is closed.
 
     A fork has all modules already, which saves 0.2 s. It is safe if no other thread can have a
@@ -433,7 +397,7 @@ def start_process(settings: Settings) -> Process:
 
 
 class ForkedProcess:
-    """A fork of this process, as a `Process`."""
+    """A fork of this process, with the methods of `subprocess.Popen` that an executor calls."""
 
     def __init__(self, settings: Settings) -> None:
         orders, to_child = os.pipe()
@@ -472,7 +436,7 @@ class ForkedProcess:
         return self._status
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Ray tasks on the machines of a cluster.
 
     The driver sends orders and gets entries. Tasks read and write the files themselves, so all
@@ -481,7 +445,6 @@ class RayExecutor:
 
     # Machines may leave a cluster, so one death is not the fault of the order.
     deaths_max = 4
-    is_shared = False
     _PER_CPU = 2
     _REPORT_SECONDS = 1.0
     _REPORTS_PER_SECOND = 100  # of all tasks, which may be thousands
@@ -499,10 +462,10 @@ class RayExecutor:
         }
         self._running: dict[Any, Order] = {}
         self._counts: dict[str, list[int]] = {}
-        self._capacity = 0
+        self.capacity = 0
         self._updated = -self._UPDATE_SECONDS
 
-    def __enter__(self) -> RayExecutor:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._ray = stack.enter_context(
                 ray_cluster.connected(self._address, self._threads, lambda: self._running)
@@ -517,9 +480,6 @@ class RayExecutor:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._running.clear()
-
-    def capacity(self) -> int:
-        return self._capacity
 
     def start(self, order: Order) -> None:
         self._running[self._remote.remote(self.order, order)] = order
@@ -538,7 +498,7 @@ class RayExecutor:
         """Ask for the CPUs of the cluster, whose nodes come and go."""
         self._updated = time.monotonic()
         cpus = ray_cluster.processors(self._ray)
-        self._capacity = self._PER_CPU * cpus
+        self.capacity = self._PER_CPU * cpus
         self.order["report_seconds"] = max(self._REPORT_SECONDS, cpus / self._REPORTS_PER_SECOND)
 
     def _next(self, stream: Any) -> Iterator[Message]:
