@@ -266,20 +266,14 @@ def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
     after = {source.name: source for source in now}
     found = [f"the input {name!r} is missing" for name in before if name not in after]
     found += [f"the input {name!r} is new" for name in after if name not in before]
-    for name, source in after.items():
-        old = before.get(name)
-        if old is None or _source_row(old) == _source_row(source):
-            continue
-        if old.size != source.size:
-            found.append(f"{name!r} had {_bytes(old.size)} and has {_bytes(source.size)}")
-        elif (old.modified, old.etag) != (source.modified, source.etag):
+    for name in before.keys() & after.keys():
+        old, new = before[name], after[name]
+        if old.size != new.size:
+            found.append(f"{name!r} had {old.size} bytes and has {new.size}")
+        elif (old.modified, old.etag) != (new.modified, new.etag):
             found.append(f"{name!r} was written again in the meantime")
-        else:
-            found.append(f"{name!r} was read as {old.kind} and is {source.kind}")
+        elif _source_row(old) != _source_row(new):
+            found.append(f"{name!r} was read as {old.kind} and is {new.kind}")
     if not found and list(before) != list(after):
         found.append("the inputs are in another order")
     return found
-
-
-def _bytes(size: int | None) -> str:
-    return "no known size" if size is None else f"{size:,} bytes"
