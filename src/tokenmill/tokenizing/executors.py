@@ -415,10 +415,11 @@ class ForkedProcess:
                 os.close(to_child)
                 os.close(from_child)
                 serve(settings, orders, messages)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
+            except BaseException:  # it keeps the pipe open, at whose end the driver kills the child
+                try:
+                    traceback.print_exc()
+                finally:
+                    os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(orders)
         os.close(messages)
