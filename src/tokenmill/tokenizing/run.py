@@ -42,6 +42,7 @@ from tokenmill.tokenizing.options import (
     spec_of,
 )
 from tokenmill.tokenizing.output import (
+    LOCK,
     LocalOutput,
     Output,
     StoreOutput,
@@ -272,17 +273,10 @@ def tokenize(
             return _do(run)
     except TokenmillError as error:
         if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
-            _remove_new(target)
+            target.remove([plan.NAME, journal.TOKENIZER, LOCK])
+            with suppress(OSError):  # it has other files
+                Path(target.name).rmdir()
         raise
-
-
-def _remove_new(output: Output) -> None:
-    """Remove an output without finished tasks."""
-    if isinstance(output, LocalOutput):
-        for name in (plan.NAME, journal.TOKENIZER, ".lock"):
-            (output.folder / name).unlink(missing_ok=True)
-        with suppress(OSError):
-            output.folder.rmdir()
 
 
 def _do(run: _Run) -> Result:

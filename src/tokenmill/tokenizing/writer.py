@@ -60,10 +60,10 @@ class ShardsWriter:
         if start < len(ids):
             self._open_writer().append(ids[start:], _NO_ENDS, None)
 
-    def finish(self) -> list[Shard]:
-        """End the last shard. Return all of them, in order."""
+    def finish(self) -> dict[str, Any]:
+        """End the last shard. Return the part of an entry with all of them, in order."""
         self._end_shard()
-        return self.shards
+        return {"shards": [shard.to_json() for shard in self.shards]}
 
     def discard(self) -> None:
         """Remove the files of the shard that is being written."""
@@ -166,15 +166,15 @@ class ShuffleWriter:
         self._files[".name_ends"].write(ends.tobytes())
         self._name_bytes = int(ends[-1])
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Flush the files to the disk. Return their names and sizes."""
+    def finish(self) -> dict[str, Any]:
+        """Flush the files to the disk. Return the part of an entry with their names and sizes."""
         files = []
         for suffix, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())
             files.append({"name": self._stem.name + suffix, "bytes": file.tell()})
             file.close()
-        return files
+        return {"shards": [], "shuffle_files": files}
 
     def discard(self) -> None:
         for suffix, file in self._files.items():
