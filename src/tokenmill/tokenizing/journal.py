@@ -26,7 +26,7 @@ from tokenmill.shards.folder import STEM, SUFFIX
 from tokenmill.shards.spec import File, Shard, Spec
 from tokenmill.tokenizing import quarantine
 from tokenmill.tokenizing.output import Output, open_output
-from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines
+from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
 
 MANIFEST = "manifest.json"
@@ -36,14 +36,13 @@ SHUFFLE = "shuffle-tmp"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
-_COUNT_MAX = 1 << 63
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _REPAIR = "delete it and run the same tokenize command again"
-_PARTS = (
-    ("tasks", list), ("shuffled", list), ("sources", list), ("totals", dict), ("options", dict),
-    ("tokenizer", dict), ("shard_format", str), ("dtype", str),
-)  # fmt: skip
+_PARTS = {
+    "tasks": list, "shuffled": list, "sources": list, "totals": dict, "options": dict,
+    "tokenizer": dict, "shard_format": str, "dtype": str,
+}  # fmt: skip
 
 Entry = dict[str, Any]
 
@@ -143,8 +142,7 @@ def failed_entry(task: Task, why: str) -> Entry:
     return entry | counts | {"segments": segments, "quarantined": len(segments)}
 
 
-# Entries may come from another machine or a damaged disk. A kind is a type, a pattern of a string,
-# a table of fields, or a list with the kind of its items. A count is not negative.
+# Entries may come from another machine or a damaged disk. These are the kinds of their fields.
 _COUNTED = dict.fromkeys(COUNTS, int)
 _FILE = {"suffix": SUFFIX, "bytes": int, "checksum": str}
 _SHARDS = {"shards": [{"stem": STEM, "files": [_FILE]}]}
@@ -155,19 +153,9 @@ _SHUFFLE_FILES = [{"name": re.compile(r"[0-9]{5,}\.[a-z_]+"), "bytes": int}]
 
 def is_valid(entry: Any) -> bool:
     """Whether an entry has all fields, of the right kinds."""
-    if not isinstance(entry, dict) or not _is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
+    if not isinstance(entry, dict) or not is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
         return False
-    return _is_a(_SHUFFLED if "shuffled" in entry else _TASK, entry)
-
-
-def _is_a(kind: Any, value: Any) -> bool:
-    if isinstance(kind, dict):
-        return isinstance(value, dict) and all(_is_a(kind[n], value.get(n)) for n in kind)
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(_is_a(kind[0], item) for item in value)
-    if isinstance(kind, re.Pattern):
-        return isinstance(value, str) and kind.fullmatch(value) is not None
-    return type(value) is kind and (kind is not int or 0 <= value < _COUNT_MAX)
+    return is_a(_SHUFFLED if "shuffled" in entry else _TASK, entry)
 
 
 # ── the manifest ─────────────────────────────────────────────────────────────────────────────
@@ -282,7 +270,7 @@ def load_manifest(output: Output) -> dict[str, Any] | None:
                 f"{output.name}/{MANIFEST} has version {content.get('version')!r}; this version "
                 f"of tokenmill reads {_VERSION}"
             )
-        missing = [name for name, kind in _PARTS if not isinstance(content.get(name), kind)]
+        missing = [name for name in _PARTS if not is_a(_PARTS[name], content.get(name))]
         if missing:
             raise TokenizeError(
                 f"{output.name}/{MANIFEST} is damaged, without {missing[0]}; {_REPAIR}"

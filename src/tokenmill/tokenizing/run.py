@@ -146,8 +146,6 @@ class _Run:
                 if "progress" in message:
                     tracker.update(message["progress"], message["memory"])
                     continue
-                if "stop" in message:
-                    self._stop(message)
                 entry = message.get("entry") or self._give_up(message)
                 if made_of is not None and entry["tasks"] != made_of:
                     raise TokenizeError(
@@ -171,18 +169,18 @@ class _Run:
         return Settings(name, threads, memory, max_errors, stdin, str(self.staging), cwd)
 
     def _give_up(self, message: dict[str, Any]) -> journal.Entry:
+        """The entry of a failed task. Raise if the run has to stop."""
+        if "stop" in message:
+            raise_full_disk(message.get("errno"), message["stop"], self.output.name)
+            if "errno" in message:
+                raise OSError(message["errno"], message["stop"])
+            raise TokenizeError(message["stop"])
         order, why = message["order"], message["given_up"]
         if self.plan.options["on_error"] == "fail" or order.of:
             raise TokenizeError(f"a task failed: {why}")
         entry = journal.failed_entry(self.plan.tasks[order.number], why)
         journal.write_entry(self.output, entry)
         return entry
-
-    def _stop(self, message: dict[str, Any]) -> None:
-        raise_full_disk(message.get("errno"), message["stop"], self.output.name)
-        if "errno" in message:
-            raise OSError(message["errno"], message["stop"])
-        raise TokenizeError(message["stop"])
 
     def finish(self, entries: Entries, resumed: int, tracker: Tracker) -> Result:
         """Do the shuffle pass, and finalize the output."""
