@@ -270,31 +270,29 @@ def _compare_task(
     return without_failed(attempt)
 
 
+@dataclass(slots=True)
 class Comparison:
     """A writer that compares the ids of a task with those in the shards.
 
-    `numbers` are the numbers of the task's documents in the output.
+    `numbers` are the numbers of the task's documents in the output. `share` of them are compared.
     """
 
-    def __init__(
-        self, shards: Shards, numbers: NDArray[np.int64], share: float, max_unsplit_bytes: int
-    ) -> None:
-        self._shards = shards
-        self._numbers = numbers
-        self._share = share
-        self._max_unsplit_bytes = max_unsplit_bytes
-        self._random = np.random.default_rng(0)
-        # The block: the number of its first document, and the index and first bytes of each chosen
-        # document that has no end yet.
-        self._first = 0
-        self._chosen: deque[tuple[int, bytes]] = deque()
-        # The document that is being compared: whether it began in an earlier block, and its ids.
-        self._is_open = False
-        self._tokens = 0
-        self._is_same = True
-        self.documents = 0  # in the inputs
-        self.input = ""  # their checksum
-        self.verdict = Verdict()
+    shards: Shards
+    numbers: NDArray[np.int64]
+    share: float
+    max_unsplit_bytes: int
+    documents: int = 0  # in the inputs
+    input: str = ""  # their checksum
+    verdict: Verdict = field(default_factory=Verdict)
+    _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    # The block: the number of its first document, and the index and first bytes of each chosen
+    # document that has no end yet.
+    _first: int = 0
+    _chosen: deque[tuple[int, bytes]] = field(default_factory=deque)
+    # The document that is being compared: whether it began in an earlier block, and its ids.
+    _is_open: bool = False
+    _tokens: int = 0
+    _is_same: bool = True
 
     def select(self, documents: Documents) -> Documents:
         """Choose a share of the documents of the next block.
@@ -302,8 +300,8 @@ class Comparison:
         Documents that continue, and those that are long enough to be rejected, are always chosen.
         """
         spans = documents.spans
-        chosen = self._random.random(len(spans)) < self._share
-        chosen |= spans[:, 1] - spans[:, 0] > self._max_unsplit_bytes
+        chosen = self._random.random(len(spans)) < self.share
+        chosen |= spans[:, 1] - spans[:, 0] > self.max_unsplit_bytes
         if len(spans):
             chosen[-1] |= documents.goes_on
             chosen[0] |= self._is_open
@@ -341,9 +339,9 @@ class Comparison:
     def _span(self) -> tuple[int, int, int] | None:
         """The shard of the next document, and its first and last id there. None if it has none."""
         index = self._first + self._chosen[0][0]
-        if index >= len(self._numbers):
+        if index >= len(self.numbers):
             return None
-        return self._shards.original_span(int(self._numbers[index]))
+        return self.shards.original_span(int(self.numbers[index]))
 
     def _compare(self, ids: NDArray[Any]) -> None:
         """Compare more ids of the next document."""
@@ -353,7 +351,7 @@ class Comparison:
             self._is_same = False
         elif self._is_same:
             shard, first, _ = span
-            found = self._shards.reader(shard).stretch(first + start, first + self._tokens)
+            found = self.shards.reader(shard).stretch(first + start, first + self._tokens)
             self._is_same = bool(np.array_equal(found, ids))
 
     def _end(self, source: str) -> None:

@@ -8,6 +8,7 @@ of the documents are a file next to the shard, and the last sequence of a shard 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +23,31 @@ from tokenmill.shards.spec import DOCUMENTS_SUFFIX, File, Rows, Shard, Spec
 _NO_ENDS = np.empty(0, np.int64)
 
 
+@dataclass(slots=True)
 class ShardsWriter:
     """The shards of one task, one after the other."""
 
-    def __init__(
-        self,
-        folder: Path,
-        number: int,
-        layout: str,
-        spec: Spec,
-        tokens_max: int,
-        pad_id: int | None,
-    ) -> None:
-        self._folder = folder
-        self._number = number
-        self._layout = layouts.layout(layout)
-        self._spec = spec
-        self._tokens_max = tokens_max
-        self._pad_id = pad_id
-        self._writer: Writer | _Packed | None = None
-        self.shards: list[Shard] = []
+    folder: Path
+    number: int
+    format: str
+    spec: Spec
+    tokens_max: int
+    pad_id: int | None
+    shards: list[Shard] = field(default_factory=list)
+    _writer: Writer | _Packed | None = None
 
     def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
         """Write ids. Those after the last end are of a document that continues."""
         first = start = 0
         while first < len(ends):
             writer = self._open_writer()
-            room = self._tokens_max - writer.tokens
+            room = self.tokens_max - writer.tokens
             last = int(np.searchsorted(ends, start + room, side="left")) + 1
             last = min(max(last, first + 1), len(ends))
             end = int(ends[last - 1])
             part = rows.slice(first, last) if rows is not None else None
             writer.append(ids[start:end], ends[first:last] - start, part)
-            if writer.tokens >= self._tokens_max:
+            if writer.tokens >= self.tokens_max:
                 self._end_shard()
             first, start = last, end
         if start < len(ids):
@@ -73,14 +66,14 @@ class ShardsWriter:
 
     def _open_writer(self) -> Writer | _Packed:
         if self._writer is None:
-            stem = self._folder / self._stem()
-            writer: Writer = self._layout.Writer(stem, self._spec)
-            packed = self._spec.sequence_length is not None
-            self._writer = _Packed(writer, stem, self._spec, self._pad_id) if packed else writer
+            stem = self.folder / self._stem()
+            writer: Writer = layouts.layout(self.format).Writer(stem, self.spec)
+            packed = self.spec.sequence_length is not None
+            self._writer = _Packed(writer, stem, self.spec, self.pad_id) if packed else writer
         return self._writer
 
     def _stem(self) -> str:
-        return f"{self._number:05d}-{len(self.shards):03d}"
+        return f"{self.number:05d}-{len(self.shards):03d}"
 
     def _end_shard(self) -> None:
         writer = self._writer
