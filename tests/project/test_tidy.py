@@ -43,7 +43,7 @@ LINES_MAX = {
     "inspection": 1790,
     "patterns": 2340,
     "shards": 2280,
-    "tokenizing": 3780,
+    "tokenizing": 3480,
     "training": 2640,
     "vocabularies": 150,
     ".": 3150,
@@ -264,7 +264,15 @@ def test_tree_has_no_leftovers():
 
 # Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
 # package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "compat", "corpus", "inspection", "patterns", "reference.py"]
+CLEAN_PACKAGES = [
+    "arrow",
+    "compat",
+    "corpus",
+    "inspection",
+    "patterns",
+    "reference.py",
+    "tokenizing",
+]
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"
