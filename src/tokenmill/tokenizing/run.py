@@ -287,11 +287,8 @@ def _do(run: _Run) -> Result:
     if manifest is not None and (is_complete or rank is not None):
         return run.reuse(manifest)
     if manifest is not None and run.plan.options["shuffle"] is not None:
-        # One more document changes every shard, and the ids of the tasks were removed. The manifest
-        # is removed last: after a kill its files are missing, and the next run comes here again.
-        shards = filter(journal.is_valid, manifest["shuffled"])
-        output.remove([name for entry in shards for name, _ in journal.files_of_entry(entry)])
-        output.remove([journal.MANIFEST])
+        if not _retry(run, manifest):
+            return run.reuse(manifest)
         entries = journal.read_entries(output, run.plan)
     count = len(run.plan.tasks)
     numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
@@ -312,6 +309,30 @@ def _is_complete(run: _Run, manifest: dict[str, Any], entries: Entries) -> bool:
     if run.plan.options["shuffle"] is None:
         return len(entries.tasks) == len(run.plan.tasks)
     return len(entries.shuffled) == len(manifest["shuffled"])
+
+
+def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
+    """Try the failed tasks of a shuffled output again. Return whether all tasks must be done again.
+
+    One more document changes every shard, and the ids of the other tasks were removed.
+    """
+    failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
+    sizes = run.output.list()
+    shards = list(filter(journal.is_valid, manifest["shuffled"]))
+    is_whole = len(shards) == len(manifest["shuffled"]) and all(
+        journal.has_files(entry, sizes, run.plan) for entry in shards
+    )
+    if failed and is_whole:
+        entries = journal.read_entries(run.output, run.plan)
+        done = (entry for entry in manifest["tasks"] if "failed" not in entry)
+        run.do_tasks(entries, run.tracker(done), failed)
+        if all("failed" in entries.tasks[number] for number in failed):
+            return False
+    # The manifest is removed last. After a kill, its files are missing, and the next run resumes.
+    names = [name for entry in shards for name, _ in journal.files_of_entry(entry)]
+    run.output.remove(names)
+    run.output.remove([journal.MANIFEST])
+    return True
 
 
 @describe(RunOptions)
