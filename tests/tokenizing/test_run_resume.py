@@ -30,6 +30,7 @@ from in_process import threaded_runs as threaded_runs
 from tokenmill import Tokenizer, TokenmillError, tokenize, train_from_iterator
 from tokenmill.corpus import find
 from tokenmill.tokenizing import executors, plan
+from tokenmill.tokenizing import run as runs
 from tokenmill.tokenizing.options import PLANNED, resolve_options
 from tokenmill.tokenizing.output import open_output
 from tokenmill.tokenizing.plan import make_plan
@@ -377,10 +378,33 @@ def test_a_task_that_kills_its_worker_is_quarantined(tmp_path, inputs, undisturb
 
 def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
     env = poison(tmp_path, "", "pass")
-    code = "import sys\nif 'executors.main' in ' '.join(sys.orig_argv): raise SystemExit(7)"
+    code = "from tokenmill.tokenizing import executors\nexecutors.Worker = lambda _: 1 / 0"
     (tmp_path / "site" / "poison.py").write_text(code)
     done = run(*arguments(inputs, tmp_path / "out"), env=env)
     assert done.returncode == 2 and "cannot be started (exit code" in done.stderr
+
+
+@pytest.mark.parametrize(("threads", "kind"), [(1, "ForkedProcess"), (2, "Popen")])
+def test_worker_of_a_program_with_threads_is_not_forked(
+    tmp_path, monkeypatch, inputs, undisturbed, threads, kind
+):
+    started = []
+
+    def make(engine, address, names, settings):
+        executor = executors.ProcessExecutor(settings)
+        start = executors.start_process
+        monkeypatch.setattr(
+            executors, "start_process", lambda given: started.append(start(given)) or started[-1]
+        )
+        return executor
+
+    monkeypatch.setattr(runs, "make_executor", make)
+    monkeypatch.setattr(executors.threading, "active_count", lambda: threads)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    tokenize(inputs, tmp_path / "out", "gpt2", task_bytes=1_000_000)
+    assert [type(process).__name__ for process in started] == [kind]
+    assert contents(tmp_path / "out") == undisturbed
 
 
 def test_the_output_may_be_in_the_folder_of_the_inputs(tmp_path, gpt2):

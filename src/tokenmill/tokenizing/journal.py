@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from tokenmill.shards.folder import STEM, SUFFIX
 from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing import quarantine
 from tokenmill.tokenizing.output import Output, open_output
-from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines
+from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
 
 MANIFEST = "manifest.json"
@@ -35,15 +35,13 @@ SHUFFLE = "shuffle-tmp"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
 _FORMAT = "tokenmill.shards"
 _VERSION = 1
-_COUNT_MAX = 1 << 63
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
-_SHUFFLE_FILE = re.compile(r"[0-9]{5,}\.[a-z_]+")
 _REPAIR = "delete it and run the same tokenize command again"
-_PARTS = (
-    ("tasks", list), ("shuffled", list), ("sources", list), ("totals", dict), ("options", dict),
-    ("tokenizer", dict), ("shard_format", str), ("dtype", str),
-)  # fmt: skip
+_PARTS = {
+    "tasks": list, "shuffled": list, "sources": list, "totals": dict, "options": dict,
+    "tokenizer": dict, "shard_format": str, "dtype": str,
+}  # fmt: skip
 
 Entry = dict[str, Any]
 
@@ -143,50 +141,20 @@ def failed_entry(task: Task, why: str) -> Entry:
     return entry | counts | {"segments": segments, "quarantined": len(segments)}
 
 
-# Entries may come from another machine or a damaged disk.
+# Entries may come from another machine or a damaged disk. These are the kinds of their fields.
+_COUNTED = dict.fromkeys(COUNTS, int)
+_FILE = {"suffix": SUFFIX, "bytes": int, "checksum": str}
+_SHARDS = {"shards": [{"stem": STEM, "files": [_FILE]}]}
+_TASK = _SHARDS | _COUNTED | {"task": int, "id": str, "segments": [{"source": str} | _COUNTED]}
+_SHUFFLED = _SHARDS | {"shuffled": int, "of": int, "tasks": str}
+_SHUFFLE_FILES = [{"name": re.compile(r"[0-9]{5,}\.[a-z_]+"), "bytes": int}]
 
 
 def is_valid(entry: Any) -> bool:
-    """Whether an entry has all fields, of the right types."""
-    if not isinstance(entry, dict) or not _are(entry.get("shards"), _is_shard):
+    """Whether an entry has all fields, of the right kinds."""
+    if not isinstance(entry, dict) or not is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
         return False
-    if "shuffled" in entry:
-        return _has_counts(entry, "shuffled", "of") and isinstance(entry.get("tasks"), str)
-    return (
-        _has_counts(entry, "task", *COUNTS)
-        and isinstance(entry.get("id"), str)
-        and _are(entry.get("segments"), _is_segment)
-        and _are(entry.get("shuffle_files", []), _is_shuffle_file)
-    )
-
-
-def _are(value: Any, is_one: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) and is_one(one) for one in value)
-
-
-def _has_counts(value: dict[str, Any], *names: str) -> bool:
-    return all(type(value.get(n)) is int and 0 <= value[n] < _COUNT_MAX for n in names)
-
-
-def _is_segment(segment: dict[str, Any]) -> bool:
-    return isinstance(segment.get("source"), str) and _has_counts(segment, *COUNTS)
-
-
-def _is_shard(shard: dict[str, Any]) -> bool:
-    return _matches(shard.get("stem"), STEM) and _are(shard.get("files"), _is_file)
-
-
-def _is_file(file: dict[str, Any]) -> bool:
-    has_checksum = isinstance(file.get("checksum"), str)
-    return has_checksum and _matches(file.get("suffix"), SUFFIX) and _has_counts(file, "bytes")
-
-
-def _is_shuffle_file(file: dict[str, Any]) -> bool:
-    return _matches(file.get("name"), _SHUFFLE_FILE) and _has_counts(file, "bytes")
-
-
-def _matches(value: Any, pattern: re.Pattern[str]) -> bool:
-    return isinstance(value, str) and pattern.fullmatch(value) is not None
+    return is_a(_SHUFFLED if "shuffled" in entry else _TASK, entry)
 
 
 # ── the manifest ─────────────────────────────────────────────────────────────────────────────
@@ -204,7 +172,13 @@ def finalize(
     content = describe(plan, tasks, shuffled)
     files = []
     if content["totals"]["quarantined"]:
-        files.append(_write_errors(output, tasks, staging))
+        path = staging / quarantine.ERRORS
+        with path.open("wb") as file:
+            quarantine.write_errors(output, tasks, file)
+            file.flush()
+            os.fsync(file.fileno())
+        files.append(File(path.name, path.stat().st_size, checksum_file(path)))
+        output.commit(path, path.name)
     shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
     index = get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
@@ -217,17 +191,6 @@ def finalize(
     output.write(MANIFEST, dump_lines(content))
     clear(output, content)
     return content
-
-
-def _write_errors(output: Output, tasks: Iterable[Entry], staging: Path) -> File:
-    path = staging / quarantine.ERRORS
-    with path.open("wb") as file:
-        quarantine.write_errors(output, tasks, file)
-        file.flush()
-        os.fsync(file.fileno())
-    written = File(quarantine.ERRORS, path.stat().st_size, checksum_file(path))
-    output.commit(path, quarantine.ERRORS)
-    return written
 
 
 def clear(output: Output, manifest: dict[str, Any]) -> None:
@@ -265,27 +228,27 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
 
 
 def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
-    """The counts of each source. A source of a complete run without documents is an error."""
-    is_part = len(tasks) < len(plan.tasks)
-    found: dict[str, dict[str, Any]] = {}
-    for source in plan.sources:
-        row = {"path": source.name, "size": source.size, "modified": source.modified}
-        found[source.name] = row | dict.fromkeys(COUNTS, 0)
-    seen = set()
+    """The counts of each source of these tasks. Of a whole plan, one without documents failed."""
+    rows: list[dict[str, Any]] = [
+        {"path": source.name, "size": source.size, "modified": source.modified}
+        | dict.fromkeys(COUNTS, 0)
+        for source in plan.sources
+    ]
+    found = {row["path"]: row for row in rows}
     for entry in tasks:
         for segment in entry["segments"]:
-            source_row = found[segment["source"]]
-            seen.add(segment["source"])
+            row = found[segment["source"]]
             for name in COUNTS:
-                source_row[name] += segment[name]
+                row[name] += segment[name]
             if "error" in segment or "failed" in entry:
-                source_row["error"] = entry.get("failed") or segment["error"]
-    if is_part:
-        return [row for name, row in found.items() if name in seen]
-    for row in found.values():
+                row["error"] = entry.get("failed") or segment["error"]
+    if len(tasks) < len(plan.tasks):
+        seen = {segment["source"] for entry in tasks for segment in entry["segments"]}
+        return [row for row in rows if row["path"] in seen]
+    for row in rows:
         if not row["documents"]:
             row.setdefault("error", "it gave no documents")
-    return list(found.values())
+    return rows
 
 
 def load_manifest(output: Output) -> dict[str, Any] | None:
@@ -304,7 +267,7 @@ def load_manifest(output: Output) -> dict[str, Any] | None:
                 f"{output.name}/{MANIFEST} has version {content.get('version')!r}; this version "
                 f"of tokenmill reads {_VERSION}"
             )
-        missing = [name for name, kind in _PARTS if not isinstance(content.get(name), kind)]
+        missing = [name for name in _PARTS if not is_a(_PARTS[name], content.get(name))]
         if missing:
             raise TokenizeError(
                 f"{output.name}/{MANIFEST} is damaged, without {missing[0]}; {_REPAIR}"

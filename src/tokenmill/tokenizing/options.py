@@ -52,85 +52,60 @@ class RunOptions(TypedDict, total=False):
 
     threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
     memory: Annotated[int, amount(2 << 30, "memory limit for input buffers", MEMORY_MIN, **_RUN)]
-    engine: Annotated[
-        str, one_of(ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES)
-    ]
-    ray_address: Annotated[
-        str | None,
-        text(
-            None, "address of a running Ray cluster, such as auto; without it, one is started",
-            metavar="ADDRESS", **_MACHINES,
-        ),
-    ]  # fmt: skip
+    engine: Annotated[str, one_of(
+        ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES
+    )]  # fmt: skip
+    ray_address: Annotated[str | None, text(
+        None, "address of a running Ray cluster, such as auto; without it, one is started",
+        metavar="ADDRESS", **_MACHINES,
+    )]  # fmt: skip
 
 
 class TokenizeOptions(ReadOptions, RunOptions, total=False):
     """All options of `tokenize`."""
 
-    id_field: Annotated[
-        str | None,
-        text(None, "field with the id of a document, for shard formats with ids", **_INPUTS),
-    ]
-    max_document_bytes: Annotated[
-        int, amount(DOCUMENT_BYTES, "largest record; longer ones are rejected", **_INPUTS)
-    ]
-    max_unsplit_bytes: Annotated[
-        int, amount(MAX_UNSPLIT_BYTES, "largest text without a safe split point", **_INPUTS)
-    ]
-    allowed_special: Annotated[
-        bool,
-        switch("encode special tokens in the text as such", flag="--allow-special", **_INPUTS),
-    ]
+    id_field: Annotated[str | None, text(
+        None, "field with the id of a document, for shard formats with ids", **_INPUTS
+    )]  # fmt: skip
+    max_document_bytes: Annotated[int, amount(
+        DOCUMENT_BYTES, "largest record; longer ones are rejected", **_INPUTS
+    )]  # fmt: skip
+    max_unsplit_bytes: Annotated[int, amount(
+        MAX_UNSPLIT_BYTES, "largest text without a safe split point", **_INPUTS
+    )]  # fmt: skip
+    allowed_special: Annotated[bool, switch(
+        "encode special tokens in the text as such", flag="--allow-special", **_INPUTS
+    )]  # fmt: skip
     format: Annotated[str, one_of(tuple(FORMATS), "megatron", "shard format", **_SHARDS)]
-    eos: Annotated[
-        int | str | None,
-        anything(
-            AUTO, "token after each document: its text, its id, auto or none",
-            metavar="TOKEN", **_SHARDS,
-        ),
-    ]  # fmt: skip
-    bos: Annotated[
-        int | str | None,
-        anything(
-            NONE, "token before each document: its text, its id, auto or none",
-            metavar="TOKEN", **_SHARDS,
-        ),
-    ]  # fmt: skip
-    dtype: Annotated[
-        str | None,
-        one_of(DTYPES, None, "type of ids; without it, the vocabulary decides", **_SHARDS),
-    ]
-    shard_tokens: Annotated[
-        int,
-        number(
-            100_000_000, "tokens per shard; the document that reaches it is the last", **_SHARDS
-        ),
-    ]
-    sequence_length: Annotated[
-        int | None,
-        number(
-            None, "length of packed sequences; without it, documents are not packed",
-            most=_SEQUENCE_MAX, **_SHARDS,
-        ),
-    ]  # fmt: skip
-    pad_id: Annotated[
-        int | None,
-        number(
-            None, "token id that pads the last sequence of a shard (default: eos)", 0,
-            metavar="ID", **_SHARDS,
-        ),
-    ]  # fmt: skip
-    shuffle: Annotated[
-        int | None,
-        number(
-            None, "seed of a random order of all documents", 0, (1 << 64) - 1,
-            metavar="SEED", **_SHARDS,
-        ),
-    ]  # fmt: skip
-    task_bytes: Annotated[
-        int,
-        amount(64 << 20, "input bytes per task; each task starts a new shard", group="run"),
-    ]
+    eos: Annotated[int | str | None, anything(
+        AUTO, "token after each document: its text, its id, auto or none",
+        metavar="TOKEN", **_SHARDS,
+    )]  # fmt: skip
+    bos: Annotated[int | str | None, anything(
+        NONE, "token before each document: its text, its id, auto or none",
+        metavar="TOKEN", **_SHARDS,
+    )]  # fmt: skip
+    dtype: Annotated[str | None, one_of(
+        DTYPES, None, "type of ids; without it, the vocabulary decides", **_SHARDS
+    )]  # fmt: skip
+    shard_tokens: Annotated[int, number(
+        100_000_000, "tokens per shard; the document that reaches it is the last", **_SHARDS
+    )]  # fmt: skip
+    sequence_length: Annotated[int | None, number(
+        None, "length of packed sequences; without it, documents are not packed",
+        most=_SEQUENCE_MAX, **_SHARDS,
+    )]  # fmt: skip
+    pad_id: Annotated[int | None, number(
+        None, "token id that pads the last sequence of a shard (default: eos)", 0,
+        metavar="ID", **_SHARDS,
+    )]  # fmt: skip
+    shuffle: Annotated[int | None, number(
+        None, "seed of a random order of all documents", 0, (1 << 64) - 1,
+        metavar="SEED", **_SHARDS,
+    )]  # fmt: skip
+    task_bytes: Annotated[int, amount(
+        64 << 20, "input bytes per task; each task starts a new shard", group="run"
+    )]  # fmt: skip
     rank: Annotated[int | None, number(None, "index of this process, from 0", 0, **_MACHINES)]
     world_size: Annotated[int | None, number(None, "number of processes", **_MACHINES)]
 

@@ -14,10 +14,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Protocol
+from typing import TypeAlias
 
 from tokenmill import object_store
 from tokenmill.corpus import Source
@@ -39,46 +39,7 @@ _BLOCK_BYTES = 1 << 20
 _TIME_END = 10**18  # nanoseconds until 2001, which every file system can store
 
 
-class Output(Protocol):
-    """Named files. A name may contain one folder, as in `journal/00012.json`."""
-
-    name: str  # the folder or the URL
-
-    def make(self) -> None:
-        """Make the folder. Remove temporary files of runs that were killed."""
-
-    def list(self) -> dict[str, int]:
-        """The names of all files, and their bytes."""
-
-    def read(self, name: str) -> bytes | None:
-        """The bytes of a file; None if it does not exist."""
-
-    def read_many(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The bytes of small files. Files that do not exist any more are left out."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a new file. Return False if it exists."""
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write or replace a file."""
-
-    def commit(self, path: Path, name: str) -> None:
-        """Move a file from the staging directory to its name."""
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files, if they exist."""
-
-    def staging(self) -> AbstractContextManager[Path]:
-        """A new directory for one process, which is removed at the end."""
-
-    def hold(self, *, shared: bool) -> AbstractContextManager[None]:
-        """Keep other runs out. Ranks of one run share the output."""
-
-    def copy(self) -> AbstractContextManager[Path]:
-        """A folder with all files, for reading."""
-
-
-def open_output(output: str | os.PathLike[str]) -> LocalOutput | StoreOutput:
+def open_output(output: str | os.PathLike[str]) -> Output:
     """The output of a folder name or a URL."""
     name = os.fspath(output)
     if isinstance(output, PurePath) and _SHORTENED_URL.match(name):
@@ -89,28 +50,32 @@ def open_output(output: str | os.PathLike[str]) -> LocalOutput | StoreOutput:
         if "://" in name:
             raise TokenizeError(f"output {name!r} must be a folder or a URL such as s3://bucket/x")
         return LocalOutput(Path(name))
-    for start in _LOCAL_URLS:
-        if name.startswith(start):
-            return LocalOutput(Path(name.removeprefix(start)))
+    if name.startswith(_LOCAL_URLS):
+        return LocalOutput(Path(name.partition("://")[2]))
     if any(sign in name for sign in "*?["):
         raise TokenizeError(f"output {name!r} must be one URL, without *, ? and [")
     return StoreOutput(name.rstrip("/"))
 
 
 class LocalOutput:
-    """A folder. Files are written to its staging directory and renamed."""
+    """A folder. Files are written to its staging directory and renamed.
+
+    A name of a file may contain one folder, as in `journal/00012.json`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.name = str(folder)
 
     def make(self) -> None:
+        """Make the folder."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise TokenizeError(f"output {self.name!r} must be a folder, not a file") from None
 
     def list(self) -> dict[str, int]:
+        """The names of all files, and their bytes."""
         found = {}
         for place, folders, names in os.walk(self.folder):
             inside = Path(place).relative_to(self.folder)
@@ -123,21 +88,26 @@ class LocalOutput:
         return found
 
     def read(self, name: str) -> bytes | None:
+        """The bytes of a file; None if it does not exist."""
         try:
             return (self.folder / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read_many(self, names: Iterable[str]) -> Iterator[bytes]:
+        """The bytes of small files. Files that do not exist any more are left out."""
         return (data for name in names if (data := self.read(name)) is not None)
 
     def create(self, name: str, data: bytes) -> bool:
+        """Write a new file. Return False if it exists."""
         return write_new(self._made(name), data)
 
     def write(self, name: str, data: bytes) -> None:
+        """Write or replace a file."""
         write_whole(self._made(name), data)
 
     def commit(self, path: Path, name: str) -> None:
+        """Move a file from the staging directory to its name."""
         target = self._made(name)
         try:
             path.replace(target)
@@ -147,6 +117,7 @@ class LocalOutput:
         sync_folder(target.parent)
 
     def remove(self, names: Iterable[str]) -> None:
+        """Remove files, if they exist."""
         folders = set()
         for name in names:
             path = self.folder / name
@@ -159,6 +130,7 @@ class LocalOutput:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
+        """A new directory for one process, which is removed at the end."""
         base = self.folder / STAGING
         base.mkdir(exist_ok=True)
         path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
@@ -171,6 +143,7 @@ class LocalOutput:
 
     @contextmanager
     def hold(self, *, shared: bool) -> Iterator[None]:
+        """Keep other runs out. Ranks of one run share the output."""
         with (self.folder / LOCK).open("a+b") as file:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _lock(file.fileno(), shared):
@@ -186,6 +159,7 @@ class LocalOutput:
 
     @contextmanager
     def copy(self) -> Iterator[Path]:
+        """A folder with all files, for reading."""
         if self.folder.is_file():
             raise TokenizeError(f"{self.name!r} is a file; pass the folder of the shards")
         yield self.folder
@@ -258,6 +232,9 @@ class StoreOutput:
                 raise TokenizeError(str(error).replace(str(path), self.name)) from None
 
 
+Output: TypeAlias = LocalOutput | StoreOutput
+
+
 def _is_stray(name: str) -> bool:
     return any(name.startswith(f".{ours}.") for ours in _WHOLE)
 
@@ -265,20 +242,17 @@ def _is_stray(name: str) -> bool:
 def _lock(handle: int, shared: bool) -> bool:
     """Lock a file. Return False if another process has locked it."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
+        if os.name == "nt":
+            import msvcrt
 
-        try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
         # Some file systems of clusters have no locks.
-        return error.errno not in (errno.EAGAIN, errno.EACCES)
+        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
     return True
 
 

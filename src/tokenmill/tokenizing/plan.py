@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,12 @@ _SEGMENTS_MAX = 1024
 _EXPANSION = 4
 _DIFFERENCES_SHOWN = 5
 _IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
-_TOKENIZER = {"name": str, "sha256": str, "vocab_size": int, "embedded": bool}
+# The kinds of a plan's fields, for `is_a`.
+_CONTENT = {
+    "tokenizer": {"name": str, "sha256": str, "vocab_size": int, "embedded": bool},
+    "tasks": [{"task": int, "id": str, "bytes": int, "segments": list}],
+}
+_COUNT_MAX = 1 << 63
 # Exceptions of reading a damaged file.
 DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError,
@@ -207,24 +213,32 @@ def _read(content: dict[str, Any], stdin: str | None) -> Plan:
     sources = [Source(**row) for row in content["sources"]]
     if stdin is not None:
         sources = [replace(s, place=stdin) if s.name == STDIN else s for s in sources]
+    for name, kind in _CONTENT.items():
+        if not is_a(kind, content[name]):
+            raise ValueError(f"its {name} has a wrong value")
     tasks = []
     for number, row in enumerate(content["tasks"]):
-        if (
-            row["task"] != number
-            or not isinstance(row["id"], str)
-            or not 0 <= row["bytes"] < 1 << 62
-        ):
+        places = [place for place, start, _ in row["segments"] if place >= 0 and start >= 0]
+        if row["task"] != number or len(places) != len(row["segments"]):
             raise ValueError(f"task {number} is not valid")
-        for place, start, _ in row["segments"]:
-            if not 0 <= place < len(sources) or start < 0:
-                raise ValueError(f"task {number} has a segment of no source")
         segments = tuple(Segment(sources[place], *span) for place, *span in row["segments"])
         tasks.append(Task(number, row["id"], segments, row["bytes"]))
-    described = content["tokenizer"]
-    for name, kind in _TOKENIZER.items():
-        if type(described[name]) is not kind:
-            raise ValueError(f"its tokenizer's {name} is {described[name]!r}")
-    return Plan(check_planned(content["options"]), described, sources, tasks)
+    return Plan(check_planned(content["options"]), content["tokenizer"], sources, tasks)
+
+
+def is_a(kind: Any, value: Any) -> bool:
+    """Whether a value of JSON has a kind.
+
+    A kind is a type, a pattern of a string, a table of fields, or a list with the kind of its
+    items. An int is a count, so it is not negative.
+    """
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(is_a(kind[name], value.get(name)) for name in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(is_a(kind[0], item) for item in value)
+    if isinstance(kind, re.Pattern):
+        return isinstance(value, str) and kind.fullmatch(value) is not None
+    return type(value) is kind and (kind is not int or 0 <= value < _COUNT_MAX)
 
 
 def require(output: Output, stdin: str | None = None) -> Plan:
@@ -266,20 +280,14 @@ def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
     after = {source.name: source for source in now}
     found = [f"the input {name!r} is missing" for name in before if name not in after]
     found += [f"the input {name!r} is new" for name in after if name not in before]
-    for name, source in after.items():
-        old = before.get(name)
-        if old is None or _source_row(old) == _source_row(source):
-            continue
-        if old.size != source.size:
-            found.append(f"{name!r} had {_bytes(old.size)} and has {_bytes(source.size)}")
-        elif (old.modified, old.etag) != (source.modified, source.etag):
+    for name in before.keys() & after.keys():
+        old, new = before[name], after[name]
+        if old.size != new.size:
+            found.append(f"{name!r} had {old.size} bytes and has {new.size}")
+        elif (old.modified, old.etag) != (new.modified, new.etag):
             found.append(f"{name!r} was written again in the meantime")
-        else:
-            found.append(f"{name!r} was read as {old.kind} and is {source.kind}")
+        elif _source_row(old) != _source_row(new):
+            found.append(f"{name!r} was read as {old.kind} and is {new.kind}")
     if not found and list(before) != list(after):
         found.append("the inputs are in another order")
     return found
-
-
-def _bytes(size: int | None) -> str:
-    return "no known size" if size is None else f"{size:,} bytes"

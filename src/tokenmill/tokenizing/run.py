@@ -42,6 +42,7 @@ from tokenmill.tokenizing.options import (
     spec_of,
 )
 from tokenmill.tokenizing.output import (
+    LOCK,
     LocalOutput,
     Output,
     StoreOutput,
@@ -105,7 +106,7 @@ class Result:
 class _Run:
     """The output, plan, tokenizer and options of a run."""
 
-    output: LocalOutput | StoreOutput
+    output: Output
     staging: Path
     plan: Plan
     tokenizer: Tokenizer
@@ -145,8 +146,6 @@ class _Run:
                 if "progress" in message:
                     tracker.update(message["progress"], message["memory"])
                     continue
-                if "stop" in message:
-                    self._stop(message)
                 entry = message.get("entry") or self._give_up(message)
                 if made_of is not None and entry["tasks"] != made_of:
                     raise TokenizeError(
@@ -170,18 +169,18 @@ class _Run:
         return Settings(name, threads, memory, max_errors, stdin, str(self.staging), cwd)
 
     def _give_up(self, message: dict[str, Any]) -> journal.Entry:
+        """The entry of a failed task. Raise if the run has to stop."""
+        if "stop" in message:
+            raise_full_disk(message.get("errno"), message["stop"], self.output.name)
+            if "errno" in message:
+                raise OSError(message["errno"], message["stop"])
+            raise TokenizeError(message["stop"])
         order, why = message["order"], message["given_up"]
         if self.plan.options["on_error"] == "fail" or order.of:
             raise TokenizeError(f"a task failed: {why}")
         entry = journal.failed_entry(self.plan.tasks[order.number], why)
         journal.write_entry(self.output, entry)
         return entry
-
-    def _stop(self, message: dict[str, Any]) -> None:
-        raise_full_disk(message.get("errno"), message["stop"], self.output.name)
-        if "errno" in message:
-            raise OSError(message["errno"], message["stop"])
-        raise TokenizeError(message["stop"])
 
     def finish(self, entries: Entries, resumed: int, tracker: Tracker) -> Result:
         """Do the shuffle pass, and finalize the output."""
@@ -272,17 +271,10 @@ def tokenize(
             return _do(run)
     except TokenmillError as error:
         if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
-            _remove_new(target)
+            target.remove([plan.NAME, journal.TOKENIZER, LOCK])
+            with suppress(OSError):  # it has other files
+                Path(target.name).rmdir()
         raise
-
-
-def _remove_new(output: Output) -> None:
-    """Remove an output without finished tasks."""
-    if isinstance(output, LocalOutput):
-        for name in (plan.NAME, journal.TOKENIZER, ".lock"):
-            (output.folder / name).unlink(missing_ok=True)
-        with suppress(OSError):
-            output.folder.rmdir()
 
 
 def _do(run: _Run) -> Result:
@@ -383,7 +375,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
 # Checks before the first task.
 
 
-def _outside(output: LocalOutput | StoreOutput, sources: list[Source]) -> list[Source]:
+def _outside(output: Output, sources: list[Source]) -> list[Source]:
     """The sources that are not in the output."""
     if isinstance(output, LocalOutput):
         folder = output.folder.resolve()

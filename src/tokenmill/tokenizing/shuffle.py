@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing.journal import SHUFFLE, Entries
 from tokenmill.tokenizing.output import LocalOutput
-from tokenmill.tokenizing.task import Job, make_shards_writer
+from tokenmill.tokenizing.task import Job
 
 _GATHER_TOKENS = 1 << 20
 _GATHER_DOCUMENTS = 1 << 16
@@ -236,7 +236,7 @@ def run_shuffle(job: Job, entries: Entries, shard: int, shards: int) -> dict[str
     counts = entries.documents()
     found = shard_order(options["shuffle"], counts, shard, shards)
     files = AllFiles(job.output.folder, options["dtype"])
-    writer = make_shards_writer(job, shard, _NO_BOUND)
+    writer = job.make_shards_writer(shard, _NO_BOUND)
     sources = {task: _sources(entries.tasks[task]) for task in np.unique(found.tasks).tolist()}
     has_names = options["id_field"] is not None
     try:
@@ -249,8 +249,7 @@ def run_shuffle(job: Job, entries: Entries, shard: int, shards: int) -> dict[str
     except BaseException:
         writer.discard()
         raise
-    entry = {"shuffled": shard, "of": shards, "tasks": digest(counts)}
-    return entry | {"shards": [shard.to_json() for shard in written]}
+    return {"shuffled": shard, "of": shards, "tasks": digest(counts)} | written
 
 
 def _sources(entry: dict[str, Any]) -> tuple[NDArray[np.int64], list[str]]:

@@ -7,7 +7,8 @@ out, and files have their final names only when they are complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,10 +19,10 @@ from tokenmill.corpus.documents import DocumentFailed, Documents, Key, Problem, 
 from tokenmill.corpus.inputs import is_changed
 from tokenmill.errors import TokenizeError
 from tokenmill.native import _native
-from tokenmill.shards.shard_format import Rows, Shard
+from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
-from tokenmill.tokenizing.journal import COUNTS, SHUFFLE
+from tokenmill.tokenizing.journal import COUNTS, files_of_entry
 from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES_MIN, ids_after, ids_before, spec_of
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
@@ -43,29 +44,20 @@ class Job:
     block_bytes: int
     max_errors: int | None = None
 
-    def commit(self, shards: list[Shard]) -> None:
-        """Give the files of shards their names. Files of an earlier attempt are replaced."""
-        for shard in shards:
-            for file in shard.files:
-                name = shard.stem + file.suffix
-                self.output.commit(self.staging / name, name)
+    def commit(self, entry: dict[str, Any]) -> None:
+        """Give the files of an entry their names. Files of an earlier attempt are replaced."""
+        for name, _ in files_of_entry(entry):
+            self.output.commit(self.staging / Path(name).name, name)
+
+    def make_shards_writer(self, number: int, tokens_max: int) -> ShardsWriter:
+        """A writer of shards whose names begin with a number."""
+        options = self.options
+        spec = spec_of(options, self.tokenizer)
+        pad_id = options["pad_id"]
+        return ShardsWriter(self.staging, number, options["format"], spec, tokens_max, pad_id)
 
 
-@dataclass(slots=True)
-class Tally:
-    """The counts of one segment."""
-
-    documents: int = 0
-    tokens: int = 0
-    bytes: int = 0
-    quarantined: int = 0
-    error: str | None = None  # why the rest of the segment cannot be read
-
-    def as_json(self) -> dict[str, Any]:
-        found = asdict(self)
-        if self.error is None:
-            del found["error"]
-        return found
+Tally = dict[str, Any]  # the counts of a segment, and `error` if its rest cannot be read
 
 
 class IdsWriter(Protocol):
@@ -105,22 +97,22 @@ class Attempt:
 
     def run_segment(self, segment: Segment) -> Tally:
         """Read and encode one segment."""
-        tally = Tally()
+        tally: Tally = dict.fromkeys(COUNTS, 0)
         reading = document_options(self.job.options, self.job.block_bytes, self.checksum, self.skip)
         done = 0
         for documents in read(segment, reading):
-            tokens = tally.tokens
+            tokens = tally["tokens"]
             self._encode(self.select(documents), segment, tally)
             for problem in documents.problems:
                 self._reject(problem, tally)
                 if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
-                    tally.error = problem.reason
-            counts = documents.bytes_read - done, tally.tokens - tokens, len(documents.spans)
+                    tally["error"] = problem.reason
+            counts = documents.bytes_read - done, tally["tokens"] - tokens, len(documents.spans)
             self.report(*counts)
             self.reported = [a + b for a, b in zip(self.reported, counts, strict=True)]
             done = documents.bytes_read
         is_whole = segment.start == 0 and segment.end is None
-        if is_whole and not tally.documents and not tally.quarantined:
+        if is_whole and not tally["documents"] and not tally["quarantined"]:
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
             self._reject(problem, tally)
         return tally
@@ -141,12 +133,12 @@ class Attempt:
             rows = Rows(names=names, sources=segment.source.name) if count else None
             self.writer.append(encoded.ids, encoded.ends, rows)
             index += count
-            tally.documents += count
-            tally.bytes += encoded.bytes
-            tally.tokens += len(encoded.ids)
+            tally["documents"] += count
+            tally["bytes"] += encoded.bytes
+            tally["tokens"] += len(encoded.ids)
 
     def _reject(self, problem: Problem, tally: Tally) -> None:
-        tally.quarantined += 1
+        tally["quarantined"] += 1
         self.reject(problem)
 
 
@@ -172,53 +164,48 @@ def run_task(
 
     A document that fails after a part of it was written starts the task again without it.
     """
-    return without_failed(lambda skip: _run(job, task, threads, report, skip))
+    policy = job.options["on_error"]
 
-
-def _run(
-    job: Job,
-    task: Task,
-    threads: Callable[[], int],
-    report: Callable[[int, int, int], None],
-    skip: Mapping[Key, str],
-) -> dict[str, Any]:
-    writer = _make_writer(job, task.number)
-    quarantine = Quarantine(job.staging / f"{task.number:05d}.errors")
-
-    def reject(problem: Problem) -> None:
-        _check_rejected(job, problem)
-        quarantine.add(problem, keeps_record=job.options["on_error"] == "quarantine")
+    def reject(quarantine: Quarantine, problem: Problem) -> None:
+        if policy == "fail":
+            raise TokenizeError(
+                f"{problem}. To quarantine such records, pass --on-error quarantine and another "
+                "output"
+            )
+        quarantine.add(problem, keeps_record=policy == "quarantine")
         refuse_too_many(quarantine.count, job.max_errors)
 
-    attempt = Attempt(job, writer, reject, skip, threads, report)
-    tallies = []
-    try:
-        for segment in task.segments:
-            tallies.append(attempt.run_segment(segment))
-            if is_changed(segment.source):
-                raise TokenizeError(
-                    f"input {segment.source.name!r} was changed while it was read; start again "
-                    "with another output"
-                )
-        written = _finish(job, writer)
-        path = quarantine.finish()
-        if path is None:
-            job.output.remove([errors_name(task.number)])
-        else:
-            job.output.commit(path, errors_name(task.number))
-    except BaseException:
-        report(*(-count for count in attempt.reported))
-        writer.discard()
-        quarantine.discard()
-        raise
-    entry = {"task": task.number, "id": task.id, "input": attempt.input}
-    segments: list[dict[str, Any]] = [
-        {"source": segment.source.name, "start": segment.start, "end": segment.end}
-        | tally.as_json()
-        for segment, tally in zip(task.segments, tallies, strict=True)
-    ]
-    totals = {name: sum(segment[name] for segment in segments) for name in COUNTS}
-    return entry | totals | {"segments": segments} | written
+    def run(skip: Mapping[Key, str]) -> dict[str, Any]:
+        writer = _make_writer(job, task.number)
+        quarantine = Quarantine(job.staging / f"{task.number:05d}.errors")
+        attempt = Attempt(job, writer, partial(reject, quarantine), skip, threads, report)
+        segments: list[dict[str, Any]] = []
+        try:
+            for segment in task.segments:
+                place = {"source": segment.source.name, "start": segment.start, "end": segment.end}
+                segments.append(place | attempt.run_segment(segment))
+                if is_changed(segment.source):
+                    raise TokenizeError(
+                        f"input {segment.source.name!r} was changed while it was read; start again "
+                        "with another output"
+                    )
+            written = writer.finish()
+            job.commit(written)
+            path = quarantine.finish()
+            if path is None:
+                job.output.remove([errors_name(task.number)])
+            else:
+                job.output.commit(path, errors_name(task.number))
+        except BaseException:
+            report(*(-count for count in attempt.reported))
+            writer.discard()
+            quarantine.discard()
+            raise
+        entry = {"task": task.number, "id": task.id, "input": attempt.input, "segments": segments}
+        totals = {name: sum(segment[name] for segment in segments) for name in COUNTS}
+        return entry | totals | written
+
+    return without_failed(run)
 
 
 def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: int) -> Encoder:
@@ -240,34 +227,7 @@ def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
     if options["shuffle"] is not None:
         keeps_names = options["id_field"] is not None
         return ShuffleWriter(job.staging, number, options["dtype"], keeps_names=keeps_names)
-    return make_shards_writer(job, number, options["shard_tokens"])
-
-
-def make_shards_writer(job: Job, number: int, tokens_max: int) -> ShardsWriter:
-    """A writer of shards whose names begin with a number."""
-    options = job.options
-    spec = spec_of(options, job.tokenizer)
-    pad_id = options["pad_id"]
-    return ShardsWriter(job.staging, number, options["format"], spec, tokens_max, pad_id)
-
-
-def _finish(job: Job, writer: ShardsWriter | ShuffleWriter) -> dict[str, Any]:
-    """Finish and commit the files of a task. Return their part of the entry."""
-    if isinstance(writer, ShuffleWriter):
-        files = writer.finish()
-        for file in files:
-            job.output.commit(job.staging / file["name"], f"{SHUFFLE}/{file['name']}")
-        return {"shards": [], "shuffle_files": files}
-    shards = writer.finish()
-    job.commit(shards)
-    return {"shards": [shard.to_json() for shard in shards]}
-
-
-def _check_rejected(job: Job, problem: Problem) -> None:
-    if job.options["on_error"] == "fail":
-        raise TokenizeError(
-            f"{problem}. To quarantine such records, pass --on-error quarantine and another output"
-        )
+    return job.make_shards_writer(number, options["shard_tokens"])
 
 
 def refuse_too_many(count: int, max_errors: int | None) -> None:

@@ -8,6 +8,7 @@ of the documents are a file next to the shard, and the last sequence of a shard 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,48 +28,40 @@ from tokenmill.shards.shard_format import (
 _NO_ENDS = np.empty(0, np.int64)
 
 
+@dataclass(slots=True)
 class ShardsWriter:
     """The shards of one task, one after the other."""
 
-    def __init__(
-        self,
-        folder: Path,
-        number: int,
-        shard_format: str,
-        spec: Spec,
-        tokens_max: int,
-        pad_id: int | None,
-    ) -> None:
-        self._folder = folder
-        self._number = number
-        self._format = get_format(shard_format)
-        self._spec = spec
-        self._tokens_max = tokens_max
-        self._pad_id = pad_id
-        self._writer: ShardWriter | _Packed | None = None
-        self.shards: list[Shard] = []
+    folder: Path
+    number: int
+    format: str
+    spec: Spec
+    tokens_max: int
+    pad_id: int | None
+    shards: list[Shard] = field(default_factory=list)
+    _writer: ShardWriter | _Packed | None = None
 
     def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
         """Write ids. Those after the last end are of a document that continues."""
         first = start = 0
         while first < len(ends):
             writer = self._open_writer()
-            room = self._tokens_max - writer.tokens
+            room = self.tokens_max - writer.tokens
             last = int(np.searchsorted(ends, start + room, side="left")) + 1
             last = min(max(last, first + 1), len(ends))
             end = int(ends[last - 1])
             part = rows.slice(first, last) if rows is not None else None
             writer.append(ids[start:end], ends[first:last] - start, part)
-            if writer.tokens >= self._tokens_max:
+            if writer.tokens >= self.tokens_max:
                 self._end_shard()
             first, start = last, end
         if start < len(ids):
             self._open_writer().append(ids[start:], _NO_ENDS, None)
 
-    def finish(self) -> list[Shard]:
-        """End the last shard. Return all of them, in order."""
+    def finish(self) -> dict[str, Any]:
+        """End the last shard. Return the part of an entry with all of them, in order."""
         self._end_shard()
-        return self.shards
+        return {"shards": [shard.to_json() for shard in self.shards]}
 
     def discard(self) -> None:
         """Remove the files of the shard that is being written."""
@@ -78,14 +71,14 @@ class ShardsWriter:
 
     def _open_writer(self) -> ShardWriter | _Packed:
         if self._writer is None:
-            stem = self._folder / self._stem()
-            writer = self._format.Writer(stem, self._spec)
-            packed = self._spec.sequence_length is not None
-            self._writer = _Packed(writer, stem, self._spec, self._pad_id) if packed else writer
+            stem = self.folder / self._stem()
+            writer = get_format(self.format).Writer(stem, self.spec)
+            packed = self.spec.sequence_length is not None
+            self._writer = _Packed(writer, stem, self.spec, self.pad_id) if packed else writer
         return self._writer
 
     def _stem(self) -> str:
-        return f"{self._number:05d}-{len(self.shards):03d}"
+        return f"{self.number:05d}-{len(self.shards):03d}"
 
     def _end_shard(self) -> None:
         writer = self._writer
@@ -170,15 +163,15 @@ class ShuffleWriter:
         self._files[".name_ends"].write(ends.tobytes())
         self._name_bytes = int(ends[-1])
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Flush the files to the disk. Return their names and sizes."""
+    def finish(self) -> dict[str, Any]:
+        """Flush the files to the disk. Return the part of an entry with their names and sizes."""
         files = []
         for suffix, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())
             files.append({"name": self._stem.name + suffix, "bytes": file.tell()})
             file.close()
-        return files
+        return {"shards": [], "shuffle_files": files}
 
     def discard(self) -> None:
         for suffix, file in self._files.items():
