@@ -492,10 +492,10 @@ def test_ranks_and_pieces_are_saved_as_tokenizer_json(tmp_path, encodings):
     theirs = tokenizers.Tokenizer.from_file(str(path))
     assert theirs.encode("ab ab b").ids == [4, 4, 3, 1]
     tied = replace(ranked, order=np.zeros_like(ranked.ids))
-    with refused("are equally good"):
+    with refused("have the same score"):
         save_spec(path, replace(pieces, model=tied))
     literal = Added("ab", 2, normalized=True, literal=True)
-    with refused("'ab' is found as SentencePiece finds"):
+    with refused("'ab' is a user-defined symbol of SentencePiece"):
         save_spec(path, replace(pieces, added=(literal,)))
 
 

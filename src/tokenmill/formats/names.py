@@ -42,6 +42,12 @@ def _bytes_of_characters() -> dict[str, int]:
     return {character: byte for byte, character in enumerate(byte_characters())}
 
 
+def byte_level(adds_space: bool, uses_regex: bool = True) -> dict[str, Any]:
+    """Return Hugging Face's component ByteLevel."""
+    part = {"type": "ByteLevel", "add_prefix_space": adds_space, "trim_offsets": True}
+    return {**part, "use_regex": uses_regex}
+
+
 class Names:
     """The names of tokens end to end, with their ids, as a file has them."""
 
