@@ -90,7 +90,7 @@ def _is_large(hint: Any) -> bool:
 
 def _write(value: Any) -> Any:
     if _is_dataclass(value):
-        kind = type(value)
+        kind: Any = type(value)
         head = {"type": kind.__name__} if kind in _WITH_TYPE else {}
         return head | {name: _write(getattr(value, name)) for name in _hints(kind)}
     if isinstance(value, tuple):
