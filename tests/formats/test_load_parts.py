@@ -95,7 +95,7 @@ def test_files_are_known_by_what_they_hold(tmp_path):
     ranks = write_ranks(tmp_path / "ranks", [bytes([byte]) for byte in range(256)])
     found = load_spec(ranks, r"\w+|\W+")
     assert found.stages == (Stage(Pattern(r"\w+|\W+", "tiktoken"), "removed", True),)
-    with refused("rank file does not say how text is split", "pattern="):
+    with refused("rank file has no pattern", "pattern="):
         load_spec(ranks)
     with refused(path, "its own pattern"):
         load_spec(path, "r50k")
@@ -131,7 +131,7 @@ def test_vocab_and_merges_need_a_pattern(tmp_path):
         assert parts.stages == (Stage(Pattern("(?:x)", "tiktoken"), "removed", True),)
         assert parts.model.merges.tolist() == [[GPT2["Ġ"], GPT2["t"]], [256, GPT2["h"]]]
         assert parts.model.base == "bytes"
-        with refused("does not say how text is split", "r50k"):
+        with refused("has no pattern, which splits text", "r50k"):
             load_spec(tmp_path / name)
     write(tmp_path, merges_txt="a b c\n")
     with refused(tmp_path, "merges.txt, line 1"):
@@ -438,28 +438,28 @@ def test_rank_file_is_saved_where_ids_are_ranks(tmp_path, encodings):
     ("parts", "words"),
     [
         (lambda: tokenizer_json.read(dumps(document()), "x"), "start with characters"),
-        (lambda: byte_parts(normalizer={"type": "NFC"}), "it normalises text"),
+        (lambda: byte_parts(normalizer={"type": "NFC"}), "it has a normalizer"),
         (
             lambda: replace(byte_parts(), stages=(Stage("digits", "isolated"), R50K)),
-            "not split by one pattern",
+            "pre-tokenizer is not one pattern",
         ),
         (
             lambda: byte_parts({**GPT2, "th": 259}, [("t", "h"), ("Ġ", "t"), ("Ġ", "th")]),
-            "not those that the order of its ids gives",
+            "not those of its ids",
         ),
         (
             lambda: byte_parts({**GPT2, "xyz": 259}),
-            "reached by no merges",
+            "do not produce all tokens",
         ),
         (lambda: byte_parts({**GPT2, "中": 259}), "is only decoded"),
         (
             lambda: replace(byte_parts(), model=replace(byte_parts().model, dropout=0.5)),
-            "drops merges at random",
+            "it has dropout",
         ),
     ],
 )
 def test_rank_file_is_refused_where_they_are_not(tmp_path, parts, words):
-    with refused("cannot be a rank file", words, ".tokenmill"):
+    with refused("cannot save as a rank file", words, ".tokenmill"):
         save_spec(tmp_path / "x.tiktoken", parts())
     assert not list(tmp_path.iterdir())
 
