@@ -100,7 +100,7 @@ def test_files_are_known_by_what_they_hold(tmp_path):
     with refused(path, "its own pattern"):
         load_spec(path, "r50k")
     path.write_bytes(b"%PDF-1.5")
-    with refused(path, "no file of a tokenizer"):
+    with refused(path, "not a tokenizer file"):
         load_spec(path)
     with refused("is neither a file, a folder"):
         load_spec(tmp_path / "missing")
@@ -115,7 +115,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path):
         load_spec(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "tokenizer.json").symlink_to("/dev/zero")
-    with refused("folder holds no tokenizer"):
+    with refused("folder has no tokenizer"):
         load_spec(tmp_path / "folder")
     with (tmp_path / "large.json").open("wb") as file:
         file.write(b"{")
@@ -213,7 +213,7 @@ def test_other_files_of_a_folder_add_tokens_and_change_flags(tmp_path):
         ({"tokenizer_config_json": "{"}, "is not JSON"),
         (
             {"tokenizer_config_json": {"added_tokens_decoder": {"x": {}}}},
-            "added_tokens_decoder.x is no id",
+            "added_tokens_decoder.x is not an id",
         ),
         (
             {"tokenizer_config_json": {"added_tokens_decoder": {"6": {}}}},
@@ -232,11 +232,11 @@ def test_files_of_a_folder_that_do_not_fit_are_refused(tmp_path, files, words):
 
 
 def test_folder_without_a_tokenizer_or_with_two_is_refused(tmp_path):
-    with refused("holds no tokenizer"):
+    with refused("has no tokenizer"):
         load_spec(tmp_path)
     (tmp_path / "a.model").write_bytes(b"x")
     (tmp_path / "b.model.v3").write_bytes(b"x")
-    with refused("holds 2 models, a.model, b.model.v3"):
+    with refused("has 2 models, a.model, b.model.v3"):
         load_spec(tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_names_are_looked_up_in_the_cache_of_the_hub(tmp_path, monkeypatch):
     folder = tmp_path / "hub" / "models--org--name"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0123abc")
-    with refused("no whole download", "hf download"):
+    with refused("no complete download", "hf download"):
         load_spec("org/name")
     (folder / "blobs").mkdir()
     snapshot = folder / "snapshots" / "0123abc"
@@ -272,7 +272,7 @@ def test_names_are_looked_up_in_the_cache_of_the_hub(tmp_path, monkeypatch):
         with refused("is neither a file, a folder"):
             load_spec(name)
     (tmp_path / "huggingface/hub/models--org--name/refs/main").write_text("../../../etc")
-    with refused("no whole download"):
+    with refused("no complete download"):
         load_spec("org/name")
 
 
@@ -291,7 +291,7 @@ def test_objects_of_other_libraries(encodings):
     with pytest.raises(TypeError, match="expected a tokenizer of tiktoken"):
         read_object(5)
     slow = type("Slow", (), {"__module__": "transformers.models.x"})()
-    with refused("no fast tokenizer behind it"):
+    with refused("is not a fast tokenizer"):
         read_object(slow)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(object())
     with refused("cannot be written as JSON"):

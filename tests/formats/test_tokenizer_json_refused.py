@@ -274,7 +274,7 @@ def test_what_a_tokenizer_json_cannot_say_is_not_written():
         ({"steps": (Charsmap(b"x", False),)}, "another way than SentencePiece"),
         ({"prefix": "missing"}, "cannot express a space before the text"),
         ({"stages": (Stage("space", "isolated"),)}, "a stage of 'space' with 'isolated'"),
-        ({"added": (Added("ab", 9),)}, "special 'ab' has id 9 and is written like token 2"),
+        ({"added": (Added("ab", 9),)}, "special token 'ab' has id 9 and is written like token 2"),
     ):
         with pytest.raises(VocabularyError, match=words):
             tokenizer_json.write(replace(parts, **change))

@@ -39,7 +39,7 @@ LINES_MAX = {
     "cli": 3490,
     "compat": 4680,
     "corpus": 2640,
-    "formats": 4940,
+    "formats": 4700,
     "inspection": 1790,
     "patterns": 2340,
     "shards": 2280,
@@ -264,7 +264,7 @@ def test_tree_has_no_leftovers():
 
 # Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
 # package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "compat", "corpus", "inspection", "patterns", "reference.py"]
+CLEAN_PACKAGES = ["arrow", "compat", "corpus", "formats", "inspection", "patterns", "reference.py"]
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"

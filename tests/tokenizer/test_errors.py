@@ -81,7 +81,7 @@ def test_mistyped_name_suggests_the_nearest():
 
 
 def test_folder_without_a_tokenizer_says_what_would_be_one(tmp_path):
-    with raises(VocabularyError, tmp_path, "holds no tokenizer", "tokenizer.json"):
+    with raises(VocabularyError, tmp_path, "has no tokenizer", "tokenizer.json"):
         Tokenizer.load(tmp_path)
 
 
@@ -155,11 +155,11 @@ def test_binary_file_is_no_tokenizer(tmp_path):
     data = bytes(range(256)) * 4
     path = tmp_path / "x.bin"
     path.write_bytes(data)
-    with raises(VocabularyError, path, "no file of a tokenizer", "rank file"):
+    with raises(VocabularyError, path, "not a tokenizer file", "rank file"):
         Tokenizer.load(path, pattern=ALL)
     path = tmp_path / "x.tiktoken"
     path.write_bytes(data)
-    with raises(VocabularyError, path, "line 1", "not a tiktoken rank file"):
+    with raises(VocabularyError, path, "line 1", "pass a tiktoken rank file"):
         Tokenizer.load(path, pattern=ALL)
 
 
@@ -170,7 +170,7 @@ def test_token_that_stands_twice_is_shown(rank_file):
 
 
 def test_rank_of_two_tokens_is_named(rank_file):
-    with raises(VocabularyError, "line 2", "b'b'", "b'a'", "same rank 7"):
+    with raises(VocabularyError, "line 2", "b'b'", "b'a'", "share rank 7"):
         Tokenizer.load(rank_file("YQ== 7\nYg== 7\n"), pattern=ALL)
 
 

@@ -73,7 +73,7 @@ def parse(data: bytes, source: str) -> dict[bytes, int]:
             )
         if value in taken:
             raise VocabularyError(
-                f"{source}, line {number}: {token!r} and {taken[value]!r} have the same rank {value}"
+                f"{source}, line {number}: {token!r} and {taken[value]!r} share rank {value}"
             )
         taken[value] = token
         ranks[token] = value
@@ -341,7 +341,7 @@ def _error(reason: str) -> VocabularyError:
 
 
 def _ranked(spec: TokenizerSpec) -> dict[int, bytes]:
-    """Return the tokens by id, without special tokens. A rank vocabulary has none of these."""
+    """Return the tokens by id, without special tokens, which ranks never contain."""
     names = set() if spec.ranks is not None else {token.id for token in spec.added}
     tokens = tokens_of(spec.model)
     for id_ in spec.model.ids[spec.model.kinds == DECODED].tolist():

@@ -305,7 +305,7 @@ def read_cutting(normalizer: Any, pre_tokenizer: Any, place: Place) -> Cutting:
 
 
 def _escape(found: Cutting) -> Cutting:
-    """Express a normalizer that ends in " " → "▁" by `blank`, if the stages allow that."""
+    """Set `blank` for a normalizer that ends in " " → "▁", if the stages allow that."""
     steps, prefix = list(found.steps), found.prefix
     if steps[-2:] in ([Prepend(SPACE), _ESCAPE], [_ESCAPE, Prepend(SPACE)]):
         del steps[-2:]
@@ -433,7 +433,7 @@ def _read_spelled(name: str, part: dict[str, Any], place: Place) -> Stage:
 
 
 def read_stage(name: str, part: dict[str, Any], place: Place) -> Stage:
-    """Return the stage of a component that depends on nothing before it."""
+    """Return the stage of a component."""
     match name:
         case "Split":
             match = _read_pattern(part, place)
