@@ -113,7 +113,7 @@ def test_a_rank_file_needs_a_pattern(tmp_path):
     path = tmp_path / "x.tiktoken"
     Tokenizer.load("r50k_base").save(path)
     path.write_bytes(path.read_bytes().replace(b"IQ== 0\n", b"IQ== 60000\n"))
-    assert "a rank file does not say" in run("inspect", path).stderr
+    assert "a rank file has no pattern" in run("inspect", path).stderr
     done = run("inspect", path, "--pattern", "r50k")
     assert "9,745: 0, 50256 to 59999" in done.stdout
 

@@ -67,7 +67,7 @@ def test_refusal_names_the_component() -> None:
         NotImplementedError, match="pre-tokenizer BertPreTokenizer is not supported"
     ):
         ours.pre_tokenizers.BertPreTokenizer().pre_tokenize_str("a")
-    with pytest.raises(ValueError, match="'Nmt', which is not run here"):
+    with pytest.raises(ValueError, match="'Nmt', which is not supported"):
         ours.normalizers.Nmt().normalize_str("a")
     with pytest.raises(ValueError, match="decoder WordPiece is not supported"):
         ours.decoders.WordPiece().decode(["a"])

@@ -379,13 +379,16 @@ def test_damaged_character_map_is_rejected_or_harmless() -> None:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ((Lower(),) * 65, r"the normaliser has 65 steps; up to 64 can be loaded"),
-        ((Prepend("x" * 257),), r"a Prepend of the normaliser has a text of 257 bytes; up to 256"),
+        ((Lower(),) * 65, r"the normalizer has 65 steps; at most 64 can be loaded"),
+        (
+            (Prepend("x" * 257),),
+            r"a Prepend of the normalizer has a text of 257 bytes; at most 256",
+        ),
         ((Replace(Literally("a"), "é" * 513),), r"a Replace .* has a text of 1026 bytes"),
         ((Replace(Literally("a"), "x" * 65),), r"replaces 'a' with 65 bytes, .* 65 times longer"),
-        ((Replace(Literally("a"), "x" * 64),) * 2, r"could make a text 4096 times longer; up to"),
+        ((Replace(Literally("a"), "x" * 64),) * 2, r"could make a text 4096 times longer; at most"),
         ((Charsmap(b"\4\0\0\0aaaa" + b"x" * 65 + b"\0", False),), r"a replacement of 65 bytes"),
-        ((Charsmap(bytes((16 << 20) + 1), False),), r"the map .* has 16777217 bytes; up to"),
+        ((Charsmap(bytes((16 << 20) + 1), False),), r"the map .* has 16777217 bytes; at most"),
     ],
 )
 def test_steps_with_too_much_memory_are_rejected(steps: tuple[Step, ...], message: str) -> None:
@@ -395,7 +398,7 @@ def test_steps_with_too_much_memory_are_rejected(steps: tuple[Step, ...], messag
 
 @pytest.mark.parametrize("match", [Literally(""), Pattern("a*"), Pattern("a|"), Pattern("(?=a)")])
 def test_empty_replacement_pattern_is_rejected(match: Literally | Pattern) -> None:
-    with pytest.raises(PatternError, match="matches nothing at all too; write it so that"):
+    with pytest.raises(PatternError, match="also matches the empty text; change it so that"):
         pack_steps((Replace(match, "x"),))
 
 

@@ -99,12 +99,12 @@ def test_format_is_detected_from_content(tmp_path):
     ranks = write_ranks(tmp_path / "ranks", [bytes([byte]) for byte in range(256)])
     found = load_spec(ranks, r"\w+|\W+")
     assert found.stages == (Stage(Pattern(r"\w+|\W+", "tiktoken"), "removed", True),)
-    with refused("rank file does not say how text is split", "pattern="):
+    with refused("rank file has no pattern", "pattern="):
         load_spec(ranks)
     with refused(path, "its own pattern"):
         load_spec(path, "r50k")
     path.write_bytes(b"%PDF-1.5")
-    with refused(path, "no file of a tokenizer"):
+    with refused(path, "not a tokenizer file"):
         load_spec(path)
     with refused("is neither a file, a folder"):
         load_spec(tmp_path / "missing")
@@ -119,7 +119,7 @@ def test_special_files_are_not_read(tmp_path):
         load_spec(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "tokenizer.json").symlink_to("/dev/zero")
-    with refused("folder holds no tokenizer"):
+    with refused("folder has no tokenizer"):
         load_spec(tmp_path / "folder")
     with (tmp_path / "large.json").open("wb") as file:
         file.write(b"{")
@@ -135,7 +135,7 @@ def test_vocab_and_merges_need_a_pattern(tmp_path):
         assert parts.stages == (Stage(Pattern("(?:x)", "tiktoken"), "removed", True),)
         assert parts.model.merges.tolist() == [[GPT2["Ġ"], GPT2["t"]], [256, GPT2["h"]]]
         assert parts.model.base == "bytes"
-        with refused("does not say how text is split", "r50k"):
+        with refused("has no pattern, which splits text", "r50k"):
             load_spec(tmp_path / name)
     write(tmp_path, merges_txt="a b c\n")
     with refused(tmp_path, "merges.txt, line 1"):
@@ -217,7 +217,7 @@ def test_other_files_of_a_folder_add_tokens_and_change_flags(tmp_path):
         ({"tokenizer_config_json": "{"}, "is not JSON"),
         (
             {"tokenizer_config_json": {"added_tokens_decoder": {"x": {}}}},
-            "added_tokens_decoder.x is no id",
+            "added_tokens_decoder.x is not an id",
         ),
         (
             {"tokenizer_config_json": {"added_tokens_decoder": {"6": {}}}},
@@ -236,11 +236,11 @@ def test_files_of_a_folder_that_do_not_fit_are_refused(tmp_path, files, words):
 
 
 def test_folder_without_a_tokenizer_or_with_two_is_refused(tmp_path):
-    with refused("holds no tokenizer"):
+    with refused("has no tokenizer"):
         load_spec(tmp_path)
     (tmp_path / "a.model").write_bytes(b"x")
     (tmp_path / "b.model.v3").write_bytes(b"x")
-    with refused("holds 2 models, a.model, b.model.v3"):
+    with refused("has 2 models, a.model, b.model.v3"):
         load_spec(tmp_path)
 
 
@@ -256,7 +256,7 @@ def test_names_are_looked_up_in_the_cache_of_the_hub(tmp_path, monkeypatch):
     folder = tmp_path / "hub" / "models--org--name"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0123abc")
-    with refused("no whole download", "hf download"):
+    with refused("no complete download", "hf download"):
         load_spec("org/name")
     (folder / "blobs").mkdir()
     snapshot = folder / "snapshots" / "0123abc"
@@ -276,7 +276,7 @@ def test_names_are_looked_up_in_the_cache_of_the_hub(tmp_path, monkeypatch):
         with refused("is neither a file, a folder"):
             load_spec(name)
     (tmp_path / "huggingface/hub/models--org--name/refs/main").write_text("../../../etc")
-    with refused("no whole download"):
+    with refused("no complete download"):
         load_spec("org/name")
 
 
@@ -295,7 +295,7 @@ def test_objects_of_other_libraries(encodings):
     with pytest.raises(TypeError, match="expected a tokenizer of tiktoken"):
         read_object(5)
     slow = type("Slow", (), {"__module__": "transformers.models.x"})()
-    with refused("no fast tokenizer behind it"):
+    with refused("is not a fast tokenizer"):
         read_object(slow)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(object())
     with refused("cannot be written as JSON"):
@@ -442,28 +442,28 @@ def test_rank_file_is_saved_where_ids_are_ranks(tmp_path, encodings):
     ("parts", "words"),
     [
         (lambda: tokenizer_json.read(dumps(document()), "x"), "start with characters"),
-        (lambda: byte_parts(normalizer={"type": "NFC"}), "it normalises text"),
+        (lambda: byte_parts(normalizer={"type": "NFC"}), "it has a normalizer"),
         (
             lambda: replace(byte_parts(), stages=(Stage("digits", "isolated"), R50K)),
-            "not split by one pattern",
+            "pre-tokenizer is not one pattern",
         ),
         (
             lambda: byte_parts({**GPT2, "th": 259}, [("t", "h"), ("Ġ", "t"), ("Ġ", "th")]),
-            "not those that the order of its ids gives",
+            "not those of its ids",
         ),
         (
             lambda: byte_parts({**GPT2, "xyz": 259}),
-            "reached by no merges",
+            "do not produce all tokens",
         ),
         (lambda: byte_parts({**GPT2, "中": 259}), "is only decoded"),
         (
             lambda: replace(byte_parts(), model=replace(byte_parts().model, dropout=0.5)),
-            "drops merges at random",
+            "it has dropout",
         ),
     ],
 )
 def test_rank_file_is_refused_where_they_are_not(tmp_path, parts, words):
-    with refused("cannot be a rank file", words, ".tokenmill"):
+    with refused("cannot save as a rank file", words, ".tokenmill"):
         save_spec(tmp_path / "x.tiktoken", parts())
     assert not list(tmp_path.iterdir())
 
@@ -496,10 +496,10 @@ def test_ranks_and_pieces_are_saved_as_tokenizer_json(tmp_path, encodings):
     theirs = tokenizers.Tokenizer.from_file(str(path))
     assert theirs.encode("ab ab b").ids == [4, 4, 3, 1]
     tied = replace(ranked, order=np.zeros_like(ranked.ids))
-    with refused("are equally good"):
+    with refused("have the same score"):
         save_spec(path, replace(pieces, model=tied))
     literal = Added("ab", 2, normalized=True, literal=True)
-    with refused("'ab' is found as SentencePiece finds"):
+    with refused("'ab' is a user-defined symbol of SentencePiece"):
         save_spec(path, replace(pieces, added=(literal,)))
 
 

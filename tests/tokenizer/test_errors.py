@@ -83,8 +83,8 @@ def test_mistyped_name_suggests_the_nearest():
         Tokenizer.load("cl100k-base")
 
 
-def test_folder_without_a_tokenizer_names_the_supported_files(tmp_path):
-    with raises(VocabularyError, tmp_path, "holds no tokenizer", "tokenizer.json"):
+def test_folder_without_a_tokenizer_says_what_would_be_one(tmp_path):
+    with raises(VocabularyError, tmp_path, "has no tokenizer", "tokenizer.json"):
         Tokenizer.load(tmp_path)
 
 
@@ -158,11 +158,11 @@ def test_binary_file_is_not_a_tokenizer(tmp_path):
     data = bytes(range(256)) * 4
     path = tmp_path / "x.bin"
     path.write_bytes(data)
-    with raises(VocabularyError, path, "no file of a tokenizer", "rank file"):
+    with raises(VocabularyError, path, "not a tokenizer file", "rank file"):
         Tokenizer.load(path, pattern=ALL)
     path = tmp_path / "x.tiktoken"
     path.write_bytes(data)
-    with raises(VocabularyError, path, "line 1", "not a tiktoken rank file"):
+    with raises(VocabularyError, path, "line 1", "pass a tiktoken rank file"):
         Tokenizer.load(path, pattern=ALL)
 
 
@@ -173,7 +173,7 @@ def test_duplicate_token_is_shown(rank_file):
 
 
 def test_rank_of_two_tokens_is_named(rank_file):
-    with raises(VocabularyError, "line 2", "b'b' has rank 7", "b'a'"):
+    with raises(VocabularyError, "line 2", "b'b'", "b'a'", "share rank 7"):
         Tokenizer.load(rank_file("YQ== 7\nYg== 7\n"), pattern=ALL)
 
 
@@ -188,7 +188,7 @@ def test_rank_out_of_range_is_named(rank_file):
 def test_file_without_tokens_is_named(rank_file):
     for text in ("", "\n\n"):
         path = rank_file(text)
-        with raises(VocabularyError, path, "holds no tokens"):
+        with raises(VocabularyError, path, "has no tokens"):
             Tokenizer.load(path, pattern=ALL)
 
 

@@ -178,8 +178,8 @@ def _check_model(spec: TokenizerSpec) -> None:
         work = int((model.lengths.astype(np.uint64) ** 2).sum())
         if work > _SPELLED_BYTES_MAX:
             raise VocabularyError(
-                f"its tokens are too long: merging each of them takes {work:,} steps, and "
-                f"{_SPELLED_BYTES_MAX:,} are done at most"
+                f"its tokens are too long; merging all of them takes {work:,} steps, more than "
+                f"{_SPELLED_BYTES_MAX:,}"
             )
         if model.missing in ("unk", "drop"):
             _check_characters(model)
@@ -187,8 +187,8 @@ def _check_model(spec: TokenizerSpec) -> None:
         ends = np.cumsum(model.lengths, dtype=np.int64)[model.lengths == 3].tolist()
         if not any(model.data[end - 3 : end] == "▁".encode() for end in ends):
             raise VocabularyError(
-                'it writes blanks as "▁", which is no token, so that each would become three '
-                'bytes; that is not done here: add "▁" to the vocabulary'
+                'it replaces spaces with "▁", which is not a token and would become three bytes; '
+                'add "▁" to the vocabulary'
             )
 
 
@@ -200,7 +200,7 @@ def _check_characters(model: Model) -> None:
     missing = set("".join(texts)) - {text for text in texts if len(text) == 1}
     if missing:
         raise VocabularyError(
-            f"it has tokens with the character {min(missing)!r}, which is no token itself; add it"
+            f"it has tokens with the character {min(missing)!r}, which is not a token; add it"
         )
 
 
@@ -208,10 +208,10 @@ def _check_characters(model: Model) -> None:
 
 
 def pack_steps(steps: tuple[Step, ...]) -> bytes:
-    """The steps as the core reads them; raises VocabularyError, or PatternError."""
+    """Return the steps for the core. Raise VocabularyError or PatternError for bad ones."""
     if len(steps) > STEPS_MAX:
         raise VocabularyError(
-            f"the normaliser has {len(steps)} steps; up to {STEPS_MAX} can be loaded"
+            f"the normalizer has {len(steps)} steps; at most {STEPS_MAX} can be loaded"
         )
     growth = 1
     packed = []
@@ -221,14 +221,14 @@ def pack_steps(steps: tuple[Step, ...]) -> bytes:
         growth *= times
     if growth > GROWTH_MAX:
         raise VocabularyError(
-            f"the steps of the normaliser could make a text {growth} times longer; up to "
+            f"the steps of the normalizer could make a text {growth} times longer; at most "
             f"{GROWTH_MAX} times can be loaded"
         )
     return b"".join(packed)
 
 
 def _pack(step: Step) -> tuple[bytes, int]:
-    """A step, and how many times longer it can make a text."""
+    """Return a packed step, and how many times longer it can make a text."""
     match step:
         case Form(name):
             return _record(_FORM, _FORMS.index(name)), _FORM_GROWTH[name]
@@ -255,8 +255,8 @@ def _record(tag: int, flags: int = 0, first: bytes = b"", second: bytes = b"") -
 def _check_length(step: Prepend | Replace, text: str, limit: int) -> None:
     if len(text.encode()) > limit:
         raise VocabularyError(
-            f"a {type(step).__name__} of the normaliser has a text of {len(text.encode())} bytes; "
-            f"up to {limit} can be loaded"
+            f"a {type(step).__name__} of the normalizer has a text of {len(text.encode())} bytes; "
+            f"at most {limit} can be loaded"
         )
 
 
@@ -269,14 +269,14 @@ def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]
         is_empty = Emptiness().nullable(parse(match.text, match.dialect))
     if is_empty:
         raise PatternError(
-            f"the normaliser replaces {match.text!r}, which matches nothing at all too; "
-            "write it so that it matches at least one character"
+            f"the normalizer replaces {match.text!r}, which also matches the empty text; change it "
+            "so that it matches at least one character"
         )
     times = -(-len(content.encode()) // length_min)
     if times > STEP_GROWTH_MAX:
         raise VocabularyError(
-            f"the normaliser replaces {match.text!r} with {len(content.encode())} bytes, which "
-            f"could make a text {times} times longer; up to {STEP_GROWTH_MAX} times can be loaded"
+            f"the normalizer replaces {match.text!r} with {len(content.encode())} bytes, which "
+            f"could make it {times} times longer; at most {STEP_GROWTH_MAX} times can be loaded"
         )
     return _record(tag, 0, data, content.encode()), max(times, 1)
 
@@ -284,13 +284,13 @@ def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]
 def _pack_charsmap(data: bytes, by_grapheme: bool) -> tuple[bytes, int]:
     if len(data) > MAP_BYTES_MAX:
         raise VocabularyError(
-            f"the map of the normaliser has {len(data)} bytes; up to {MAP_BYTES_MAX} can be loaded"
+            f"the map of the normalizer has {len(data)} bytes; at most {MAP_BYTES_MAX} are allowed"
         )
     size = int.from_bytes(data[:4], "little")
     longest = max(map(len, data[4 + size :].split(b"\0")))
     if longest > STEP_GROWTH_MAX:
         raise VocabularyError(
-            f"the map of the normaliser has a replacement of {longest} bytes; up to "
+            f"the map of the normalizer has a replacement of {longest} bytes; at most "
             f"{STEP_GROWTH_MAX} can be loaded"
         )
     return _record(_CHARSMAP, by_grapheme, data), max(longest, 1)

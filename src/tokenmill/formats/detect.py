@@ -33,12 +33,12 @@ _REVISION = re.compile(r"[0-9a-zA-Z]{1,64}")
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether it looks like "org/name"."""
+    """Return whether a name has the form "org/name"."""
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
 def cache_folder() -> Path:
-    """Where downloads lie."""
+    """Return the folder of downloads."""
     if found := os.environ.get("HF_HUB_CACHE"):
         return Path(found).expanduser()
     if found := os.environ.get("HF_HOME"):
@@ -48,24 +48,24 @@ def cache_folder() -> Path:
 
 
 def find_in_hub(name: str, revision: str = "main") -> Path:
-    """The folder of the files of a model, as they were downloaded last."""
+    """Return the folder of a downloaded model."""
     cache = cache_folder()
     repository = cache / f"models--{name.replace('/', '--')}"
-    advice = f"get it with `hf download {name} tokenizer.json`, or give a path to its files"
+    advice = f"run `hf download {name} tokenizer.json`, or pass a path to its files"
     if not repository.is_dir():
         raise VocabularyError(
             f"{name!r} is neither a file nor an embedded vocabulary, and the cache of the hub "
             f"({cache}) has no such model; {advice}"
         )
     if not _NAME.fullmatch(f"revision/{revision}") or ".." in revision:
-        raise VocabularyError(f"{revision!r} is no name of a revision; {advice}")
+        raise VocabularyError(f"{revision!r} is not the name of a revision; {advice}")
     try:
         revision = (repository / "refs" / revision).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         revision = "" if revision == "main" else revision  # which may be a commit
     folder = repository / "snapshots" / revision
     if not _REVISION.fullmatch(revision) or not folder.is_dir():
-        raise VocabularyError(f"{repository} has no whole download of {name!r}; {advice}")
+        raise VocabularyError(f"{repository} has no complete download of {name!r}; {advice}")
     return folder
 
 
@@ -87,9 +87,7 @@ def read_object(tokenizer: Any) -> tuple[TokenizerSpec, str]:
         if callable(getattr(one, "to_str", None)) and hasattr(one, "get_vocab_size"):
             return tokenizer_json.read(_write(one, source), source), kind.__name__
     if any(base.__module__.split(".")[0] == "transformers" for base in kind.__mro__):
-        raise VocabularyError(
-            f"{source} has no fast tokenizer behind it; load the folder that it came from"
-        )
+        raise VocabularyError(f"{source} is not a fast tokenizer; load its folder")
     raise TypeError(
         f"expected a tokenizer of tiktoken, tokenizers or transformers, got {kind.__name__}; for "
         "a name or a path use Tokenizer.load"
@@ -162,7 +160,7 @@ FORMATS = (
         _read_pair,
         takes_pattern=True,
     ),
-    Format(  # whose reader says what is missing
+    Format(  # its reader names the missing section
         "tokenizer.json",
         lambda path, data: _JSON.match(data) is not None,
         lambda path, data, _: tokenizer_json.read(data, str(path)),
@@ -208,8 +206,8 @@ def read_file(path: Path, pattern: str | None = None) -> TokenizerSpec:
                 raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
             return format.read(path, data, pattern)
     raise VocabularyError(
-        f"{path} is no file of a tokenizer: neither tokenizer.json, tekken.json, .model, GGUF, "
-        "vocab.json with merges.txt, a rank file, nor .tokenmill"
+        f"{path} is not a tokenizer file; expected tokenizer.json, tekken.json, .model, GGUF, "
+        "vocab.json with merges.txt, a rank file, or .tokenmill"
     )
 
 

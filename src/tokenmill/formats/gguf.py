@@ -1,11 +1,11 @@
 """GGUF → TokenizerSpec: the tokenizer of a model for llama.cpp. Only the metadata is read.
 
-Two kinds of tokenizers are read: "llama", which are SentencePiece's pieces with their scores, and
-"gpt2", which are byte-level tokens with merges (llama.cpp, src/llama-vocab.cpp at 00ad355).
+Two kinds of tokenizers are supported: "llama", SentencePiece pieces with scores, and "gpt2",
+byte-level tokens with merges (llama.cpp, src/llama-vocab.cpp at 00ad355).
 
-As in llama.cpp, control tokens are found when special tokens are asked for, and user-defined ones
-always, both in the text as it is; there a longer one is preferred to one before it, here the
-leftmost.
+As in llama.cpp, control tokens are found in the original text if special tokens are allowed, and
+user-defined tokens always. llama.cpp prefers a longer token to one before it; tokenmill prefers
+the leftmost.
 """
 
 from __future__ import annotations
@@ -16,29 +16,43 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from operator import add
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.checks import Place
-from tokenmill.formats.names import byte_characters
+from tokenmill.formats.names import byte_level
 from tokenmill.formats.sentencepiece import (
     BYTES,
     CONTROL,
+    CONVERT,
+    DOWNLOAD,
     NORMAL,
     PIECES_MAX,
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
     Pieces,
+    check_texts,
     decoder_steps,
     model_of,
 )
-from tokenmill.formats.spec import DECODED, TOKEN, Added, Item, Model, Template, TokenizerSpec
+from tokenmill.formats.spec import (
+    DECODED,
+    TOKEN,
+    Added,
+    Item,
+    Model,
+    Template,
+    TokenizerSpec,
+    surround,
+)
+from tokenmill.native import _native
 from tokenmill.patterns.schemes import (
     CONTRACTION,
     DEEPSEEK_OWN_WORDS,
@@ -60,7 +74,7 @@ _STRINGS_MAX = 1 << 23  # in all arrays together, 16 times those of the largest 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
-# How NumPy calls the types of numbers.
+# NumPy's names of the number types.
 _NUMBERS = dict(enumerate(("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?"))) | {
     10: "<u8",
     11: "<i8",
@@ -73,26 +87,28 @@ _PAIR_BYTES_MIN = 13  # lengths of key and value, and a byte
 
 _Value: TypeAlias = int | float | bool | bytes | list[bytes] | NDArray[Any]
 Metadata: TypeAlias = dict[str, _Value]
+_Kind = TypeVar("_Kind")
+_TOKENIZER_JSON = "the model's tokenizer.json"
 
 
 def metadata(path: Path, source: str) -> Metadata:
-    """The pairs of a file that say something about its tokenizer."""
+    """Return the metadata of a file that describes its tokenizer."""
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody who writes
-        raise VocabularyError(f"{source} is no regular file; give the path of a GGUF")
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe blocks
+        raise VocabularyError(f"{source} is not a regular file; pass the path of a GGUF file")
     if status.st_size < _HEAD.size:
-        raise VocabularyError(f"{source} is cut off within its head; get it again")
+        raise VocabularyError(f"{source} is truncated in its header; {DOWNLOAD}")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return _Reader(data, min(len(data), _METADATA_MAX)).all()
         except (ValueError, struct.error) as error:
             raise VocabularyError(
-                f"{source} is damaged, or no GGUF ({error}); get it again"
+                f"{source} is damaged or not GGUF ({error}); {DOWNLOAD}"
             ) from None
 
 
 class _Reader:
-    """Values one after the other. `ValueError` says what is wrong."""
+    """Read values in order. Raise ValueError for a damaged file."""
 
     def __init__(self, data: mmap.mmap, end: int) -> None:
         self._data = data
@@ -107,10 +123,10 @@ class _Reader:
             raise ValueError(f"it begins with {magic!r}")
         if version not in _VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
-            big = " (it has the byte order of other machines)" if swapped in _VERSIONS else ""
-            raise ValueError(f"its version is {version}{big}, and 2 and 3 are read")
+            big = " (big-endian)" if swapped in _VERSIONS else ""
+            raise ValueError(f"version {version}{big} is not supported; 2 and 3 are")
         if count * _PAIR_BYTES_MIN > self._end - self._at:
-            raise ValueError(f"it says that it has {count:,} pairs")
+            raise ValueError(f"its header has a count of {count:,} pairs")
         found: Metadata = {}
         for _ in range(count):
             key = self._string(_KEY_MAX).decode(errors="replace")
@@ -121,7 +137,7 @@ class _Reader:
         return found
 
     def _left(self, size: int) -> int:
-        """Moves over `size` bytes, and says where they begin."""
+        """Skip `size` bytes and return their start."""
         if size > self._end - self._at:
             raise ValueError(f"{size:,} bytes at byte {self._at:,}, {self._end - self._at:,} left")
         at, self._at = self._at, self._at + size
@@ -161,7 +177,7 @@ class _Reader:
         return np.frombuffer(self._data, _NUMBERS[type_], count, at).copy()
 
     def _texts(self, count: int, wanted: bool) -> list[bytes]:
-        """An array of texts; the one loop over all tokens and merges."""
+        """Return an array of texts. Only this loop runs once per token and merge."""
         self._strings += count
         if count * _U64.size > self._end - self._at or self._strings > _STRINGS_MAX:
             raise ValueError(f"an array has {count:,} texts, before byte {self._at:,}")
@@ -169,34 +185,30 @@ class _Reader:
         data, unpack, at, end = self._data, _U64.unpack_from, self._at, self._end - _U64.size
         for _ in range(count):
             if at > end:
-                raise ValueError(f"an array of {count:,} texts is cut off at byte {at:,}")
+                raise ValueError(f"an array of {count:,} texts is truncated at byte {at:,}")
             start = at + _U64.size
             at = start + unpack(data, at)[0]
             if wanted:
                 found.append(data[start:at])
         if at > self._end:
-            raise ValueError(f"an array of {count:,} texts ends behind byte {self._end:,}")
+            raise ValueError(f"an array of {count:,} texts ends after byte {self._end:,}")
         self._at = at
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Pretokenizer:
-    """Stages, whether a pretoken that is a token is that one, and whether texts begin with BOS."""
+    """Stages, `Model.whole`, and whether texts begin with BOS by default."""
 
     stages: tuple[Stage, ...]
     whole: bool = False
     add_bos: bool = False
 
 
-def pretokenizer_of(name: str) -> Pretokenizer | None:
-    """What a name stands for."""
-    return _TABLE.get(name)
-
-
 _BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
 _DIGITS = Stage("digits", "isolated")
 
+# The values of tokenizer.ggml.pre.
 _NAMES = {
     Pretokenizer(isolated(GPT2)): (
         *("gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de"),
@@ -261,25 +273,15 @@ _NAMES = {
     Pretokenizer(isolated(_BLOOM)): ("poro-chat", "bloom", "gpt3-finnish"),
     Pretokenizer((*isolated(_BLOOM), _DIGITS)): ("viking",),
 }
-_TABLE = {name: one for one, names in _NAMES.items() for name in names}
-
-
-_TOKEN_BYTES_MAX = 1 << 16
-_ALPHABET_END = 0x144  # behind the last character of GPT-2's alphabet
-_BYTE_LEVEL = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": True,
-    "use_regex": True,
-}
+PRETOKENIZERS = {name: one for one, names in _NAMES.items() for name in names}
 
 
 def read(
     path: Path, source: str, read_json: Callable[[bytes, str], TokenizerSpec] | None = None
 ) -> TokenizerSpec:
-    """The spec of the tokenizer in a file; `source` is its name.
+    """Return the specification of a file. `source` is the file name for errors.
 
-    A tokenizer.json within it is the better source, where there is one and a reader for it.
+    `read_json` reads a tokenizer.json in the file, which is preferred.
     """
     found = metadata(path, source)
     document = found.get(HUGGING_FACE)
@@ -292,66 +294,55 @@ def read(
     if kind == "gpt2":
         return _byte_level(keys)
     if kind is None:
-        raise VocabularyError(
-            f"{source} has no {PREFIX}model: it holds no tokenizer, as the later files of a "
-            "model in several; load the first one"
-        )
-    raise VocabularyError(
-        f"{source}: its {PREFIX}model is {kind!r}, and tokenmill reads 'llama' and 'gpt2'; load "
-        "the model's tokenizer.json, if it is BPE"
+        keys.refuse("model", "is missing; load the first file of a model in several files")
+    raise keys.place.error(
+        f"{PREFIX}model is {kind!r}; only 'llama' and 'gpt2' are supported; load {_TOKENIZER_JSON}"
     )
 
 
 class _Keys:
-    """Values of the tokenizer, with the types that they must have."""
+    """Values of the tokenizer, with checked types."""
 
     def __init__(self, found: Metadata, source: str) -> None:
         self._found = found
-        self.source = source
+        self.place = Place(source)
 
-    def _get(self, key: str, *types: type) -> Any:
+    def refuse(self, key: str, text: str) -> NoReturn:
+        self.place.inside(PREFIX + key).refuse(text)
+
+    def get(self, key: str, kind: type[_Kind]) -> _Kind | None:
         value = self._found.get(PREFIX + key)
-        if value is not None and not isinstance(value, types):
-            raise VocabularyError(
-                f"{self.source}: {PREFIX}{key} has a value of the wrong type; convert it again"
-            )
+        if value is not None and not isinstance(value, kind):
+            self.refuse(key, f"has a value of the wrong type; {CONVERT}")
         return value
 
     def has(self, key: str) -> bool:
         return PREFIX + key in self._found
 
     def text(self, key: str) -> str | None:
-        value = self._get(key, bytes)
+        value = self.get(key, bytes)
         return None if value is None else value.decode(errors="replace")
 
-    def flag(self, key: str, usual: bool) -> bool:
-        value = self._get(key, bool)
-        return usual if value is None else bool(value)
-
-    def strings(self, key: str) -> list[bytes] | None:
-        found: list[bytes] | None = self._get(key, list)
-        return found
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, bool)
+        return default if value is None else value
 
     def numbers(self, key: str, count: int, type_: str) -> NDArray[Any] | None:
-        value: NDArray[Any] | None = self._get(key, np.ndarray)
-        if value is None:
-            return None
-        if len(value) != count or value.dtype != np.dtype(type_):
-            raise VocabularyError(
-                f"{self.source}: {PREFIX}{key} has {len(value):,} numbers of {value.dtype}, and "
-                f"there are {count:,} tokens with one of {type_} each; convert it again"
+        value = self.get(key, np.ndarray)
+        if value is not None and (len(value) != count or value.dtype != np.dtype(type_)):
+            self.refuse(
+                key,
+                f"has {len(value):,} numbers of {value.dtype}, expected {count:,} of {type_}, one "
+                f"per token; {CONVERT}",
             )
         return value
 
-    def id(self, key: str, usual: int | None, count: int) -> int | None:
-        value = self._get(f"{key}_token_id", int)
+    def id(self, key: str, default: int | None, count: int) -> int | None:
+        value = self.get(f"{key}_token_id", int)
         if value is None:
-            return usual if usual is not None and usual < count else None
+            return default if default is not None and default < count else None
         if not 0 <= value < count:
-            raise VocabularyError(
-                f"{self.source}: {PREFIX}{key}_token_id is {value}, and there are {count:,} "
-                "tokens; convert it again"
-            )
+            self.refuse(f"{key}_token_id", f"is {value}, and there are {count:,} tokens; {CONVERT}")
         return int(value)
 
     @property
@@ -361,21 +352,16 @@ class _Keys:
 
 
 def _tokens(keys: _Keys) -> tuple[list[bytes], NDArray[np.uint8]]:
-    """The tokens and their types; an empty one has llama.cpp's name for it."""
-    texts = keys.strings("tokens")
-    if not texts or len(texts) > PIECES_MAX:
-        raise VocabularyError(
-            f"{keys.source}: {PREFIX}tokens has {len(texts or ()):,} tokens, and a vocabulary has "
-            f"1 to {PIECES_MAX:,}; convert it again"
-        )
+    """Return the tokens and their types. An empty token gets llama.cpp's name for it."""
+    texts = keys.get("tokens", list) or []
+    if not 0 < len(texts) <= PIECES_MAX:
+        keys.refuse("tokens", f"has {len(texts):,} tokens, expected 1 to {PIECES_MAX:,}; {CONVERT}")
     types = keys.numbers("token_type", len(texts), "i4")
     if types is None:
         types = np.full(len(texts), NORMAL, np.int32)
-    strange = types[(types < NORMAL) | (types > BYTES)]
-    if len(strange):
-        raise VocabularyError(
-            f"{keys.source}: a token has the unknown type {strange[0]}; convert it again"
-        )
+    unknown = types[(types < NORMAL) | (types > BYTES)]
+    if len(unknown):
+        keys.refuse("token_type", f"contains the unknown type {unknown[0]}; {CONVERT}")
     found = types.astype(np.uint8)
     for id_ in [id_ for id_, text in enumerate(texts) if not text] if b"" in texts else ():
         texts[id_] = b"[EMPTY_%d]" % id_
@@ -384,7 +370,7 @@ def _tokens(keys: _Keys) -> tuple[list[bytes], NDArray[np.uint8]]:
 
 
 def _added(pieces: Pieces, keys: _Keys) -> tuple[Added, ...]:
-    """Control and user-defined tokens, with what llama.cpp knows of single models."""
+    """Return control and user-defined tokens, with llama.cpp's exceptions for single models."""
     is_phi = "phi-3" in keys.name or "phi3" in keys.name
     masks = {"<mask>"} if (keys.text("pre") or "").startswith("jina-v2") else set()
     masks |= {"[MASK]"} if "modern-bert" in keys.name else set()
@@ -405,21 +391,16 @@ def _added(pieces: Pieces, keys: _Keys) -> tuple[Added, ...]:
 def _template(
     pieces: Pieces, keys: _Keys, usual: tuple[int | None, int | None], add_bos: bool
 ) -> Template:
-    """What is put around a text."""
-    count = len(pieces.texts)
+    """Return the template. `usual` contains the default ids of BOS and EOS."""
 
-    def item(key: str, place: int, adds: bool) -> tuple[Item, ...]:
-        id_ = keys.id(key, usual[place], count)
+    def item(key: str, default: int | None, adds: bool) -> Item | None:
+        id_ = keys.id(key, default, len(pieces.texts))
         if id_ is None or not keys.flag(f"add_{key}_token", adds):
-            return ()
+            return None
         name = pieces.texts[id_].decode(errors="replace")
-        return (Item(name, 0, (id_,), (name,)),)
+        return Item(name, 0, (id_,), (name,))
 
-    first, last = item("bos", 0, add_bos), item("eos", 1, False)
-    single = (*first, Item("A", 0, None), *last)
-    second = (*first, Item("B", 0, None), *last)
-    pair = (*single, *(Item(one.name, 1, one.ids, one.tokens) for one in second))
-    return Template(single, pair)
+    return surround(item("bos", usual[0], add_bos), item("eos", usual[1], False))
 
 
 # ── Pieces ───────────────────────────────────────────────────────────────────────────────────
@@ -429,20 +410,18 @@ def _pieces(keys: _Keys) -> TokenizerSpec:
     texts, types = _tokens(keys)
     scores = keys.numbers("scores", len(texts), "f4")
     if scores is None:
-        raise VocabularyError(
-            f"{keys.source} has no {PREFIX}scores, which say what is merged first; convert it again"
-        )
+        keys.refuse("scores", f"is missing; {CONVERT}")
     if keys.flag("remove_extra_whitespaces", False) or keys.has("precompiled_charsmap"):
-        raise VocabularyError(
-            f"{keys.source}: text is normalised before it is cut, which llama.cpp does not do for "
-            "'llama'; load the model's tokenizer.model instead"
+        keys.place.refuse(
+            "has a normalizer, which llama.cpp does not run for 'llama'; load the model's "
+            "tokenizer.model"
         )
     unk = keys.id("unknown", 0, len(texts))
     if unk is not None and not (types == UNKNOWN).any():
         types[unk] = UNKNOWN
     pieces = Pieces(texts, scores.astype(np.float32), types)
     has_bytes = bool((types == BYTES).any())
-    model = model_of(pieces, Place(keys.source), blank=True, has_bytes=has_bytes)
+    model = model_of(pieces, keys.place, blank=True, has_bytes=has_bytes)
     prefixed = keys.flag("add_space_prefix", True)
     steps = decoder_steps(has_bytes, int(prefixed))
     return TokenizerSpec(
@@ -460,95 +439,72 @@ def _pieces(keys: _Keys) -> TokenizerSpec:
 
 def _byte_level(keys: _Keys) -> TokenizerSpec:
     name = keys.text("pre")
-    pretokenizer = None if name is None else pretokenizer_of(name)
+    pretokenizer = PRETOKENIZERS.get(name or "")
     if pretokenizer is None:
-        what = "is missing" if name is None else f"is {name!r}"
-        raise VocabularyError(
-            f"{keys.source}: its {PREFIX}pre {what}, so how it cuts text is not known; load the "
-            "model's tokenizer.json instead"
-        )
+        problem = "is missing" if name is None else f"is {name!r}, which is unknown"
+        keys.refuse("pre", f"{problem}; load {_TOKENIZER_JSON}")
     texts, types = _tokens(keys)
-    merges = keys.strings("merges")
+    merges = keys.get("merges", list)
     if merges is None:
-        raise VocabularyError(f"{keys.source} has no {PREFIX}merges; convert it again")
+        keys.refuse("merges", f"is missing; {CONVERT}")
     if (types == BYTES).any():
-        raise VocabularyError(
-            f"{keys.source}: a token of 'gpt2' has the type of a byte; load the model's "
-            "tokenizer.json instead"
-        )
+        keys.refuse("token_type", f"contains byte tokens in 'gpt2'; load {_TOKENIZER_JSON}")
     pieces = Pieces(texts, np.zeros(len(texts), np.float32), types)
     return TokenizerSpec(
-        _merged(pieces, merges, keys.source, whole=pretokenizer.whole),
+        _merged(pieces, merges, keys, whole=pretokenizer.whole),
         added=_added(pieces, keys),
         stages=pretokenizer.stages,
         template=_template(pieces, keys, (None, None), add_bos=pretokenizer.add_bos),
-        decoder=_BYTE_LEVEL,
+        decoder=byte_level(False),
     )
 
 
-def _merged(pieces: Pieces, merges: list[bytes], source: str, *, whole: bool) -> Model:
-    """The model. Tokens of bytes come first, then those that are only decoded."""
+def _merged(pieces: Pieces, merges: list[bytes], keys: _Keys, *, whole: bool) -> Model:
+    """Return the model. Byte-level tokens are first, then tokens that are only decoded."""
     texts = pieces.texts
-    ids = {text: id_ for id_, text in enumerate(texts)}
-    if len(ids) != len(texts):
-        id_ = next(id_ for id_, text in enumerate(texts) if ids[text] != id_)
-        raise VocabularyError(
-            f"{source}: tokens {id_} and {ids[texts[id_]]} are both {texts[id_]!r}; convert it "
-            "again"
+    check_texts(texts, keys.place)
+    data, lengths, order = _bytes_of(pieces, keys)
+    rest = np.setdiff1d(np.arange(len(texts)), order).tolist()
+    kinds = np.repeat(np.array([TOKEN, DECODED], np.uint8), [len(order), len(rest)])
+    order = np.concatenate([order, np.array(rest, np.int64)])
+    indexes = np.empty(len(texts), np.uint32)
+    indexes[order] = np.arange(len(texts))
+    pairs = indexes[_pairs(merges, texts, keys)].reshape(-1, 2)
+    odd = np.flatnonzero((kinds[pairs] == DECODED).any(axis=1))
+    if len(odd):
+        keys.refuse(
+            "merges",
+            f"has merge {odd[0]} {merges[odd[0]]!r}, and not both are byte-level tokens; {CONVERT}",
         )
-    if len(long := max(texts, key=len)) > _TOKEN_BYTES_MAX:
-        raise VocabularyError(
-            f"{source}: token {ids[long]} has {len(long):,} bytes, and {_TOKEN_BYTES_MAX:,} are "
-            "the most; convert it again"
-        )
-    data, lengths, found = _bytes_of(pieces, source)
-    rest = np.setdiff1d(np.arange(len(texts)), found).tolist()
-    order = np.concatenate([found, np.array(rest, np.int64)])
-    places = np.empty(len(texts), np.uint32)
-    places[order] = np.arange(len(texts))
-    pairs = _pairs(merges, ids, source)
-    used = np.zeros(len(texts), bool)
-    used[found] = True
-    if not bool(used[pairs].all()):
-        wrong = int(np.flatnonzero(~used[pairs].reshape(-1, 2).all(axis=1))[0])
-        raise VocabularyError(
-            f"{source}: merge {wrong} of {PREFIX}merges is {merges[wrong]!r}, and not both are "
-            "tokens of bytes; convert it again"
-        )
-    kinds = np.full(len(texts), DECODED, np.uint8)
-    kinds[: len(found)] = TOKEN
     return Model(
         data + b"".join([texts[id_] for id_ in rest]),
-        np.concatenate([lengths, np.array([len(texts[id_]) for id_ in rest], np.int64)]).astype(
-            np.uint32
-        ),
+        np.append(lengths, np.array([len(texts[id_]) for id_ in rest], np.int64)).astype(np.uint32),
         order.astype(np.uint32),
         kinds,
-        merges=places[pairs].reshape(-1, 2),
+        merges=pairs,
         whole=whole,
     )
 
 
-def _pairs(merges: list[bytes], ids: Mapping[bytes, int], source: str) -> NDArray[np.int64]:
-    """Ids of the parts of each merge, flat; of a merge that stands there twice the first counts."""
+def _pairs(merges: list[bytes], texts: list[bytes], keys: _Keys) -> NDArray[np.int64]:
+    """Return the ids of both parts of each merge, flat. The first of two equal merges counts."""
+    ids = {text: id_ for id_, text in enumerate(texts)}
     if len(set(merges)) != len(merges):
         merges[:] = dict.fromkeys(merges)
     parts = b" ".join(merges).split(b" ") if merges else []
-    lefts, rights = parts[::2], parts[1::2]
     try:
-        if len(parts) != 2 * len(merges) or list(map(len, merges)) != [
-            left + right + 1 for left, right in zip(map(len, lefts), map(len, rights), strict=True)
-        ]:
+        if list(map(add, map(add, parts[::2], repeat(b" ")), parts[1::2])) != merges:
             raise ValueError
         found = list(map(ids.__getitem__, parts))
-        # What is merged must be a token, too; looking is all that is wanted.
-        deque(map(ids.__getitem__, map(add, lefts, rights)), maxlen=0)
+        # The result of a merge must be a token. The deque discards the ids.
+        deque(map(ids.__getitem__, map(add, parts[::2], parts[1::2])), maxlen=0)
     except (KeyError, ValueError):
         wrong = next(i for i, merge in enumerate(merges) if not _is_merge(merge, ids))
-        raise VocabularyError(
-            f"{source}: merge {wrong} of {PREFIX}merges is {merges[wrong][:100]!r}, which are not "
-            "two tokens that make a third; convert it again"
-        ) from None
+        keys.refuse(
+            "merges",
+            f"has merge {wrong} {merges[wrong][:100]!r}, expected two tokens whose concatenation "
+            f"is a token; {CONVERT}",
+        )
     return np.array(found, np.int64)
 
 
@@ -557,30 +513,16 @@ def _is_merge(merge: bytes, ids: Mapping[bytes, int]) -> bool:
     return len(parts) == 2 and all(part in ids for part in (*parts, b"".join(parts)))
 
 
-def _bytes_of(pieces: Pieces, source: str) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
-    """Bytes end to end of the tokens that are written in GPT-2's alphabet, lengths, and ids."""
+def _bytes_of(pieces: Pieces, keys: _Keys) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bytes, lengths and ids of the tokens that are spelled in GPT-2's alphabet."""
     ids = np.flatnonzero(pieces.types == NORMAL)
     texts = [pieces.texts[id_] for id_ in ids.tolist()]
-    raw = b"".join(texts)
-    units = np.frombuffer(raw, np.uint8)
-    begins = np.concatenate([[0], np.cumsum(units & 0xC0 != 0x80)])
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    starts = np.concatenate([[0], ends[:-1]]) if len(texts) else ends
     try:
-        points = np.frombuffer(raw.decode().encode("utf-32-le"), "<u4")
-        if bool((units[starts] & 0xC0 == 0x80).any()):
-            raise ValueError
-    except ValueError:
-        raise VocabularyError(
-            f"{source}: a token is not UTF-8, which tokens of 'gpt2' are; convert it again"
-        ) from None
-    table = np.full(_ALPHABET_END + 1, -1, np.int16)
-    for byte, character in enumerate(byte_characters()):
-        table[ord(character)] = byte
-    values = table[np.minimum(points, _ALPHABET_END)]
-    strange = np.concatenate([[0], np.cumsum(values < 0)])
-    first, last = begins[starts], begins[ends] if len(ends) else begins[:0]
-    usual = strange[last] == strange[first]
-    counts = last - first
-    values = values[np.repeat(usual, counts)]
-    return values.astype(np.uint8).tobytes(), counts[usual], ids[usual]
+        b"\n".join(texts).decode()
+    except UnicodeDecodeError:
+        keys.refuse("tokens", f"contains a token that is not UTF-8; {CONVERT}")
+    lengths = np.fromiter(map(len, texts), np.uint32, len(texts))
+    data, buffer, kinds = _native.read_spelling(b"".join(texts), lengths)
+    lengths, spelled = np.asarray(buffer).astype(np.int64), np.asarray(kinds) == TOKEN
+    bytes_ = np.frombuffer(data, np.uint8)[np.repeat(spelled, lengths)].tobytes()
+    return bytes_, lengths[spelled], ids[spelled]

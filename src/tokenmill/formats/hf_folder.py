@@ -16,7 +16,7 @@ from tokenmill.errors import VocabularyError
 from tokenmill.formats import tokenizer_json, vocab_merges
 from tokenmill.formats.checks import Place, is_file, parse, read_bytes
 from tokenmill.formats.names import names_of
-from tokenmill.formats.spec import Added, Item, Template, TokenizerSpec
+from tokenmill.formats.spec import Added, Item, TokenizerSpec, surround, surround_roberta
 from tokenmill.formats.tokenizer_json import BYTE_LEVEL
 
 ReadFile: TypeAlias = Callable[[Path, "str | None"], TokenizerSpec]
@@ -33,7 +33,7 @@ _FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 # Classes whose files are GPT-2's two.
 _GPT2 = ("GPT2", "Roberta", "Longformer", "Bart", "LED", "Blenderbot")
 _ROBERTA = _GPT2[1:]
-# What these classes take for special tokens, if nothing says otherwise and the vocabulary has them.
+# The default special tokens of these classes, if the vocabulary contains them.
 _SPECIALS: dict[str, tuple[str, ...]] = {
     "GPT2": ("<|endoftext|>",),
     **dict.fromkeys(_ROBERTA, ("<s>", "</s>", "<unk>", "<pad>", "<mask>")),
@@ -41,7 +41,7 @@ _SPECIALS: dict[str, tuple[str, ...]] = {
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files of a folder that are read, or would be if others were not there."""
+    """Return all files of a folder that are read, or would be if others were missing."""
     models = (path for path in folder.iterdir() if ".model" in path.suffixes)
     return [
         path for path in sorted({*models, *(folder / name for name in _NAMES)}) if is_file(path)
@@ -72,7 +72,7 @@ def read(folder: Path, read_file: ReadFile, pattern: str | None = None) -> Token
 
 
 def _find(folder: Path, names: list[str]) -> str:
-    """The one that has the tokenizer."""
+    """Return the file with the tokenizer."""
     for name in ("tokenizer.json", "tekken.json"):
         if name in names:
             return name
@@ -81,15 +81,15 @@ def _find(folder: Path, names: list[str]) -> str:
         return "tokenizer.model"
     if len(models) > 1:
         raise VocabularyError(
-            f"{folder} holds {len(models)} models, {', '.join(models[:4])}; give the path of one"
+            f"{folder} has {len(models)} models, {', '.join(models[:4])}; pass the path of one"
         )
     if models:
         return models[0]
     if vocab_merges.VOCABULARY in names:
         return vocab_merges.VOCABULARY
     raise VocabularyError(
-        f"{folder} holds no tokenizer: there is no tokenizer.json, tekken.json, .model, or "
-        "vocab.json with merges.txt in it"
+        f"{folder} has no tokenizer; expected tokenizer.json, tekken.json, .model, or vocab.json "
+        "with merges.txt"
     )
 
 
@@ -111,7 +111,7 @@ def _class(config: Mapping[str, Any]) -> str:
 def _add(
     spec: TokenizerSpec, folder: Path, config: Mapping[str, Any], source: str
 ) -> TokenizerSpec:
-    """Tokens that the other files add, or whose flags they change."""
+    """Add the tokens of the other files, and change flags."""
     known = _Known(spec, folder)
     for token, place in _decoder_tokens(config, Place(str(folder / CONFIG))):
         known.add(token, place, overrides=True)
@@ -130,7 +130,7 @@ def _add(
 
 
 def _add_usual(spec: TokenizerSpec, folder: Path, kind: str) -> TokenizerSpec:
-    """With the special tokens that a class has by itself."""
+    """Add the default special tokens of a class."""
     known = _Known(spec, folder)
     for content in _SPECIALS.get(kind, ()):
         id_ = known.names().get(content)
@@ -145,11 +145,11 @@ def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[A
     for key, value in sorted(tokens.items(), key=lambda item: (len(item[0]), item[0])):
         at = place.inside(key)
         if not (key.isascii() and key.isdigit() and len(key) < 10):
-            at.refuse("is no id; an id is a whole number")
+            at.refuse("is not an id; write a whole number")
         token = at.check(value, dict)
         content = at.get(token, "content", str)
         if not content or len(content.encode()) > tokenizer_json.CONTENT_BYTES_MAX:
-            at.refuse(f"has a content of {len(content.encode())} bytes; 1 to 4096 can be loaded")
+            at.refuse(f"has a content of {len(content.encode())} bytes; it must have 1 to 4096")
         flags = {flag: at.maybe(token, flag, bool) for flag in _FLAGS}
         flags["special"] = bool(flags["special"])
         if flags["normalized"] is None:
@@ -159,7 +159,7 @@ def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[A
 
 
 def _special_names(config: Mapping[str, Any], place: Place) -> Iterator[tuple[str, Place]]:
-    """The names of bos_token, eos_token and so on."""
+    """Yield the texts of bos_token, eos_token and other special tokens."""
     for key, value in config.items():
         if not key.endswith("_token") and key != "additional_special_tokens":
             continue
@@ -207,7 +207,7 @@ class _Known:
             self.added[token.content] = token
 
     def need(self, content: str, place: Place, *, adds: bool) -> None:
-        """A special must be there; of a vocabulary without added tokens it becomes one."""
+        """Raise VocabularyError if a special token is unknown. `adds` makes it an added token."""
         if content in self.added:
             return
         id_ = self.names().get(content)
@@ -231,28 +231,23 @@ def _set_prefix(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> To
 
 
 def _put_around(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> TokenizerSpec:
-    """The template that transformers makes where the file has none."""
+    """Set the template that transformers makes if the file has none."""
     ids = {token.content: token.id for token in spec.added}
     names = dict(_named(config))
     if kind in _ROBERTA:
         start, end = (_special(names.get(key), ids) for key in ("cls_token", "sep_token"))
         if start is None or end is None:
             return spec
-        one = (start, Item("A", 0, None), end)
-        two = (*one, end, Item("B", 0, None), end)
-        return replace(spec, template=Template(one, two, True, spec.prefix == "missing"))
+        template = surround_roberta(start, end)
+        return replace(
+            spec, template=replace(template, trims=True, trim_prefix=spec.prefix == "missing")
+        )
     first = _special(names.get("bos_token"), ids) if config.get("add_bos_token") else None
     last = _special(names.get("eos_token"), ids) if config.get("add_eos_token") else None
     if first is None and last is None:
         return spec
-    single = _around(first, Item("A", 0, None), last)
-    second = tuple(one and replace(one, type_id=1) for one in (first, last))
-    pair = (*single, *_around(second[0], Item("B", 1, None), second[1]))
-    return replace(spec, template=replace(spec.template, single=single, pair=pair))
-
-
-def _around(first: Item | None, middle: Item, last: Item | None) -> tuple[Item, ...]:
-    return tuple(item for item in (first, middle, last) if item is not None)
+    around = surround(first, last)
+    return replace(spec, template=replace(spec.template, single=around.single, pair=around.pair))
 
 
 def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -18,23 +18,25 @@ from tokenmill.native import _native
 
 @cache
 def byte_characters() -> tuple[str, ...]:
-    """The character that stands for each byte: itself if it is visible, else one from U+0100 on."""
+    """Return GPT-2's character of each byte: itself if it is visible, else one from U+0100 on."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in visible else next(hidden)) for byte in range(256))
 
 
 def spell(token: bytes) -> str:
-    """A token as these files write it."""
+    """Return a token in GPT-2's characters."""
     characters = byte_characters()
     return "".join([characters[byte] for byte in token])
 
 
 def bytes_of(text: str) -> bytes | None:
-    """The token that is written like this; None if a character stands for no byte."""
+    """Return the bytes of a token in GPT-2's characters, or None if it has other characters."""
     bytes_of_characters = _bytes_of_characters()
-    found = [bytes_of_characters.get(character) for character in text]
-    return None if None in found else bytes(byte for byte in found if byte is not None)
+    try:
+        return bytes([bytes_of_characters[character] for character in text])
+    except KeyError:
+        return None
 
 
 @cache
@@ -42,8 +44,14 @@ def _bytes_of_characters() -> dict[str, int]:
     return {character: byte for byte, character in enumerate(byte_characters())}
 
 
+def byte_level(adds_space: bool, uses_regex: bool = True) -> dict[str, Any]:
+    """Return Hugging Face's component ByteLevel."""
+    part = {"type": "ByteLevel", "add_prefix_space": adds_space, "trim_offsets": True}
+    return {**part, "use_regex": uses_regex}
+
+
 class Names:
-    """The names of tokens end to end, with their ids, as a file has them."""
+    """The names of tokens, concatenated, with their lengths and ids in the order of the file."""
 
     def __init__(self, data: bytes, lengths: Any, ids: Any) -> None:
         self.data = data
@@ -58,15 +66,15 @@ class Names:
     def starts(self) -> NDArray[np.int64]:
         return self.ends - self.lengths
 
-    def name(self, place: int) -> str:
-        return self.data[self.starts[place] : self.ends[place]].decode()
+    def name(self, index: int) -> str:
+        return self.data[self.starts[index] : self.ends[index]].decode()
 
     def find(self, names: Collection[str]) -> dict[str, int]:
-        """The places of those names that are there."""
+        """Return the indexes of those names that exist."""
         wanted = {name.encode(errors="surrogatepass"): name for name in names if name}
         if not wanted or not self.data:
             return {}
-        # Few tokens begin as a special does and are as long; only those are looked at.
+        # Only tokens with the first byte and the length of a wanted name are compared.
         begins = np.zeros(256, bool)
         begins[[name[0] for name in wanted]] = True
         lengths = np.zeros(int(self.lengths.max()) + 1, bool)
@@ -80,7 +88,7 @@ class Names:
         return found
 
     def byte_tokens(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Where tokens "<0xE4>" are, and the bytes that they stand for."""
+        """Return the indexes of tokens such as "<0xE4>", and their bytes."""
         places = np.flatnonzero(self.lengths == 6)
         if not len(places):
             return places, np.zeros(0, np.uint8)
@@ -94,13 +102,11 @@ class Names:
 
 
 def names_of(model: Model) -> list[str]:
-    """The name of every token, in the order of the arrays."""
+    """Return the name of every token, in the order of the arrays."""
     ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
-    starts = [0, *ends][:-1]
-    kinds = model.kinds.tolist()
-    data = model.data
+    starts, kinds, data = [0, *ends][:-1], model.kinds.tolist(), model.data
     is_shown = model.base == "bytes"
-    # One character for each byte, so places stay what they are.
+    # One character per byte, so offsets stay the same.
     characters = np.array([ord(character) for character in byte_characters()], "<u2")
     shown = characters[np.frombuffer(data, np.uint8)].tobytes().decode("utf-16-le")
     if is_shown and not model.kinds.any():  # all are TOKEN, as in most files
@@ -121,13 +127,13 @@ def _decode(token: bytes) -> str:
         return token.decode()
     except UnicodeDecodeError:
         raise VocabularyError(
-            f"token {token!r} is no text, and Hugging Face's files have text alone; save to "
+            f"token {token!r} is not UTF-8, and Hugging Face's files contain only text; save to "
             ".tokenmill"
         ) from None
 
 
 def entries_of(spec: TokenizerSpec, names: list[str], *, has_added: bool) -> dict[str, int]:
-    """What vocab holds: the tokens, and added ones, or none of them if their ids stay anyway."""
+    """Return vocab. Added tokens are left out if Hugging Face assigns the same ids to them."""
     found = dict(zip(names, spec.model.ids.tolist(), strict=True))
     if len(found) < len(names):
         twice = Counter(names).most_common(1)[0][0]
@@ -140,16 +146,16 @@ def entries_of(spec: TokenizerSpec, names: list[str], *, has_added: bool) -> dic
     for token in sorted(spec.added, key=lambda token: token.id):
         if found.get(token.content, token.id) != token.id:
             raise VocabularyError(
-                f"special {token.content!r} has id {token.id} and is written like token "
-                f"{found[token.content]}; Hugging Face's files cannot hold both: rename the "
-                "special, or save to .tokenmill"
+                f"special token {token.content!r} has id {token.id} and is written like token "
+                f"{found[token.content]}; Hugging Face's files cannot contain both; rename the "
+                "special token, or save to .tokenmill"
             )
         if name_of.setdefault(token.id, token.content) != token.content:
             raise VocabularyError(
                 f"special tokens {name_of[token.id]!r} and {token.content!r} have the same id "
-                f"{token.id}, and Hugging Face's files give an id one name: save to .tokenmill"
+                f"{token.id}, and an id has one name in Hugging Face's files; save to .tokenmill"
             )
-        # Hugging Face counts on from the number of tokens, or from the largest of these.
+        # Hugging Face assigns the next id after the number of tokens and all added ids.
         if token.content not in found:
             is_counted = is_counted and token.id == max(len(found), largest + 1)
         largest = max(largest, token.id)
@@ -159,14 +165,14 @@ def entries_of(spec: TokenizerSpec, names: list[str], *, has_added: bool) -> dic
 
 
 def spellings_of(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → how the file writes its token."""
+    """Return the name of each token by id."""
     model = spec.model
     found = dict(zip(model.ids.tolist(), names_of(model), strict=True))
     return found | {token.id: normal_name(spec, token) for token in spec.added}
 
 
 def normal_name(spec: TokenizerSpec, token: Added) -> str:
-    """What an added token is decoded to: what is looked for in texts, which may be normalised."""
+    """Return the text that an added token matches and decodes to. It may be normalized."""
     if not token.normalized or token.literal:
         return token.content
     name, _ = _native.normalize(pack_steps(spec.steps), token.content)

@@ -16,20 +16,19 @@ import numpy as np
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.build import added_of, build
 from tokenmill.formats.checks import Place
-from tokenmill.formats.names import bytes_of
+from tokenmill.formats.names import byte_level, bytes_of
 from tokenmill.formats.spec import DECODED, TOKEN, Added, Model, Ranks, TokenizerSpec
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import PATTERNS, Pattern, Stage, pattern_of
 from tokenmill.vocabularies import EMBEDDED, find_known
 
 SUFFIX = ".tiktoken"
-# How Whisper's file writes a token without bytes, which is only ever decoded.
-_EMPTY = b"="
+_EMPTY = b"="  # Whisper's spelling of a token without bytes, which is only decoded
 _LINE = re.compile(rb"\n*(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
 
 
 def is_ranks(path: Path, data: bytes) -> bool:
-    """Whether a file has the suffix of a rank file, or begins like one."""
+    """Return whether a file has the suffix of a rank file, or begins like one."""
     return path.suffix == SUFFIX or _LINE.match(data) is not None
 
 
@@ -41,7 +40,7 @@ def read(data: bytes, source: str, pattern: str | None) -> TokenizerSpec:
         return of_ranks(tokens, pattern_of(known.scheme), known.special_tokens, source)
     if pattern is None:
         raise VocabularyError(
-            f"a rank file does not say how text is split before merging: load {source} with "
+            f"a rank file has no pattern, which splits text before merging; load {source} with "
             f'pattern="…", a regular expression or one of {", ".join(PATTERNS)}'
         )
     return of_ranks(tokens, pattern, {}, source)
@@ -61,30 +60,30 @@ def parse(data: bytes, source: str) -> dict[bytes, int]:
                 raise ValueError
             value = int(rank)
         except ValueError:
+            hint = "pass a tiktoken rank file"
             if line.startswith(codecs.BOM_UTF8):
-                error = VocabularyError(f"{source} starts with a byte-order mark: remove it")
-                raise error from None
-            is_json = number == 1 and line.lstrip()[:1] in (b"{", b"[")
-            what = "; JSON of Hugging Face is not read: save it as .tokenmill" * is_json
+                hint = "remove the byte-order mark"
             raise VocabularyError(
                 f"{source}, line {number}: {line[:60]!r} is not a token in base64, a space and a "
-                f"rank, so this is not a tiktoken rank file{what}"
+                f"rank; {hint}"
             ) from None
         if token in ranks:
-            raise VocabularyError(f"{source}, line {number}: token {token!r} stands there twice")
+            raise VocabularyError(
+                f"{source}, line {number}: token {token!r} occurs twice; remove one"
+            )
         if value in taken:
             raise VocabularyError(
-                f"{source}, line {number}: {token!r} has rank {value}, and so has {taken[value]!r}"
+                f"{source}, line {number}: {token!r} and {taken[value]!r} share rank {value}"
             )
         taken[value] = token
         ranks[token] = value
     if not ranks:
-        raise VocabularyError(f"{source} holds no tokens, so it is not a tiktoken rank file")
+        raise VocabularyError(f"{source} has no tokens; pass a tiktoken rank file")
     return ranks
 
 
 def write_ranks(tokens: dict[int, bytes]) -> bytes:
-    """The rank file of tokens by id, in the order of the ids."""
+    """Return the rank file of tokens by id."""
     encode = binascii.b2a_base64
     return b"".join(
         (encode(tokens[rank], newline=False) or _EMPTY) + b" %d\n" % rank for rank in sorted(tokens)
@@ -95,10 +94,10 @@ Merge = tuple[bytes, bytes]
 
 
 def find_merges(tokens: Mapping[int, bytes]) -> list[Merge]:
-    """The pair that becomes each token, in the order of the ids.
+    """Return the pair that makes each token, in the order of the ids.
 
-    It is the last step of merging the token's bytes with lower ids alone; a token which that does
-    not reach has none.
+    It is the last step of merging the token's bytes with lower ids. Tokens that these merges do
+    not produce have none.
     """
     ranks = {token: id_ for id_, token in tokens.items()}
     merges = []
@@ -126,11 +125,11 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
     return parts
 
 
-DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+DECODER = byte_level(True)
 
 
 def pattern_stage(pattern: str) -> Stage:
-    """A pattern as tiktoken has it: what it does not match is left out."""
+    """Return the stage of a tiktoken pattern. Text between its matches is removed."""
     return Stage(Pattern(pattern, "tiktoken"), "removed", True)
 
 
@@ -177,7 +176,8 @@ def of_embedded(
     for special, id_ in special_tokens.items():
         if entry.special_tokens.get(special, id_) != id_:
             raise VocabularyError(
-                f"special {special!r} of {name} has id {entry.special_tokens[special]}, not {id_}"
+                f"special token {special!r} of {name} has id {entry.special_tokens[special]}, not "
+                f"{id_}"
             )
     names = {**entry.special_tokens, **special_tokens}
     new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
@@ -202,9 +202,9 @@ def _from_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
 
 
 class CoreModel(Model):
-    """The model of a native tokenizer whose ids are ranks. Its arrays are made when first used.
+    """The model of a native tokenizer whose ids are ranks. Arrays are made when they are used.
 
-    Embedded vocabularies load in milliseconds because of it, and tokens are in memory once.
+    Embedded vocabularies therefore load in milliseconds, and tokens are in memory once.
     """
 
     __slots__ = ("core",)
@@ -245,15 +245,14 @@ _NO_TOKENS = Model(b"", _NO_IDS, _NO_IDS, np.zeros(0, np.uint8), merges=None, wh
 def add_special_tokens(
     spec: TokenizerSpec, special_tokens: Mapping[str, int], name: str
 ) -> TokenizerSpec:
-    """Return the specification with more special tokens; only ranks can have more."""
+    """Return the specification with more special tokens, which only ranks can have."""
     added = {token.content: token.id for token in spec.added if token.special}
     if spec.ranks is not None:
         return replace(spec, added=added_of({**added, **special_tokens}))
     for special, id_ in special_tokens.items():
         if added.get(special) != id_:
             raise VocabularyError(
-                f"special {special!r} with id {id_} is not in {name}, whose file says which there "
-                "are; add it to the file"
+                f"special token {special!r} with id {id_} is not in {name}; add it to the file"
             )
     return spec
 
@@ -281,7 +280,7 @@ def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> 
         token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
         if token not in (b"", special.encode()):
             raise VocabularyError(
-                f"special {special!r} has id {id_}, which is token {token!r}; "
+                f"special token {special!r} has id {id_}, which is token {token!r}; "
                 f"give it a free id, such as {free}"
             )
 
@@ -297,78 +296,72 @@ def merges_of(spec: TokenizerSpec) -> list[Merge]:
 
 
 def tokens_of(model: Model) -> dict[int, bytes]:
-    """All tokens by id."""
-    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
-    starts = [0, *ends]
-    return {
-        id_: model.data[start:end]
-        for id_, start, end in zip(model.ids.tolist(), starts, ends, strict=False)
-    }
+    """Return all tokens by id."""
+    return dict(zip(model.ids.tolist(), model.tokens(), strict=True))
 
 
 def pattern_text(spec: TokenizerSpec) -> str:
-    """The pattern of a vocabulary of ranks."""
+    """Return the pattern of a rank vocabulary."""
     (stage,) = spec.stages
     assert isinstance(stage.match, Pattern)
     return stage.match.text
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """The rank file of a tokenizer whose ids are ranks of bytes; any other is refused.
+    """Return the rank file of a tokenizer. Raise VocabularyError if its ids are not ranks.
 
-    Specials and the pattern are not in such a file: whoever loads it gives them.
+    Special tokens and the pattern are not in such a file.
     """
     model = spec.model
-    reason = None
-    if model.base != "bytes":
-        reason = "its merges start with characters, and those of a rank file with bytes"
-    elif spec.steps or spec.blank or spec.prefix != "never":
-        reason = "it normalises text before it is split, and a rank file cannot say so"
-    elif len(spec.stages) != 1 or not isinstance(spec.stages[0].match, Pattern):
-        reason = "text is not split by one pattern, and a rank file is loaded with one"
-    elif model.dropout:
-        reason = "it drops merges at random"
-    if reason is not None:
-        raise _refusal(reason)
+    if (feature := feature_of(spec)) is not None:
+        raise _error(feature)
     tokens = _ranked(spec)
     if model.merges is not None:
         _check_merges(spec, tokens)
     elif model.order is not None:
         order = model.order[np.argsort(model.ids)]
         if np.any(order[1:] <= order[:-1]):
-            raise _refusal("its merges are ordered by something else than its ids")
+            raise _error("its merges are not in the order of its ids")
     return write_ranks(tokens)
 
 
-def _refusal(reason: str) -> VocabularyError:
+def feature_of(spec: TokenizerSpec) -> str | None:
+    """Return a feature that files without a normalizer and with one pattern lack, or None."""
+    if spec.model.base != "bytes":
+        return "its merges start with characters"
+    if spec.steps or spec.blank or spec.prefix != "never":
+        return "it has a normalizer"
+    if len(spec.stages) != 1 or not isinstance(spec.stages[0].match, Pattern):
+        return "its pre-tokenizer is not one pattern"
+    return "it has dropout" if spec.model.dropout else None
+
+
+def _error(reason: str) -> VocabularyError:
     return VocabularyError(
-        f"this tokenizer cannot be a rank file: {reason}; save to tokenizer.json or .tokenmill"
+        f"cannot save as a rank file: {reason}; save to tokenizer.json or .tokenmill"
     )
 
 
 def _ranked(spec: TokenizerSpec) -> dict[int, bytes]:
-    """The tokens by id, without the special tokens. Where ids are ranks, none of them is one,
-    and a token that has the id of a special is another."""
+    """Return the tokens by id, without special tokens, which ranks never contain."""
     names = set() if spec.ranks is not None else {token.id for token in spec.added}
     tokens = tokens_of(spec.model)
     for id_ in spec.model.ids[spec.model.kinds == DECODED].tolist():
         if tokens[id_] and id_ not in names:
-            raise _refusal(f"token {id_}, {tokens[id_]!r}, is only decoded")
+            raise _error(f"token {id_}, {tokens[id_]!r}, is only decoded")
     return {id_: token for id_, token in tokens.items() if id_ not in names}
 
 
 def _check_merges(spec: TokenizerSpec, tokens: dict[int, bytes]) -> None:
-    """Whether ranks give the merges of the list: each token by the same last step, in its order."""
+    """Raise VocabularyError unless ranks give the same merges in the same order."""
     model = spec.model
     assert model.merges is not None
-    ends = np.cumsum(model.lengths, dtype=np.int64).tolist()
-    lengths = model.lengths.tolist()
-    texts = [model.data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    texts = model.tokens()
     listed: dict[bytes, tuple[bytes, bytes]] = {}
     for left, right in model.merges.tolist():
         listed[texts[left] + texts[right]] = (texts[left], texts[right])
     found = find_merges(tokens)
     if list(listed.values()) != found or len(listed) != len(model.merges):
-        raise _refusal("its merges are not those that the order of its ids gives")
+        raise _error("its merges are not those of its ids")
     if not model.whole and len(found) != sum(len(token) > 1 for token in tokens.values()):
-        raise _refusal("some tokens are reached by no merges, and would be found in a rank file")
+        raise _error("merges do not produce all tokens, and a rank file would")

@@ -57,17 +57,17 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def check_bytes_name(path: str | os.PathLike[str]) -> None:
-    """Raise VocabularyError for names of SentencePiece's formats, too."""
+    """Raise VocabularyError also for names of SentencePiece's formats."""
     check_name(path)
     if _is_model(Path(path)) or Path(path).suffix == ".vocab":
         raise VocabularyError(
-            f"{Path(path).name!r} is a name for pieces of SentencePiece, and these are tokens of "
-            "bytes; give one that ends in .json, .tokenmill or .tiktoken"
+            f"{Path(path).name!r} is a name for SentencePiece pieces, and these tokens are bytes; "
+            "use a name that ends in .json, .tokenmill or .tiktoken"
         )
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is an existing folder, or its name ends in a slash."""
+    """Return whether a path is an existing folder, or its name ends in a slash."""
     name = os.fspath(path)
     return name.endswith(("/", os.sep)) or Path(name).is_dir()
 
@@ -109,7 +109,7 @@ def save_spec(path: Path, spec: TokenizerSpec) -> None:
     if path.suffix == tokenmill_file.SUFFIX:
         write_whole(path, tokenmill_file.write(spec))
     elif path.name in _PAIR:
-        # merges.txt is the first, since it has the digest of its vocabulary.
+        # merges.txt contains the digest of vocab.json, so it is written first.
         vocabulary, merges = vocab_merges.write(spec)
         paths = (path.with_name(name) for name in _PAIR)
         write_together(dict(zip(paths, (merges, vocabulary), strict=True)))

@@ -1,8 +1,8 @@
 """Mistral's tekken.json → TokenizerSpec.
 
-The file holds ranks and a pattern as tiktoken reads them. Ids begin with the special tokens, and
-the id of a token is its rank behind them (mistral_common 1.13, tokens/tokenizers/tekken.py). Of
-the vocabulary only as much counts as `default_vocab_size` leaves room for.
+The file contains ranks and a pattern, as in tiktoken. Special tokens have the first ids, and ranks
+are the ids after them (mistral_common 1.13, tokens/tokenizers/tekken.py). Only the first tokens,
+up to `default_vocab_size`, are used.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats.names import byte_level
+from tokenmill.formats.ranks import pattern_stage
 from tokenmill.formats.spec import TOKEN, Added, Model, TokenizerSpec
-from tokenmill.patterns.schemes import Pattern, Stage
 
 BYTES_MAX = 256 << 20
 _TOKENS_MAX = 1 << 20
@@ -30,16 +31,10 @@ _SPECIALS = (
     "[TOOL_CONTENT]",
 )
 _VERSION_WITHOUT_SPECIALS_MAX = 7
-_DECODER = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": True,
-    "use_regex": True,
-}
 
 
 def read(data: bytes, source: str) -> TokenizerSpec:
-    """The spec of a tekken.json; `source` is the name of the file."""
+    """Return the specification of a tekken.json. `source` is the file name for errors."""
     if len(data) > BYTES_MAX:
         raise VocabularyError(f"{source} has {len(data):,} bytes: too large for a tekken.json")
     try:
@@ -57,7 +52,7 @@ def read(data: bytes, source: str) -> TokenizerSpec:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)[:300]
         raise VocabularyError(
-            f"{source} is damaged, or no tekken.json ({what}); get it again"
+            f"{source} is damaged or not a tekken.json ({what}); download the file again"
         ) from None
     model = Model(
         b"".join(tokens),
@@ -70,27 +65,24 @@ def read(data: bytes, source: str) -> TokenizerSpec:
     return TokenizerSpec(
         model,
         added=tuple(Added(name, id_) for id_, name in enumerate(names)),
-        # As in tiktoken, what the pattern does not match is left out.
-        stages=(Stage(Pattern(pattern, "tiktoken"), "removed", invert=True),),
-        decoder=_DECODER,
+        stages=(pattern_stage(pattern),),
+        decoder=byte_level(False),
     )
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _names(document: dict[str, Any], count: int) -> list[str]:
-    """The special tokens by id, filled up with names for those that have none."""
+    """Return the special tokens by id. Ids without one get a name."""
     listed = document.get("special_tokens")
     if not 0 <= count <= _SPECIALS_MAX:
         raise ValueError(f"default_num_special_tokens is {count}")
     if listed is None:
         version = str(document["config"]["version"])
         if not version[1:].isdigit() or int(version[1:5]) > _VERSION_WITHOUT_SPECIALS_MAX:
-            raise ValueError(
-                f"version {version!r:.20} lists its special_tokens, and there are none"
-            )
+            raise ValueError(f"version {version!r:.20} must have special_tokens")
         names = list(_SPECIALS)
     else:
         names = [one["token_str"] for one in listed]
@@ -106,9 +98,9 @@ def _names(document: dict[str, Any], count: int) -> list[str]:
 
 
 def _tokens(vocabulary: list[dict[str, Any]], count: int) -> list[bytes]:
-    """The tokens by rank."""
+    """Return the tokens by rank."""
     if not 256 <= count <= min(len(vocabulary), _TOKENS_MAX):
-        raise ValueError(f"{count:,} of {len(vocabulary):,} tokens are asked for")
+        raise ValueError(f"{count:,} of {len(vocabulary):,} tokens are required")
     decode = binascii.a2b_base64
     tokens = [decode(one["token_bytes"], strict_mode=True) for one in vocabulary[:count]]
     if [one["rank"] for one in vocabulary[:count]] != list(range(count)):
