@@ -280,7 +280,7 @@ def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
     after = {source.name: source for source in now}
     found = [f"the input {name!r} is missing" for name in before if name not in after]
     found += [f"the input {name!r} is new" for name in after if name not in before]
-    for name in before.keys() & after.keys():
+    for name in filter(before.get, after):  # in the order of the inputs
         old, new = before[name], after[name]
         if old.size != new.size:
             found.append(f"{name!r} had {old.size} bytes and has {new.size}")
