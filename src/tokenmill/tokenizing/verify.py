@@ -28,12 +28,14 @@ from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output
-from tokenmill.tokenizing.shuffle import output_numbers
+from tokenmill.tokenizing.shuffle import by_task, output_numbers, shard_order
 from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
 
 _FINDINGS_MAX = 100
 _BLOCK_BYTES = 4 << 20
 _TEXT_BYTES_SHOWN = 40
+_COUNTS = ("documents", "tokens")
+_Located = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
@@ -76,21 +78,28 @@ def verify(
     `progress` gets the bytes of files that are checked, and the bytes of all files.
     """
     with open_output(folder).copy() as path:
-        content = journal.load_manifest(open_output(path))
-        if content is None:
-            raise TokenizeError(
-                f"{str(path)!r} is not complete; run the same tokenize command again"
-                if (path / plan.NAME).exists()
-                else f"{str(path)!r} is not an output of tokenize: it has no {journal.MANIFEST}"
-            )
-        verdict = Verdict()
-        with journal.reading(str(path)):
-            _check_files(path, content, verdict, threads, progress)
-            if verdict.is_good:
-                _check_contents(path, content, verdict)
-            if decode and verdict.is_good:
-                _check_documents(path, content, verdict, decode)
-        return verdict
+        return _verify(path, decode, threads, progress)
+
+
+def _verify(
+    path: Path, decode: float, threads: int, progress: Callable[[int, int], None]
+) -> Verdict:
+    content = journal.load_manifest(open_output(path))
+    if content is None:
+        has_plan = (path / plan.NAME).exists()
+        raise TokenizeError(
+            f"{str(path)!r} is not complete; run the same tokenize command again"
+            if has_plan
+            else f"{str(path)!r} is not an output of tokenize: it has no {journal.MANIFEST}"
+        )
+    verdict = Verdict()
+    with journal.reading(str(path)):
+        _check_files(path, content, verdict, threads, progress)
+        if verdict.is_good:
+            _check_contents(path, content, verdict)
+        if decode and verdict.is_good:
+            _check_documents(path, content, verdict, decode)
+    return verdict
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -142,25 +151,71 @@ def _check_contents(folder: Path, content: dict[str, Any], verdict: Verdict) -> 
     """Compare the documents and tokens that the readers find with the counts of the manifest."""
     try:
         with open_shards(folder) as shards:
-            for index in range(len(shards.shards)):
-                _check_shard(shards, index)
+            sums = _count(shards, content)
     except MissingExtraError as error:
         verdict.notes.append(f"documents are not counted: {error}")
     except ShardError as error:
         verdict.find(str(error))
     else:
-        for finding in _differences(content):
+        for finding in _differences(content, sums):
             verdict.find(finding)
 
 
-def _check_shard(shards: Shards, index: int) -> None:
-    """Compare the documents that the reader of a shard finds with the manifest."""
+def _count(shards: Shards, content: dict[str, Any]) -> dict[int, NDArray[np.int64]]:
+    """Documents and tokens of each segment by task. The last row is of documents without one."""
+    tasks = content["tasks"]
+    sums = {
+        entry["task"]: np.zeros((len(entry["segments"]) + 1, len(_COUNTS)), np.int64)
+        for entry in tasks
+    }
+    bounds = {
+        entry["task"]: np.cumsum([segment["documents"] for segment in entry["segments"]])
+        for entry in tasks
+    }
+    for task, numbers, lengths in _locate(shards, content):
+        segments = np.searchsorted(bounds[task], numbers, side="right")
+        for index, weights in enumerate((None, lengths)):
+            found = np.bincount(segments, weights, minlength=len(sums[task]))
+            sums[task][:, index] += found.astype(np.int64)
+    return sums
+
+
+def _locate(shards: Shards, content: dict[str, Any]) -> Iterator[_Located]:
+    """The documents of each shard: their task, their numbers there, and their numbers of ids."""
+    seed = content["options"]["shuffle"]
+    index = 0
+    for entry in content["tasks"] if seed is None else ():
+        first = 0
+        for _ in entry["shards"]:
+            lengths = _lengths(shards, index)
+            yield entry["task"], np.arange(first, first + len(lengths)), lengths
+            first += len(lengths)
+            index += 1
+    counts = {entry["task"]: entry["documents"] for entry in content["tasks"]}
+    for entry in content["shuffled"]:
+        found = shard_order(seed, counts, entry["shuffled"], entry["of"])
+        all_lengths = [_lengths(shards, index + more) for more in range(len(entry["shards"]))]
+        index += len(entry["shards"])
+        lengths = np.concatenate([np.empty(0, np.int64), *all_lengths])
+        if len(lengths) != len(found.tasks):
+            raise ShardError(
+                f"shard {entry['shuffled']} has {len(lengths):,} documents; expected "
+                f"{len(found.tasks):,} for its seed"
+            )
+        for task, here in by_task(found.tasks):
+            yield task, found.numbers[here], lengths[here]
+
+
+def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
+    """The number of ids of each document of a shard."""
     shard = shards.shards[index]
-    shards.reader(index)  # compares the number of documents, or of sequences
+    shards.reader(index)  # compares its documents, or sequences, with the manifest
     ends = shards.document_ends(index)
+    lengths = np.diff(ends, prepend=0)
     first = 0
     if shards.spec.sequence_length is not None:
-        first = int(next(iter(shards.document_starts(index)), 0))
+        starts = shards.document_starts(index)
+        first = int(starts[0]) if len(starts) else 0
     shards.close()
     tokens = int(ends[-1]) if len(ends) else 0
     if len(ends) != shard.documents or tokens != shard.tokens:
@@ -168,36 +223,32 @@ def _check_shard(shards: Shards, index: int) -> None:
             f"{shard.stem} has {len(ends):,} documents and {tokens:,} tokens; expected "
             f"{shard.documents:,} and {shard.tokens:,} as in the manifest"
         )
-    if first or (np.diff(ends, prepend=0) < 0).any():
+    if first or (lengths < 0).any():
         raise ShardError(f"{shard.stem}: its documents overlap or have gaps")
+    return lengths
 
 
-def _differences(content: dict[str, Any]) -> Iterator[str]:
-    """Counts that are not the sums of the counts of shards and segments."""
-    tasks = content["tasks"]
-    expected = []
-    for entry in tasks:
-        # The shards of a shuffled run have documents of all tasks.
-        of_task = entry["segments"] if content["shuffled"] else entry["shards"]
-        expected += [(f"task {entry['task']}: ", of_task, entry)]
-        expected += [(f"task {entry['task']}: ", of_task, _sum(entry["segments"]))]
-    segments: dict[str, list[dict[str, Any]]] = {row["path"]: [] for row in content["sources"]}
-    for segment in (segment for entry in tasks for segment in entry["segments"]):
-        segments[segment["source"]].append(segment)
-    expected += [(f"{row['path']}: ", segments[row["path"]], row) for row in content["sources"]]
-    shards = [shard for entry in [*tasks, *content["shuffled"]] for shard in entry["shards"]]
-    expected.append(("", shards, content["totals"]))
-    for start, rows, counts in expected:
-        for name, count in _sum(rows).items():
+def _differences(content: dict[str, Any], sums: dict[int, NDArray[np.int64]]) -> Iterator[str]:
+    found = {source["path"]: np.zeros(len(_COUNTS), np.int64) for source in content["sources"]}
+    for entry in content["tasks"]:
+        counts = sums[entry["task"]]
+        if counts[:, 0].sum() != entry["documents"] or counts[-1].any():
+            yield (
+                f"task {entry['task']}: the shards have {counts[:, 0].sum():,} of its documents; "
+                f"expected {entry['documents']:,} as in the manifest"
+            )
+        for segment, row in zip(entry["segments"], counts, strict=False):
+            found[segment["source"]] += row
+    expected = [(f"{source['path']}: ", source) for source in content["sources"]]
+    expected.append(("", content["totals"]))
+    rows = [*found.values(), sum(found.values(), np.zeros(len(_COUNTS), np.int64))]
+    for (start, counts), row in zip(expected, rows, strict=True):
+        for name, count in zip(_COUNTS, row.tolist(), strict=True):
             if count != counts[name]:
                 yield (
                     f"{start}the shards have {count:,} {name}; expected {counts[name]:,} as in the "
                     "manifest"
                 )
-
-
-def _sum(rows: list[dict[str, Any]]) -> dict[str, int]:
-    return {name: sum(row[name] for row in rows) for name in ("documents", "tokens")}
 
 
 # ── documents ────────────────────────────────────────────────────────────────────────────────
