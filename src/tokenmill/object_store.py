@@ -123,13 +123,13 @@ def is_of_process(names: Iterable[str]) -> bool:
 def file_system(name: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path there."""
     try:
-        fsspec = importlib.import_module("fsspec")
+        core = importlib.import_module("fsspec.core")
     except ImportError as error:
         raise MissingExtraError(
             f'URL {name!r} needs the package fsspec: pip install "tokenmill[remote]"'
         ) from error
     try:
-        files, path = fsspec.core.url_to_fs(name)
+        files, path = core.url_to_fs(name)
     except ImportError as error:
         known = importlib.import_module("fsspec.registry").known_implementations
         package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]

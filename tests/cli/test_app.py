@@ -1,6 +1,6 @@
 """The command line → its output and its exit code, for `train`, `convert` and closed streams.
 
-Tests of cli/app.py, cli/convert.py, cli/inputs.py, cli/train.py and cli/values.py.
+Tests of cli/app.py and cli/train.py.
 """
 
 import contextlib

@@ -241,7 +241,9 @@ def test_pair_of_files_may_be_written_again_by_others(tmp_path):
     assert Tokenizer.load(tmp_path / "vocab.json", pattern="r50k").encode("abcd") == [256, 257]
     vocabulary["more"] = 258
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
-    with raises(VocabularyError, "not written with this vocab.json", "#version: 0.2"):
+    with raises(
+        VocabularyError, "not written with this vocab.json", "changed on purpose", "#version: 0.2"
+    ):
         Tokenizer.load(tmp_path / "vocab.json", pattern="r50k")
     merges = (tmp_path / "merges.txt").read_text(encoding="utf-8").split("\n")
     (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges[1:]]))

@@ -54,7 +54,7 @@ for _ in range(20):
         (document(truncation={}), "truncation has no field 'max_length'"),
         (
             document(truncation=TRUNCATION | {"max_length": -1}),
-            "truncation.max_length must be from 0 to",
+            "truncation.max_length must be from 0 to 18,446,744,073,709,551,615, got -1",
         ),
         (
             document(truncation=TRUNCATION | {"stride": 1 << 64}),
@@ -72,7 +72,7 @@ for _ in range(20):
         (document(padding=PADDING | {"strategy": "Fixed"}), "padding.strategy is 'Fixed'"),
         (
             document(padding=PADDING | {"strategy": {"Fixed": -5}}),
-            "strategy.Fixed must be from 0 to",
+            "strategy.Fixed must be from 0 to 18,446,744,073,709,551,615, got -5",
         ),
         (
             document(padding=PADDING | {"pad_id": 1 << 32}),
@@ -150,7 +150,8 @@ for _ in range(20):
         (document(pre_tokenizer=split({"String": ""})), "pattern is empty"),
         (
             document(pre_tokenizer=split({"String": "a"}, "isolated")),
-            "behavior must be one of Isolated, Removed",
+            "behavior must be one of Isolated, Removed, MergedWithPrevious, MergedWithNext, "
+            "Contiguous, got 'isolated'",
         ),
         (
             document(pre_tokenizer={"type": "CharDelimiterSplit", "delimiter": "ab"}),

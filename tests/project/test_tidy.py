@@ -46,20 +46,20 @@ PYTHON_PACKAGES = [
 # The most lines of each package of src/tokenmill. A package that grows beyond its budget contains
 # a second idea, or one idea twice.
 LINES_MAX = {
-    "arrow": 550,
+    "arrow": 540,
     "cli": 2700,
-    "compat": 4680,
+    "compat": 4540,
     "corpus": 2470,
-    "formats": 4940,
+    "formats": 4710,
     "inspection": 1670,
     "patterns": 2230,
-    "shards": 2280,
-    "tokenizing": 3780,
+    "shards": 1910,
+    "tokenizing": 3550,
     "training": 2570,
     "vocabularies": 150,
     ".": 3000,
 }
-FILES_MAX = 200
+FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 TEXT_SUFFIXES = {".py", ".zig", ".md", ".toml", ".txt", ".ini", ".yml", ""}
 
@@ -355,9 +355,7 @@ def test_tree_has_no_leftovers():
     )
 
 
-# Packages whose messages, help texts, docstrings and comments are free of these phrases. Add a
-# package when it is clean; never remove one.
-CLEAN_PACKAGES = ["arrow", "cli", "compat", "corpus", "inspection", "patterns", "reference.py"]
+# Phrases that messages, help texts, docstrings and comments of the package avoid.
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"
@@ -378,12 +376,11 @@ def prose(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def test_clean_packages_stay_clean():
+def test_prose_of_the_package_is_plain():
     report(
         [
             f"{name}:{number} contains {match[0].strip()!r}"
-            for package in CLEAN_PACKAGES
-            for name, text in files(".py", under=f"src/tokenmill/{package}").items()
+            for name, text in files(".py", under="src/tokenmill/").items()
             for number, sentence in prose(text)
             if (match := UNWANTED.search(sentence))
         ]

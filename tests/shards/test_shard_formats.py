@@ -1,9 +1,7 @@
 """Documents → shards → the same documents, and each file byte by byte.
 
-Tests of shards/files.py, shards/spec.py, shards/layouts/arrow.py, shards/layouts/base.py,
-shards/layouts/datatrove.py, shards/layouts/llmc.py, shards/layouts/mds.py,
-shards/layouts/megatron.py, shards/layouts/nanogpt.py, shards/layouts/npy.py,
-shards/layouts/olmo.py, shards/layouts/parquet.py and shards/layouts/tables.py.
+Tests of shards/files.py, shards/flat.py, shards/mds.py, shards/shard_format.py and
+shards/tables.py.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_mistyped_name_suggests_the_nearest():
         Tokenizer.load("cl100k-base")
 
 
-def test_folder_without_a_tokenizer_says_what_would_be_one(tmp_path):
+def test_folder_without_a_tokenizer_names_the_supported_files(tmp_path):
     with raises(VocabularyError, tmp_path, "has no tokenizer", "tokenizer.json"):
         Tokenizer.load(tmp_path)
 

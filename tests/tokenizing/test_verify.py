@@ -1,6 +1,6 @@
 """Shards → differences from their manifest and their sources, and a report of their contents.
 
-Tests of cli/verify.py, inspection/shards.py and tokenizing/verify.py.
+Tests of cli/tokenize.py, inspection/shards.py and tokenizing/verify.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sources → tokenizers: the same vocabulary from every kind of source, and all errors.
 
-Tests of training/counting.py, training/encoding.py, training/numbering.py, training/options.py,
-training/report.py, training/train.py and training/trainers.py.
+Tests of training/counting.py, training/numbering.py, training/options.py, training/report.py and
+training/train.py.
 """
 
 from __future__ import annotations

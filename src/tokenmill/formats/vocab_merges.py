@@ -60,7 +60,8 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
     if digest is not None and digest[1].decode() != _digest(names):
         raise VocabularyError(
             f"{folder}: merges.txt was not written with this vocab.json, so ids would be wrong; "
-            "save both again, or write only '#version: 0.2' in the first line of merges.txt"
+            "save both again, or if vocab.json was changed on purpose, write only '#version: 0.2' "
+            "in the first line of merges.txt"
         )
     options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
     model = read_model(options, names, np.asarray(merges), unmade, cutting, place)
