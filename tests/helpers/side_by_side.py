@@ -73,10 +73,6 @@ def processors(library: Any) -> list[Any]:
         p.Sequence([p.ByteLevel(trim_offsets=False)]),
         p.Sequence([]),
         p.Sequence([template, p.ByteLevel()]),
-        p.Sequence([p.BertProcessing(bert, roberta), template]),
-        p.Sequence([p.RobertaProcessing(bert, roberta), p.BertProcessing(bert, roberta)]),
-        p.Sequence([template, p.BertProcessing(bert, roberta)]),
-        p.Sequence([template, template]),
     ]
 
 

@@ -1,7 +1,7 @@
 """Encodings: ids with offsets, tokens, types and masks; truncation and padding.
 
-Ids, types and masks are lists. Tokens, offsets, words and the overflow are computed when they are
-first read, because most callers read only ids and masks.
+Ids are computed at once. The other lists are computed when they are first read, by encoding again
+with offsets, because most callers read only ids and masks.
 
 **Invariant**: lists are never changed in place, so that encodings can share them.
 """
@@ -12,9 +12,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from itertools import chain
-from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 from tokenmill.compat.tokenizers.components import (
     check_choice,
@@ -28,29 +26,23 @@ from tokenmill.compat.tokenizers.components import (
 )
 from tokenmill.errors import TokenizersError
 
-T = TypeVar("T")
 Offsets: TypeAlias = tuple[int, int]
-_LISTS = ("_ids", "_type_ids", "_special", "_attention")
+# The lists with one item per token: name in the pickle → attribute.
+_LISTS = {
+    "ids": "_ids", "type_ids": "_type_ids", "tokens": "_tokens", "words": "_words",
+    "offsets": "_offsets", "special_tokens_mask": "_special", "attention_mask": "_attention",
+}  # fmt: skip
 _SIDES = ("left", "right")
 
 
-class Columns(NamedTuple):
-    """The lists of an encoding that need its text."""
+@dataclass(slots=True)
+class Run:
+    """Adjacent tokens of an encoding with the same type and masks."""
 
-    tokens: list[str]
-    offsets: list[Offsets]
-    words: list[int | None]
-
-
-class Lazy(Generic[T]):
-    """A value that `make` computes when it is first read."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-
-    @cached_property
-    def value(self) -> T:
-        return self._make()
+    length: int
+    type_id: int
+    special: int = 0
+    attention: int = 1
 
 
 class Encoding:
@@ -58,30 +50,24 @@ class Encoding:
 
     _ids: list[int]
     _type_ids: list[int]
+    _tokens: list[str]
+    _words: list[int | None]
+    _offsets: list[Offsets]
     _special: list[int]
     _attention: list[int]
-    _text: Lazy[Columns]
-    _overflow: Lazy[list[Encoding]] | None
+    _overflowing: list[Encoding]
     # Sequence → its tokens, as (start, stop). If empty, one sequence has all tokens.
     _ranges: dict[int, tuple[int, int]]
+    # Computes the complete encoding; None if it is complete.
+    _make: Callable[[], Encoding] | None
+    # Types and masks while the encoding is not complete.
+    _runs: list[Run] | None
 
     def __init__(self) -> None:
-        self._fill([], Lazy(lambda: Columns([], [], [])))
-
-    def _fill(
-        self,
-        ids: list[int],
-        text: Lazy[Columns],
-        type_id: int = 0,
-        special: int = 0,
-        attention: int = 1,
-    ) -> Self:
-        n = len(ids)
-        self._ids, self._text = ids, text
-        self._type_ids, self._special = [type_id] * n, [special] * n
-        self._attention = [attention] * n
-        self._overflow, self._ranges = None, {}
-        return self
+        for name in _LISTS.values():
+            setattr(self, name, [])
+        self._overflowing, self._ranges = [], {}
+        self._make, self._runs = None, None
 
     # Attributes
 
@@ -93,32 +79,38 @@ class Encoding:
     @property
     def type_ids(self) -> list[int]:
         """The type of each token, which the post-processor sets: usually the text of a pair."""
+        if self._runs is not None:
+            return [run.type_id for run in self._runs for _ in range(run.length)]
         return self._type_ids[:]
 
     @property
     def attention_mask(self) -> list[int]:
         """1 for tokens, 0 for padding."""
+        if self._runs is not None:
+            return [run.attention for run in self._runs for _ in range(run.length)]
         return self._attention[:]
 
     @property
     def special_tokens_mask(self) -> list[int]:
         """1 for tokens that the post-processor or padding added."""
+        if self._runs is not None:
+            return [run.special for run in self._runs for _ in range(run.length)]
         return self._special[:]
 
     @property
     def tokens(self) -> list[str]:
         """The tokens as in the vocabulary."""
-        return self._text.value.tokens[:]
+        return self._complete()._tokens[:]
 
     @property
     def offsets(self) -> list[Offsets]:
         """The characters of the text that each token covers: (start, end)."""
-        return self._text.value.offsets[:]
+        return self._complete()._offsets[:]
 
     @property
     def word_ids(self) -> list[int | None]:
         """The word of each token; None for special tokens."""
-        return self._text.value.words[:]
+        return self._complete()._words[:]
 
     @property
     def words(self) -> list[int | None]:
@@ -138,12 +130,12 @@ class Encoding:
     @property
     def n_sequences(self) -> int:
         """The number of texts."""
-        return len(self._ranges) or 1
+        return len(self._complete()._ranges) or 1
 
     @property
     def overflowing(self) -> list[Encoding]:
         """The encodings of the tokens that truncation removed."""
-        return [] if self._overflow is None else self._overflow.value[:]
+        return self._complete()._overflowing[:]
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -158,28 +150,23 @@ class Encoding:
         return dump(self._state()).encode()
 
     def _state(self) -> dict[str, Any]:
-        tokens, offsets, words = self._text.value
+        self._complete()
+        ranges = {str(i): {"start": a, "end": b} for i, (a, b) in self._ranges.items()}
         return {
-            "ids": self._ids, "type_ids": self._type_ids, "tokens": tokens, "words": words,
-            "offsets": offsets, "special_tokens_mask": self._special,
-            "attention_mask": self._attention,
-            "overflowing": [each._state() for each in self.overflowing],
-            "sequence_ranges": {
-                str(i): {"start": start, "end": stop} for i, (start, stop) in self._ranges.items()
-            },
-        }  # fmt: skip
+            **{key: getattr(self, name) for key, name in _LISTS.items()},
+            "overflowing": [each._state() for each in self._overflowing],
+            "sequence_ranges": ranges,
+        }
 
     def __setstate__(self, state: bytes) -> None:
         self._restore(json.loads(state))
 
     def _restore(self, state: dict[str, Any]) -> Self:
-        offsets = [(start, stop) for start, stop in state["offsets"]]
-        columns = Columns(state["tokens"], offsets, state["words"])
-        self._fill(state["ids"], Lazy(lambda: columns))
-        self._type_ids, self._special = state["type_ids"], state["special_tokens_mask"]
-        self._attention = state["attention_mask"]
-        overflow = [Encoding()._restore(each) for each in state["overflowing"]]
-        self._overflow = Lazy(lambda: overflow) if overflow else None
+        self.__init__()  # type: ignore[misc]
+        for key, name in _LISTS.items():
+            setattr(self, name, state[key])
+        self._offsets = [(start, stop) for start, stop in state["offsets"]]
+        self._overflowing = [Encoding()._restore(each) for each in state["overflowing"]]
         ranges = state["sequence_ranges"].items()
         self._ranges = {int(i): (range_["start"], range_["end"]) for i, range_ in ranges}
         return self
@@ -189,28 +176,30 @@ class Encoding:
     def token_to_sequence(self, token_index: int) -> int | None:
         """Return the text of a token, or None."""
         token = check_unsigned(token_index)
+        ranges = self._complete()._ranges
         if token > len(self):
             return None
-        ranges = self._ranges or {0: (0, token + 1)}
+        if not ranges:
+            return 0
         return next((i for i, (start, stop) in ranges.items() if start <= token < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
         """Return the characters that a token covers, or None."""
-        return self._text.value.offsets[token_index] if self._has(token_index) else None
+        inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
+        return self._offsets[token_index] if inside else None
 
     def token_to_word(self, token_index: int) -> int | None:
         """Return the word of a token, or None."""
-        return self._text.value.words[token_index] if self._has(token_index) else None
-
-    def _has(self, token: int) -> bool:
-        return self.token_to_sequence(token) is not None and token < len(self)
+        inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
+        return self._words[token_index] if inside else None
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the token that covers a character, or None."""
         position, sequence = check_unsigned(char_pos), check_unsigned(sequence_index)
-        offsets = self._text.value.offsets
-        tokens = range(*self._range(sequence))
-        return next((t for t in tokens if offsets[t][0] <= position < offsets[t][1]), None)
+        for token in range(*self._range(sequence)):
+            if self._offsets[token][0] <= position < self._offsets[token][1]:
+                return token
+        return None
 
     def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the word that covers a character, or None."""
@@ -222,7 +211,7 @@ class Encoding:
         word, sequence = check_unsigned(word_index, 32), check_unsigned(sequence_index)
         found = []
         for token in range(*self._range(sequence)):
-            here = self._text.value.words[token]
+            here = self._words[token]
             if here is not None and here > word:
                 break
             if here == word:
@@ -234,17 +223,17 @@ class Encoding:
         tokens = self.word_to_tokens(word_index, sequence_index)
         if tokens is None:
             return None
-        offsets = self._text.value.offsets
-        return offsets[tokens[0]][0], offsets[tokens[1] - 1][1]
+        return self._offsets[tokens[0]][0], self._offsets[tokens[1] - 1][1]
 
     def _range(self, sequence: int) -> tuple[int, int]:
-        return self._ranges.get(sequence, (0, len(self)))
+        return self._complete()._ranges.get(sequence, (0, len(self)))
 
     # Changes
 
     def set_sequence_id(self, sequence_id: int) -> None:
         """Assign all tokens to this text."""
-        self._ranges = {**self._ranges, check_unsigned(sequence_id): (0, len(self))}
+        whole = self._complete()
+        whole._ranges = {**whole._ranges, check_unsigned(sequence_id): (0, len(self))}
 
     def pad(
         self,
@@ -264,15 +253,20 @@ class Encoding:
         self._pad(target, *pad, check_text(pad_token), side == "left")
 
     def _pad(self, target: int, id_: int, type_id: int, token: str, left: bool) -> None:
-        def pad(each: Encoding) -> None:
-            n = target - len(each._ids)
-            if n > 0:
-                padding = of_specials([id_] * n, [token] * n, type_id, attention=0)
-                overflow = each._overflow
-                each._take(_concatenate([padding, each] if left else [each, padding]))
-                each._overflow = overflow
-
-        self._change(pad)
+        self._complete()
+        # Another encoding may share them and pad them in another way.
+        self._overflowing = [each._copy() for each in self._overflowing]
+        for each in self._overflowing:
+            each._pad(target, id_, type_id, token, left)
+        n = target - len(self._ids)
+        if n <= 0:
+            return
+        padding = _without_text([id_] * n, [token] * n, type_id, 0)
+        if left:
+            ranges = {i: (start + n, stop + n) for i, (start, stop) in self._ranges.items()}
+            self._join(padding, self, ranges)
+        else:
+            self._join(self, padding, self._ranges)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
         """Truncate to `max_length` tokens; the others go to `overflowing`."""
@@ -285,124 +279,117 @@ class Encoding:
         length = len(self._ids)
         if longest >= length:
             return
-        whole = self._copy()
+        self._complete()
         if longest == 0:
+            everything = self._copy()
             self.__init__()  # type: ignore[misc]
-            self._overflow = Lazy(lambda: [whole])
+            self._overflowing = [everything]
             return
-        first, *others = _windows(length, longest, stride, left)
-        self._take(self._slice(first))
-        self._overflow = Lazy(lambda: [whole._slice(window) for window in others])
+        windows = windows_of(length, longest, stride, left)
+        first, *others = [self._slice(start, stop) for start, stop in windows]
+        self._take(first)
+        self._overflowing = others
 
     @staticmethod
     def merge(encodings: Iterable[Encoding], growing_offsets: bool = True) -> Encoding:
         """Return the concatenation of encodings."""
-        each = [check_instance(each, Encoding)._copy() for each in check_sequence(encodings)]
+        each = [check_instance(each, Encoding) for each in check_sequence(encodings)]
         return merge(each, check_flag(growing_offsets))
 
     # Assembly
 
+    def _complete(self) -> Encoding:
+        """Return this encoding with all lists."""
+        if self._make is not None:
+            self._take(self._make())
+        return self
+
     def _take(self, other: Encoding) -> None:
-        vars(self).update(vars(other))
+        for name in (*_LISTS.values(), "_overflowing", "_ranges"):
+            setattr(self, name, getattr(other._complete(), name))
+        self._make, self._runs = None, None
 
     def _copy(self) -> Encoding:
-        made = Encoding.__new__(Encoding)
+        made = Encoding()
         made._take(self)
         return made
 
-    def _change(self, change: Callable[[Encoding], None]) -> None:
-        """Change this encoding, and its overflow when that is read."""
-        before = self._overflow
-
-        def changed() -> list[Encoding]:
-            copies = [each._copy() for each in before.value] if before else []
-            for each in copies:
-                each._change(change)
-            return copies
-
-        change(self)
-        if before is not None:
-            self._overflow = Lazy(changed)
-
-    def _change_text(self, change: Callable[[Columns], Columns]) -> None:
-        text = self._text
-        self._text = Lazy(lambda: change(text.value))
-
-    def _slice(self, window: tuple[int, int]) -> Encoding:
+    def _slice(self, start: int, stop: int) -> Encoding:
         """Return some of the tokens, without sequences and overflow."""
-        made, part = self._copy(), slice(*window)
-        made._overflow, made._ranges = None, {}
-        for name in _LISTS:
-            setattr(made, name, getattr(self, name)[part])
-        made._change_text(lambda c: Columns(c.tokens[part], c.offsets[part], c.words[part]))
+        made = Encoding()
+        for name in _LISTS.values():
+            setattr(made, name, getattr(self, name)[start:stop])
         return made
 
-    def _merged(self, pair: Encoding, growing: bool) -> Encoding:
-        """Return this encoding and then `pair`, with all combinations of their overflow."""
-        shifted = pair._copy()
-        if growing and self._ids:
-            shift = self._text.value.offsets[-1][1]
-            shifted._change_text(
-                lambda columns: columns._replace(
-                    offsets=[(start + shift, stop + shift) for start, stop in columns.offsets]
-                )
-            )
-        made = _concatenate([self, shifted])
+    def _join(self, a: Encoding, b: Encoding, ranges: dict[int, tuple[int, int]]) -> None:
+        """Become the tokens of `a` and then those of `b`; the overflow stays."""
+        for name in _LISTS.values():
+            setattr(self, name, getattr(a, name) + getattr(b, name))
+        self._ranges = ranges
 
-        def combine() -> list[Encoding]:
-            rights = pair.overflowing
-            found = [left._merged(r, growing) for left in self.overflowing for r in (pair, *rights)]
-            return found + [self._merged(right, growing) for right in rights]
-
-        if self._overflow or pair._overflow:
-            made._overflow = Lazy(combine)
-        return made
-
-
-def of_tokens(ids: list[int], text: Lazy[Columns], type_id: int) -> Encoding:
-    """Return the encoding of a sequence before post-processing."""
-    return Encoding.__new__(Encoding)._fill(ids, text, type_id)
-
-
-def of_specials(ids: list[int], tokens: list[str], type_id: int, attention: int = 1) -> Encoding:
-    """Return the encoding of special tokens that a post-processor or padding adds."""
-    n = len(ids)
-    text = Lazy(lambda: Columns(tokens, [(0, 0)] * n, [None] * n))
-    return Encoding.__new__(Encoding)._fill(ids, text, type_id, 1, attention)
+    def _merge_with(self, pair: Encoding, growing: bool) -> None:
+        """Append `pair`. Each overflow of one is combined with each overflow of the other."""
+        self._complete()
+        overflowing = []
+        for mine in self._overflowing:
+            for other in (pair._complete(), *pair._overflowing):
+                overflowing.append(mine._copy())
+                overflowing[-1]._merge_with(other, growing)
+        for other in pair._complete()._overflowing:
+            overflowing.append(self._copy())
+            overflowing[-1]._merge_with(other, growing)
+        length = len(self._ids)
+        moved = {i: (length + start, length + stop) for i, (start, stop) in pair._ranges.items()}
+        shift = self._offsets[-1][1] if growing and self._offsets else 0
+        if shift:
+            shifted = pair._copy()
+            shifted._offsets = [(start + shift, stop + shift) for start, stop in pair._offsets]
+            pair = shifted
+        self._join(self, pair, {**self._ranges, **moved})
+        self._overflowing = overflowing
 
 
-def _concatenate(parts: Sequence[Encoding]) -> Encoding:
-    """Return the tokens of one or more encodings in order, without their overflow."""
+def lazy_encoding(ids: list[int], runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
+    """Return an encoding that has only ids until `make` completes it."""
     made = Encoding.__new__(Encoding)
-    for name in _LISTS:
-        setattr(made, name, [*chain.from_iterable([getattr(each, name) for each in parts])])
-    texts = [each._text for each in parts]
-
-    def columns() -> Columns:
-        tokens, offsets, words = zip(*(text.value for text in texts), strict=True)
-        return Columns([*chain(*tokens)], [*chain(*offsets)], [*chain(*words)])
-
-    made._text = Lazy(columns)
-    made._overflow, made._ranges = None, {}
-    length = 0
-    for each in parts:
-        for sequence, (start, stop) in each._ranges.items():
-            made._ranges[sequence] = (length + start, length + stop)
-        length += len(each._ids)
+    made._ids, made._runs, made._make = ids, runs, make
     return made
 
 
-def merge(encodings: Sequence[Encoding], growing: bool) -> Encoding:
-    """Return the concatenation of encodings, which must not change later."""
-    if encodings and not growing and not any(each._overflow for each in encodings):
-        return _concatenate(encodings)
+def of_tokens(
+    ids: list[int],
+    tokens: list[str],
+    offsets: list[Offsets],
+    words: list[int | None],
+    type_id: int,
+) -> Encoding:
+    """Return the encoding of a sequence before post-processing."""
+    made, n = Encoding(), len(ids)
+    made._ids, made._tokens, made._offsets, made._words = ids, tokens, offsets, words
+    made._type_ids, made._special, made._attention = [type_id] * n, [0] * n, [1] * n
+    return made
+
+
+def of_specials(ids: list[int], tokens: list[str], type_id: int) -> Encoding:
+    """Return the encoding of special tokens that a post-processor adds."""
+    return _without_text(ids, tokens, type_id, 1)
+
+
+def _without_text(ids: list[int], tokens: list[str], type_id: int, attention: int) -> Encoding:
+    n = len(ids)
+    made = of_tokens(ids, tokens, [(0, 0)] * n, [None] * n, type_id)
+    made._special, made._attention = [1] * n, [attention] * n
+    return made
+
+
+def merge(encodings: Iterable[Encoding], growing: bool) -> Encoding:
     made = Encoding()
     for each in encodings:
-        made = made._merged(each, growing)
+        made._merge_with(each, growing)
     return made
 
 
-def _windows(length: int, longest: int, stride: int, left: bool) -> list[tuple[int, int]]:
+def windows_of(length: int, longest: int, stride: int, left: bool) -> list[tuple[int, int]]:
     """Return the windows of a sequence that is too long; the first one is not overflow."""
     if stride >= longest:
         raise TokenizersError(

@@ -1,31 +1,37 @@
-"""Inputs → encodings, for a tokenizer whose components no longer change."""
+"""Inputs → encodings, for a tokenizer whose components no longer change.
+
+The fast path computes ids: the core's ids, the slots of the post-processor, and runs instead of
+lists. The complete path follows the real library step by step. It runs when a caller first reads
+tokens, offsets or words of an encoding.
+
+**Invariant**: both paths give the same ids, types and masks; a test compares them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from tokenmill import arguments
 from tokenmill.compat.tokenizers import cutting, processors
-from tokenmill.compat.tokenizers.components import check_flag, check_sequence
 from tokenmill.compat.tokenizers.encoding import (
-    Columns,
     Encoding,
-    Lazy,
     Padding,
+    Run,
     Truncation,
+    lazy_encoding,
+    merge,
     of_tokens,
+    windows_of,
 )
 from tokenmill.native import _native
 
 # A text, or words that the caller has split.
 Input: TypeAlias = str | list[str]
-# Programs match these texts of the real library.
-_TEXT = "TextInputSequence must be str"
-_WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
+Pair: TypeAlias = tuple[Input, Input | None]
 
 
 class Names(dict[int, str]):
@@ -59,33 +65,131 @@ class Pipeline:
     normalizer: Mapping[str, Any] | None
     is_random: bool  # with dropout, encoding the same text again gives other ids
 
-    def encode(
-        self,
-        sequence: object,
-        pair: object = None,
-        is_pretokenized: object = False,
-        add_special_tokens: object = True,
-    ) -> Encoding:
-        """Return the encoding of one text or one pair."""
-        words = check_flag(is_pretokenized)
-        texts = [_check_input(sequence, words)]
-        if pair is not None:
-            texts.append(_check_input(pair, words))
-        return self._encode([texts], check_flag(add_special_tokens), False)[0]
+    def encode(self, pair: Pair, special_tokens: bool) -> Encoding:
+        return self.encode_batch([pair], special_tokens, single=True)[0]
 
     def encode_batch(
-        self,
-        input: object,
-        is_pretokenized: object = False,
-        add_special_tokens: object = True,
-        bare: bool = False,
+        self, pairs: Sequence[Pair], special_tokens: bool, single: bool = False, bare: bool = False
     ) -> list[Encoding]:
         """Return the encodings of a batch; `bare` ones have no tokens, offsets and words."""
-        words = check_flag(is_pretokenized)
-        items = [_check_item(each, words) for each in check_sequence(input)]
-        made = self._encode(items, check_flag(add_special_tokens), bare)
-        if self.padding is not None:  # after each encoding was padded alone, as in the real library
-            self.padding.fill(made)
+        if self.is_random:
+            made = [self.complete(pair, special_tokens, bare) for pair in pairs]
+            if self.padding is not None and not single:
+                self.padding.fill(made)
+            return made
+        if single:
+            first, second = pairs[0]
+            columns = [self._ids(first), None if second is None else self._ids(second)]
+        else:
+            columns = self._ids_of_all([text for pair in pairs for text in pair])
+        found = [
+            self._fast(columns[2 * index] or [], columns[2 * index + 1], special_tokens, bare)
+            for index in range(len(pairs))
+        ]
+        padding, target = self.padding, 0
+        if padding is not None:
+            # The real library pads each encoding alone before it pads the batch.
+            lengths = [padding.target(len(ids)) for ids, _ in found]
+            target = padding.target(max(lengths, default=0))
+        made = []
+        for pair, (ids, runs) in zip(pairs, found, strict=True):
+            missing = target - len(ids)
+            if padding is not None and missing > 0:
+                pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
+                left = padding.direction == "left"
+                ids, runs = (pad + ids, [run, *runs]) if left else (ids + pad, [*runs, run])
+            make = partial(self.complete, pair, special_tokens, bare, target)
+            made.append(lazy_encoding(ids, runs, make))
+        return made
+
+    # The fast path
+
+    def _fast(
+        self, first: list[int], second: list[int] | None, special_tokens: bool, bare: bool
+    ) -> tuple[list[int], list[Run]]:
+        """Return ids and runs without padding."""
+        slots = self._slots(second is not None, special_tokens)
+        sequences = [first, second or []]
+        if self.truncation is not None:
+            sequences = self._truncate(self.truncation, first, second, special_tokens)
+        columns = [sequences[s.sequence] if s.ids is None else s.ids for s in slots]
+        is_untyped = bare and self.processor is None
+        runs = [
+            Run(len(column), 0 if is_untyped else slot.type_id, int(slot.ids is not None))
+            for column, slot in zip(columns, slots, strict=True)
+        ]
+        return columns[0] if len(columns) == 1 else list(chain.from_iterable(columns)), runs
+
+    def _slots(self, is_pair: bool, special_tokens: bool) -> list[processors.Slot]:
+        key = (is_pair, special_tokens)
+        if key not in self._plans:
+            self._plans[key] = processors.plan(self.processor, is_pair, special_tokens)
+        return self._plans[key]
+
+    @cached_property
+    def _plans(self) -> dict[tuple[bool, bool], list[processors.Slot]]:
+        return {}
+
+    def _truncate(
+        self,
+        truncation: Truncation,
+        first: list[int],
+        second: list[int] | None,
+        special_tokens: bool,
+    ) -> list[list[int]]:
+        count = None if second is None else len(second)
+        lengths = truncation.lengths(
+            len(first), count, self._added(second is not None, special_tokens)
+        )
+        found = []
+        for ids, length in zip((first, second or []), lengths, strict=True):
+            if length is None or length >= len(ids):
+                found.append(ids)
+                continue
+            if length:  # raises the error for a stride that is too large
+                windows_of(length + 1, length, truncation.stride, False)
+            left = truncation.direction == "left"
+            found.append(ids[len(ids) - length :] if left else ids[:length])
+        return found
+
+    def _ids(self, text: Input) -> list[int]:
+        if isinstance(text, str):
+            return arguments.read(self.core.encode, text, self.allowed)
+        return [id_ for ids in self._encode_all(text) for id_ in ids]
+
+    def _encode_all(self, texts: list[str]) -> list[list[int]]:
+        threads = arguments.thread_count(None)
+        return arguments.read_all(self.core.encode_batch, texts, self.allowed, threads)
+
+    def _ids_of_all(self, texts: Sequence[Input | None]) -> list[list[int] | None]:
+        """Return the ids of all texts with one call of the core."""
+        flat: list[str] = []
+        for text in texts:
+            if text is not None:
+                flat += [text] if isinstance(text, str) else text
+        found = iter(self._encode_all(flat))
+        made: list[list[int] | None] = []
+        for text in texts:
+            if text is None:
+                made.append(None)
+            elif isinstance(text, str):
+                made.append(next(found))
+            else:
+                made.append([id_ for _ in text for id_ in next(found)])
+        return made
+
+    # The complete path
+
+    def complete(
+        self, pair: Pair, special_tokens: bool, bare: bool = False, target: int = 0
+    ) -> Encoding:
+        """Return the complete encoding; `target` is the padded length of the batch."""
+        first = self._sequence(pair[0], 0, bare)
+        # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
+        second = None if pair[1] is None else self._sequence(pair[1], int(not bare), bare)
+        made = self.post_process(first, second, special_tokens)
+        if self.padding is not None:
+            self.padding.fill_to(made, target)
         return made
 
     def post_process(
@@ -93,71 +197,36 @@ class Pipeline:
     ) -> Encoding:
         """Truncate, run the post-processor and pad. The arguments may change."""
         if self.truncation is not None:
-            added = 0
-            if self.processor is not None and special_tokens:
-                added = self.processor._added(second is not None)
-            self.truncation.apply(first, second, added)
+            self.truncation.apply(first, second, self._added(second is not None, special_tokens))
         made = processors.process(self.processor, first, second, special_tokens)
         if self.padding is not None:
             self.padding.fill([made])
         return made
 
-    def _encode(
-        self, items: Sequence[Sequence[Input]], special_tokens: bool, bare: bool
-    ) -> list[Encoding]:
-        """Return the encodings of items, each of which is one text or a pair."""
-        found = self._read([text for item in items for text in item], bare)
-        made = []
-        for item in items:
-            first = of_tokens(*next(found), 0)
-            # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
-            second = of_tokens(*next(found), int(not bare)) if len(item) == 2 else None
-            made.append(self.post_process(first, second, special_tokens))
-        return made
+    def _added(self, is_pair: bool, special_tokens: bool) -> int:
+        """Return the number of special tokens that the post-processor adds."""
+        if self.processor is None or not special_tokens:
+            return 0
+        return self.processor._added(is_pair)
 
-    def _read(
-        self, texts: Sequence[Input], bare: bool
-    ) -> Iterator[tuple[list[int], Lazy[Columns]]]:
-        """Yield the ids of each text, and its other columns."""
-        if self.is_random:
-            for text in texts:
-                ids, columns = self._columns(text, bare)
-                yield ids, Lazy(lambda columns=columns: columns)  # type: ignore[misc]
-            return
-        flat = [word for text in texts for word in ([text] if isinstance(text, str) else text)]
-        if len(flat) == 1:
-            found = iter([arguments.read(self.core.encode, flat[0], self.allowed)])
-        else:
-            threads = arguments.thread_count(None)
-            found = iter(arguments.read_all(self.core.encode_batch, flat, self.allowed, threads))
-        for text in texts:
-            is_text = isinstance(text, str)
-            ids = next(found) if is_text else [id_ for _ in text for id_ in next(found)]
-            yield ids, Lazy(lambda text=text: self._columns(text, bare)[1])  # type: ignore[misc]
+    def _sequence(self, text: Input, type_id: int, bare: bool) -> Encoding:
+        if isinstance(text, str):
+            return self._encode_text(text, type_id, None, bare)
+        words = (self._encode_text(word, type_id, index, bare) for index, word in enumerate(text))
+        return merge(words, False)
 
-    def _columns(self, text: Input, bare: bool) -> tuple[list[int], Columns]:
-        """Return the ids of a text, and its other columns."""
-        all_ids: list[int] = []
-        found = Columns([], [], [])
-        for index, word in enumerate([text] if isinstance(text, str) else text):
-            ids, spans, words = arguments.read(self.core.encode_words, word, self.allowed)
-            all_ids += ids
-            if bare:
-                continue
-            tokens = list(map(self.names.__getitem__, ids))
-            if not self.taken.keys().isdisjoint(ids):
-                self._set_taken(tokens, word, ids, spans)
-            found.tokens.extend(tokens)
-            found.offsets.extend(spans)
-            found.words.extend(
-                [None if number < 0 else number for number in words]
-                if isinstance(text, str)
-                else [index] * len(ids)
-            )
+    def _encode_text(self, text: str, type_id: int, word: int | None, bare: bool) -> Encoding:
+        ids, spans, words = arguments.read(self.core.encode_words, text, self.allowed)
         if bare:
-            n = len(all_ids)
-            return all_ids, Columns([""] * n, [(0, 0)] * n, [None] * n)
-        return all_ids, found
+            n = len(ids)
+            return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
+        tokens = list(map(self.names.__getitem__, ids))
+        if not self.taken.keys().isdisjoint(ids):
+            self._set_taken(tokens, text, ids, spans)
+        numbers: list[int | None] = [word] * len(ids)
+        if word is None:
+            numbers = [None if number < 0 else number for number in words]
+        return of_tokens(ids, tokens, spans, numbers, type_id)
 
     def _set_taken(
         self, tokens: list[str], text: str, ids: list[int], spans: list[tuple[int, int]]
@@ -188,39 +257,3 @@ class Pipeline:
                 before = before[len(before.rstrip()) :]
                 return before + name + after[: len(after) - len(after.lstrip())]
         return content  # the model found it, not the added-token split
-
-
-def _check_input(value: object, words: bool) -> Input:
-    found = _words(value) if words else _text(value)
-    if found is None:
-        raise TypeError(_WORDS if words else _TEXT)
-    return found
-
-
-def _check_item(value: Any, words: bool) -> list[Input]:
-    """Return one text, or the two texts of a pair."""
-    single = _words(value) if words else _text(value)
-    if single is None and isinstance(value, tuple | list) and len(value) == 2:
-        return [_check_input(each, words) for each in value]
-    return [_check_input(value, words)]
-
-
-def _text(value: object) -> str | None:
-    """Return a str that can be encoded as UTF-8, or None."""
-    if not isinstance(value, str):
-        return None
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return None
-    return value
-
-
-def _words(value: object) -> list[str] | None:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        return None
-    found = [_text(word) for word in value]
-    return None if None in found else [word for word in found if word is not None]

@@ -1,12 +1,21 @@
-"""Post-processors: they add special tokens to encodings and join the encodings of a pair."""
+"""Post-processors: they add special tokens to encodings and join the encodings of a pair.
+
+A post-processor describes its result as slots: sequences and special tokens in order. The pipeline
+fills the slots with ids, and `process` fills them with encodings.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from tokenmill.compat.tokenizers.components import Component, Steps, check_flag, check_instance
-from tokenmill.compat.tokenizers.encoding import Columns, Encoding, merge, of_specials
+from tokenmill.compat.tokenizers.components import (
+    Component,
+    Steps,
+    check_flag,
+    check_instance,
+)
+from tokenmill.compat.tokenizers.encoding import Encoding, merge, of_specials
 from tokenmill.errors import TokenizersError
 
 # The characters that offsets exclude at the ends of tokens: White_Space, and the space as a byte.
@@ -14,6 +23,16 @@ _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\u0120"
 )
+_SECOND = "a Sequence with two post-processors that add tokens is not supported"
+
+
+class Slot(NamedTuple):
+    """A part of the result: a sequence, or special tokens if there are `ids`."""
+
+    type_id: int
+    sequence: int = 0
+    ids: list[int] | None = None
+    tokens: list[str] | None = None
 
 
 class PostProcessor(Component):
@@ -32,11 +51,30 @@ class PostProcessor(Component):
         return process(self, first, second, check_flag(add_special_tokens))
 
     def _added(self, is_pair: bool) -> int:
-        return 0
+        return sum(len(slot.ids) for slot in self._slots(is_pair) if slot.ids is not None)
+
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        """Return the slots of the result: by default the sequences."""
+        return [Slot(index, index) for index in range(1 + is_pair)]
+
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
+        """Change the encodings before they fill the slots."""
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
-        """Return encodings in order, which are then merged. The arguments may change."""
-        raise NotImplementedError
+        """Return encodings in order, which are then merged."""
+        if len(encodings) > 2:
+            raise TokenizersError(_SECOND)
+        self._prepare(encodings, specials)
+        found = []
+        for slot in plan(self, len(encodings) == 2, specials):
+            if slot.ids is not None and slot.tokens is not None:
+                found.append(of_specials(slot.ids, slot.tokens, slot.type_id))
+                continue
+            each = encodings[slot.sequence]
+            each._type_ids = [slot.type_id] * len(each)
+            each.set_sequence_id(slot.sequence)
+            found.append(each._copy())
+        return found
 
 
 def process(
@@ -44,39 +82,59 @@ def process(
 ) -> Encoding:
     """Return one encoding of one or two, which it may change."""
     encodings = [first] if second is None else [first, second]
-    if processor is None and second is None:
-        return first
-    for index, encoding in enumerate(encodings):
-        if processor is None:
-            encoding.set_sequence_id(index)
-        else:
-            encoding._change(partial(Encoding.set_sequence_id, sequence_id=index))
-            encoding._type_ids = [index] * len(encoding)
-    return merge(encodings if processor is None else processor._run(encodings, specials), False)
+    if processor is None:
+        if second is None:
+            return first
+        for index, each in enumerate(encodings):
+            each.set_sequence_id(index)
+        return merge(encodings, False)
+    for index, each in enumerate(encodings):
+        _set_sequence(each, index)
+        each._type_ids = [index] * len(each)
+    return merge(processor._run(encodings, specials), False)
 
 
-def _trim(encodings: list[Encoding], prefix: bool) -> None:
+def plan(processor: PostProcessor | None, is_pair: bool, specials: bool) -> list[Slot]:
+    """Return the slots that are filled for one text or a pair."""
+    if processor is None:
+        return [Slot(index, index) for index in range(1 + is_pair)]
+    slots = [slot for slot in processor._slots(is_pair) if specials or slot.ids is None]
+    if any(slot.sequence > is_pair for slot in slots):
+        raise TokenizersError("the template for one sequence uses $B")
+    return slots
+
+
+def _set_sequence(encoding: Encoding, sequence: int) -> None:
+    encoding.set_sequence_id(sequence)
+    encoding._overflowing = [each._copy() for each in encoding._overflowing]
+    for each in encoding._overflowing:
+        each.set_sequence_id(sequence)
+
+
+def _trim(encoding: Encoding, prefix: bool) -> None:
     """Exclude whitespace at the ends of tokens from their offsets.
 
     With `prefix` a single leading space of the first token is the one that encoding added. It has
     no offset, so it stays. Several leading spaces are all part of the text.
     """
+    offsets = list(encoding._complete()._offsets)
+    for i, token in enumerate(encoding._tokens):
+        (start, stop) = offsets[i]
+        left = len(token) - len(token.lstrip(_SPACES))
+        right = len(token) - len(token.rstrip(_SPACES))
+        if left > 1 or (left and not (prefix and (i == 0 or start == 0))):
+            start = min(start + left, stop)
+        if right and stop >= right:
+            stop = max(stop - right, start)
+        offsets[i] = (start, stop)
+    encoding._offsets = offsets
 
-    def trim(columns: Columns) -> Columns:
-        offsets = list(columns.offsets)
-        for i, token in enumerate(columns.tokens):
-            (start, stop) = offsets[i]
-            left = len(token) - len(token.lstrip(_SPACES))
-            right = len(token) - len(token.rstrip(_SPACES))
-            if left > 1 or (left and not (prefix and (i == 0 or start == 0))):
-                start = min(start + left, stop)
-            if right and stop >= right:
-                stop = max(stop - right, start)
-            offsets[i] = (start, stop)
-        return columns._replace(offsets=offsets)
 
+def _trim_all(encodings: list[Encoding], prefix: bool) -> None:
     for encoding in encodings:
-        encoding._change(lambda each: each._change_text(trim))
+        _trim(encoding, prefix)
+        for each in encoding._overflowing:
+            _trim(each, prefix)
 
 
 class ByteLevel(PostProcessor):
@@ -84,7 +142,7 @@ class ByteLevel(PostProcessor):
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
         if self.trim_offsets:
-            _trim(encodings, self.add_prefix_space)
+            _trim_all(encodings, self.add_prefix_space)
         for index, each in enumerate(encodings):
             each.set_sequence_id(index)
         return encodings
@@ -93,59 +151,37 @@ class ByteLevel(PostProcessor):
 class BertProcessing(PostProcessor):
     """[CLS] A [SEP] B [SEP]."""
 
-    def _added(self, is_pair: bool) -> int:
-        return 2 + is_pair
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        (sep, sep_id), (cls, cls_id) = self.sep, self.cls
+        end = Slot(0, 0, [sep_id], [sep])
+        first = [Slot(0, 0, [cls_id], [cls]), Slot(0), end]
+        return [*first, Slot(1, 1), end._replace(type_id=1)] if is_pair else first
 
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if not specials:
-            return encodings
-        return [self._frame(each, min(index, 1)) for index, each in enumerate(encodings)]
-
-    def _frame(self, encoding: Encoding, sequence: int) -> Encoding:
-        """Return the encoding between special tokens."""
-        start = [] if sequence else [_special(self.cls, 0)]
-        return merge([*start, _alone(encoding, sequence), _special(self.sep, sequence)], False)
+            return
+        for index, encoding in enumerate(encodings):
+            for each in (encoding, *encoding._overflowing):
+                each._special, each._attention = [0] * len(each), [1] * len(each)
+                each._ranges = {index: (0, len(each))}
 
 
 class RobertaProcessing(BertProcessing):
     """<s> A </s></s> B </s>, all of type 0."""
 
-    def _added(self, is_pair: bool) -> int:
-        return 2 + 2 * is_pair
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        slots = super()._slots(is_pair)
+        between = [slots[2]] if is_pair else []
+        return [slot._replace(type_id=0) for slot in (*slots[:3], *between, *slots[3:])]
 
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
+    def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if self.trim_offsets:
-            _trim(encodings, self.add_prefix_space)
-        for encoding in encodings:
-            # The real library leaves the types of the overflow if it adds no special tokens.
-            if specials:
-                encoding._change(_set_type)
-            else:
-                _set_type(encoding)
-        return super()._run(encodings, specials)
-
-    def _frame(self, encoding: Encoding, sequence: int) -> Encoding:
-        start = _special(self.sep if sequence else self.cls, 0)
-        return merge([start, _alone(encoding, sequence), _special(self.sep, 0)], False)
-
-
-def _special(token: tuple[str, int], type_id: int) -> Encoding:
-    return of_specials([token[1]], [token[0]], type_id)
-
-
-def _set_type(encoding: Encoding) -> None:
-    encoding._type_ids = [0] * len(encoding)
-
-
-def _alone(encoding: Encoding, sequence: int) -> Encoding:
-    """Return the encoding with the masks and ranges of a single sequence."""
-
-    def change(each: Encoding) -> None:
-        each._special, each._attention = [0] * len(each), [1] * len(each)
-        each._ranges = {sequence: (0, len(each))}
-
-    encoding._change(change)
-    return encoding
+            _trim_all(encodings, self.add_prefix_space)
+        super()._prepare(encodings, specials)
+        # The real library leaves the types of the overflow if it adds no special tokens.
+        for encoding in encodings if specials else ():
+            for each in encoding._overflowing:
+                each._type_ids = [0] * len(each)
 
 
 class TemplateProcessing(PostProcessor):
@@ -166,36 +202,21 @@ class TemplateProcessing(PostProcessor):
         template: list[dict[str, Any]] = self._data["pair" if is_pair else "single"]
         return [item for part in template for item in part.items()]
 
-    def _ids(self, name: str) -> dict[str, Any]:
-        known: dict[str, dict[str, Any]] = self._data["special_tokens"]
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        slots = []
+        for kind, part in self._items(is_pair):
+            if kind == "Sequence":
+                slots.append(Slot(part["type_id"], int(part["id"] != "A")))
+            else:
+                token = self._token(part["id"])
+                slots.append(Slot(part["type_id"], 0, token["ids"], token["tokens"]))
+        return slots
+
+    def _token(self, name: str) -> Mapping[str, Any]:
+        known: Mapping[str, Mapping[str, Any]] = self._data["special_tokens"]
         if name not in known:
             raise TokenizersError(f"special_tokens has no ids for {name!r}")
         return known[name]
-
-    def _added(self, is_pair: bool) -> int:
-        items = self._items(is_pair)
-        return sum(len(self._ids(part["id"])["ids"]) for kind, part in items if kind != "Sequence")
-
-    def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
-        if len(encodings) > 2:
-            raise TokenizersError(
-                "TemplateProcessing takes one or two encodings, and the post-processor before it "
-                f"returns {len(encodings)}; use one TemplateProcessing for all special tokens"
-            )
-        found = []
-        for kind, part in self._items(len(encodings) == 2):
-            if kind == "Sequence":
-                index = int(part["id"] != "A")
-                if index >= len(encodings):
-                    raise TokenizersError("the template for one sequence uses $B")
-                encoding = encodings[index]
-                encoding._type_ids = [part["type_id"]] * len(encoding)
-                encoding.set_sequence_id(index)
-                found.append(encoding._copy())
-            elif specials:
-                token = self._ids(part["id"])
-                found.append(of_specials(token["ids"], token["tokens"], part["type_id"]))
-        return found
 
 
 class Sequence(PostProcessor, Steps):
@@ -208,3 +229,10 @@ class Sequence(PostProcessor, Steps):
         for part in self._parts:
             encodings = part._run(encodings, specials)
         return encodings
+
+    def _slots(self, is_pair: bool) -> list[Slot]:
+        others = [part for part in self._parts if not isinstance(part, ByteLevel)]
+        if len(others) > 1:
+            raise TokenizersError(_SECOND)
+        (only,) = others or (ByteLevel(),)
+        return only._slots(is_pair)  # type: ignore[no-any-return]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tokenmill.compat.tokenizers import (
     cutting,
     decoders,
@@ -37,7 +39,7 @@ from tokenmill.compat.tokenizers.components import (
     tokens_of,
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, Padding, Truncation
-from tokenmill.compat.tokenizers.pipeline import Names, Pipeline
+from tokenmill.compat.tokenizers.pipeline import Input, Names, Pair, Pipeline
 from tokenmill.decoding import Decoder
 from tokenmill.errors import TokenizersError, VocabularyError
 from tokenmill.formats import detect, tokenizer_json
@@ -53,6 +55,10 @@ _FAMILIES: dict[str, type[Component]] = {
     "post_processor": processors.PostProcessor,
     "decoder": decoders.Decoder,
 }
+
+# Programs match these texts of the real library.
+_TEXT = "TextInputSequence must be str"
+_WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
 
 
 def _component(name: str, doc: str) -> property:
@@ -287,19 +293,19 @@ class Tokenizer:
         add_special_tokens: bool = True,
     ) -> Encoding:
         """Return the encoding of a text or a pair, or of words if `is_pretokenized`."""
-        return self._ready().encode(sequence, pair, is_pretokenized, add_special_tokens)
+        return encode(self._ready(), sequence, pair, is_pretokenized, add_special_tokens)
 
     def encode_batch(
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
         """Return the encodings of texts and pairs."""
-        return self._ready().encode_batch(input, is_pretokenized, add_special_tokens)
+        return encode_batch(self._ready(), input, is_pretokenized, add_special_tokens)
 
     def encode_batch_fast(
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
         """Return encodings without tokens, offsets and words."""
-        return self._ready().encode_batch(input, is_pretokenized, add_special_tokens, bare=True)
+        return encode_batch(self._ready(), input, is_pretokenized, add_special_tokens, bare=True)
 
     def post_process(
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
@@ -458,3 +464,68 @@ def _find_pretrained(name: str, revision: str) -> str:
     if not detect.is_hub_name(name if "/" in name else f"models/{name}"):
         raise VocabularyError(f"{name!r} is not a valid model name; write org/name")
     return str(detect.find_in_hub(name, revision) / "tokenizer.json")
+
+
+# Calls with the arguments of the real library, which the transformers patch uses as well
+
+
+def encode(
+    pipeline: Pipeline,
+    sequence: object,
+    pair: object = None,
+    is_pretokenized: object = False,
+    add_special_tokens: object = True,
+) -> Encoding:
+    """Encode one text or one pair."""
+    words = check_flag(is_pretokenized)
+    first = _check_input(sequence, words)
+    second = None if pair is None else _check_input(pair, words)
+    return pipeline.encode((first, second), check_flag(add_special_tokens))
+
+
+def encode_batch(
+    pipeline: Pipeline,
+    input: object,
+    is_pretokenized: object = False,
+    add_special_tokens: object = True,
+    bare: bool = False,
+) -> list[Encoding]:
+    """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
+    words = check_flag(is_pretokenized)
+    pairs = [_check_pair(each, words) for each in check_sequence(input)]
+    return pipeline.encode_batch(pairs, check_flag(add_special_tokens), bare=bare)
+
+
+def _check_input(value: object, words: bool) -> Input:
+    found = _words(value) if words else _text(value)
+    if found is None:
+        raise TypeError(_WORDS if words else _TEXT)
+    return found
+
+
+def _check_pair(value: Any, words: bool) -> Pair:
+    single = _words(value) if words else _text(value)
+    if single is None and isinstance(value, tuple | list) and len(value) == 2:
+        return _check_input(value[0], words), _check_input(value[1], words)
+    return _check_input(value, words), None
+
+
+def _text(value: object) -> str | None:
+    """Return a str that can be encoded as UTF-8, or None."""
+    if not isinstance(value, str):
+        return None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return None
+    return value
+
+
+def _words(value: object) -> list[str] | None:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        return None
+    found = [_text(word) for word in value]
+    return None if None in found else [word for word in found if word is not None]
