@@ -695,7 +695,7 @@ def _bytes_span(value: Value) -> slice:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """Return the .model file. Raise VocabularyError if the format lacks a feature."""
+    """Return the .model file of a tokenizer. Raise VocabularyError for an unsupported feature."""
     _check_writable(spec)
     texts = _texts(spec)
     types = [NORMAL] * len(texts)
