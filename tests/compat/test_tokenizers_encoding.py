@@ -104,7 +104,7 @@ def test_fast_path_equals_complete_path(real: theirs.Tokenizer) -> None:
             continue
         pair = (rng.choice(TEXTS), rng.choice([None, *TEXTS]))
         ready = here._ready()
-        fast = outcome(lambda ready=ready, pair=pair: ready.encode(pair, True))
+        fast = outcome(lambda ready=ready, pair=pair: ready.encode(*pair))
         complete = outcome(lambda ready=ready, pair=pair: ready.complete(pair, True))
         assert fast[0] == complete[0]
         if fast[0] == "gave":

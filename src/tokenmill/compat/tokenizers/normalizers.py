@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+
 from tokenmill.compat.tokenizers import cutting
-from tokenmill.compat.tokenizers.components import Component, Steps, check_text, refuse
+from tokenmill.compat.tokenizers.components import (
+    REPLACE,
+    Component,
+    Option,
+    Steps,
+    check_flag,
+    check_list,
+    check_text,
+    maybe,
+    options_of,
+    refuse,
+)
 
 
 class Normalizer(Component):
@@ -23,26 +36,41 @@ class Normalizer(Component):
         refuse("a normalizer written in Python")
 
 
-class Sequence(Normalizer, Steps):
+class Sequence(Normalizer, Steps, options=[Option("normalizers", check_list)]):
     """Normalizers in order."""
 
     def __len__(self) -> int:
         return len(self._parts)
 
 
-NFC = Normalizer.define("NFC")
-NFD = Normalizer.define("NFD")
-NFKC = Normalizer.define("NFKC")
-NFKD = Normalizer.define("NFKD")
-Lowercase = Normalizer.define("Lowercase")
-Nmt = Normalizer.define("Nmt")
-StripAccents = Normalizer.define("StripAccents")
-ByteLevel = Normalizer.define("ByteLevel")
-Strip = Normalizer.define("Strip")
-Prepend = Normalizer.define("Prepend")
-Replace = Normalizer.define("Replace")
-BertNormalizer = Normalizer.define("BertNormalizer")
-Precompiled = Normalizer.define("Precompiled")
+NFC = Normalizer.define("NFC", "Unicode normalization form C.")
+NFD = Normalizer.define("NFD", "Unicode normalization form D.")
+NFKC = Normalizer.define("NFKC", "Unicode normalization form KC.")
+NFKD = Normalizer.define("NFKD", "Unicode normalization form KD.")
+Lowercase = Normalizer.define("Lowercase", "Lower case.")
+Nmt = Normalizer.define("Nmt", "Control characters as in Google's NMT; cannot be run.")
+StripAccents = Normalizer.define("StripAccents", "Removes combining marks; cannot be run.")
+ByteLevel = Normalizer.define("ByteLevel", "Bytes as printable characters.")
+Prepend = Normalizer.define("Prepend", "Adds a prefix.", *options_of(prepend="▁"))
+Replace = Normalizer.define("Replace", "Replaces each match.", *REPLACE)
+Strip = Normalizer.define(
+    "Strip",
+    "Removes whitespace at the ends.",
+    Option("left", check_flag, True, "strip_left"),
+    Option("right", check_flag, True, "strip_right"),
+)
+BertNormalizer = Normalizer.define(
+    "BertNormalizer",
+    "BERT's normalizer; cannot be run.",
+    *options_of(clean_text=True, handle_chinese_chars=True),
+    Option("strip_accents", maybe(check_flag), None),
+    *options_of(lowercase=True),
+)
+Precompiled = Normalizer.define(
+    "Precompiled",
+    "SentencePiece's character map.",
+    Option("precompiled_charsmap", lambda data: base64.b64encode(bytes(data)).decode()),
+)
 
 NORMALIZERS = {"nfc": NFC, "nfd": NFD, "nfkc": NFKC, "nfkd": NFKD}
 

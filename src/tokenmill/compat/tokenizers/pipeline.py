@@ -1,6 +1,6 @@
 """Inputs → encodings, for a tokenizer whose components no longer change.
 
-The fast path computes ids: the core's ids, the slots of the post-processor, and runs instead of
+The fast path computes ids: the core's ids, the items of the post-processor, and runs instead of
 lists. The complete path follows the real library step by step. It runs when a caller first reads
 tokens, offsets or words of an encoding.
 
@@ -9,14 +9,17 @@ tokens, offsets or words of an encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
-from typing import Any, TypeAlias
+from itertools import chain, islice
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
 
 from tokenmill import arguments
 from tokenmill.compat.tokenizers import cutting, processors
+from tokenmill.compat.tokenizers.components import check_flag, check_sequence
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
     Padding,
@@ -25,13 +28,17 @@ from tokenmill.compat.tokenizers.encoding import (
     lazy_encoding,
     merge,
     of_tokens,
-    windows_of,
 )
+from tokenmill.formats.spec import Item
 from tokenmill.native import _native
 
 # A text, or words that the caller has split.
 Input: TypeAlias = str | list[str]
 Pair: TypeAlias = tuple[Input, Input | None]
+
+# Programs match these texts of the real library.
+_TEXT = "TextInputSequence must be str"
+_WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
 
 
 class Names(dict[int, str]):
@@ -65,149 +72,169 @@ class Pipeline:
     normalizer: Mapping[str, Any] | None
     is_random: bool  # with dropout, encoding the same text again gives other ids
 
-    def encode(self, pair: Pair, special_tokens: bool) -> Encoding:
-        return self.encode_batch([pair], special_tokens, single=True)[0]
+    # Calls with the arguments of the real library
+
+    def encode(
+        self,
+        sequence: object,
+        pair: object = None,
+        is_pretokenized: object = False,
+        add_special_tokens: object = True,
+    ) -> Encoding:
+        """Encode one text or one pair."""
+        words = check_flag(is_pretokenized)
+        first = _check_input(sequence, words)
+        second = None if pair is None else _check_input(pair, words)
+        specials = check_flag(add_special_tokens)
+        if self.is_random:
+            return self.complete((first, second), specials)
+        columns = [self._ids(first), None if second is None else self._ids(second)]
+        return self._encode([(first, second)], columns, specials)[0]
 
     def encode_batch(
-        self, pairs: Sequence[Pair], special_tokens: bool, single: bool = False, bare: bool = False
+        self,
+        input: object,
+        is_pretokenized: object = False,
+        add_special_tokens: object = True,
+        bare: bool = False,
     ) -> list[Encoding]:
-        """Return the encodings of a batch; `bare` ones have no tokens, offsets and words."""
-        if self.is_random:
-            made = [self.complete(pair, special_tokens, bare) for pair in pairs]
-            if self.padding is not None and not single:
-                self.padding.fill(made)
-            return made
-        if single:
-            first, second = pairs[0]
-            columns = [self._ids(first), None if second is None else self._ids(second)]
-        else:
+        """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
+        words = check_flag(is_pretokenized)
+        pairs = [_check_pair(each, words) for each in check_sequence(input)]
+        specials = check_flag(add_special_tokens)
+        if not self.is_random:
             columns = self._ids_of_all([text for pair in pairs for text in pair])
-        found = [
-            self._fast(columns[2 * index] or [], columns[2 * index + 1], special_tokens, bare)
-            for index in range(len(pairs))
-        ]
-        padding, target = self.padding, 0
-        if padding is not None:
-            # The real library pads each encoding alone before it pads the batch.
-            lengths = [padding.target(len(ids)) for ids, _ in found]
-            target = padding.target(max(lengths, default=0))
-        made = []
-        for pair, (ids, runs) in zip(pairs, found, strict=True):
-            missing = target - len(ids)
-            if padding is not None and missing > 0:
-                pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
-                left = padding.direction == "left"
-                ids, runs = (pad + ids, [run, *runs]) if left else (ids + pad, [*runs, run])
-            make = partial(self.complete, pair, special_tokens, bare, target)
-            made.append(lazy_encoding(ids, runs, make))
+            return self._encode(pairs, columns, specials, bare)
+        made = [self.complete(pair, specials, bare) for pair in pairs]
+        if self.padding is not None:
+            target = self.padding.target(max(map(len, made), default=0))
+            for each in made:
+                each._pad(target, self.padding)
         return made
 
     # The fast path
 
-    def _fast(
-        self, first: list[int], second: list[int] | None, special_tokens: bool, bare: bool
+    def _encode(
+        self, pairs: list[Pair], columns: list[list[int] | None], specials: bool, bare: bool = False
+    ) -> list[Encoding]:
+        """Return encodings of pairs; `columns` has the ids of each first and second text."""
+        texts = iter(columns)
+        found = [
+            self._assemble(first or [], second, specials, bare)
+            for first, second in zip(texts, texts, strict=True)
+        ]
+        target = 0
+        if self.padding is not None:
+            target = self.padding.target(max((len(ids) for ids, _ in found), default=0))
+            found = [self._pad(ids, runs, target, self.padding) for ids, runs in found]
+        return [
+            lazy_encoding(ids, runs, partial(self.complete, pair, specials, bare, target))
+            for pair, (ids, runs) in zip(pairs, found, strict=True)
+        ]
+
+    def _assemble(
+        self, first: list[int], second: list[int] | None, specials: bool, bare: bool
     ) -> tuple[list[int], list[Run]]:
         """Return ids and runs without padding."""
-        slots = self._slots(second is not None, special_tokens)
-        sequences = [first, second or []]
+        items = self._items(second is not None, specials)
+        sequences = {"A": first, "B": second or []}
         if self.truncation is not None:
-            sequences = self._truncate(self.truncation, first, second, special_tokens)
-        columns = [sequences[s.sequence] if s.ids is None else s.ids for s in slots]
+            added = self._added(second is not None, specials)
+            sequences = self._truncate(self.truncation, first, second, added)
+        columns = [sequences[item.name] if item.ids is None else item.ids for item in items]
         is_untyped = bare and self.processor is None
         runs = [
-            Run(len(column), 0 if is_untyped else slot.type_id, int(slot.ids is not None))
-            for column, slot in zip(columns, slots, strict=True)
+            Run(len(column), 0 if is_untyped else item.type_id, int(item.ids is not None))
+            for column, item in zip(columns, items, strict=True)
         ]
-        return columns[0] if len(columns) == 1 else list(chain.from_iterable(columns)), runs
+        if len(items) == 1 and items[0].ids is None:
+            return sequences[items[0].name], runs
+        return list(chain.from_iterable(columns)), runs
 
-    def _slots(self, is_pair: bool, special_tokens: bool) -> list[processors.Slot]:
-        key = (is_pair, special_tokens)
+    def _pad(
+        self, ids: list[int], runs: list[Run], target: int, padding: Padding
+    ) -> tuple[list[int], list[Run]]:
+        missing = target - len(ids)
+        if missing <= 0:
+            return ids, runs
+        pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
+        is_left = padding.direction == "left"
+        return (pad + ids, [run, *runs]) if is_left else (ids + pad, [*runs, run])
+
+    def _items(self, is_pair: bool, specials: bool) -> list[Item]:
+        key = (is_pair, specials)
         if key not in self._plans:
-            self._plans[key] = processors.plan(self.processor, is_pair, special_tokens)
+            self._plans[key] = processors.plan(self.processor, is_pair, specials)
         return self._plans[key]
 
     @cached_property
-    def _plans(self) -> dict[tuple[bool, bool], list[processors.Slot]]:
+    def _plans(self) -> dict[tuple[bool, bool], list[Item]]:
         return {}
 
     def _truncate(
-        self,
-        truncation: Truncation,
-        first: list[int],
-        second: list[int] | None,
-        special_tokens: bool,
-    ) -> list[list[int]]:
+        self, truncation: Truncation, first: list[int], second: list[int] | None, added: int
+    ) -> dict[str, list[int]]:
         count = None if second is None else len(second)
-        lengths = truncation.lengths(
-            len(first), count, self._added(second is not None, special_tokens)
-        )
-        found = []
-        for ids, length in zip((first, second or []), lengths, strict=True):
+        lengths = truncation.lengths(len(first), count, added)
+        found = {}
+        for name, ids, length in zip("AB", (first, second or []), lengths, strict=True):
+            found[name] = ids
             if length is None or length >= len(ids):
-                found.append(ids)
                 continue
-            if length:  # raises the error for a stride that is too large
-                windows_of(length + 1, length, truncation.stride, False)
-            left = truncation.direction == "left"
-            found.append(ids[len(ids) - length :] if left else ids[:length])
+            if length:
+                truncation.check_overlap(length)
+            is_left = truncation.direction == "left"
+            found[name] = ids[len(ids) - length :] if is_left else ids[:length]
         return found
 
     def _ids(self, text: Input) -> list[int]:
         if isinstance(text, str):
             return arguments.read(self.core.encode, text, self.allowed)
-        return [id_ for ids in self._encode_all(text) for id_ in ids]
+        return list(chain.from_iterable(self._encode_all(text)))
 
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
         threads = arguments.thread_count(None)
         return arguments.read_all(self.core.encode_batch, texts, self.allowed, threads)
 
-    def _ids_of_all(self, texts: Sequence[Input | None]) -> list[list[int] | None]:
+    def _ids_of_all(self, texts: list[Input | None]) -> list[list[int] | None]:
         """Return the ids of all texts with one call of the core."""
         flat: list[str] = []
         for text in texts:
             if text is not None:
                 flat += [text] if isinstance(text, str) else text
         found = iter(self._encode_all(flat))
-        made: list[list[int] | None] = []
-        for text in texts:
+
+        def take(text: Input | None) -> list[int] | None:
             if text is None:
-                made.append(None)
-            elif isinstance(text, str):
-                made.append(next(found))
-            else:
-                made.append([id_ for _ in text for id_ in next(found)])
-        return made
+                return None
+            return next(found) if isinstance(text, str) else [*chain(*islice(found, len(text)))]
+
+        return list(map(take, texts))
 
     # The complete path
 
-    def complete(
-        self, pair: Pair, special_tokens: bool, bare: bool = False, target: int = 0
-    ) -> Encoding:
+    def complete(self, pair: Pair, specials: bool, bare: bool = False, target: int = 0) -> Encoding:
         """Return the complete encoding; `target` is the padded length of the batch."""
         first = self._sequence(pair[0], 0, bare)
         # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
         second = None if pair[1] is None else self._sequence(pair[1], int(not bare), bare)
-        made = self.post_process(first, second, special_tokens)
-        if self.padding is not None:
-            self.padding.fill_to(made, target)
-        return made
+        return self.post_process(first, second, specials, target)
 
     def post_process(
-        self, first: Encoding, second: Encoding | None, special_tokens: bool
+        self, first: Encoding, second: Encoding | None, specials: bool, target: int = 0
     ) -> Encoding:
         """Truncate, run the post-processor and pad. The arguments may change."""
         if self.truncation is not None:
-            self.truncation.apply(first, second, self._added(second is not None, special_tokens))
-        made = processors.process(self.processor, first, second, special_tokens)
+            self.truncation.apply(first, second, self._added(second is not None, specials))
+        made = processors.process(self.processor, first, second, specials)
         if self.padding is not None:
-            self.padding.fill([made])
+            made._pad(max(target, self.padding.target(len(made))), self.padding)
         return made
 
-    def _added(self, is_pair: bool, special_tokens: bool) -> int:
+    def _added(self, is_pair: bool, specials: bool) -> int:
         """Return the number of special tokens that the post-processor adds."""
-        if self.processor is None or not special_tokens:
-            return 0
-        return self.processor._added(is_pair)
+        items = self._items(is_pair, specials)
+        return sum(len(item.ids) for item in items if item.ids is not None)
 
     def _sequence(self, text: Input, type_id: int, bare: bool) -> Encoding:
         if isinstance(text, str):
@@ -257,3 +284,32 @@ class Pipeline:
                 before = before[len(before.rstrip()) :]
                 return before + name + after[: len(after) - len(after.lstrip())]
         return content  # the model found it, not the added-token split
+
+
+def _check_pair(value: Any, words: bool) -> Pair:
+    """Return a pair; the second text of an input that is no pair is None."""
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if is_pair and not (words and isinstance(value[0], str)):
+        return _check_input(value[0], words), _check_input(value[1], words)
+    return _check_input(value, words), None
+
+
+def _check_input(value: object, words: bool) -> Input:
+    if not words:
+        if _is_text(value):
+            return value
+        raise TypeError(_TEXT)
+    given = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(given, list | tuple) and all(map(_is_text, given)):
+        return list(given)
+    raise TypeError(_WORDS)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Return whether a value is a str that can be encoded as UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False

@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from tokenmill.compat.tokenizers import cutting
-from tokenmill.compat.tokenizers.components import Component, Steps, check_text, refuse
+from tokenmill.compat.tokenizers.components import (
+    BYTE_LEVEL,
+    METASPACE,
+    PATTERN,
+    Component,
+    Option,
+    Steps,
+    check_character,
+    check_list,
+    check_text,
+    one_of,
+    options_of,
+    refuse,
+)
 from tokenmill.formats.names import byte_characters
+
+_check_behavior = one_of(
+    {
+        "removed": "Removed", "isolated": "Isolated", "contiguous": "Contiguous",
+        "merged_with_previous": "MergedWithPrevious", "merged_with_next": "MergedWithNext",
+    }
+)  # fmt: skip
 
 
 class PreTokenizer(Component):
@@ -24,7 +44,7 @@ class PreTokenizer(Component):
         refuse("a pre-tokenizer written in Python")
 
 
-class ByteLevel(PreTokenizer):
+class ByteLevel(PreTokenizer, options=options_of(**BYTE_LEVEL), unknown="ignore"):
     """GPT-2's pattern, then bytes as printable characters."""
 
     @staticmethod
@@ -33,17 +53,39 @@ class ByteLevel(PreTokenizer):
         return list(byte_characters())
 
 
-class Sequence(PreTokenizer, Steps):
+class Sequence(
+    PreTokenizer, Steps, options=[Option("pre_tokenizers", check_list, key="pretokenizers")]
+):
     """Pre-tokenizers in order, each on the pretokens of the one before."""
 
 
-Split = PreTokenizer.define("Split")
-Digits = PreTokenizer.define("Digits")
-Punctuation = PreTokenizer.define("Punctuation")
-Metaspace = PreTokenizer.define("Metaspace")
-CharDelimiterSplit = PreTokenizer.define("CharDelimiterSplit")
-FixedLength = PreTokenizer.define("FixedLength")
-Whitespace = PreTokenizer.define("Whitespace")
-WhitespaceSplit = PreTokenizer.define("WhitespaceSplit")
-BertPreTokenizer = PreTokenizer.define("BertPreTokenizer")
-UnicodeScripts = PreTokenizer.define("UnicodeScripts")
+Split = PreTokenizer.define(
+    "Split",
+    "Splits at matches.",
+    PATTERN,
+    Option("behavior", _check_behavior, read=str.lower),
+    *options_of(invert=False),
+)
+Digits = PreTokenizer.define(
+    "Digits", "Splits numbers from other text.", *options_of(individual_digits=False)
+)
+Punctuation = PreTokenizer.define(
+    "Punctuation",
+    "Splits at punctuation.",
+    Option("behavior", _check_behavior, "isolated", read=str.lower),
+)
+Metaspace = PreTokenizer.define(
+    "Metaspace", "SentencePiece's split, where a space is part of a word.", *METASPACE
+)
+CharDelimiterSplit = PreTokenizer.define(
+    "CharDelimiterSplit",
+    "Splits at a character and removes it.",
+    Option("delimiter", check_character),
+)
+FixedLength = PreTokenizer.define(
+    "FixedLength", "Chunks of `length` characters.", *options_of(length=5)
+)
+Whitespace = PreTokenizer.define("Whitespace", r"Splits by `\w+|[^\w\s]+`.")
+WhitespaceSplit = PreTokenizer.define("WhitespaceSplit", "Splits at whitespace.")
+BertPreTokenizer = PreTokenizer.define("BertPreTokenizer", "BERT's pre-tokenizer; cannot be run.")
+UnicodeScripts = PreTokenizer.define("UnicodeScripts", "Splits between scripts; cannot be run.")

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenmill.compat.tokenizers import models
-from tokenmill.compat.tokenizers.components import check_text, refuse
+from tokenmill.compat.tokenizers.components import check_text, os_errors, refuse
 from tokenmill.compat.tokenizers.trainers import BpeTrainer
-from tokenmill.errors import TokenizersError
 from tokenmill.formats.names import byte_characters, spell
 from tokenmill.patterns.schemes import PATTERNS
 from tokenmill.training.options import TrainingWarning
@@ -24,11 +22,9 @@ from tokenmill.training.train import train_from_iterator as learn
 def lines_of(files: Sequence[Any]) -> Iterator[str]:
     """Return the lines of files with their line ends; each line is a text."""
     paths = [Path(check_text(name)) for name in files]
-    for path in paths:  # a missing file is an error before training begins
-        try:
+    with os_errors():  # a missing file is an error before training begins
+        for path in paths:
             path.open("rb").close()
-        except OSError as error:
-            raise TokenizersError(models.os_error_text(error)) from None
     return (line for path in paths for line in _lines(path))
 
 
