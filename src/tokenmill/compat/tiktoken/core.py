@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,6 @@ from tokenmill.formats.ranks import of_ranks
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.vocabularies import EMBEDDED
 
 _NOTHING: frozenset[str] = frozenset()
 _WHOLE = r"(?s:.+)"
@@ -323,6 +323,10 @@ class Encoding:
         # A registered encoding is pickled as its name.
         if self is registry.ENCODINGS.get(self.name):
             return self.name
+        return self._arguments()
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
         return {
             "name": self.name,
             "pat_str": self._pat_str,
@@ -339,26 +343,11 @@ class Encoding:
             self.__init__(**value)  # type: ignore[misc]
 
 
-def embedded_arguments(name: str) -> dict[str, Any]:
-    """Return the arguments of `Encoding` for an embedded vocabulary."""
-    encoding = Encoding._embedded(name)
-    return {
-        "name": name,
-        "pat_str": encoding._pat_str,
-        "mergeable_ranks": encoding._mergeable_ranks,
-        "special_tokens": dict(EMBEDDED[name].special_tokens),
-    }
-
-
 @functools.lru_cache(maxsize=128)
 def _finder(names: frozenset[str]) -> tuple[str, re.Pattern[str]]:
     """Return the common prefix of all names, and a pattern that matches any of them."""
-    first, last = min(names), max(names)
-    same = next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
-        min(len(first), len(last)),
-    )
-    return first[:same], re.compile("|".join(map(re.escape, names)))
+    prefix = os.path.commonprefix([*names])  # noqa: RUF071, of characters
+    return prefix, re.compile("|".join(map(re.escape, names)))
 
 
 def _find_any(names: frozenset[str], text: str) -> str | None:

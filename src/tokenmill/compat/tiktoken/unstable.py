@@ -64,10 +64,11 @@ def complete(
     for cut in range(1, len(rest)):
         for token in _starting_with(tokens, rest[cut:]):
             found.add(_until(encoding, rest[:cut] + token, len(rest)))
-    size = _last_character_size(rest)
-    if size and len(rest) > size and rest[-size:].decode().isspace():
+    last = rest.decode("utf-8", "ignore")[-1:]
+    end = last.encode()
+    if last.isspace() and len(rest) > len(end) and rest.endswith(end):
         # Whitespace at the end is a pretoken of its own before other text.
-        parts = rest[:-size], rest[-size:]
+        parts = rest.removesuffix(end), end
         found.add(tuple(id_ for part in parts for id_ in encoding._encode_single_piece(part)))
     return stable, [list(one) for one in sorted(found)]
 
@@ -92,14 +93,3 @@ def _until(encoding: Encoding, text: bytes, length: int) -> tuple[int, ...]:
         if reached >= length:
             return tuple(ids[:count])
     return tuple(ids)
-
-
-def _last_character_size(text: bytes) -> int:
-    """Return the number of bytes of the last character; 0 if the end is not UTF-8."""
-    for size in range(1, min(4, len(text)) + 1):
-        try:
-            text[-size:].decode()
-        except UnicodeDecodeError:
-            continue
-        return size
-    return 0

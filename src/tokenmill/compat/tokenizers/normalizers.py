@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 
-from tokenmill.compat.tokenizers import cutting
 from tokenmill.compat.tokenizers.components import (
     REPLACE,
     Component,
@@ -17,6 +16,11 @@ from tokenmill.compat.tokenizers.components import (
     options_of,
     refuse,
 )
+from tokenmill.formats.build import pack_steps
+from tokenmill.formats.checks import Place
+from tokenmill.formats.names import spell
+from tokenmill.formats.tokenizer_json import read_normalizer
+from tokenmill.native import _native
 
 
 class Normalizer(Component):
@@ -24,7 +28,9 @@ class Normalizer(Component):
 
     def normalize_str(self, sequence: str) -> str:
         """Return the normalized text."""
-        return cutting.normalize(self.to_json(), check_text(sequence))
+        steps, is_byte_level = read_normalizer(self.to_json(), Place("the normalizer"))
+        found, _ = _native.normalize(pack_steps(steps), check_text(sequence))
+        return spell(found.encode()) if is_byte_level else found
 
     def normalize(self, normalized: object) -> None:
         """Not supported: `NormalizedString` is part of the real library only."""

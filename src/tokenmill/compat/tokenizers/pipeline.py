@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.compat.tokenizers import cutting, processors
+from tokenmill.compat.tokenizers import processors
 from tokenmill.compat.tokenizers.components import check_flag, check_sequence
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
@@ -29,6 +29,7 @@ from tokenmill.compat.tokenizers.encoding import (
     merge,
     of_tokens,
 )
+from tokenmill.compat.tokenizers.normalizers import Normalizer
 from tokenmill.formats.spec import Item
 from tokenmill.native import _native
 
@@ -39,17 +40,6 @@ Pair: TypeAlias = tuple[Input, Input | None]
 # Programs match these texts of the real library.
 _TEXT = "TextInputSequence must be str"
 _WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
-
-
-class Names(dict[int, str]):
-    """The token of each id, looked up once."""
-
-    def __init__(self, token: Callable[[int], str | None]) -> None:
-        self._token = token
-
-    def __missing__(self, id_: int) -> str:
-        self[id_] = found = self._token(id_) or ""
-        return found
 
 
 @dataclass(frozen=True)
@@ -63,13 +53,13 @@ class Pipeline:
     processor: processors.PostProcessor | None
     truncation: Truncation | None
     padding: Padding | None
-    names: Names
+    name_of: Callable[[int], str]  # the token of an id, with a cache
     # The texts of the added tokens that split a text before it is normalized.
     cuts: Mapping[int, str]
     # Added tokens that an encoding shows as the matched text instead of the token text: whether
     # they match normalized text, and the token text.
     taken: Mapping[int, tuple[bool, str]]
-    normalizer: Mapping[str, Any] | None
+    normalizer: Normalizer | None
     is_random: bool  # with dropout, encoding the same text again gives other ids
 
     # Calls with the arguments of the real library
@@ -161,15 +151,10 @@ class Pipeline:
         is_left = padding.direction == "left"
         return (pad + ids, [run, *runs]) if is_left else (ids + pad, [*runs, run])
 
-    def _items(self, is_pair: bool, specials: bool) -> list[Item]:
-        key = (is_pair, specials)
-        if key not in self._plans:
-            self._plans[key] = processors.plan(self.processor, is_pair, specials)
-        return self._plans[key]
-
     @cached_property
-    def _plans(self) -> dict[tuple[bool, bool], list[Item]]:
-        return {}
+    def _items(self) -> Callable[[bool, bool], list[Item]]:
+        """The items for a pair or one text, with or without special tokens."""
+        return cache(partial(processors.plan, self.processor))
 
     def _truncate(
         self, truncation: Truncation, first: list[int], second: list[int] | None, added: int
@@ -247,7 +232,7 @@ class Pipeline:
         if bare:
             n = len(ids)
             return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
-        tokens = list(map(self.names.__getitem__, ids))
+        tokens = list(map(self.name_of, ids))
         if not self.taken.keys().isdisjoint(ids):
             self._set_taken(tokens, text, ids, spans)
         numbers: list[int | None] = [word] * len(ids)
@@ -271,13 +256,13 @@ class Pipeline:
         is_normal, content = self.taken[id_]
         if self.normalizer is None or not is_normal:
             return found
-        name = self.names[id_]
+        name, normalize = self.name_of(id_), self.normalizer.normalize_str
         # A normalizer may add a prefix to a segment. So the token is first searched in text that is
         # normalized as the middle of a segment.
         separator = "\x01"
-        middle = cutting.normalize(self.normalizer, separator + found)
-        middle = middle.removeprefix(cutting.normalize(self.normalizer, separator))
-        whole = cutting.normalize(self.normalizer, found) if is_first else ""
+        middle = normalize(separator + found)
+        middle = middle.removeprefix(normalize(separator))
+        whole = normalize(found) if is_first else ""
         for normal in (middle, whole):
             before, found_name, after = normal.rpartition(name)
             if found_name:

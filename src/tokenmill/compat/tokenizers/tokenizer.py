@@ -7,6 +7,7 @@ first use, and again after a component changed.
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import functools
 import operator
@@ -40,7 +41,7 @@ from tokenmill.compat.tokenizers.components import (
     tokens_of,
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, Padding, Truncation
-from tokenmill.compat.tokenizers.pipeline import Names, Pipeline
+from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.decoding import Decoder
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import detect, tokenizer_json
@@ -262,10 +263,7 @@ class Tokenizer:
         if self._normalizer is None or not found.normalized:
             return found.content
         # A decoder reverts the normalizer, so its input is the normalized text.
-        normal = self._current()._normal
-        if id_ not in normal:
-            normal[id_] = self._normalizer.normalize_str(found.content)
-        return normal[id_]
+        return self._current()._normalize(found.content)
 
     def _bpe(self) -> models.BPE:
         return check_instance(self._model, models.BPE)
@@ -369,7 +367,7 @@ class Tokenizer:
     def _current(self) -> Tokenizer:
         """Drop everything that was built before the last change."""
         if self._changes != Component.changes:
-            for name in ("_pipeline", "_decodes", "_normal"):
+            for name in ("_pipeline", "_decodes", "_normalize"):
                 vars(self).pop(name, None)
             self._changes = Component.changes
         return self
@@ -378,9 +376,9 @@ class Tokenizer:
         return self._current()._pipeline
 
     @functools.cached_property
-    def _normal(self) -> dict[int, str]:
-        """The normalized texts of added tokens that were asked for."""
-        return {}
+    def _normalize(self) -> Callable[[str], str]:
+        assert self._normalizer is not None
+        return functools.cache(self._normalizer.normalize_str)
 
     @functools.cached_property
     def _decodes(self) -> Decoder:
@@ -400,14 +398,14 @@ class Tokenizer:
             processor=processors.PostProcessor.read(json_of(self._post_processor)),
             truncation=self._truncation,
             padding=self._padding,
-            names=Names(self._token),
+            name_of=functools.cache(lambda id_: self._token(id_) or ""),
             cuts={token.id: token.content for token in added if not token.normalized},
             taken={
                 token.id: (token.normalized, token.content)
                 for token in added
                 if token.lstrip or token.rstrip or (token.normalized and normalizer is not None)
             },
-            normalizer=json_of(normalizer),
+            normalizer=copy.copy(normalizer),
             is_random=bool(self._bpe().dropout),
         )
 

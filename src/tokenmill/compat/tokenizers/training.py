@@ -25,22 +25,19 @@ def lines_of(files: Sequence[Any]) -> Iterator[str]:
     with os_errors():  # a missing file is an error before training begins
         for path in paths:
             path.open("rb").close()
-    return (line for path in paths for line in _lines(path))
 
+    def lines() -> Iterator[str]:
+        for path in paths:
+            with path.open(encoding="utf-8", newline="\n") as file:
+                yield from file
 
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        yield from lines
+    return lines()
 
 
 def texts_of(source: Iterable[Any]) -> Iterator[str]:
     """Return texts; the source has texts or lists of them."""
-    items = iter(source)
-    return (text for item in items for text in _texts(item))
-
-
-def _texts(item: Any) -> Iterable[str]:
-    return [item] if isinstance(item, str) else map(check_text, item)
+    lists = ([item] if isinstance(item, str) else item for item in source)
+    return (check_text(text) for texts in lists for text in texts)
 
 
 def train(
@@ -55,10 +52,7 @@ def train(
     with warnings.catch_warnings():  # the real library does not warn about a text that is too short
         warnings.simplefilter("ignore", TrainingWarning)
         tokenizer = learn(
-            [
-                " " + text if adds_space and text[:1] not in ("", " ") else text
-                for text in _check_texts(texts, added)
-            ],
+            list(_prepare(texts, added, adds_space)),
             vocab_size=trainer.vocab_size,
             pattern=pattern,
             trainer="tokenizers",
@@ -84,12 +78,12 @@ def _check_options(trainer: BpeTrainer, normalizer: Mapping[str, Any] | None) ->
             refuse(f"training with {name}={getattr(trainer, name)!r}")
 
 
-def _check_texts(texts: Iterable[str], added: Sequence[str]) -> Iterator[str]:
+def _prepare(texts: Iterable[str], added: Sequence[str], adds_space: bool) -> Iterator[str]:
     for text in texts:
         for name in added:
             if name in text:
                 refuse(f"training on a text with the added token {name!r}")
-        yield text
+        yield " " + text if adds_space and text[:1] not in ("", " ") else text
 
 
 def _pattern(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str, bool]:
