@@ -22,7 +22,6 @@ from tokenmill.compat.tokenizers import (
     pre_tokenizers,
     processors,
     trainers,
-    training,
 )
 from tokenmill.compat.tokenizers.components import (
     AddedToken,
@@ -344,7 +343,7 @@ class Tokenizer:
 
     def train(self, files: Sequence[str], trainer: trainers.Trainer | None = None) -> None:
         """Learn tokens and merges from the lines of files."""
-        self._train(training.lines_of(check_sequence(files)), trainer)
+        self._train(trainers.lines_of(check_sequence(files)), trainer)
 
     def train_from_iterator(
         self,
@@ -353,12 +352,12 @@ class Tokenizer:
         length: int | None = None,
     ) -> None:
         """Learn tokens and merges from texts, or from lists of them."""
-        self._train(training.texts_of(iterator), trainer)
+        self._train(trainers.texts_of(iterator), trainer)
 
     def _train(self, texts: Iterable[str], trainer: trainers.Trainer | None) -> None:
         chosen = self._bpe().get_trainer() if trainer is None else trainer
         options = check_instance(chosen, trainers.BpeTrainer)
-        found = training.train(texts, options, self._json_parts(), list(self._added.ids))
+        found = trainers.train(texts, options, self._json_parts(), list(self._added.ids))
         self._bpe()._replace(*found, options)
         self._add(options.special_tokens)
 
