@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -42,7 +42,7 @@ _check_side = one_of({"left": "Left", "right": "Right"})
 class Run(NamedTuple):
     """Adjacent tokens of an encoding with the same type and masks."""
 
-    length: int
+    ids: Sequence[int]
     type_id: int
     special: int = 0
     attention: int = 1
@@ -59,7 +59,7 @@ def _list_of_runs(name: str, field: str, doc: str) -> Any:
     def get(encoding: Encoding) -> list[int]:
         if encoding._runs is None:
             return list(getattr(encoding, name))
-        values = (repeat(getattr(run, field), run.length) for run in encoding._runs)
+        values = (repeat(getattr(run, field), len(run.ids)) for run in encoding._runs)
         return list(chain.from_iterable(values))
 
     return property(get, doc=doc)
@@ -68,7 +68,7 @@ def _list_of_runs(name: str, field: str, doc: str) -> Any:
 class Encoding:
     """The result of encoding a text or a pair."""
 
-    _ids: list[int]
+    _ids: Sequence[int]  # a list if the encoding is complete
     _type_ids: list[int]
     _tokens: list[str]
     _words: list[int | None]
@@ -106,7 +106,7 @@ class Encoding:
     @property
     def ids(self) -> list[int]:
         """The ids."""
-        return self._ids[:]
+        return list(self._ids)
 
     @property
     def words(self) -> list[int | None]:
@@ -329,10 +329,12 @@ class Encoding:
         self._overflowing = overflowing
 
 
-def lazy_encoding(ids: list[int], runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
+def lazy_encoding(runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
     """Return an encoding that has only ids until `make` completes it."""
     made = Encoding.__new__(Encoding)
-    made._ids, made._runs, made._make = ids, runs, make
+    columns = [run.ids for run in runs]
+    made._ids = columns[0] if len(runs) == 1 else list(chain.from_iterable(columns))
+    made._runs, made._make = runs, make
     return made
 
 
@@ -407,28 +409,34 @@ class Truncation(
                 f"{self.stride}"
             )
 
-    def lengths(self, first: int, second: int | None, added: int) -> tuple[int, int | None]:
-        """Return the truncated lengths of two sequences; None for a second that does not exist.
+    def lengths(self, lengths: list[int], added: int) -> list[int]:
+        """Return the truncated lengths of one sequence or two.
 
-        `added` is the number of special tokens. If they alone are too long, both lengths stay.
+        `added` is the number of special tokens. If they alone are too long, the lengths stay.
         """
         longest = self.max_length - added
-        removed = first + (second or 0) - longest
+        removed = sum(lengths) - longest
         if longest < 0 or removed <= 0:
-            return first, second
+            return lengths
         if longest == 0:
-            return 0, None if second is None else 0
+            return [0] * len(lengths)
         strategy = self.strategy
         if strategy == "longest_first":
-            return (longest, None) if second is None else _balanced(first, second, longest)
-        if strategy == "only_second" and second is None:
-            raise TokenizersError("cannot truncate only_second without a second sequence")
-        target = first if strategy == "only_first" else second or 0
-        if target <= removed:
-            raise TokenizersError(
-                f"cannot truncate {strategy}: it has {target} tokens, and {removed} must go"
-            )
-        return (first - removed, second) if strategy == "only_first" else (first, target - removed)
+            return [longest] if len(lengths) == 1 else _balanced(lengths, longest)
+        index = int(strategy == "only_second")
+        if index == len(lengths) or lengths[index] <= removed:
+            raise TokenizersError(f"cannot truncate {strategy}: {removed} tokens must go")
+        return [n - removed if i == index else n for i, n in enumerate(lengths)]
+
+    def cut(self, sequences: list[list[int]], added: int) -> list[list[int]]:
+        """Return the ids of one sequence or two without those that truncation removes."""
+        found, lengths = [], self.lengths(list(map(len, sequences)), added)
+        for ids, length in zip(sequences, lengths, strict=True):
+            if 0 < length < len(ids):
+                self.check_overlap(length)
+            first = max(len(ids) - length, 0) if self.direction == "left" else 0
+            found.append(ids[first : first + length] if length < len(ids) else ids)
+        return found
 
     def check_overlap(self, longest: int) -> None:
         """Raise TokenizersError for a stride that leaves no space in a window."""
@@ -446,22 +454,15 @@ class Truncation(
             return [(length - stop, length - start) for start, stop in found]
         return found
 
-    def apply(self, first: Encoding, second: Encoding | None, added: int) -> None:
-        """Truncate both in place; the removed tokens become overflow."""
-        lengths = self.lengths(len(first), None if second is None else len(second), added)
-        for encoding, length in zip((first, second), lengths, strict=True):
-            if encoding is not None and length is not None:
-                encoding._truncate(length, self)
 
-
-def _balanced(first: int, second: int, longest: int) -> tuple[int, int]:
+def _balanced(lengths: list[int], longest: int) -> list[int]:
     """Return the lengths of longest_first: the longer one is truncated, or both to one half."""
-    short, long = sorted((first, second))
+    short, long = sorted(lengths)
     long = short if short > longest else max(short, longest - short)
     if short + long > longest:
         short = longest // 2
         long = short + longest % 2
-    return (short, long) if first <= second else (long, short)
+    return [short, long] if lengths[0] <= lengths[1] else [long, short]
 
 
 class Padding(

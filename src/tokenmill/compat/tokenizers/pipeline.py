@@ -35,7 +35,7 @@ from tokenmill.native import _native
 
 # A text, or words that the caller has split.
 Input: TypeAlias = str | list[str]
-Pair: TypeAlias = tuple[Input, Input | None]
+Texts: TypeAlias = list[Input]  # one, or two of a pair
 
 # Programs match these texts of the real library.
 _TEXT = "TextInputSequence must be str"
@@ -72,14 +72,12 @@ class Pipeline:
         add_special_tokens: object = True,
     ) -> Encoding:
         """Encode one text or one pair."""
-        words = check_flag(is_pretokenized)
-        first = _check_input(sequence, words)
-        second = None if pair is None else _check_input(pair, words)
+        words, given = check_flag(is_pretokenized), [sequence] if pair is None else [sequence, pair]
+        texts = [_check_input(each, words) for each in given]
         specials = check_flag(add_special_tokens)
         if self.is_random:
-            return self.complete((first, second), specials)
-        columns = [self._ids(first), None if second is None else self._ids(second)]
-        return self._encode([(first, second)], columns, specials)[0]
+            return self.complete(texts, specials)
+        return self._encode([texts], [list(map(self._ids, texts))], specials)[0]
 
     def encode_batch(
         self,
@@ -90,12 +88,11 @@ class Pipeline:
     ) -> list[Encoding]:
         """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
         words = check_flag(is_pretokenized)
-        pairs = [_check_pair(each, words) for each in check_sequence(input)]
+        batch = [_check_inputs(each, words) for each in check_sequence(input)]
         specials = check_flag(add_special_tokens)
         if not self.is_random:
-            columns = self._ids_of_all([text for pair in pairs for text in pair])
-            return self._encode(pairs, columns, specials, bare)
-        made = [self.complete(pair, specials, bare) for pair in pairs]
+            return self._encode(batch, self._ids_of_batch(batch), specials, bare)
+        made = [self.complete(texts, specials, bare) for texts in batch]
         if self.padding is not None:
             target = self.padding.target(max(map(len, made), default=0))
             for each in made:
@@ -105,72 +102,41 @@ class Pipeline:
     # The fast path
 
     def _encode(
-        self, pairs: list[Pair], columns: list[list[int] | None], specials: bool, bare: bool = False
+        self, batch: list[Texts], ids: list[list[list[int]]], specials: bool, bare: bool = False
     ) -> list[Encoding]:
-        """Return encodings of pairs; `columns` has the ids of each first and second text."""
-        texts = iter(columns)
-        found = [
-            self._assemble(first or [], second, specials, bare)
-            for first, second in zip(texts, texts, strict=True)
-        ]
-        target = 0
-        if self.padding is not None:
-            target = self.padding.target(max((len(ids) for ids, _ in found), default=0))
-            found = [self._pad(ids, runs, target, self.padding) for ids, runs in found]
+        """Return encodings of texts that have these ids."""
+        found = [self._runs(each, specials, bare) for each in ids]
+        padding, target = self.padding, 0
+        if padding is not None:
+            lengths = [sum(len(run.ids) for run in runs) for runs in found]
+            target = padding.target(max(lengths, default=0))
+            pad_id, type_id, side = padding.pad_id, padding.pad_type_id, padding.direction
+            for runs, length in zip(found, lengths, strict=True):
+                if length < target:
+                    run = Run([pad_id] * (target - length), type_id, 1, 0)
+                    runs.insert(0 if side == "left" else len(runs), run)
         return [
-            lazy_encoding(ids, runs, partial(self.complete, pair, specials, bare, target))
-            for pair, (ids, runs) in zip(pairs, found, strict=True)
+            lazy_encoding(runs, partial(self.complete, texts, specials, bare, target))
+            for texts, runs in zip(batch, found, strict=True)
         ]
 
-    def _assemble(
-        self, first: list[int], second: list[int] | None, specials: bool, bare: bool
-    ) -> tuple[list[int], list[Run]]:
-        """Return ids and runs without padding."""
-        items = self._items(second is not None, specials)
-        sequences = {"A": first, "B": second or []}
+    def _runs(self, sequences: list[list[int]], specials: bool, bare: bool) -> list[Run]:
+        """Return the ids of one encoding without padding."""
+        is_pair = len(sequences) == 2
         if self.truncation is not None:
-            added = self._added(second is not None, specials)
-            sequences = self._truncate(self.truncation, first, second, added)
-        columns = [sequences[item.name] if item.ids is None else item.ids for item in items]
-        is_untyped = bare and self.processor is None
-        runs = [
-            Run(len(column), 0 if is_untyped else item.type_id, int(item.ids is not None))
-            for column, item in zip(columns, items, strict=True)
+            sequences = self.truncation.cut(sequences, self._added(is_pair, specials))
+        is_typed = not bare or self.processor is not None
+        return [
+            Run(sequences[item.name == "B"], item.type_id if is_typed else 0)
+            if item.ids is None
+            else Run(item.ids, item.type_id, 1)
+            for item in self._items(is_pair, specials)
         ]
-        if len(items) == 1 and items[0].ids is None:
-            return sequences[items[0].name], runs
-        return list(chain.from_iterable(columns)), runs
-
-    def _pad(
-        self, ids: list[int], runs: list[Run], target: int, padding: Padding
-    ) -> tuple[list[int], list[Run]]:
-        missing = target - len(ids)
-        if missing <= 0:
-            return ids, runs
-        pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
-        is_left = padding.direction == "left"
-        return (pad + ids, [run, *runs]) if is_left else (ids + pad, [*runs, run])
 
     @cached_property
     def _items(self) -> Callable[[bool, bool], list[Item]]:
         """The items for a pair or one text, with or without special tokens."""
         return cache(partial(processors.plan, self.processor))
-
-    def _truncate(
-        self, truncation: Truncation, first: list[int], second: list[int] | None, added: int
-    ) -> dict[str, list[int]]:
-        count = None if second is None else len(second)
-        lengths = truncation.lengths(len(first), count, added)
-        found = {}
-        for name, ids, length in zip("AB", (first, second or []), lengths, strict=True):
-            found[name] = ids
-            if length is None or length >= len(ids):
-                continue
-            if length:
-                truncation.check_overlap(length)
-            is_left = truncation.direction == "left"
-            found[name] = ids[len(ids) - length :] if is_left else ids[:length]
-        return found
 
     def _ids(self, text: Input) -> list[int]:
         if isinstance(text, str):
@@ -181,37 +147,38 @@ class Pipeline:
         threads = arguments.thread_count(None)
         return arguments.read_all(self.core.encode_batch, texts, self.allowed, threads)
 
-    def _ids_of_all(self, texts: list[Input | None]) -> list[list[int] | None]:
+    def _ids_of_batch(self, batch: list[Texts]) -> list[list[list[int]]]:
         """Return the ids of all texts with one call of the core."""
         flat: list[str] = []
-        for text in texts:
-            if text is not None:
-                flat += [text] if isinstance(text, str) else text
+        for text in chain.from_iterable(batch):
+            flat += [text] if isinstance(text, str) else text
         found = iter(self._encode_all(flat))
 
-        def take(text: Input | None) -> list[int] | None:
-            if text is None:
-                return None
+        def take(text: Input) -> list[int]:
             return next(found) if isinstance(text, str) else [*chain(*islice(found, len(text)))]
 
-        return list(map(take, texts))
+        return [list(map(take, texts)) for texts in batch]
 
     # The complete path
 
-    def complete(self, pair: Pair, specials: bool, bare: bool = False, target: int = 0) -> Encoding:
-        """Return the complete encoding; `target` is the padded length of the batch."""
-        first = self._sequence(pair[0], 0, bare)
-        # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
-        second = None if pair[1] is None else self._sequence(pair[1], int(not bare), bare)
-        return self.post_process(first, second, specials, target)
-
-    def post_process(
-        self, first: Encoding, second: Encoding | None, specials: bool, target: int = 0
+    def complete(
+        self, texts: Texts, specials: bool, bare: bool = False, target: int = 0
     ) -> Encoding:
-        """Truncate, run the post-processor and pad. The arguments may change."""
+        """Return the complete encoding; `target` is the padded length of the batch."""
+        # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
+        encodings = [
+            self._sequence(text, 0 if bare else index, bare) for index, text in enumerate(texts)
+        ]
+        return self.post_process(encodings, specials, target)
+
+    def post_process(self, encodings: list[Encoding], specials: bool, target: int = 0) -> Encoding:
+        """Truncate one encoding or two, run the post-processor and pad. They may change."""
         if self.truncation is not None:
-            self.truncation.apply(first, second, self._added(second is not None, specials))
-        made = processors.process(self.processor, first, second, specials)
+            added = self._added(len(encodings) == 2, specials)
+            lengths = self.truncation.lengths(list(map(len, encodings)), added)
+            for encoding, length in zip(encodings, lengths, strict=True):
+                encoding._truncate(length, self.truncation)
+        made = processors.process(self.processor, encodings, specials)
         if self.padding is not None:
             made._pad(max(target, self.padding.target(len(made))), self.padding)
         return made
@@ -271,12 +238,12 @@ class Pipeline:
         return content  # the model found it, not the added-token split
 
 
-def _check_pair(value: Any, words: bool) -> Pair:
-    """Return a pair; the second text of an input that is no pair is None."""
+def _check_inputs(value: Any, words: bool) -> Texts:
+    """Return the text of an input, or both texts of a pair."""
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     if is_pair and not (words and isinstance(value[0], str)):
-        return _check_input(value[0], words), _check_input(value[1], words)
-    return _check_input(value, words), None
+        return [_check_input(value[0], words), _check_input(value[1], words)]
+    return [_check_input(value, words)]
 
 
 def _check_input(value: object, words: bool) -> Input:

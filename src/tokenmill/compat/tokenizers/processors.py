@@ -54,9 +54,7 @@ class PostProcessor(Component):
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Return one encoding of one or two, with the special tokens."""
-        first = check_instance(encoding, Encoding)._copy()
-        second = None if pair is None else check_instance(pair, Encoding)._copy()
-        return process(self, first, second, check_flag(add_special_tokens))
+        return process(self, copies_of(encoding, pair), check_flag(add_special_tokens))
 
     @cached_property
     def _template(self) -> Template:
@@ -94,14 +92,16 @@ class PostProcessor(Component):
         return found
 
 
-def process(
-    processor: PostProcessor | None, first: Encoding, second: Encoding | None, specials: bool
-) -> Encoding:
+def copies_of(*encodings: object) -> list[Encoding]:
+    """Return copies of encodings; None is left out."""
+    return [check_instance(one, Encoding)._copy() for one in encodings if one is not None]
+
+
+def process(processor: PostProcessor | None, encodings: list[Encoding], specials: bool) -> Encoding:
     """Return one encoding of one or two, which it may change."""
-    encodings = [first] if second is None else [first, second]
     if processor is None:
-        if second is None:
-            return first
+        if len(encodings) == 1:
+            return encodings[0]
         for index, each in enumerate(encodings):
             each.set_sequence_id(index)
         return merge(encodings, False)

@@ -308,9 +308,8 @@ class Tokenizer:
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Truncate, add special tokens and pad, as `encode` does."""
-        first = check_instance(encoding, Encoding)._copy()
-        second = None if pair is None else check_instance(pair, Encoding)._copy()
-        return self._ready().post_process(first, second, check_flag(add_special_tokens))
+        encodings = processors.copies_of(encoding, pair)
+        return self._ready().post_process(encodings, check_flag(add_special_tokens))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Return the number of tokens that the post-processor adds to a text, or to a pair."""
