@@ -61,8 +61,6 @@ def get_encoding(encoding_name: str) -> Encoding:
     """Return the encoding of a name, created once; ValueError for an unknown name."""
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
-    if encoding_name in ENCODINGS:
-        return ENCODINGS[encoding_name]
     with _lock:
         if encoding_name in ENCODINGS:
             return ENCODINGS[encoding_name]

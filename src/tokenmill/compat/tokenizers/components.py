@@ -131,14 +131,20 @@ def refuse(feature: str) -> NoReturn:
     )
 
 
-def refused_class(base: type[T], name: str, feature: str, members: Iterable[str] = ()) -> type[T]:
-    """Return a class whose constructor and static `members` are refused."""
+def refused_call(feature: str) -> Any:
+    """Return a static method that is refused."""
 
     def fail(*_: object, **__: object) -> NoReturn:
+        """Not supported: only the real library has it."""
         refuse(feature)
 
-    methods: dict[str, Any] = dict.fromkeys(members, staticmethod(fail))
-    return type(name, (base,), {"__init__": fail, "__doc__": f"{name}: not supported.", **methods})
+    return staticmethod(fail)
+
+
+def refused_class(base: type[T], name: str, feature: str, members: Iterable[str] = ()) -> type[T]:
+    """Return a class whose constructor and static `members` are refused."""
+    methods = dict.fromkeys(["__init__", *members], refused_call(feature))
+    return type(name, (base,), {"__doc__": f"{name}: not supported.", **methods})
 
 
 class Regex:

@@ -21,7 +21,7 @@ from tokenmill.compat.tokenizers.components import (
     check_text,
     check_unsigned,
     options_of,
-    refuse,
+    refused_call,
 )
 from tokenmill.decoding import flatten, run_chain, step_of
 from tokenmill.errors import TokenizersError
@@ -38,10 +38,7 @@ class Decoder(Component):
         texts = list(map(check_text, check_sequence(tokens)))
         return "".join(run_chain(list(map(step_of, flatten(self.to_json()))), texts))
 
-    @staticmethod
-    def custom(decoder: object) -> Decoder:
-        """Not supported: components written in Python need the real library."""
-        refuse("a decoder written in Python")
+    custom = refused_call("a decoder written in Python")
 
 
 class Sequence(Decoder, Steps, options=[Option("decoders_py", check_list, key="decoders")]):

@@ -14,7 +14,7 @@ from tokenmill.compat.tokenizers.components import (
     check_text,
     maybe,
     options_of,
-    refuse,
+    refused_call,
 )
 from tokenmill.formats.build import pack_steps
 from tokenmill.formats.checks import Place
@@ -32,14 +32,8 @@ class Normalizer(Component):
         found, _ = _native.normalize(pack_steps(steps), check_text(sequence))
         return spell(found.encode()) if is_byte_level else found
 
-    def normalize(self, normalized: object) -> None:
-        """Not supported: `NormalizedString` is part of the real library only."""
-        refuse("NormalizedString")
-
-    @staticmethod
-    def custom(obj: object) -> Normalizer:
-        """Not supported: components written in Python need the real library."""
-        refuse("a normalizer written in Python")
+    normalize = refused_call("NormalizedString")
+    custom = refused_call("a normalizer written in Python")
 
 
 class Sequence(Normalizer, Steps, options=[Option("normalizers", check_list)]):

@@ -23,6 +23,7 @@ from tokenmill.compat.tokenizers.components import (
     one_of,
     options_of,
     refuse,
+    refused_call,
 )
 from tokenmill.errors import TokenizersError
 from tokenmill.formats.checks import Place, flatten
@@ -63,14 +64,8 @@ class PreTokenizer(Component):
             if chunk
         ]
 
-    def pre_tokenize(self, pretok: object) -> None:
-        """Not supported: `PreTokenizedString` is part of the real library only."""
-        refuse("PreTokenizedString")
-
-    @staticmethod
-    def custom(pretok: object) -> PreTokenizer:
-        """Not supported: components written in Python need the real library."""
-        refuse("a pre-tokenizer written in Python")
+    pre_tokenize = refused_call("PreTokenizedString")
+    custom = refused_call("a pre-tokenizer written in Python")
 
 
 class ByteLevel(PreTokenizer, options=options_of(**BYTE_LEVEL), unknown="ignore"):
