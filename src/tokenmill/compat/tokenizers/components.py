@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import contextlib
 import copy
+import functools
 import inspect
 import json
 import operator
@@ -145,6 +146,17 @@ def refused_class(base: type[T], name: str, feature: str, members: Iterable[str]
     """Return a class whose constructor and static `members` are refused."""
     methods = dict.fromkeys(["__init__", *members], refused_call(feature))
     return type(name, (base,), {"__doc__": f"{name}: not supported.", **methods})
+
+
+class once(functools.cached_property[T]):  # noqa: N801, as cached_property
+    """A cached property without the lock of Python 3.11.
+
+    The lock is that of all instances, and a process that is forked while it is held keeps it.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        super().__init__(make)
+        self.lock = contextlib.nullcontext()
 
 
 class Regex:

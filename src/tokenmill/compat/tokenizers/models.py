@@ -6,7 +6,6 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, SupportsFloat, TypeAlias
 
@@ -24,6 +23,7 @@ from tokenmill.compat.tokenizers.components import (
     dump,
     flag_or,
     maybe,
+    once,
     options_of,
     os_errors,
     refused_class,
@@ -114,16 +114,16 @@ class BPE(
         made._vocab, made._merges = data["vocab"], [(a, b) for a, b in data["merges"]]
         return made
 
-    @cached_property
+    @once
     def _vocab(self) -> Vocabulary:
         model = self._spec.model
         return dict(zip(names_of(model), model.ids.tolist(), strict=True))
 
-    @cached_property
+    @once
     def _merges(self) -> Merges:
         return tokenizer_json.write_merges(self._spec, names_of(self._spec.model))
 
-    @cached_property
+    @once
     def _token_map(self) -> dict[int, str]:
         return {id_: token for token, id_ in self._vocab.items()}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeGuard
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill import arguments
 from tokenmill.compat.tokenizers import processors
-from tokenmill.compat.tokenizers.components import check_flag, check_sequence
+from tokenmill.compat.tokenizers.components import check_flag, check_sequence, once
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
     Padding,
@@ -133,7 +133,7 @@ class Pipeline:
             for item in self._items(is_pair, specials)
         ]
 
-    @cached_property
+    @once
     def _items(self) -> Callable[[bool, bool], list[Item]]:
         """The items for a pair or one text, with or without special tokens."""
         return cache(partial(processors.plan, self.processor))

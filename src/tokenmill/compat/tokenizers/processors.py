@@ -7,7 +7,6 @@ replaces items by ids, and `process` replaces them by encodings.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import Any
 
 from tokenmill.compat.tokenizers.components import (
@@ -22,6 +21,7 @@ from tokenmill.compat.tokenizers.components import (
     check_sequence,
     check_text,
     flag_or,
+    once,
     options_of,
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, merge, of_specials
@@ -37,7 +37,8 @@ _SPACES = (
 )
 # A part of a template: a sequence, "$", "$A" or "$1", or a token, each with an optional type id.
 _PART = re.compile(
-    r"(?:\$(?:(?P<letter>[ABab])|(?P<number>\+?\d+))?|(?P<token>(?!\$)[^:]*))(?::(?P<type>\+?\d+))?",
+    r"(?:\$(?:(?P<letter>[ABab])|(?P<number>\+?\d+))?|(?P<token>(?!\$)[^:]*))"
+    r"(?::(?P<type>\+?\d+))?",
     re.ASCII,
 )
 _SECOND = "a Sequence with two post-processors that add tokens is not supported"
@@ -56,7 +57,7 @@ class PostProcessor(Component):
         """Return one encoding of one or two, with the special tokens."""
         return process(self, copies_of(encoding, pair), check_flag(add_special_tokens))
 
-    @cached_property
+    @once
     def _template(self) -> Template:
         try:
             return read_template(self.to_json(), Place("the post-processor"))

@@ -36,6 +36,7 @@ from tokenmill.compat.tokenizers.components import (
     dump,
     json_of,
     maybe,
+    once,
     os_errors,
     tokens_of,
 )
@@ -373,19 +374,19 @@ class Tokenizer:
     def _ready(self) -> Pipeline:
         return self._current()._pipeline
 
-    @functools.cached_property
+    @once
     def _normalize(self) -> Callable[[str], str]:
         assert self._normalizer is not None
         return functools.cache(self._normalizer.normalize_str)
 
-    @functools.cached_property
+    @once
     def _decodes(self) -> Decoder:
         special_tokens = {
             id_ for id_ in self._added.by_id if self._token(id_) in self._added.special_tokens
         }
         return Decoder(json_of(self._decoder), self._token, special_tokens)
 
-    @functools.cached_property
+    @once
     def _pipeline(self) -> Pipeline:
         added = self._added.spec()
         names = sorted(added, key=lambda token: token.content.encode())
