@@ -7,12 +7,13 @@ task runner reads and encodes the inputs again, with a writer that compares.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from tokenmill import object_store
 from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Problem, Segment
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
+from tokenmill.options import describe, number, resolve, share
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.files import checksum_file
@@ -66,23 +69,40 @@ class Verdict:
             self.findings.append(text)
 
 
-def verify(
-    folder: str | Path,
-    *,
-    decode: float = 0.0,
-    threads: int = 1,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> Verdict:
-    """Checks a folder. `decode` is the share of documents to compare with the sources; 1 is all.
+class VerifyOptions(TypedDict, total=False):
+    """The part of an output that is checked."""
 
-    `progress` gets the bytes of files that are checked, and the bytes of all files.
+    sample: Annotated[float | None, share(
+        None, "share of the documents to encode again and compare; 100% is all", metavar="5%"
+    )]  # fmt: skip
+    threads: Annotated[int | None, number(None, "number of threads (default: all cores)")]
+
+
+@describe(VerifyOptions)
+def verify(
+    folder: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    **options: Unpack[VerifyOptions],
+) -> Verdict:
+    """Compare the shards of a complete output with its manifest, and documents with their inputs.
+
+    Args:
+        folder: The folder or URL of the output.
+        progress: Function that gets the bytes of the files checked so far, and of all files.
+
+    Options:
+
+    Raises:
+        TokenizeError: The output is not complete, or its manifest is damaged.
     """
+    values = resolve(VerifyOptions, options, TokenizeError)
     with open_output(folder).copy() as path:
-        return _verify(path, decode, threads, progress)
+        return _verify(path, values["sample"], values["threads"] or cpu_count(), progress)
 
 
 def _verify(
-    path: Path, decode: float, threads: int, progress: Callable[[int, int], None]
+    path: Path, sample: float | None, threads: int, progress: Callable[[int, int], None]
 ) -> Verdict:
     content = journal.load_manifest(open_output(path))
     if content is None:
@@ -97,8 +117,8 @@ def _verify(
         _check_files(path, content, verdict, threads, progress)
         if verdict.is_good:
             _check_contents(path, content, verdict)
-        if decode and verdict.is_good:
-            _check_documents(path, content, verdict, decode)
+        if sample is not None and verdict.is_good:
+            _check_documents(path, content, verdict, sample)
     return verdict
 
 
