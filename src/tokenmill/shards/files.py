@@ -184,7 +184,9 @@ def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
         raise ShardError(f"{path} is cut off: its size is not a multiple of the size of {dtype}")
     if not count:  # an empty file cannot be mapped
         return np.empty(0, kind)
-    return np.memmap(path, kind, "r", offset, (count,)).view(np.ndarray)
+    with path.open("rb") as file:  # a map keeps the file open
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, kind, count, offset)
 
 
 def read_npy(path: Path, dtype: str) -> NDArray[Any]:

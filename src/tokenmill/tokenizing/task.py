@@ -189,7 +189,7 @@ def run_task(
                         f"input {segment.source.name!r} was changed while it was read; start again "
                         "with another output"
                     )
-            written = writer.finish()
+            written = writer.finish_entry()
             job.commit(written)
             path = quarantine.finish()
             if path is None:
@@ -224,10 +224,10 @@ def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: 
 def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
     """The writer of a task: of shards, or of files for the shuffle pass."""
     options = job.options
-    if options["shuffle"] is not None:
-        keeps_names = options["id_field"] is not None
-        return ShuffleWriter(job.staging, number, options["dtype"], keeps_names=keeps_names)
-    return job.make_shards_writer(number, options["shard_tokens"])
+    if options["shuffle"] is None:
+        return job.make_shards_writer(number, options["shard_tokens"])
+    has_names = options["id_field"] is not None
+    return ShuffleWriter(job.staging, number, spec_of(options, job.tokenizer), has_names)
 
 
 def refuse_too_many(count: int, max_errors: int | None) -> None:
