@@ -80,10 +80,10 @@ def read_entries(
 
     Entries of failed tasks are left out unless `failed`, because their tasks are tried again.
     """
-    sizes = output.list()
+    sizes = output.sizes()
     names = sorted(filter(_ENTRY_FILE.fullmatch, sizes))  # a killed task leaves temporary files
     found: list[Any] = [] if manifest is None else [*manifest["tasks"], *manifest["shuffled"]]
-    found += map(_parse, output.read_many(names))
+    found += map(_parse, output.read_all(names))
     entries, failures = Entries(), []
     for entry in found:
         if not is_valid(entry) or not _is_of_plan(entry, plan):
@@ -202,7 +202,7 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
         if entry["quarantined"] and "failed" not in entry
     }
     ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{quarantine.FOLDER}/", quarantine.ERRORS)
-    output.remove([name for name in output.list() if name.startswith(ours) and name not in needed])
+    output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
 
 
 def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str, Any]:

@@ -197,10 +197,9 @@ class _Run:
         return self.result(manifest, len(self.plan.tasks))
 
     def result(self, content: dict[str, Any], resumed: int, tasks: int | None = None) -> Result:
-        output = self.output
         total = len(self.plan.tasks)
         return Result(
-            output.folder if isinstance(output, LocalOutput) else output.name,
+            self.output.location,
             **content["totals"],
             failures=[source for source in content["sources"] if "error" in source],
             options=self.plan.options,
@@ -317,7 +316,7 @@ def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
     One more document changes every shard, and the ids of the other tasks were removed.
     """
     failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
-    sizes = run.output.list()
+    sizes = run.output.sizes()
     shards = list(filter(journal.is_valid, manifest["shuffled"]))
     is_whole = len(shards) == len(manifest["shuffled"]) and all(
         journal.has_files(entry, sizes, run.plan) for entry in shards
@@ -417,7 +416,7 @@ def _check_places(output: Output, sources: list[Source], options: dict[str, Any]
 
 def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
     """Write the plan, or compare it with the plan of the output."""
-    others = set(output.list()) - {journal.TOKENIZER}
+    others = set(output.sizes()) - {journal.TOKENIZER}
     if others and not others & {plan.NAME, journal.MANIFEST}:
         raise TokenizeError(
             f"{output.name!r} has other files, such as {min(others)!r}; pass an empty folder"
@@ -426,12 +425,12 @@ def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -
     if was is None:
         check_field(planned)
         check_id_field(planned)
-        if not output.create(plan.NAME, planned.dump()):  # another rank has written it
+        if not output.write_new(plan.NAME, planned.dump()):  # another rank has written it
             was = plan.require(output)
     if was is not None:
         plan.refuse_difference(was, planned, output.name)
     # A run that was killed may have a plan and no tokenizer.
-    if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.list():
+    if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.sizes():
         tokenizer.save(staging / journal.TOKENIZER)
         output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
 
