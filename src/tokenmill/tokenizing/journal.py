@@ -9,18 +9,16 @@ which contains the entries in the order of the plan, and removes the journal.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.formats.hf_folder import files_of
-from tokenmill.native import _native
-from tokenmill.shards.files import File, checksum_file, format_checksum
+from tokenmill.shards.files import HashedFile
 from tokenmill.shards.folder import STEM, SUFFIX
 from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing import quarantine
@@ -171,22 +169,20 @@ def finalize(
     shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
     content = describe(plan, tasks, shuffled)
     files = []
+
+    def write(name: str, parts: Iterable[bytes]) -> None:
+        file = HashedFile(staging / name, "")
+        for part in parts:
+            file.write(part)
+        files.append(replace(file.finish(), suffix=name))
+        output.commit(file.path, name)
+
     if content["totals"]["quarantined"]:
-        path = staging / quarantine.ERRORS
-        with path.open("wb") as file:
-            quarantine.write_errors(output, tasks, file)
-            file.flush()
-            os.fsync(file.fileno())
-        files.append(File(path.name, path.stat().st_size, checksum_file(path)))
-        output.commit(path, path.name)
+        write(quarantine.ERRORS, quarantine.error_lines(output, tasks))
     shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
     index = get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
-        name, data = index
-        output.write(name, data)
-        found = _native.Checksum()
-        found.update(data)
-        files.append(File(name, len(data), format_checksum(found)))
+        write(index[0], [index[1]])
     content["files"] = [file.to_json() for file in files]
     output.write(MANIFEST, dump_lines(content))
     clear(output, content)
