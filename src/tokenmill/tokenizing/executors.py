@@ -2,7 +2,7 @@
 
 An executor starts orders and returns messages. `run_orders` gives it the orders, counts deaths and
 failures, and tries again. To add an executor, write a class with the methods of `Executor` and add
-it to `make_executor`. Every executor calls `Worker.do`.
+it to `make_executor`. Every process that does orders has a `ThreadExecutor`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]
                 yield {"order": order, "given_up": f"{message[kind]}, {count} times"}
 
 
-# ── workers ──────────────────────────────────────────────────────────────────────────────────
+# ── threads of this process ──────────────────────────────────────────────────────────────────
 
 
 def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
@@ -155,13 +155,12 @@ def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
     return tokenizer
 
 
-class Worker:
-    """Does orders of a run in this process."""
+class ThreadExecutor(Executor):
+    """Threads of this process. The other executors use one in each of their processes."""
 
     def __init__(self, settings: Settings) -> None:
         self._output = open_output(settings.output)
         self._plan = plan.require(self._output, settings.stdin)
-        self._threads = settings.threads
         if settings.staging is None:
             stack = ExitStack()
             staging = stack.enter_context(self._output.staging())
@@ -179,11 +178,27 @@ class Worker:
         self._entries: journal.Entries | None = None
         self._lock = threading.Lock()
         # Bytes of files, tokens and documents of each running order.
-        self.counts: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}
+        self._pool = ThreadPoolExecutor(settings.threads)
+        self._done: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.capacity = settings.threads
+        self.wait_seconds = _WAIT_SECONDS
 
-    def do(self, order: Order) -> Message:
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(self, order: Order) -> None:
+        self._pool.submit(lambda: self._done.put(self._do(order)))
+
+    def messages(self) -> Iterator[Message]:
+        with suppress(queue.Empty):
+            yield self._done.get(timeout=self.wait_seconds)
+        running = {str(number): list(counts) for number, counts in list(self._counts.items())}
+        yield {"progress": running, "memory": memory_bytes()}
+
+    def _do(self, order: Order) -> Message:
         """Do one order. Return its message."""
-        counts = self.counts[order.number] = [0, 0, 0]
+        counts = self._counts[order.number] = [0, 0, 0]
 
         def report(*more: int) -> None:
             for index, count in enumerate(more):
@@ -205,17 +220,11 @@ class Worker:
             lines = traceback.format_exc().strip().splitlines()
             return {"order": order, "failed": " · ".join(lines[-_TRACE_LINES:])}
         finally:
-            self.counts.pop(order.number, None)
-
-    def progress(self) -> Message:
-        """The counts of all running orders."""
-        running = list(self.counts.items())
-        done = {str(number): list(counts) for number, counts in running}
-        return {"progress": done, "memory": memory_bytes()}
+            self._counts.pop(order.number, None)
 
     def _threads_each(self) -> int:
         """The number of threads for each of the running orders."""
-        return max(1, self._threads // max(1, len(self.counts)))
+        return max(1, self.capacity // max(1, len(self._counts)))
 
     def _all_entries(self) -> journal.Entries:
         """The entries of all tasks, which are done when the shuffle pass begins."""
@@ -225,65 +234,7 @@ class Worker:
             return self._entries
 
 
-def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
-    """Run a worker process: orders and messages are lines of these file descriptors."""
-    # The driver handles an interrupt and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for name, value in _MALLOPT.items():
-            mallopt(name, value)
-    out = os.fdopen(messages, "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries print to stderr
-
-    def send(message: Message) -> None:
-        out.write(json.dumps(message) + "\n")
-        out.flush()
-
-    try:
-        executor = ThreadExecutor(settings)
-    except TokenmillError as error:
-        send({"stop": str(error)})
-        os._exit(0)
-    send({"ready": True})
-
-    def start_orders() -> None:
-        for line in os.fdopen(orders, encoding="utf-8"):
-            executor.start(Order(*json.loads(line)))
-        os._exit(0)  # the driver has ended
-
-    threading.Thread(target=start_orders, daemon=True).start()
-    with suppress(OSError):
-        while True:
-            for message in executor.messages():
-                send(message)
-    os._exit(0)
-
-
-# ── executors ────────────────────────────────────────────────────────────────────────────────
-
-
-class ThreadExecutor(Executor):
-    """Threads of this process, for files that only it can read, such as memory://."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._worker = Worker(settings)
-        self.capacity = settings.threads
-        self.wait_seconds = _WAIT_SECONDS
-        self._pool = ThreadPoolExecutor(settings.threads)
-        self._done: queue.SimpleQueue[Message] = queue.SimpleQueue()
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def start(self, order: Order) -> None:
-        self._pool.submit(lambda: self._done.put(self._worker.do(order)))
-
-    def messages(self) -> Iterator[Message]:
-        with suppress(queue.Empty):
-            yield self._done.get(timeout=self.wait_seconds)
-        yield self._worker.progress()
+# ── a worker process ─────────────────────────────────────────────────────────────────────────
 
 
 class ProcessExecutor(Executor):
@@ -372,6 +323,42 @@ def _listen(pipe: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
     lines.put(None)
 
 
+def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
+    """Run a worker process: orders and messages are lines of these file descriptors."""
+    # The driver handles an interrupt and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in _MALLOPT.items():
+            mallopt(name, value)
+    out = os.fdopen(messages, "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print to stderr
+
+    def send(message: Message) -> None:
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    try:
+        executor = ThreadExecutor(settings)
+    except TokenmillError as error:
+        send({"stop": str(error)})
+        os._exit(0)
+    send({"ready": True})
+
+    def start_orders() -> None:
+        for line in os.fdopen(orders, encoding="utf-8"):
+            executor.start(Order(*json.loads(line)))
+        os._exit(0)  # the driver has ended
+
+    threading.Thread(target=start_orders, daemon=True).start()
+    with suppress(OSError):
+        while True:
+            for message in executor.messages():
+                send(message)
+    os._exit(0)
+
+
 def start_process(settings: Settings) -> subprocess.Popen[str] | ForkedProcess:
     """Start a worker process. It ends when its standard input is closed.
 
@@ -432,6 +419,9 @@ class ForkedProcess:
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._status
+
+
+# ── a Ray cluster ────────────────────────────────────────────────────────────────────────────
 
 
 class RayExecutor(Executor):
