@@ -31,7 +31,7 @@ from tokenmill.object_store import ObjectStore
 LOCK = ".lock"
 STAGING = ".tmp"
 # Files that a kill may leave under a temporary name.
-_WHOLE = ("plan.json", "manifest.json", "errors.jsonl", "index.json", "tokenizer.tokenmill")
+_STRAY = re.compile(r"\.(?:plan|manifest)\.json\..*")
 _LOCK_SECONDS = 1.0
 _SHORTENED_URL = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")
 _LOCAL_URLS = ("file://", "local://")
@@ -82,7 +82,7 @@ class LocalOutput:
             folders[:] = [name for name in folders if name != STAGING]
             for name in names:
                 # NFS shows files that are removed and still open.
-                if name != LOCK and not name.startswith(".nfs") and not _is_stray(name):
+                if name != LOCK and not name.startswith(".nfs") and not _STRAY.fullmatch(name):
                     with suppress(FileNotFoundError):
                         found[(inside / name).as_posix()] = (Path(place) / name).stat().st_size
         return found
@@ -168,7 +168,7 @@ class LocalOutput:
         """Remove temporary files of killed runs."""
         shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         for path in self.folder.iterdir():
-            if _is_stray(path.name):
+            if _STRAY.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
     def _made(self, name: str) -> Path:
@@ -220,10 +220,6 @@ class StoreOutput(ObjectStore):
 
 
 Output: TypeAlias = LocalOutput | StoreOutput
-
-
-def _is_stray(name: str) -> bool:
-    return any(name.startswith(f".{ours}.") for ours in _WHOLE)
 
 
 def _lock(handle: int, shared: bool) -> bool:
