@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,6 @@ class File:
     suffix: str
     bytes: int
     checksum: str  # XXH3-64 in 16 hexadecimal digits
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of a manifest."""
-        return asdict(self)
 
 
 def path_of(stem: Path, suffix: str) -> Path:

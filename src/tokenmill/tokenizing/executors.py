@@ -346,16 +346,16 @@ def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
         os._exit(0)
     send({"ready": True})
 
-    def start_orders() -> None:
-        for line in os.fdopen(orders, encoding="utf-8"):
-            executor.start(Order(*json.loads(line)))
-        os._exit(0)  # the driver has ended
+    def send_messages() -> None:
+        with suppress(OSError):  # the driver has ended
+            while True:
+                for message in executor.messages():
+                    send(message)
 
-    threading.Thread(target=start_orders, daemon=True).start()
-    with suppress(OSError):
-        while True:
-            for message in executor.messages():
-                send(message)
+    threading.Thread(target=send_messages, daemon=True).start()
+    for line in os.fdopen(orders, encoding="utf-8"):
+        executor.start(Order(*json.loads(line)))
+    # The driver has ended.
     os._exit(0)
 
 
