@@ -16,7 +16,7 @@ from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
-from tokenmill.tokenizing.output import LocalOutput, open_output
+from tokenmill.tokenizing.output import open_output
 
 _CHUNK = 1 << 22
 _TOKENS_SHOWN = 20
@@ -100,9 +100,8 @@ class ShardReport:
 def inspect_shards(folder: str | os.PathLike[str]) -> ShardReport:
     """Return a report of shards. Every id is read once. See `tokenmill.inspect`."""
     output = open_output(folder)
-    where = output.folder if isinstance(output, LocalOutput) else output.name
     with output.copy() as path:
-        return replace(_inspect(path), folder=where)
+        return replace(_inspect(path), folder=output.location)
 
 
 def _inspect(path: Path) -> ShardReport:
