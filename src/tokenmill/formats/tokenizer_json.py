@@ -8,7 +8,6 @@ in `extra` and written again.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import secrets
@@ -26,6 +25,7 @@ from tokenmill.formats.ranks import find_merges, merges_of, pattern_text
 from tokenmill.formats.spec import (
     BYTE,
     DECODED,
+    FLAGS,
     TOKEN,
     Added,
     Charsmap,
@@ -63,8 +63,7 @@ _INSTEAD = "encode with Hugging Face's tokenizers"
 def read(data: bytes, source: str) -> TokenizerSpec:
     """Return the specification of a file. `source` is the file name for errors."""
     place = Place(source)
-    if len(data) > BYTES_MAX:
-        place.refuse(f"has {len(data):,} bytes, too large for a tokenizer.json")
+    place.limit(len(data), BYTES_MAX, "bytes")
     try:
         found = _native.read_model(data, secrets.randbits(64))
     except VocabularyError as error:
@@ -76,6 +75,7 @@ def read(data: bytes, source: str) -> TokenizerSpec:
     cutting = read_cutting(document.get("normalizer"), pre_tokenizer, place)
     names = Names(data, lengths, ids)
     options = place.check(document["model"], dict)
+    _check_type(options, place.inside("model"))
     model = read_model(options, names, np.asarray(merges), unmade, cutting, place)
     for name, _, at in flatten(document.get("decoder"), "decoders", place.inside("decoder")):
         if name not in _DECODERS:
@@ -158,8 +158,6 @@ def _check_fields(values: Mapping[str, Any], limits: _Limits, place: Place) -> N
 
 # ── Added tokens ─────────────────────────────────────────────────────────────────────────────
 
-_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
-
 
 def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, ...]:
     """Return the added tokens by id.
@@ -167,10 +165,10 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
     Hugging Face ignores their ids in the file. It assigns the id of the vocabulary, or else the
     next id after all others. A file with different ids is rejected.
     """
-    if len(tokens) > ADDED_MAX:
-        place.refuse(f"has {len(tokens):,} tokens; at most {ADDED_MAX:,} can be loaded")
-    listed = [_read_token(token, place.inside(f"[{i}]")) for i, token in enumerate(tokens)]
+    place.limit(len(tokens), ADDED_MAX, "tokens")
+    listed = [_read_token(token, place.inside(i)) for i, token in enumerate(tokens)]
     known = names.find({token.content for token in listed})
+    ids = {name: int(names.ids[index]) for name, index in known.items()}
     count = len(names.ids)
     taken = {*names.ids[names.ids >= count].tolist()}  # lower ids are never assigned
     found: dict[str, Added] = {}
@@ -178,12 +176,9 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
     for token in listed:
         if not token.content:
             continue
-        if token.content in known:
-            id_ = int(names.ids[known[token.content]])
-        elif token.content in found:
-            id_ = found[token.content].id
-        else:
-            id_ = max(count, largest + 1)
+        id_ = ids.get(token.content)
+        if id_ is None:
+            id_ = ids[token.content] = max(count, largest + 1)
             if id_ in taken:
                 place.refuse(
                     f"contains {token.content!r}, to which Hugging Face assigns id {id_} of "
@@ -202,12 +197,9 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
 def _read_token(value: Any, place: Place) -> Added:
     token = place.check(value, dict)
     content = place.get(token, "content", str)
-    if len(content.encode()) > CONTENT_BYTES_MAX:
-        place.refuse(
-            f"has {len(content.encode())} bytes; at most {CONTENT_BYTES_MAX} can be loaded"
-        )
+    place.limit(len(content.encode()), CONTENT_BYTES_MAX, "bytes")
     id_ = place.get(token, "id", int)
-    return Added(content, id_, *(place.get(token, flag, bool) for flag in _FLAGS))
+    return Added(content, id_, *(place.get(token, flag, bool) for flag in FLAGS))
 
 
 def check_normalized(
@@ -259,13 +251,11 @@ _BEHAVIOURS = {
     "Contiguous": "contiguous",
 }
 _PREFIXES: dict[str, Prefix] = {"always": "missing", "first": "missing_first", "never": "never"}
-# Patterns as published models write them for Oniguruma.
-_SPELLINGS = {
-    "cl100k": (
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
-    ),
-}
+# The pattern as published models write it for Oniguruma.
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
+)
 _ASCII_DIGITS = re.compile(r"(?:\[0-9\]|\{[0-9]+(?:,[0-9]*)?\}|\+)+")
 
 
@@ -360,10 +350,7 @@ def _read_step(name: str, part: dict[str, Any], place: Place) -> Step:
             return Replace(_read_pattern(part, place), place.get(part, "content", str))
         case "Precompiled":
             data = place.get(part, "precompiled_charsmap", str)
-            try:
-                return Charsmap(base64.b64decode(data, validate=True), True)
-            except binascii.Error as error:
-                place.refuse(f"is not base64 ({error}); download the file again")
+            return Charsmap(place.inside("precompiled_charsmap").base64(data), True)
     raise place.error(f"is {name!r}, which is not supported; {_INSTEAD}")
 
 
@@ -476,7 +463,6 @@ def read_model(
     `unmade` is the index of a merge whose result is not a token, or -1.
     """
     place = place.inside("model")
-    _check_type(options, place)
     dropout = place.maybe(options, "dropout", float)
     if dropout is not None and not 0 <= dropout <= 1:
         place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
@@ -632,10 +618,9 @@ def _read_special(special_tokens: dict[str, Any], name: str, place: Place) -> It
     special = place.get(special_tokens, name, dict)
     place = place.inside(name)
     place.get(special, "id", str)
-    ids = [place.inside("ids").number(i, _ID_END) for i in place.get(special, "ids", list)]
-    tokens = [place.inside("tokens").check(t, str) for t in place.get(special, "tokens", list)]
-    if len(ids) > ITEMS_MAX:
-        place.refuse(f"has {len(ids):,} ids; at most {ITEMS_MAX:,} can be loaded")
+    items = place.items(special, "ids", ITEMS_MAX), place.items(special, "tokens", ITEMS_MAX)
+    ids = [place.inside("ids").number(one, _ID_END) for one in items[0]]
+    tokens = [place.inside("tokens").check(one, str) for one in items[1]]
     if len(ids) != len(tokens):
         place.refuse(f"has {len(ids)} ids and {len(tokens)} tokens; write one token per id")
     return Item(name, 0, tuple(ids), tuple(tokens))
@@ -644,13 +629,11 @@ def _read_special(special_tokens: dict[str, Any], name: str, place: Place) -> It
 def _read_sequence(
     part: dict[str, Any], key: str, known: Mapping[str, Item], place: Place
 ) -> tuple[Item, ...]:
-    items = place.get(part, key, list)
+    items = place.items(part, key, ITEMS_MAX)
     place = place.inside(key)
-    if len(items) > ITEMS_MAX:
-        place.refuse(f"has {len(items):,} items; at most {ITEMS_MAX:,} can be loaded")
     found = []
     for index, item in enumerate(items):
-        at = place.inside(f"[{index}]")
+        at = place.inside(index)
         kind = next(iter(at.check(item, dict)), None)
         if len(item) != 1 or kind not in ("Sequence", "SpecialToken"):
             at.refuse("is neither a Sequence nor a SpecialToken; write one of them")
@@ -704,9 +687,7 @@ def write(spec: TokenizerSpec) -> bytes:
         "version": "1.0",
         "truncation": extra.get("truncation"),
         "padding": extra.get("padding"),
-        "added_tokens": [
-            _write_added(token) for token in sorted(spec.added, key=lambda token: token.id)
-        ],
+        "added_tokens": [_write_added(token) for token in sorted(spec.added, key=lambda t: t.id)],
         "normalizer": kept[0],
         "pre_tokenizer": kept[1],
         "post_processor": processor,
@@ -745,9 +726,10 @@ def _stage_of(scheme: str, pattern: str) -> Stage:
     """Return the stage of a known pattern, as published models write it."""
     if scheme == "r50k":
         return BYTE_LEVEL
+    if scheme == "cl100k":
+        pattern = _CL100K
     # Oniguruma reads most of these patterns unchanged.
-    spelling = to_oniguruma(pattern) if "++" in pattern else pattern
-    return Stage(Pattern(_SPELLINGS.get(scheme, spelling)), "isolated")
+    return Stage(Pattern(to_oniguruma(pattern) if "++" in pattern else pattern), "isolated")
 
 
 def _write_cutting(cutting: Cutting) -> tuple[Any, Any]:
