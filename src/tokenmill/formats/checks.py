@@ -67,6 +67,18 @@ class Place:
             self.refuse(f"must be from 0 to {end - 1:,}, got {number}")
         return number
 
+    def fields(self, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[Any]:
+        """Return required fields. The kind of each is a type, a range of numbers, or choices."""
+        found: list[Any] = []
+        for key, kind in kinds.items():
+            if isinstance(kind, type):
+                found.append(self.get(values, key, kind))
+            elif isinstance(kind, range):
+                found.append(self.inside(key).number(self.get(values, key, int), kind.stop))
+            else:
+                found.append(self.inside(key).choice(self.get(values, key, str), kind))
+        return found
+
     def limit(self, count: int, most: int, what: str) -> None:
         """Raise VocabularyError if there are more than `most`."""
         if count > most:

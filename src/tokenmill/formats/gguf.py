@@ -79,7 +79,6 @@ _NUMBERS = dict(enumerate(("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?")))
     11: "<i8",
     12: "<f8",
 }
-_SIZES = {type_: np.dtype(name).itemsize for type_, name in _NUMBERS.items()}
 _HEAD = struct.Struct("<4sIQQ")
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _PAIR_BYTES_MIN = 13  # lengths of key and value, and a byte
@@ -156,24 +155,21 @@ class _Reader:
     def _value(self, type_: int, wanted: bool) -> _Value:
         if type_ == _STRING:
             return self._string()
-        if type_ == _ARRAY:
-            return self._array(wanted)
-        if type_ not in _NUMBERS:
-            raise ValueError(f"a value has type {type_}, before byte {self._at:,}")
-        at = self._left(_SIZES[type_])
-        value: int | float | bool = np.frombuffer(self._data, _NUMBERS[type_], 1, at)[0].item()
-        return value
-
-    def _array(self, wanted: bool) -> _Value:
+        if type_ != _ARRAY:
+            value: int | float | bool = self._numbers(type_, 1, True)[0].item()
+            return value
         type_, count = self._number(_U32), self._number(_U64)
         if type_ == _STRING:
             return self._texts(count, wanted)
+        return self._numbers(type_, count, wanted)
+
+    def _numbers(self, type_: int, count: int, wanted: bool) -> NDArray[Any]:
+        """Return a copy of numbers, because the file is closed. Unwanted ones are skipped."""
         if type_ not in _NUMBERS:
-            raise ValueError(f"an array has values of type {type_}, before byte {self._at:,}")
-        at = self._left(count * _SIZES[type_])
-        if not wanted:
-            return 0
-        return np.frombuffer(self._data, _NUMBERS[type_], count, at).copy()
+            raise ValueError(f"a value has type {type_}, before byte {self._at:,}")
+        kind = np.dtype(_NUMBERS[type_])
+        at = self._left(count * kind.itemsize)
+        return np.frombuffer(self._data, kind, count if wanted else 0, at).copy()
 
     def _texts(self, count: int, wanted: bool) -> list[bytes]:
         """Return an array of texts. Only this loop runs once per token and merge."""
@@ -321,6 +317,8 @@ class _Keys:
 def _tokens(keys: _Keys) -> tuple[list[bytes], NDArray[np.uint8]]:
     """Return the tokens and their types. An empty token gets llama.cpp's name for it."""
     texts = keys.get("tokens", list) or []
+    if not texts:
+        keys.refuse("tokens", "has 0 tokens")
     types = keys.numbers("token_type", len(texts), "i4")
     if types is None:
         types = np.full(len(texts), NORMAL, np.int32)

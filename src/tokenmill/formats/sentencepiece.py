@@ -445,35 +445,27 @@ _NORMALIZER: dict[int, tuple[str, Any]] = {
     4: ("remove_extra_whitespaces", 1),
     5: ("escape_whitespaces", 1),
 }
-
-
-@dataclass(slots=True)
-class _Message:
-    """The used contents of a model."""
-
-    pieces: Pieces
-    settings: dict[str, Any]
-    denormalizer: bytes
+_DENORMALIZER: dict[int, tuple[str, Any]] = {2: ("denormalizer", b"")}
+_SETTINGS = {2: _TRAINER, 3: _NORMALIZER, 5: _DENORMALIZER}
 
 
 def read(data: bytes, source: str) -> TokenizerSpec:
     """Return the specification of a model. `source` is the file name for errors."""
     place = Place(source, advice=CONVERT)
     try:
-        message = _read_message(data)
+        pieces, settings = _read_message(data)
     except ValueError as error:
         place.refuse(f"is damaged or not a SentencePiece model ({error}); {DOWNLOAD}")
-    return _to_spec(message, place)
+    return _to_spec(pieces, settings, place)
 
 
-def _to_spec(message: _Message, place: Place) -> TokenizerSpec:
-    settings = message.settings
-    _check_message(message, place)
+def _to_spec(pieces: Pieces, settings: Mapping[str, Any], place: Place) -> TokenizerSpec:
+    _check_message(pieces, settings, place)
     blank = bool(settings["escape_whitespaces"])
-    model = model_of(message.pieces, place, blank=blank, has_bytes=bool(settings["byte_fallback"]))
-    steps = _steps(message, place)
-    symbols = message.pieces.names(USER_DEFINED)
-    added = [Added(name, id_) for name, id_ in message.pieces.names(CONTROL).items()]
+    model = model_of(pieces, place, blank=blank, has_bytes=bool(settings["byte_fallback"]))
+    symbols = pieces.names(USER_DEFINED)
+    steps = _steps([*symbols], settings, place)
+    added = [Added(name, id_) for name, id_ in pieces.names(CONTROL).items()]
     added += [
         Added(name, id_, special=False, normalized=True, literal=True)
         for name, id_ in symbols.items()
@@ -485,14 +477,13 @@ def _to_spec(message: _Message, place: Place) -> TokenizerSpec:
         steps=steps,
         blank=blank,
         prefix="always" if settings["add_dummy_prefix"] else "never",
-        decoder=_decoder(message),
+        decoder=_decoder(pieces, settings),
         extra=_extra(settings),
     )
 
 
-def _check_message(message: _Message, place: Place) -> None:
+def _check_message(pieces: Pieces, settings: Mapping[str, Any], place: Place) -> None:
     """Raise VocabularyError for a model whose ids cannot be reproduced exactly."""
-    settings = message.settings
     if settings["model_type"] != _BPE:
         name = _TYPES.get(settings["model_type"], f"unknown ({settings['model_type']})")
         place.refuse(f"has model_type {name}; only BPE is supported; {_SENTENCEPIECE}")
@@ -500,9 +491,9 @@ def _check_message(message: _Message, place: Place) -> None:
         _refuse("treat_whitespace_as_suffix", place)
     if settings["remove_extra_whitespaces"] and not settings["escape_whitespaces"]:
         _refuse("remove_extra_whitespaces without escape_whitespaces", place)
-    if message.denormalizer:
+    if settings["denormalizer"]:
         _refuse("denormalizer rules", place)
-    if wrong := sorted(set(message.pieces.types.tolist()) - {*range(NORMAL, 7)}):
+    if wrong := sorted(set(pieces.types.tolist()) - {*range(NORMAL, 7)}):
         place.refuse(f"has a piece of unknown type {wrong[0]}; {DOWNLOAD}")
 
 
@@ -510,10 +501,9 @@ def _refuse(feature: str, place: Place) -> NoReturn:
     place.refuse(f"has {feature}, which is not supported; {_SENTENCEPIECE}")
 
 
-def _steps(message: _Message, place: Place) -> tuple[Step, ...]:
-    settings, steps = message.settings, []
+def _steps(symbols: list[str], settings: Mapping[str, Any], place: Place) -> tuple[Step, ...]:
+    steps = []
     squeezes = bool(settings["remove_extra_whitespaces"])
-    symbols = list(message.pieces.names(USER_DEFINED))
     rules: bytes = settings["precompiled_charsmap"]
     if (rules or squeezes) and (wrong := [name for name in symbols if " " in name]):
         _refuse(f"the user-defined symbol {wrong[0]!r} with a space and a normalizer", place)
@@ -530,16 +520,15 @@ def _steps(message: _Message, place: Place) -> tuple[Step, ...]:
     return (*steps, Squeeze()) if squeezes else tuple(steps)
 
 
-def _decoder(message: _Message) -> Mapping[str, Any]:
-    settings = message.settings
-    joined = b"".join(message.pieces.texts).decode()
+def _decoder(pieces: Pieces, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    joined = b"".join(pieces.texts).decode()
     free = (chr(point) for point in _NONCHARACTERS if chr(point) not in joined)
     unknown, first = next(free), next(free)
     squeezes = bool(settings["remove_extra_whitespaces"])
     has_bytes = bool(settings["byte_fallback"])
     # Each leading piece loses one space. If pieces begin with several spaces, the first space of
     # each piece is marked with the character `first`.
-    if squeezes and any(text.startswith(_TWO) for text in message.pieces.texts):
+    if squeezes and any(text.startswith(_TWO) for text in pieces.texts):
         steps = [_replace(rf"\A{SPACE}", first, "Regex"), *decoder_steps(has_bytes, 0)]
         steps += [_replace(rf"\A{first}+", "", "Regex"), _replace(first, " ")]
     else:
@@ -547,7 +536,7 @@ def _decoder(message: _Message) -> Mapping[str, Any]:
         steps = decoder_steps(has_bytes, strip)
     if not has_bytes:
         # Strip must not remove the spaces in the surface of an unknown piece.
-        name = message.pieces.texts[message.pieces.ids(UNKNOWN)[0]].decode()
+        name = pieces.texts[pieces.ids(UNKNOWN)[0]].decode()
         surface = settings["unk_surface"].decode(errors="replace")
         steps = [_replace(name, unknown), *steps, _replace(unknown, surface)]
     return {"type": "Sequence", "decoders": steps}
@@ -577,16 +566,15 @@ def _replace(text: str, content: str, kind: str = "String") -> dict[str, Any]:
 
 
 def _default_settings() -> dict[str, Any]:
-    return dict((*_TRAINER.values(), *_NORMALIZER.values()))
+    return dict(setting for group in _SETTINGS.values() for setting in group.values())
 
 
-def _read_message(data: bytes) -> _Message:
+def _read_message(data: bytes) -> tuple[Pieces, dict[str, Any]]:
+    """Return the pieces and the settings of a model."""
     texts: list[bytes] = []
     scores: list[float] = []
     types = bytearray()
     settings = _default_settings()
-    denormalizer: dict[str, Any] = dict(_NORMALIZER.values())
-    groups = {2: (_TRAINER, settings), 3: (_NORMALIZER, settings), 5: (_NORMALIZER, denormalizer)}
     at, end = 0, len(data)
     while at < end:
         at = _read_short_pieces(data, texts, scores, types, at)
@@ -595,12 +583,12 @@ def _read_message(data: bytes) -> _Message:
         number, value, at = read_field(data, at, end)
         if number == 1:
             _read_piece(data, _bytes_span(value), texts, scores, types)
-        elif number in groups:
-            _read_settings(data, _bytes_span(value), *groups[number])
+        elif number in _SETTINGS:
+            _read_settings(data, _bytes_span(value), _SETTINGS[number], settings)
         if len(texts) > PIECES_MAX:
             raise ValueError(f"it has more than {PIECES_MAX:,} pieces")
     pieces = Pieces(texts, np.array(scores, np.float32), np.frombuffer(bytes(types), np.uint8))
-    return _Message(pieces, settings, denormalizer["precompiled_charsmap"])
+    return pieces, settings
 
 
 def _read_short_pieces(
@@ -804,7 +792,7 @@ def _check_kinds(spec: TokenizerSpec, data: bytes, types: list[int]) -> None:
 
 def write_vocab(spec: TokenizerSpec) -> bytes:
     """Return the .vocab file, a line per piece with its score."""
-    pieces = _read_message(write(spec)).pieces
+    pieces, _ = _read_message(write(spec))
     rows = zip(pieces.texts, pieces.scores.tolist(), strict=True)
     return b"".join(text + b"\t%.6g\n" % score for text, score in rows)
 
@@ -837,7 +825,7 @@ def parts_of(pieces: Sequence[str], options: PieceOptions) -> TokenizerSpec:
     scores = -np.maximum(np.arange(len(pieces)) - len(options.front), 0).astype(np.float32)
     texts = [piece.encode() for piece in pieces]
     settings = {**_default_settings(), "model_type": _BPE}
-    spec = _to_spec(_Message(Pieces(texts, scores, types), settings, b""), Place("the pieces"))
+    spec = _to_spec(Pieces(texts, scores, types), settings, Place("the pieces"))
     extra: dict[str, Any] = {}
     if options.coverage != PieceOptions.coverage:
         extra[COVERAGE] = options.coverage

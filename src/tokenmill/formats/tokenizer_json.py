@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,8 @@ BYTES_MAX = 256 << 20
 ADDED_MAX = 1 << 17
 CONTENT_BYTES_MAX = 4096
 ITEMS_MAX = 256  # of a template
-_SIZE_END = 1 << 64
-_ID_END = 1 << 32
+_SIZES = range(1 << 64)
+_IDS = range(1 << 32)
 
 _KEPT = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor")
 _KEYS = (*_KEPT, "version", "added_tokens", "decoder", "model")
@@ -109,19 +109,18 @@ def _check_keys(document: Mapping[str, Any], place: Place) -> None:
 
 
 _DIRECTIONS = ("Left", "Right")
-# Each field with its choices, or with the end of its range.
-_Limits: TypeAlias = Mapping[str, int | tuple[str, ...]]
-_TRUNCATION: _Limits = {
-    "max_length": _SIZE_END,
-    "stride": _SIZE_END,
+_TRUNCATION: Mapping[str, Any] = {
+    "max_length": _SIZES,
+    "stride": _SIZES,
     "strategy": ("LongestFirst", "OnlyFirst", "OnlySecond"),
     "direction": _DIRECTIONS,
 }
-_PADDING: _Limits = {
+_PADDING: Mapping[str, Any] = {
     "direction": _DIRECTIONS,
-    "pad_to_multiple_of": _SIZE_END,
-    "pad_id": _ID_END,
-    "pad_type_id": _ID_END,
+    "pad_to_multiple_of": _SIZES,
+    "pad_id": _IDS,
+    "pad_type_id": _IDS,
+    "pad_token": str,
 }
 
 
@@ -129,31 +128,21 @@ def _check_lengths(document: Mapping[str, Any], place: Place) -> None:
     """Raise VocabularyError for truncation and padding that Hugging Face rejects."""
     truncation = place.maybe(document, "truncation", dict)
     if truncation is not None:
-        truncation = {"direction": "Right"} | truncation
-        _check_fields(truncation, _TRUNCATION, place.inside("truncation"))
+        place.inside("truncation").fields({"direction": "Right"} | truncation, _TRUNCATION)
     padding = place.maybe(document, "padding", dict)
     if padding is None:
         return
     place = place.inside("padding")
     strategy = padding.get("strategy")
     if isinstance(strategy, dict) and strategy.keys() == {"Fixed"}:
-        _check_fields(strategy, {"Fixed": _SIZE_END}, place.inside("strategy"))
+        place.inside("strategy").fields(strategy, {"Fixed": _SIZES})
     elif strategy != "BatchLongest":
         place.inside("strategy").refuse(
             f'is {shown(strategy)}; use "BatchLongest" or {{"Fixed": 128}}'
         )
     if padding.get("pad_to_multiple_of") is None:
         padding = padding | {"pad_to_multiple_of": 0}
-    _check_fields(padding, _PADDING, place)
-    place.get(padding, "pad_token", str)
-
-
-def _check_fields(values: Mapping[str, Any], limits: _Limits, place: Place) -> None:
-    for key, limit in limits.items():
-        if isinstance(limit, int):
-            place.inside(key).number(place.get(values, key, int), limit)
-        else:
-            place.inside(key).choice(place.get(values, key, str), limit)
+    place.fields(padding, _PADDING)
 
 
 # ── Added tokens ─────────────────────────────────────────────────────────────────────────────
@@ -198,8 +187,7 @@ def _read_token(value: Any, place: Place) -> Added:
     token = place.check(value, dict)
     content = place.get(token, "content", str)
     place.limit(len(content.encode()), CONTENT_BYTES_MAX, "bytes")
-    id_ = place.get(token, "id", int)
-    return Added(content, id_, *(place.get(token, flag, bool) for flag in FLAGS))
+    return Added(content, *place.fields(token, {"id": int, **dict.fromkeys(FLAGS, bool)}))
 
 
 def check_normalized(
@@ -345,7 +333,7 @@ def _read_step(name: str, part: dict[str, Any], place: Place) -> Step:
         case "Prepend":
             return Prepend(place.get(part, "prepend", str))
         case "Strip":
-            return Strip(*(place.get(part, key, bool) for key in ("strip_left", "strip_right")))
+            return Strip(*place.fields(part, {"strip_left": bool, "strip_right": bool}))
         case "Replace":
             return Replace(_read_pattern(part, place), place.get(part, "content", str))
         case "Precompiled":
@@ -578,8 +566,8 @@ def read_template(post_processor: Any, place: Place) -> Template:
     for name, part, at in flatten(post_processor, "processors", place.inside("post_processor")):
         trims = trim_prefix = False
         if name in ("ByteLevel", "RobertaProcessing"):
-            trim_prefix = at.get(part, "add_prefix_space", bool)
-            trims = at.get(part, "trim_offsets", bool)
+            options = {"add_prefix_space": bool, "trim_offsets": bool}
+            trim_prefix, trims = at.fields(part, options)
         if name != "ByteLevel":
             if has_items:
                 at.refuse("is a second template; remove one of them")
@@ -619,7 +607,7 @@ def _read_special(special_tokens: dict[str, Any], name: str, place: Place) -> It
     place = place.inside(name)
     place.get(special, "id", str)
     items = place.items(special, "ids", ITEMS_MAX), place.items(special, "tokens", ITEMS_MAX)
-    ids = [place.inside("ids").number(one, _ID_END) for one in items[0]]
+    ids = [place.inside("ids").number(one, _IDS.stop) for one in items[0]]
     tokens = [place.inside("tokens").check(one, str) for one in items[1]]
     if len(ids) != len(tokens):
         place.refuse(f"has {len(ids)} ids and {len(tokens)} tokens; write one token per id")
@@ -638,8 +626,7 @@ def _read_sequence(
         if len(item) != 1 or kind not in ("Sequence", "SpecialToken"):
             at.refuse("is neither a Sequence nor a SpecialToken; write one of them")
         value = at.get(item, kind, dict)
-        name = at.get(value, "id", str)
-        type_id = at.inside("type_id").number(at.get(value, "type_id", int), _ID_END)
+        name, type_id = at.fields(value, {"id": str, "type_id": _IDS})
         if kind == "Sequence" and name not in ("A", "B"):
             at.refuse(f"is sequence {name!r}; use A or B")
         if kind == "SpecialToken" and name not in known:
@@ -655,7 +642,7 @@ def _read_end(part: dict[str, Any], key: str, place: Place) -> Item:
     if len(pair) != 2:
         place.refuse(f"must be a token and its id, got {shown(pair)}")
     token = place.check(pair[0], str)
-    return Item(token, 0, (place.number(pair[1], _ID_END),), (token,))
+    return Item(token, 0, (place.number(pair[1], _IDS.stop),), (token,))
 
 
 # ── Writing ──────────────────────────────────────────────────────────────────────────────────
