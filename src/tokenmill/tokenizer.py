@@ -182,10 +182,10 @@ class Tokenizer:
         key = (name, *sorted(more.items()))
         shared = _embedded.get(key)
         if shared is None and more:
-            from tokenmill.formats import ranks
+            from tokenmill.formats import build, ranks
 
             spec = ranks.of_embedded(name, more)
-            assert isinstance(spec.model, ranks.CoreModel)
+            assert isinstance(spec.model, build.CoreModel)
             shared = _embedded[key] = _Shared(spec.model.core, spec, name, is_embedded=True)
         elif shared is None:
             core = EMBEDDED[name].build_core()
