@@ -25,9 +25,11 @@ from tokenmill.corpus.text import refuse_binary
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.files import write_whole
 from tokenmill.native import _native
-from tokenmill.progress import Progress, Report, silent
-from tokenmill.ray_cluster import Engine
+from tokenmill.patterns.schemes import scheme_of
+from tokenmill.progress import Progress
+from tokenmill.ray_cluster import RAY
 from tokenmill.training.checkpoint import Checkpoint, Run
+from tokenmill.training.merging import TRAINERS
 from tokenmill.training.options import note
 
 Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
@@ -47,33 +49,44 @@ _LOOK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The inputs, the options and the limits of counting.
+    """The inputs and the options of counting, as `resolve_options` returns them.
 
-    Documents end at `special_tokens`. `sample` is the share of documents that is counted, chosen by
-    a hash of each and `seed`. A rejected record is an error, or with `on_error="skip"` a warning.
-    With `ordered`, counts are in the order of first occurrence. With `apart`, each source has runs
-    of its own. `prepare` turns the texts of a batch into those that are counted.
+    Documents end at the texts `cut_at`. `prepare` turns the texts of a batch into those that are
+    counted.
     """
 
     sources: list[Source]
-    scheme: str | bytes
-    special_tokens: tuple[str, ...]
-    metadata: bytes
+    options: Mapping[str, Any]
+    pattern: str
+    cut_at: tuple[str, ...]
     folder: Path
-    threads: int
-    memory: int | None = None
-    field: str = "text"
-    utf8: str = "bytes"
-    sample: float | None = None
-    seed: int = 0
-    on_error: str = "fail"
-    max_errors: int | None = None
-    ordered: bool = False
-    apart: bool = False
-    progress: Report = silent
     checkpoint: Checkpoint | None = None
     prepare: Callable[[list[Any]], list[Any]] | None = None
-    engine: Engine | None = None
+
+    @property
+    def metadata(self) -> bytes:
+        return metadata(self.pattern, self.cut_at)
+
+    @property
+    def threads(self) -> int:
+        return arguments.thread_count(self.options["threads"])
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the trainer needs the counts in the order of first occurrence."""
+        trainer = self.options.get("trainer")
+        return trainer is not None and TRAINERS[trainer].needs_order
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether each source has runs of its own, for the report."""
+        return self.options.get("report") is not None
+
+    def progress(self, state: Progress) -> None:
+        """Call the function that the user gave."""
+        report = self.options["progress"]
+        if report is not None:
+            report(state)
 
 
 @dataclass(slots=True)
@@ -147,19 +160,20 @@ class _Counting:
         self._bytes_done = 0
         self._unique = 0
         self._batch_bytes = _BATCH_BYTES
-        self._rejections = Rejections(plan.on_error, plan.max_errors)
-        if plan.memory is not None:
-            fitting = plan.memory // (3 * _BATCHES_IN_MEMORY)
+        self._rejections = Rejections(plan.options["on_error"], plan.options["max_errors"])
+        self._memory: int | None = plan.options["memory"]
+        if self._memory is not None:
+            fitting = self._memory // (3 * _BATCHES_IN_MEMORY)
             self._batch_bytes = max(_BATCH_BYTES_MIN, min(self._batch_bytes, fitting))
 
     def run(self) -> Counted:
         plan, checkpoint = self._plan, self._checkpoint
-        options = DocumentOptions(plan.field, utf8=plan.utf8)
+        options = DocumentOptions(plan.options["field"], utf8=plan.options["utf8"])
         if (error := corpus.find_wrong_field(plan.sources, options)) is not None:
             raise InputError(error)  # before hours of work
         groups = self._groups()
         is_alone = len(groups) == 1 and groups[0][0].weight == 1
-        is_alone = is_alone and not plan.apart and checkpoint is None
+        is_alone = is_alone and not plan.is_apart and checkpoint is None
         for index, sources in enumerate(groups):
             if checkpoint is not None and index < checkpoint.group:
                 self._bytes_done += _size(sources)
@@ -178,7 +192,7 @@ class _Counting:
     def _groups(self) -> list[list[Source]]:
         groups: dict[object, list[Source]] = {}
         for index, source in enumerate(self._plan.sources):
-            alone = self._plan.apart or source.kind in ("counts", "mapping")
+            alone = self._plan.is_apart or source.kind in ("counts", "mapping")
             groups.setdefault(index if alone else ("weight", source.weight), []).append(source)
         return list(groups.values())
 
@@ -196,19 +210,21 @@ class _Counting:
                 return inventory
             inventory.write(self._add_run(first), plan.metadata)
             return None
-        if plan.engine is not None:
-            self._count_on(plan.engine, sources)
+        if plan.options["engine"] == RAY:
+            self._count_on_ray(sources)
             return None
-        names = list(plan.special_tokens)
-        counter = _native.Counter(plan.scheme, names, secrets.randbits(64), plan.ordered)
+        separator = plan.options["separator"]
+        names = [*plan.cut_at, separator] if separator else [*plan.cut_at]
+        scheme, seed = scheme_of(plan.pattern), secrets.randbits(64)
+        counter = _native.Counter(scheme, names, seed, plan.is_ordered)
         self._count_documents(counter, index, sources)
-        fits = plan.memory is None or counter.memory() <= plan.memory * _KEPT_SHARE
-        if plan.ordered or (is_alone and fits and not self._runs):
+        fits = self._memory is None or counter.memory() <= self._memory * _KEPT_SHARE
+        if plan.is_ordered or (is_alone and fits and not self._runs):
             return counter.take()
         self._spill(counter, first)
         return None
 
-    def _count_on(self, engine: Engine, sources: list[Source]) -> None:
+    def _count_on_ray(self, sources: list[Source]) -> None:
         """Count the files of a group on a cluster."""
         from tokenmill.training.ray_counting import count_on_ray
 
@@ -216,7 +232,7 @@ class _Counting:
             self._bytes_done += count
             self._plan.progress(Progress("counting", self._bytes_done, self._bytes_total))
 
-        for run in count_on_ray(self._plan, sources, engine, report):
+        for run in count_on_ray(self._plan, sources, report):
             write_whole(Path(self._add_run(sources[0])), run)
 
     def _count_documents(self, counter: _native.Counter, index: int, sources: list[Source]) -> None:
@@ -291,11 +307,14 @@ class _Counting:
     def _read(self, source: Source, start: int) -> Iterator[Documents]:
         """The documents of a source, without the first `start` bytes of them."""
         plan = self._plan
-        needs_whole = plan.prepare is not None or plan.sample is not None
+        needs_whole = plan.prepare is not None or plan.options["sample"] is not None
         if source.kind == "text" and needs_whole:
             source = replace(source, kind="lines")  # a text file has no other parts to choose from
         options = DocumentOptions(
-            plan.field, utf8=plan.utf8, block_bytes=self._batch_bytes, keep_newlines=True
+            plan.options["field"],
+            utf8=plan.options["utf8"],
+            block_bytes=self._batch_bytes,
+            keep_newlines=True,
         )
         is_first = source.kind in ("text", "lines")
         documents = corpus.read_once(Segment(source), options)
@@ -317,11 +336,11 @@ class _Counting:
         The hash is of the bytes alone. So the choice depends neither on the order nor on threads,
         and copies of a document are chosen together.
         """
-        share = self._plan.sample
+        share = self._plan.options["sample"]
         if share is None:
             return documents
         limit = int(share * 2**64)
-        key = self._plan.seed.to_bytes(8, "little")
+        key = self._plan.options["seed"].to_bytes(8, "little")
         hashes = (hashlib.blake2b(t, digest_size=8, key=key).digest() for t in _texts(documents))
         chosen = [int.from_bytes(one, "little") < limit for one in hashes]
         return Documents(documents.data, documents.spans[np.array(chosen, bool)])
@@ -330,9 +349,9 @@ class _Counting:
         self, counter: _native.Counter, index: int, first: Source, place: tuple[int, int]
     ) -> None:
         """Spill the counts and record the position if it is time, while the counter is idle."""
-        memory = self._plan.memory
+        memory = self._memory
         is_full = memory is not None and counter.memory() > memory * _TABLES_SHARE
-        if self._plan.ordered and is_full:
+        if self._plan.is_ordered and is_full:
             raise TrainingError(
                 f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and this "
                 "trainer needs all of them in order; raise memory or choose another trainer"
@@ -351,7 +370,7 @@ class _Counting:
     def _add_run(self, first: Source, given: str | None = None) -> str:
         """The path of a new run of the group that begins with a source. The caller writes it."""
         path = given or str(self._plan.folder / f"run-{len(self._runs):06}.tmc")
-        name = first.name if self._plan.apart else ""
+        name = first.name if self._plan.is_apart else ""
         self._runs.append(Run(path, first.weight, name, given is not None))
         return path
 
@@ -374,7 +393,7 @@ class _Counting:
             ]
             weights = np.array([run.weight for run in merged])
             _native.merge_counts([run.path for run in merged], weights, path, plan.metadata)
-            if not plan.apart and self._checkpoint is None:
+            if not plan.is_apart and self._checkpoint is None:
                 for run in merged:
                     if not run.given:
                         Path(run.path).unlink(missing_ok=True)

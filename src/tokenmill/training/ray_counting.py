@@ -20,8 +20,9 @@ from tokenmill import ray_cluster
 from tokenmill.corpus import Source
 from tokenmill.errors import ClusterError, TrainingError
 from tokenmill.native import _native
-from tokenmill.progress import silent
+from tokenmill.options import table
 from tokenmill.training import counting
+from tokenmill.training.options import CountOptions
 
 # Bytes of pretokens, their lengths, their counts.
 Part: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint64]]"
@@ -36,7 +37,6 @@ _EMPTY: Part = np.empty(0, np.uint8), np.empty(0, np.uint32), np.empty(0, np.uin
 def count_on_ray(
     plan: counting.Plan,
     sources: list[Source],
-    engine: ray_cluster.Engine,
     report: Callable[[int], None],
 ) -> Iterator[bytes]:
     """The counts of files as runs, of which no two have a pretoken in common.
@@ -50,13 +50,16 @@ def count_on_ray(
                 "count it on this machine into a .tmc file, and give that"
             )
     running: dict[Any, list[Source]] = {}
-    with ray_cluster.connected(engine.address, plan.threads, lambda: running) as ray:
+    address = plan.options["ray_address"]
+    with ray_cluster.connected(address, plan.threads, lambda: running) as ray:
         processors = ray_cluster.processors(ray)
         # Sums are weighed, not parts of them.
         plain = [replace(source, weight=1.0) for source in sources]
         parts = min(processors, _PARTS_MAX)
         # Objects of this process are not sent.
-        lean = replace(plan, sources=[], threads=1, checkpoint=None, progress=silent, engine=None)
+        options = {name: plan.options[name] for name in table(CountOptions)}
+        options |= {"threads": 1, "progress": None, "engine": ray_cluster.LOCAL}
+        lean = replace(plan, sources=[], options=options, checkpoint=None)
         count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
         counted = []

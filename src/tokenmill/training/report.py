@@ -20,32 +20,31 @@ from tokenmill.native import _native
 from tokenmill.progress import Progress, Report
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Run
-from tokenmill.training.counting import parts
+from tokenmill.training.counting import Plan, parts
 from tokenmill.training.merging import ExactnessCheck
 from tokenmill.training.numbering import Vocabulary, encode_counts
 
 
 def write_reports(
-    options: Mapping[str, Any],
+    plan: Plan,
     provenance: Mapping[str, Any],
     vocabulary: Vocabulary,
     check: ExactnessCheck | None,
     runs: Mapping[str, list[Run]],
     make_encoder: Callable[[], Tokenizer],
-    progress: Report,
     space_id: int | None = None,
 ) -> None:
-    """Write the trace and the report of a vocabulary to the files in `options`.
+    """Write the trace and the report of a vocabulary to the files in the options.
 
     `runs` are the counts of each source. With `space_id`, counted pretokens lack a space at their
     start, and the encoder removes a pretoken that is only the space.
     """
-    if options["trace"] is not None:
+    trace, report = plan.options["trace"], plan.options["report"]
+    if trace is not None:
         head = {} if check is None else {"exactness_check": check._asdict()}
-        write_trace(options["trace"], vocabulary, {**provenance, **head})
-    if options["report"] is not None:
-        encoder = make_encoder()
-        write_report(options["report"], vocabulary, runs, encoder, progress, space_id)
+        write_trace(trace, vocabulary, {**provenance, **head})
+    if report is not None:
+        write_report(report, vocabulary, runs, make_encoder(), plan.progress, space_id)
 
 
 def write_trace(path: Path, vocabulary: Vocabulary, head: Mapping[str, Any]) -> None:

@@ -353,11 +353,10 @@ def train_pieces(
     counted: Counted,
     sizes: Sequence[int],
     chosen: PieceOptions,
-    options: Mapping[str, Any],
     plan: Plan,
     provenance: Mapping[str, Any],
 ) -> list[Tokenizer]:
-    """The tokenizers of all sizes from one run, with the trace and the report in `options`."""
+    """The tokenizers of all sizes from one run, with its trace and report."""
     counts = counted.take()
     alphabet = find_alphabet(counts, chosen.coverage)
     characters, front = alphabet.characters, chosen.front
@@ -372,10 +371,10 @@ def train_pieces(
         alphabet,
         lambda: alphabet.words(counts),
         merges_max,
-        min_frequency=options["min_frequency"],
+        min_frequency=plan.options["min_frequency"],
         length_max=chosen.length_max,
         progress=lambda done, count: plan.progress(Progress("merging", done, merges_max, 0, count)),
-        **limits(options, plan.folder, len(counts)),
+        **limits(plan.options, plan.folder, len(counts)),
     )
     last = (check.last_count, check.min_tracked_count)
     plan.progress(Progress("merging", len(merges), len(merges), 0, *last))
@@ -403,13 +402,6 @@ def train_pieces(
     )
     space_id = int(ids[texts.index(SPACE)]) if SPACE in texts else 0
     write_reports(
-        options,
-        provenance,
-        vocabulary,
-        check,
-        counted.runs,
-        lambda: max(made, key=len),
-        plan.progress,
-        space_id,
+        plan, provenance, vocabulary, check, counted.runs, lambda: max(made, key=len), space_id
     )
     return made

@@ -11,17 +11,14 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from tokenmill import arguments, corpus
-from tokenmill.corpus import Source
+from tokenmill import corpus
 from tokenmill.errors import InputError
 from tokenmill.formats.ranks import of_ranks
 from tokenmill.formats.sentencepiece import PieceOptions
 from tokenmill.formats.spec import Ranks
 from tokenmill.native import _native
 from tokenmill.options import describe, table
-from tokenmill.patterns.schemes import scheme_of
-from tokenmill.progress import Progress, silent
-from tokenmill.ray_cluster import RAY, Engine
+from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import options as rules
 from tokenmill.training import sentencepiece
@@ -31,7 +28,6 @@ from tokenmill.training.counting import (
     Plan,
     bytes_seen,
     count_documents,
-    metadata,
     parts,
 )
 from tokenmill.training.merging import (
@@ -181,12 +177,10 @@ def train_from_counts(
 class _Run:
     """A run of training or counting. `pieces` are the options of SentencePiece's trainer."""
 
-    options: dict[str, Any]
+    plan: Plan
     base: Tokenizer | None
-    pattern: str
     special_tokens: tuple[str, ...]
     pieces: PieceOptions | None
-    plan: Plan
 
     def count(self) -> Counted:
         counted = count_documents(self.plan)
@@ -215,50 +209,28 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
     # `count_pretokens`, which has no trainer, cuts at special tokens.
     cut_at = special_tokens if trainer is None or TRAINERS[trainer].cuts_at_special_tokens else ()
     rules.check_counts_files(sources, pattern, special_tokens, cut_at)
-    names = ("field", "utf8", "sample", "seed", "on_error", "max_errors", "memory")
     with temporary_folder() if resume is None else nullcontext(resume) as folder:
-        checkpoint = None
+        plan = Plan(sources, options, pattern, cut_at, folder, prepare=prepare)
+        run = _Run(plan, base, special_tokens, pieces)
         if resume is not None:
-            decisive = _decisive(options, pattern, special_tokens, base, sizes, sources)
-            checkpoint = Checkpoint(resume, decisive)
-        plan = Plan(
-            sources,
-            scheme_of(pattern),
-            (*cut_at, options["separator"]) if options["separator"] else cut_at,
-            metadata(pattern, cut_at),
-            folder,
-            arguments.thread_count(options["threads"]),
-            **{name: options[name] for name in names},
-            ordered=trainer is not None and TRAINERS[trainer].needs_order,
-            apart=options.get("report") is not None,
-            progress=options["progress"] or silent,
-            checkpoint=checkpoint,
-            prepare=prepare,
-            engine=Engine(RAY, options["ray_address"]) if options["engine"] == RAY else None,
-        )
-        yield _Run(options, base, pattern, special_tokens, pieces, plan)
+            checkpoint = Checkpoint(resume, _decisive(run, sizes))
+            run = replace(run, plan=replace(plan, checkpoint=checkpoint))
+        yield run
 
 
-def _decisive(
-    options: Mapping[str, Any],
-    pattern: str,
-    special_tokens: tuple[str, ...],
-    base: Tokenizer | None,
-    sizes: list[int] | None,
-    sources: list[Source],
-) -> dict[str, Any]:
+def _decisive(run: _Run, sizes: list[int] | None) -> dict[str, Any]:
     """The options and inputs that decide the result, as a checkpoint compares them."""
-    known = table(TrainOptions)
+    known, options = table(TrainOptions), run.plan.options
     decisive = {
         **{name: value for name, value in options.items() if known[name].shapes_output},
-        "pattern": pattern,
-        "special_tokens": list(special_tokens),
-        "extend": None if base is None else base._fingerprint,
-        "report": options["report"] is not None,
+        "pattern": run.plan.pattern,
+        "special_tokens": list(run.special_tokens),
+        "extend": None if run.base is None else run.base._fingerprint,
+        "report": run.plan.is_apart,
         "vocab_size": sizes,
-        "inputs": [source.name for source in sources],
+        "inputs": [source.name for source in run.plan.sources],
     }
-    for source in sources:
+    for source in run.plan.sources:
         decisive[f"the format of input {source.name!r}"] = source.kind
         decisive[f"the size of input {source.name!r}"] = source.size
         decisive[f"the modification time of input {source.name!r}"] = source.modified
@@ -282,17 +254,17 @@ def _train(inputs: Any, sizes: Iterable[int], given: Mapping[str, Any]) -> list[
         provenance["max_token_length"] = run.pieces.length_max
         provenance["character_coverage"] = run.pieces.coverage
         counted = run.count()
-        return sentencepiece.train_pieces(counted, sizes, run.pieces, options, run.plan, provenance)
+        return sentencepiece.train_pieces(counted, sizes, run.pieces, run.plan, provenance)
 
 
 def _train_bytes(run: _Run, sizes: list[int], provenance: dict[str, Any]) -> list[Tokenizer]:
     """Train byte-level vocabularies."""
-    options, trainer = run.options, run.options["trainer"]
+    plan, trainer = run.plan, run.plan.options["trainer"]
     if run.base is None:
         numbering = new_numbering(trainer, run.special_tokens, range(256))
     else:
         numbering = extended_numbering(run.base, run.special_tokens, trainer)
-    takes_seen = options["initial_alphabet"] == "seen"
+    takes_seen = plan.options["initial_alphabet"] == "seen"
     if not takes_seen:
         numbering.merges_max(min(sizes))  # an error before hours of counting
     counted = run.count()
@@ -300,10 +272,9 @@ def _train_bytes(run: _Run, sizes: list[int], provenance: dict[str, Any]) -> lis
         numbering = new_numbering(trainer, run.special_tokens, bytes_seen(counted.counts))
     merges, check = _learn(run, counted, numbering, max(map(numbering.merges_max, sizes)))
     vocabularies = {size: assign(numbering, merges, size) for size in sizes}
-    trained = [_tokenizer(run.pattern, vocabularies[n], n, provenance) for n in sizes]
+    trained = [_tokenizer(plan.pattern, vocabularies[n], n, provenance) for n in sizes]
     largest = vocabularies[max(sizes)]
-    encoder = partial(encoder_of, largest)
-    write_reports(options, provenance, largest, check, counted.runs, encoder, run.plan.progress)
+    write_reports(plan, provenance, largest, check, counted.runs, partial(encoder_of, largest))
     return trained
 
 
@@ -311,7 +282,7 @@ def _learn(
     run: _Run, counted: Counted, numbering: Numbering, merges_max: int
 ) -> tuple[Merges, ExactnessCheck | None]:
     """The merges, and their exactness check unless the checkpoint contains all of them."""
-    checkpoint, progress = run.plan.checkpoint, run.plan.progress
+    plan, checkpoint, progress = run.plan, run.plan.checkpoint, run.plan.progress
     before = NO_MERGES if checkpoint is None else checkpoint.merges
     if checkpoint is not None and checkpoint.is_finished:
         return before, None
@@ -322,12 +293,12 @@ def _learn(
         tokens={**numbering.reserved, **done.tokens},
         first_id=done.next_id,
         ids_end=numbering.first_id + merges_max,
-        trainer=run.options["trainer"],
-        min_frequency=run.options["min_frequency"],
-        max_token_length=run.options["max_token_length"],
+        trainer=plan.options["trainer"],
+        min_frequency=plan.options["min_frequency"],
+        max_token_length=plan.options["max_token_length"],
         made_from=min(longer, default=numbering.first_id),
         revives=len(numbering.base) > 0,
-        **limits(run.options, run.plan.folder, len(counts)),
+        **limits(plan.options, plan.folder, len(counts)),
     )
 
     def report(count: int, best_count: int) -> None:
@@ -339,7 +310,7 @@ def _learn(
         if len(done.base) or len(done.merges):
             encoder = encoder_of(done)
             for part in parts(counts):
-                merging.add_ids(*encode_counts(encoder, part, run.plan.threads))
+                merging.add_ids(*encode_counts(encoder, part, plan.threads))
         else:
             merging.add(counts)
         del counts
