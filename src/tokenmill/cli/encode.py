@@ -1,9 +1,7 @@
 """Documents → ids, ids → text, documents → numbers of tokens: `encode`, `decode` and `count`.
 
-`encode` writes ids while a text is read, or with --json at the end of a document. It cuts the text
-only at safe split points (`_native.last_cut`). So the ids are those of the whole text, and memory
-does not grow with the text. A tokenizer without safe split points (Llama 2, or a custom pattern)
-reads the whole text first.
+`encode` writes ids while a text is read, or with --json at the end of a document. Memory does not
+grow with the text (tokenizing/encoder.py).
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ import json
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
@@ -37,7 +35,7 @@ from tokenmill.cli.options import (
 )
 from tokenmill.cli.output import add_json, count_of, note, report, say
 from tokenmill.corpus import STDIN, DocumentOptions, Documents, Rejections, Source, utf8
-from tokenmill.corpus.documents import DocumentFailed, Problem
+from tokenmill.corpus.documents import Problem
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, OptionError
@@ -50,6 +48,7 @@ from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES
 DTYPES = {"u16": "<u2", "u32": "<u4"}
 _DEFAULT_TOKENIZER = "o200k_base"
 _BLOCK_BYTES = 4 << 20
+_TABLE_IDS_MAX = 1 << 20
 
 _ENCODE_HELP = """
 Print the token ids of documents, separated by spaces, one line each.
@@ -65,9 +64,9 @@ examples:
 
 A text file is one document, or several with --separator or --lines. Each record of a .jsonl, .csv
 or .parquet file is a document. --input-format text encodes such a file as it is. Ids are written
-while a text is read, in bounded memory. --json writes a document at its end. Tokenizers without
-safe split points (Llama 2) read the whole text first. decode reads the output of encode with the
-same options. Exit code 3: some records were rejected and have no ids.
+while a text is read, in bounded memory. With --json, and for tokenizers that merge over a whole
+text (Llama 2), a text is read to its end first. decode reads the output of encode with the same
+options. Exit code 3: some records were rejected and have no ids.
 """
 _DECODE_HELP = """
 Print the text of token ids.
@@ -80,7 +79,7 @@ examples:
   tokenmill decode ids.bin --binary u16 --tokenizer gpt2
 
 Ids are separated by spaces, commas, brackets or newlines. Text is written while ids are read, byte
-for byte as it was encoded. Tokenizers with a decoder (Llama 2) read all ids of a text first.
+for byte as it was encoded. Some tokenizers (Llama 2) read all ids of a text first.
 """
 _COUNT_HELP = """
 Print the number of tokens: one line per file and one for all.
@@ -119,8 +118,13 @@ def _add_tokenizer(parser: Parser) -> None:
     parser.add_argument("--tokenizer", default=_DEFAULT_TOKENIZER, help=help)
 
 
-def _name_stdin(problems: list[Problem]) -> list[Problem]:
-    return [replace(p, source="standard input") if p.source == STDIN else p for p in problems]
+def _make_encoder(
+    tokenizer: Tokenizer, options: Mapping[str, Any], max_unsplit_bytes: int
+) -> Encoder:
+    return Encoder(
+        tokenizer, before=(), after=(), dtype="uint32", chunk_bytes=_BLOCK_BYTES,
+        allowed_special=options["allow_special"], max_unsplit_bytes=max_unsplit_bytes,
+    )  # fmt: skip
 
 
 def _exit_code(rejections: Rejections, documents: int, verb: str) -> int:
@@ -185,9 +189,7 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     reading = replace(reading_of(options), block_bytes=_BLOCK_BYTES)
     names = [] if texts else arguments.inputs or [STDIN]
     check_stdin(names)
-    kind = options["input_format"] or "text"
-    inputs = [Source(name, kind) if _is_pipe(name) else name for name in names]
-    sources = corpus.find(inputs, options["input_format"]) if inputs else []
+    sources = corpus.find(names, options["input_format"], pipes=True)
     if arguments.binary:
         has_documents = reading.separator or any(source.kind != "text" for source in sources)
         if has_documents or arguments.count or arguments.json or len(sources + texts) > 1:
@@ -198,155 +200,121 @@ def _run_encode(arguments: argparse.Namespace) -> int:
             raise OptionError("binary ids cannot be shown in a terminal; redirect them with > FILE")
     tokenizer = Tokenizer.load(arguments.tokenizer)
     _check_binary(arguments.binary, tokenizer)
+    encoder = _make_encoder(tokenizer, options, max_unsplit_bytes=sys.maxsize)
     rejections = Rejections(options["on_error"], options["max_errors"])
-    encoding = _Encoding(tokenizer, arguments, rejections)
+    form = _Form(arguments, IdText(tokenizer.vocab_size))
     for text in texts:
-        encoding.encode(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
+        form.start(STDIN, has_several=bool(reading.separator))
+        _encode([_split(text, reading)], encoder, form, rejections)
     for source in sources:
         if source.is_stdin:
             _prompt("text")
         has_several = bool(reading.separator) or source.kind != "text"
+        form.start(source.name, has_several=has_several, is_named=len(sources) > 1)
         # Ids that are written cannot be taken back. So texts that may be rejected are read first.
         is_streamed = options["on_error"] == "fail" or source.size is None
         blocks = corpus.read_once(corpus.Segment(source), replace(reading, low_latency=is_streamed))
-        is_named = len(sources) > 1 and not has_several
-        encoding.encode(source.name, blocks, has_several=has_several, is_named=is_named)
+        _encode(blocks, encoder, form, rejections)
     if arguments.count and not arguments.json and len(sources) > 1:
-        sys.stdout.buffer.write(b"%d total\n" % encoding.tokens)
-    return _exit_code(rejections, encoding.documents, "encoded")
-
-
-def _is_pipe(name: str) -> bool:
-    """Whether an input is a named pipe or device, which `find` does not accept."""
-    return Path(name).is_fifo() or Path(name).is_char_device()
+        _write(b"%d total\n" % form.tokens)
+    return _exit_code(rejections, form.documents, "encoded")
 
 
 def _split(text: bytes, reading: DocumentOptions) -> Documents:
     """Return the documents of a text of the command line."""
-    if reading.utf8 != "bytes" and utf8.first_bad(text) >= 0:
-        if reading.utf8 == "strict":
-            raise InputError(f"the text {utf8.reason(text, 0)}")
-        text = text.decode("utf-8", "replace").encode()
     found, _ = _native.split_documents(text, reading.separator or b"", True)
-    return Documents(text, np.array(found).reshape(-1, 2))
+    data, spans, bad = utf8.check(text, np.array(found).reshape(-1, 2), reading.utf8)
+    if bad:
+        raise InputError(f"the text {utf8.reason(text, 0)}")
+    return Documents(data, spans)
 
 
-class _Encoding:
-    """Documents → ids in the form that the command line selects."""
+def _encode(
+    blocks: Iterable[Documents], encoder: Encoder, form: _Form, rejections: Rejections
+) -> None:
+    """Write the ids of the documents of one input."""
+    rejected = rejections.count
+    is_open = False
+    for block in blocks:
+        if is_open and block.problems:  # some ids of the document are written
+            raise InputError(str(block.problems[0]))
+        rejections.add(block.problems)
+        sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
+        if is_open and sizes:
+            form.sizes[-1] += sizes.pop(0)
+        form.sizes.extend(sizes)
+        is_open = block.goes_on if len(block.spans) else is_open
+        for encoded in encoder.encode(block, thread_count(None)):
+            _write(form.text_of(encoded.ids, encoded.ends))
+    if form.is_empty and rejections.count == rejected:  # an empty text has a line, too
+        form.sizes.append(0)
+        _write(form.text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64)))
 
-    def __init__(
-        self, tokenizer: Tokenizer, arguments: argparse.Namespace, rejections: Rejections
-    ) -> None:
+
+def _write(data: bytes) -> None:
+    """Write to stdout. Without buffers, a closed pipe takes a part, and the next write fails."""
+    view = memoryview(data)
+    while view:
+        view = view[sys.stdout.buffer.write(view) :]
+    sys.stdout.buffer.flush()
+
+
+class _Form:
+    """Ids → bytes in the form that the command line selects."""
+
+    def __init__(self, arguments: argparse.Namespace, id_text: IdText) -> None:
         self.tokens = self.documents = 0
-        self._tokenizer = tokenizer
-        self._specials = bool(arguments.allow_special)
         self._arguments = arguments
-        self._out = sys.stdout.buffer
-        self._rejections = rejections
-        self._text_of = IdText(tokenizer.vocab_size)
-        names = tokenizer._cut_names(self._specials)
-        self._place: Callable[[bytearray], int | None] = (
-            (lambda _: None) if names is None else lambda text: _native.last_cut(text, list(names))
-        )
-        # The input, and its document that comes in parts.
-        self._name = ""
-        self._has_several = self._is_named = False
-        self._chunks: _Chunks | None = None
-        # The number of documents of the input, and the current document: its figures, and its ids
-        # for JSON, which is written at once.
-        self._number = self._tokens = self._bytes = 0
-        self._ids: list[int] = []
+        self._id_text = id_text
 
-    def encode(
-        self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
-    ) -> None:
-        """Write the ids of the documents of one input. Without `has_several` it is one document."""
-        self._name, self._has_several, self._is_named = name, has_several, is_named
+    def start(self, name: str, *, has_several: bool, is_named: bool = False) -> None:
+        """Start an input. Without `has_several` it is one document."""
+        self.sizes: deque[int] = deque()  # bytes of the documents that are not written
+        self._name = name
+        self._has_several = has_several
+        self._suffix = b" " + printable(name).encode() if is_named and not has_several else b""
         self._number = 0
-        rejected = self._rejections.count
-        for block in blocks:
-            if self._chunks is not None and block.problems:  # some of its ids are written
-                raise InputError(str(_name_stdin(block.problems)[0]))
-            self._rejections.add(_name_stdin(block.problems))
-            view, spans = memoryview(block.data), block.spans
-            if self._chunks is not None and len(spans):
-                self._add_part(view[slice(*spans[0])], len(spans) > 1 or not block.goes_on)
-                spans = spans[1:]
-            whole = spans[:-1] if block.goes_on else spans
-            if len(whole):
-                self._add_all(view, whole)
-            if len(whole) < len(spans):
-                self._chunks = _Chunks(self._place)
-                self._add_part(view[slice(*spans[-1])], False)
-            self._out.flush()
-        if not has_several and self._number == 0 and self._rejections.count == rejected:
-            self._finish()  # an empty text has a line, too
-            self._out.flush()
+        # The ids and tokens of a document that continues.
+        self._ids: list[int] = []
+        self._tokens = 0
 
-    def _add_part(self, part: memoryview, is_over: bool) -> None:
-        """Encode the next part of a document that comes in parts."""
-        assert self._chunks is not None
-        for chunk in self._chunks.add(bytes(part), is_over=is_over):
-            ids = self._tokenizer.encode_array(chunk, allowed_special=self._specials)
-            self._write(ids, len(chunk))
-        if is_over:
-            self._finish()
-            self._chunks = None
+    @property
+    def is_empty(self) -> bool:
+        """Whether the line of a single document is missing."""
+        return not self._has_several and self._number == 0
 
-    def _add_all(self, view: memoryview, spans: NDArray[np.int64]) -> None:
-        """Encode whole documents together, in parallel."""
-        ids, ends = self._tokenizer._encode_spans(
-            view, spans, self._specials, threads=thread_count(None)
-        )
-        offsets = np.concatenate([np.zeros(1, np.int64), ends])
-        if self._arguments.json or not self._has_several:
-            sizes = (spans[:, 1] - spans[:, 0]).tolist()
-            for size, (start, end) in zip(sizes, pairwise(offsets.tolist()), strict=True):
-                self._write(ids[start:end], size)
-                self._finish()
-            return
+    def text_of(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
+        """Return ids, of which each document ends at one of `ends`."""
+        arguments = self._arguments
+        before = self._number
         self._number += len(ends)
         self.documents += len(ends)
         self.tokens += len(ids)
-        if self._arguments.count:
-            self._out.write(b"".join(b"%d\n" % count for count in np.diff(offsets).tolist()))
-        else:
-            self._out.write(self._text_of.lines(ids, offsets))
-
-    def _write(self, ids: NDArray[np.uint32], size: int) -> None:
-        """Write some ids of a document."""
-        arguments = self._arguments
         if arguments.binary:
-            self._out.write(ids.astype(DTYPES[arguments.binary]).tobytes())
-        elif arguments.json and not arguments.count:
-            self._ids += ids.tolist()
-        elif len(ids) and not arguments.count:
-            text = self._text_of.lines(ids, np.array([0, len(ids)]))
-            self._out.write((b" " if self._tokens else b"") + text[:-1])
-        self._tokens += len(ids)
-        self._bytes += size
+            return ids.astype(DTYPES[arguments.binary]).tobytes()
+        if not arguments.json and not arguments.count:
+            return self._id_text.lines(ids, ends)
+        counts = np.diff(ends, prepend=0, append=len(ids)).tolist()
+        counts[0] += self._tokens
+        self._tokens = counts.pop()
+        if not arguments.json:
+            return b"".join(b"%d%b\n" % (count, self._suffix) for count in counts)
+        rows = enumerate(zip(pairwise([0, *ends.tolist()]), counts, strict=True), before + 1)
+        lines = [
+            self._json(number, ids[start:end], count) for number, ((start, end), count) in rows
+        ]
+        if not arguments.count:
+            self._ids += ids[ends[-1] if len(ends) else 0 :].tolist()
+        return "".join(lines).encode()
 
-    def _finish(self) -> None:
-        """Write the end of a document's line."""
-        self._number += 1
-        if self._arguments.json:
-            key = "line" if self._arguments.lines else "document"
-            row: dict[str, Any] = {"path": self._name}
-            row |= {key: self._number} if self._has_several else {}
-            row |= {} if self._arguments.count else {"ids": self._ids}
-            row |= {"tokens": self._tokens, "bytes": self._bytes}
-            line = memoryview(json.dumps(row).encode() + b"\n")
-            while line:  # a pipe that is closed meanwhile takes a part, and the next write fails
-                line = line[self._out.write(line) :]
-        elif self._arguments.count:
-            name = b" " + printable(self._name).encode() if self._is_named else b""
-            self._out.write(b"%d%b\n" % (self._tokens, name))
-        elif not self._arguments.binary:
-            self._out.write(b"\n")
-        self.tokens += self._tokens
-        self.documents += 1
-        self._tokens = self._bytes = 0
+    def _json(self, number: int, ids: NDArray[np.uint32], tokens: int) -> str:
+        row: dict[str, Any] = {"path": self._name}
+        if self._has_several:
+            row["line" if self._arguments.lines else "document"] = number
+        if not self._arguments.count:
+            row["ids"] = self._ids + ids.tolist()
         self._ids = []
+        return json.dumps(row | {"tokens": tokens, "bytes": self.sizes.popleft()}) + "\n"
 
 
 class IdText:
@@ -360,55 +328,22 @@ class IdText:
         self._size = vocab_size
         self._seen = 0
         self._table: NDArray[np.bytes_] | None = None
+        self._is_start = True
 
-    def lines(self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]) -> bytes:
-        """Return a line for the ids between two offsets each, separated by spaces."""
+    def lines(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
+        """Return the next ids, separated by spaces, with a newline at each end of a document."""
         self._seen += len(ids)
         if self._table is None and self._size <= min(self._seen, _TABLE_IDS_MAX):
-            self._table = np.array([b"%d " % id_ for id_ in range(self._size)])
-        if self._table is None:
-            words = list(map(str, ids.tolist()))
-            lines = [" ".join(words[a:b]) + "\n" for a, b in pairwise(offsets.tolist())]
-            return "".join(lines).encode()
-        cells = np.insert(self._table[ids], offsets[1:], b"\n")
-        return cells.tobytes().replace(b"\0", b"").replace(b" \n", b"\n")
+            self._table = _numbers(range(self._size))
+        cells = _numbers(ids.tolist()) if self._table is None else self._table[ids]
+        text = np.insert(cells, ends, b"\n").tobytes().replace(b"\0", b"").replace(b"\n ", b"\n")
+        text = text.removeprefix(b" ") if self._is_start else text
+        self._is_start = text[-1:] == b"\n" if text else self._is_start
+        return text
 
 
-_TABLE_IDS_MAX = 1 << 20
-_ALWAYS_SEARCHED = 1 << 12
-
-
-class _Chunks:
-    """The same bytes in chunks. `place` returns the offset where a chunk may end."""
-
-    def __init__(self, place: Callable[[bytearray], int | None]) -> None:
-        self._place = place
-        self._rest = bytearray()
-        self._wanted = 0
-
-    def add(self, block: bytes, *, is_over: bool = False) -> Iterator[bytes]:
-        """Yield the chunk that ends in the block, if there is one."""
-        rest = self._rest
-        rest += block
-        if is_over:
-            if rest:
-                yield bytes(rest)
-            return
-        if len(rest) < self._wanted:
-            return
-        if cut := self._place(rest):
-            yield bytes(rest[:cut])
-            del rest[:cut]
-        # Without a cut, the next search waits for twice as much text. So time stays linear.
-        self._wanted = 2 * len(rest) if not cut and len(rest) > _ALWAYS_SEARCHED else 0
-
-
-def chunks_of(blocks: Iterable[bytes], place: Callable[[bytearray], int | None]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks."""
-    chunks = _Chunks(place)
-    for block in blocks:
-        yield from chunks.add(block)
-    yield from chunks.add(b"", is_over=True)
+def _numbers(ids: Iterable[int]) -> NDArray[np.bytes_]:
+    return np.array([b" %d" % id_ for id_ in ids], np.bytes_)
 
 
 # Decode
@@ -442,8 +377,7 @@ def _run_decode(arguments: argparse.Namespace) -> None:
     given = [[" ".join(arguments.ids).encode()]] if arguments.ids else map(_blocks_of, names)
     for blocks in given:
         for text in _texts(tokenizer, blocks, arguments):
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
+            _write(text)
 
 
 def _blocks_of(name: str) -> Iterator[bytes]:
@@ -469,22 +403,38 @@ def _texts(
     if arguments.json or arguments.lines:
         parse = _ids_of_json if arguments.json else ids_of
         end = b"\n" if arguments.lines else b""
-        done = 0
-        for chunk in chunks_of(blocks, lambda text: text.rfind(b"\n") + 1):
-            lines = chunk.removesuffix(b"\n").split(b"\n")
+        number = 0
+        for chunk in _chunks(blocks, b"\n"):
             texts = []
-            for done, line in enumerate(lines, done + 1):  # noqa: B020
+            for line in chunk.removesuffix(b"\n").split(b"\n"):
+                number += 1
                 try:
                     texts.append(decode(parse(line)) + end)
                 except InputError as error:
-                    raise InputError(f"line {done:,}: {error}") from None
+                    raise InputError(f"line {number:,}: {error}") from None
             yield b"".join(texts)
         return
-    sequences = _ids_of_binary(blocks, arguments.binary) if arguments.binary else _ids(blocks)
+    if arguments.binary:
+        sequences: Iterable[Any] = _ids_of_binary(blocks, arguments.binary)
+    else:
+        sequences = map(ids_of, _chunks(blocks, _SEPARATORS))
     if tokenizer._decodes_bytes:
         yield from map(decode, sequences)
     else:
         yield decode([id_ for ids in sequences for id_ in ids])
+
+
+def _chunks(blocks: Iterable[bytes], ends: bytes) -> Iterator[bytes]:
+    """Yield the same bytes in chunks, each up to the last of the bytes `ends` in a block."""
+    parts: list[bytes] = []
+    for block in blocks:
+        cut = max(block.rfind(end) for end in ends) + 1
+        if cut:
+            yield b"".join([*parts, block[:cut]])
+            parts = []
+        parts.append(block[cut:])
+    if any(parts):
+        yield b"".join(parts)
 
 
 _SEPARATORS = b" \t\r\n\v\f,[]"
@@ -492,15 +442,6 @@ _TO_SPACES = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
 _DIGITS_MAX = 20
 _NOT_AN_ID = re.compile(rb"[^ ]*[^ 0-9][^ ]*|[0-9]{%d,}" % (_DIGITS_MAX + 1))
 _CHARS_MAX = 40
-
-
-def _ids(blocks: Iterable[bytes]) -> Iterator[list[int]]:
-    """Yield the ids of complete numbers."""
-
-    def last_end(text: bytearray) -> int:
-        return max(text.rfind(bytes([byte])) for byte in _SEPARATORS) + 1
-
-    return map(ids_of, chunks_of(blocks, last_end))
 
 
 def ids_of(text: bytes) -> list[int]:
@@ -519,13 +460,17 @@ def ids_of(text: bytes) -> list[int]:
 
 def _ids_of_binary(blocks: Iterable[bytes], width: str) -> Iterator[NDArray[Any]]:
     size = np.dtype(DTYPES[width]).itemsize
-    for chunk in chunks_of(blocks, lambda raw: len(raw) - len(raw) % size):
-        if len(chunk) % size:
-            other = next(name for name in DTYPES if name != width)
-            raise InputError(
-                f"the input ends inside of an id of {size} bytes; did you mean --binary {other}?"
-            )
-        yield np.frombuffer(chunk, DTYPES[width])
+    rest = b""
+    for block in blocks:
+        rest += block
+        end = len(rest) - len(rest) % size
+        yield np.frombuffer(rest[:end], DTYPES[width])
+        rest = rest[end:]
+    if rest:
+        other = next(name for name in DTYPES if name != width)
+        raise InputError(
+            f"the input ends inside of an id of {size} bytes; did you mean --binary {other}?"
+        )
 
 
 def _ids_of_json(line: bytes) -> list[int]:
@@ -581,32 +526,26 @@ def _run_count(arguments: argparse.Namespace) -> int:
 def _count(
     source: Source, tokenizer: Tokenizer, options: Mapping[str, Any], rejections: Rejections
 ) -> dict[str, int]:
-    """Return the figures of a source. Read it again without a document that turns out bad."""
-    skip: dict[Any, str] = {}
+    """Return the figures of a source."""
+    from tokenmill.tokenizing.task import without_failed  # slow to import
+
     before = rejections.count
-    while True:
-        encoder = Encoder(
-            tokenizer, before=(), after=(), dtype="uint32",
-            allowed_special=bool(options["allow_special"]), max_unsplit_bytes=MAX_UNSPLIT_BYTES,
-            chunk_bytes=_BLOCK_BYTES,
-        )  # fmt: skip
+
+    def attempt(skip: Mapping[Any, str]) -> dict[str, int]:
+        if skip and source.is_stdin:  # cannot be read again
+            raise InputError(f"standard input {next(iter(skip.values()))}")
+        rejections.count = before
+        encoder = _make_encoder(tokenizer, options, MAX_UNSPLIT_BYTES)
         found = {"tokens": 0, "documents": 0, "bytes": 0}
-        try:
-            for block in corpus.read(
-                corpus.Segment(source), replace(reading_of(options), skip=skip)
-            ):
-                for encoded in encoder.encode(block, thread_count(options["threads"])):
-                    if encoded.rejected is not None:
-                        rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])
-                        continue
-                    found["tokens"] += len(encoded.ids)
-                    found["documents"] += len(encoded.ends)
-                    found["bytes"] += encoded.bytes
-                rejections.add(_name_stdin(block.problems))
-        except DocumentFailed as failed:
-            if source.is_stdin:  # cannot be read again
-                raise InputError(f"standard input {failed.reason}") from None
-            skip[failed.key] = failed.reason
-            rejections.count = before
-        else:
-            return found | {"rejected": rejections.count - before}
+        for block in corpus.read(corpus.Segment(source), replace(reading_of(options), skip=skip)):
+            for encoded in encoder.encode(block, thread_count(options["threads"])):
+                if encoded.rejected is not None:
+                    rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])
+                    continue
+                found["tokens"] += len(encoded.ids)
+                found["documents"] += len(encoded.ends)
+                found["bytes"] += encoded.bytes
+            rejections.add(block.problems)
+        return found | {"rejected": rejections.count - before}
+
+    return without_failed(attempt)
