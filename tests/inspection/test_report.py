@@ -1,7 +1,7 @@
 """A tokenizer → a report: sizes, scripts, unreachable tokens, trees, tokens of a text, a page.
 
 Tests of inspection/merges.py, inspection/odd.py, inspection/page.py, inspection/reach.py,
-inspection/report.py, inspection/tables.py and inspection/token_table.py.
+inspection/report.py and inspection/token_table.py.
 """
 
 from __future__ import annotations

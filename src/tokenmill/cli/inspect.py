@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from rich.console import Console
 from rich.table import Column
@@ -27,8 +27,8 @@ from tokenmill.errors import OptionError
 from tokenmill.files import write_whole
 from tokenmill.inspection import ShardReport, TokenizerReport
 from tokenmill.inspection.merges import Node, Pretoken, Word
+from tokenmill.inspection.page import TEXT_HEADS, Table, token_texts
 from tokenmill.inspection.report import EncodedText
-from tokenmill.inspection.tables import TEXT_HEADS, Cell, Table, Tokens
 from tokenmill.options import number, switch
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
@@ -48,6 +48,12 @@ examples:
   tokenmill inspect shards/ --html report.html
 """
 _ROWS = 10
+_BAR_WIDTH = 18
+# The other columns of a table of lengths, and of the table of the longest tokens.
+_NUMBERS_WIDTH = 42
+_IDS_WIDTH = 34
+_TOKEN_WIDTH = 24
+_IDS_SHOWN = 6
 _PIECES_SHOWN = 1_000
 
 
@@ -97,7 +103,7 @@ def _show(report: TokenizerReport | ShardReport, arguments: argparse.Namespace) 
         return
     page = console()
     _facts(page, report.facts())
-    for table in report.tables(arguments.rows or _ROWS, page.width):
+    for table in report.tables(arguments.rows or _ROWS):
         _table(page, table)
     if isinstance(report, TokenizerReport):  # the last lines are above the prompt
         for word in report.words:
@@ -159,22 +165,31 @@ def _table(console: Console, table: Table) -> None:
             no_wrap=not is_text or not head,
             overflow="fold" if is_long else "ellipsis" if head else "crop",
         )
+    bars = {
+        at: max(row[at] for row in table.rows) for at, head in enumerate(table.heads) if not head
+    }
+    bar_width = min(_BAR_WIDTH, max(1, (console.width - _NUMBERS_WIDTH) // max(1, len(bars))))
+    width = max(_TOKEN_WIDTH, console.width * 3 // 10)
+    if "word" in table.heads:
+        width = max(8, (console.width - _IDS_WIDTH) // 2)
+
+    def text_of(at: int, cell: Any) -> Text:
+        if at in bars:
+            return Text("█" * max(1, round(bar_width * cell / bars[at])) if cell else "")
+        if not isinstance(cell, list):
+            return Text(printable(cell) if isinstance(cell, str) else f"{cell:,}")
+        if table.heads[at] != "encoded as":
+            return Text("  ".join(token_texts(cell, width)))
+        tokens = map(Text, token_texts(cell[:_IDS_SHOWN], width // 2))
+        return Text(" │ ", "dim").join(tokens).append(" …" * (len(cell) > _IDS_SHOWN))
+
     for row in table.rows:
-        shown.add_row(*map(_cell, row))
+        shown.add_row(*(text_of(at, cell) for at, cell in enumerate(row)))
     console.print("", shown, sep="\n")
     if table.more:
         console.print(f"and {table.more:,} more (--json shows all)")
     if table.note:
         console.print(table.note)
-
-
-def _cell(cell: Cell) -> Text:
-    if isinstance(cell, int):
-        return Text(f"{cell:,}")
-    if not isinstance(cell, Tokens):
-        return Text(printable(str(cell)))
-    shown = Text(cell.joint, "dim").join(map(Text, cell.texts()))
-    return shown.append(" …" * (len(cell.rows) > cell.most))
 
 
 def _word(word: Word, console: Console) -> None:

@@ -1,34 +1,66 @@
-"""A report of a tokenizer or of shards → an HTML page without scripts and external files.
+"""Facts and tables of a report → an HTML page without scripts and external files.
 
-Tokens are untrusted. Every token passes through `display`, is escaped, and has an element with its
-own text direction, so Hebrew or Arabic text does not reorder a row.
+The terminal shows the same tables (cli/inspect.py). Texts in cells are untrusted. Every token
+passes through `display`, is escaped, and has an element with its own text direction, so Hebrew or
+Arabic text does not reorder a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tokenmill.display import fold_runs, printable, shorten, visible
 from tokenmill.inspection.merges import Pretoken, Word
-from tokenmill.inspection.tables import TEXT_HEADS, Bar, Cell, Table, Tokens
 
 if TYPE_CHECKING:
     from tokenmill.inspection.report import EncodedText
 
-# The limits of the tables of a page.
-PAGE_ROWS = 1_000
-PAGE_COLUMNS = 160
+# The heads of columns of text. The other columns are numbers.
+TEXT_HEADS = ("token", "word", "script", "reason", "encoded as", "kind", "", "examples", "input")
+PAGE_ROWS = 1_000  # the most rows of a table
+_TOKEN_WIDTH = 48
 _ROWS_OPEN = 50
 _TOKENS_SHOWN = 20
 _TEXT_TOKENS_MAX = 20_000
 _BAR_HEIGHT = 22
 _BAR_LABEL = 180
-_BAR_LABEL_WIDTH = 24
 _BAR_PLOT = 460
 _BAR_NUMBER = 80
+
+
+# A list has tokens, as `TokenTable.row` returns them.
+Cell: TypeAlias = int | str | list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with the first of `total` rows. The remark is only for the page.
+
+    A column without a head shows its numbers as bars, which the first `labels` columns name.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    total: int = 0
+    labels: int = 1
+    note: str = ""
+    remark: str = ""
+
+    @property
+    def more(self) -> int:
+        """The number of rows that are left out."""
+        return max(0, self.total - len(self.rows))
+
+
+def token_texts(rows: Iterable[dict[str, Any]], width: int) -> list[str]:
+    """The tokens of a cell with every character visible, each of at most `width` characters."""
+    tokens = (bytes.fromhex(row["hex"]) if "hex" in row else row["token"] for row in rows)
+    return [shorten(fold_runs(token), width) for token in tokens]
 
 
 def page(
@@ -112,10 +144,11 @@ def _section(table: Table) -> str:
     parts = [f"<h2>{_safe(table.title[:1].upper() + table.title[1:])}</h2>"]
     parts += [f'<p class="note">{_safe(text)}</p>' for text in (table.remark, table.note) if text]
     columns = list(zip(*table.rows, strict=False))
-    bars = [at for at, column in enumerate(columns) if isinstance(column[0], Bar)]
+    bars = [at for at, head in enumerate(table.heads) if not head and table.rows]
+    labels = [" – ".join(dict.fromkeys(map(_cell, row[: table.labels]))) for row in table.rows]
     for at in bars:
         parts += [f"<h3>{table.heads[at - 1]}</h3>"] if len(bars) > 1 else []
-        parts.append(_plot([bar for bar in columns[at] if isinstance(bar, Bar) and bar.count]))
+        parts.append(_plot([pair for pair in zip(labels, columns[at], strict=True) if pair[1]]))
     if table.rows and not bars:
         shown = _table(table) + _more(table.more)
         if len(table.rows) > _ROWS_OPEN:
@@ -135,30 +168,28 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if not isinstance(cell, Tokens):
-        return _safe(str(cell))
-    pairs = zip(cell.rows, cell.texts(), strict=False)
+    if not isinstance(cell, list):
+        return _safe(cell) if isinstance(cell, str) else f"{cell:,}"
+    pairs = zip(cell, token_texts(cell, _TOKEN_WIDTH), strict=True)
     codes = [f'<code title="{row["id"]}">{escape(text)}</code>' for row, text in pairs]
-    shown = " ".join(codes[:_TOKENS_SHOWN]) + " …" * (len(cell.rows) > cell.most)
+    shown = " ".join(codes[:_TOKENS_SHOWN])
     if rest := codes[_TOKENS_SHOWN:]:
         shown += f"<details><summary>{len(rest):,} more</summary>{' '.join(rest)}</details>"
     return shown
 
 
-def _plot(bars: Sequence[Bar]) -> str:
+def _plot(bars: Sequence[tuple[str, Any]]) -> str:
     """Return a horizontal bar for each label and number."""
     lines = []
-    for index, bar in enumerate(bars):
+    most = max(count for _, count in bars)
+    for index, (label, count) in enumerate(bars):
         top = index * _BAR_HEIGHT
-        width = max(1, round(_BAR_PLOT * bar.count / bar.most))
-        label = escape(shorten(printable(bar.label), _BAR_LABEL_WIDTH))
+        width = max(1, round(_BAR_PLOT * count / most))
         lines.append(
             f'<text x="{_BAR_LABEL - 8}" y="{top + 15}" text-anchor="end">{label}</text>'
             f'<rect class="bar" x="{_BAR_LABEL}" y="{top + 4}" width="{width}" '
             f'height="{_BAR_HEIGHT - 8}"/>'
-            f'<text x="{_BAR_LABEL + width + 6}" y="{top + 15}">{bar.count:,}</text>'
+            f'<text x="{_BAR_LABEL + width + 6}" y="{top + 15}">{count:,}</text>'
         )
     width, height = _BAR_LABEL + _BAR_PLOT + _BAR_NUMBER, len(bars) * _BAR_HEIGHT
     return (

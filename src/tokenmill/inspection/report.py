@@ -18,9 +18,8 @@ from tokenmill.display import token_text
 from tokenmill.formats import spec as specs
 from tokenmill.inspection.merges import MergeRules, Word, merge_word
 from tokenmill.inspection.odd import ODD, OddKind, find_odd
-from tokenmill.inspection.page import PAGE_COLUMNS, PAGE_ROWS, page
+from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
 from tokenmill.inspection.reach import REASONS, Reach, find_unreachable
-from tokenmill.inspection.tables import Bar, Cell, Table, Tokens, range_label, token_width
 from tokenmill.inspection.token_table import TokenTable, are_words, make_table
 from tokenmill.patterns.schemes import Literally, Pattern, Stage, name_of
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
@@ -30,11 +29,7 @@ _GAPS_LISTED = 1000
 _GAPS_NAMED = 3
 # Lengths with a row of their own in a plot. Longer ones share a row per power of two.
 _LENGTHS_ALONE = 16
-_BAR_WIDTH = 18
-# The columns of a table that are not bars or tokens.
-_LENGTH_COLUMNS = 42
-_LONGEST_COLUMNS = 34
-_IDS_SHOWN = 6
+_UNITS = ("bytes", "characters")
 _KINDS = {
     "ordinary_tokens": "token",
     "byte_tokens": "byte",
@@ -140,7 +135,7 @@ class TokenizerReport:
 
     def html(self) -> str:
         """Return the report as an HTML page without external files."""
-        tables = self.tables(PAGE_ROWS, PAGE_COLUMNS)
+        tables = self.tables(PAGE_ROWS)
         return page(self.tokenizer.name, self.facts()[1:], tables, self.words, self.text)
 
     def sizes(self) -> dict[str, Any]:
@@ -239,68 +234,50 @@ class TokenizerReport:
         }
         return [*((name, [row]) for name, row in rows.items()), *self.components.items()]
 
-    def tables(self, rows_max: int, columns: int) -> Iterator[Table]:
-        """Yield tables of at most `rows_max` rows, for a page of `columns` characters."""
-        yield self._length_table(min(_BAR_WIDTH, max(1, (columns - _LENGTH_COLUMNS) // 2)))
+    def tables(self, rows_max: int) -> Iterator[Table]:
+        """Yield tables of at most `rows_max` rows."""
+        yield self._length_table()
         scripts = self.scripts()
-        rows: list[list[Cell]] = []
-        for row in scripts[:rows_max]:
-            bar = Bar(row["script"], row["tokens"], scripts[0]["tokens"], _BAR_WIDTH)
-            rows.append([row["script"], row["tokens"], f"{row['share']:.1%}", bar])
-        yield Table("scripts", ("script", "tokens", "share", ""), rows, len(scripts))
-        width = max(8, (columns - _LONGEST_COLUMNS) // 2)
-        pairs = zip_longest(self.longest()[:rows_max], self.longest(words=True)[:rows_max])
-        rows = [
-            [
-                cell
-                for row in pair
-                if row
-                for cell in (Tokens([row], width), str(row["id"]), row["bytes"])
-            ]
-            for pair in pairs
+        rows: list[list[Cell]] = [
+            [row["script"], row["tokens"], f"{row['share']:.1%}", row["tokens"]]
+            for row in scripts[:rows_max]
         ]
+        yield Table("scripts", ("script", "tokens", "share", ""), rows, len(scripts))
+        rows = []
+        for pair in zip_longest(self.longest()[:rows_max], self.longest(words=True)[:rows_max]):
+            cells = [([row], str(row["id"]), row["bytes"]) for row in pair if row]
+            rows.append([cell for part in cells for cell in part])
         heads = ("token", "id", "bytes", "word", "id", "bytes")
         yield Table("longest tokens and words", heads, rows)
-        yield self._unreachable_table(rows_max, token_width(columns))
+        yield self._unreachable_table(rows_max)
         rows = []
         for kind, indexes in self.odd.items():
             examples = [self.table.row(index) for index in indexes[: max(3, rows_max // 3)]]
-            rows.append([ODD[kind], len(indexes), Tokens(examples, token_width(columns))])
+            rows.append([ODD[kind], len(indexes), examples])
         if rows:
             yield Table("odd tokens", ("kind", "count", "examples"), rows)
 
-    def _length_table(self, width: int) -> Table:
+    def _length_table(self) -> Table:
         lengths = self.lengths()
-        units = ("bytes", "characters")
-        counts = {u: {row["length"]: row["tokens"] for row in lengths[u]} for u in units}
+        counts = [{row["length"]: row["tokens"] for row in lengths[unit]} for unit in _UNITS]
         bounds = list(range(_LENGTHS_ALONE + 1))
-        while bounds[-1] < max((n for found in counts.values() for n in found), default=0):
+        while bounds[-1] < max((length for found in counts for length in found), default=0):
             bounds.append(bounds[-1] * 2)
-        groups = [
-            (
-                low + 1,
-                high,
-                [sum(n for at, n in counts[u].items() if low < at <= high) for u in units],
-            )
-            for low, high in pairwise(bounds)
-        ]
-        groups = [group for group in groups if any(group[2])]
-        most = [max((group[2][i] for group in groups), default=1) for i in (0, 1)]
-        rows: list[list[Cell]] = []
-        for low, high, sums in groups:
-            bars = [Bar(range_label(low, high), sums[i], most[i], width) for i in (0, 1)]
-            rows.append([low, high, sums[0], bars[0], sums[1], bars[1]])
-        means = [f"{lengths[f'mean_{unit}']:.2f} {unit}" for unit in units]
+        rows = []
+        for low, high in pairwise(bounds):
+            some = [sum(n for at, n in found.items() if low < at <= high) for found in counts]
+            if any(some):
+                rows.append([low + 1, high, some[0], some[0], some[1], some[1]])
         heads = ("from", "to", "bytes", "", "characters", "")
-        remark = f"{' and '.join(means)} on average"
-        return Table("tokens by length", heads, rows, remark=remark)
+        means = " and ".join(f"{lengths[f'mean_{unit}']:.2f} {unit}" for unit in _UNITS)
+        return Table("tokens by length", heads, rows, labels=2, remark=f"{means} on average")
 
-    def _unreachable_table(self, rows_max: int, width: int) -> Table:
+    def _unreachable_table(self, rows_max: int) -> Table:
         found = self.unreachable()
-        rows: list[list[Cell]] = []
-        for row in found["tokens"][:rows_max]:
-            others = Tokens(row["encoded_as"], width // 2, " │ ", _IDS_SHOWN)
-            rows.append([Tokens([row], width), str(row["id"]), REASONS[row["reason"]], others])
+        rows: list[list[Cell]] = [
+            [[row], str(row["id"]), REASONS[row["reason"]], row["encoded_as"]]
+            for row in found["tokens"][:rows_max]
+        ]
         reasons = [f"{n:,} {REASONS[name]}" for name, n in found["reasons"].items()]
         return Table(
             f"unreachable tokens: {found['count']:,}",

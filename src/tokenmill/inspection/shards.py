@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from tokenmill.display import token_text
 from tokenmill.errors import TokenizeError
-from tokenmill.inspection.page import PAGE_COLUMNS, PAGE_ROWS, page
-from tokenmill.inspection.tables import Bar, Cell, Table, Tokens, range_label, token_width
+from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
 from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -24,7 +23,6 @@ from tokenmill.tokenizing.output import LocalOutput, open_output
 
 _CHUNK = 1 << 22
 _TOKENS_SHOWN = 20
-_BAR_WIDTH = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class ShardReport:
 
     def html(self) -> str:
         """Return the report as an HTML page without external files."""
-        return page(str(self.folder), self.facts(), self.tables(PAGE_ROWS, PAGE_COLUMNS))
+        return page(str(self.folder), self.facts(), self.tables(PAGE_ROWS))
 
     def facts(self) -> list[tuple[str, list[str]]]:
         """Return the totals as names and lines of text."""
@@ -93,19 +91,18 @@ class ShardReport:
         }
         return [(name, [row]) for name, row in rows.items()]
 
-    def tables(self, rows_max: int, columns: int) -> Iterator[Table]:
+    def tables(self, rows_max: int) -> Iterator[Table]:
         """Yield tables of at most `rows_max` tokens and twice as many inputs."""
         figures = self.as_json()
-        rows: list[list[Cell]] = []
-        most = int(self.lengths.max())
-        for row in figures["lengths"]:
-            low, end, count = row["from"], row["to"], row["documents"]
-            rows.append([low, end, count, Bar(range_label(low, end - 1), count, most, _BAR_WIDTH)])
+        rows: list[list[Cell]] = [
+            [row["from"], max(row["from"], row["to"] - 1), row["documents"], row["documents"]]
+            for row in figures["lengths"]
+        ]
         if rows:
-            yield Table("tokens per document", ("from", "below", "documents", ""), rows)
+            yield Table("tokens per document", ("from", "to", "documents", ""), rows, labels=2)
         pairs = zip(figures["most_used"], figures["least_used"], strict=True)
         rows = [
-            [cell for row in pair for cell in (Tokens([row], token_width(columns)), row["count"])]
+            [cell for row in pair for cell in ([row], row["count"])]
             for pair in islice(pairs, rows_max)
         ]
         yield Table("most and least used tokens", ("token", "count") * 2, rows)
