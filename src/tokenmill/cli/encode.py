@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -202,22 +200,21 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     _check_binary(arguments.binary, tokenizer)
     encoder = _make_encoder(tokenizer, options, max_unsplit_bytes=sys.maxsize)
     rejections = Rejections(options["on_error"], options["max_errors"])
-    form = _Form(arguments, IdText(tokenizer.vocab_size))
+    output = _Output(arguments, encoder, rejections)
     for text in texts:
-        form.start(STDIN, has_several=bool(reading.separator))
-        _encode([_split(text, reading)], encoder, form, rejections)
+        output.write(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
     for source in sources:
         if source.is_stdin:
             _prompt("text")
-        has_several = bool(reading.separator) or source.kind != "text"
-        form.start(source.name, has_several=has_several, is_named=len(sources) > 1)
         # Ids that are written cannot be taken back. So texts that may be rejected are read first.
         is_streamed = options["on_error"] == "fail" or source.size is None
         blocks = corpus.read_once(corpus.Segment(source), replace(reading, low_latency=is_streamed))
-        _encode(blocks, encoder, form, rejections)
+        has_several = bool(reading.separator) or source.kind != "text"
+        is_named = len(sources) > 1 and not has_several
+        output.write(source.name, blocks, has_several=has_several, is_named=is_named)
     if arguments.count and not arguments.json and len(sources) > 1:
-        _write(b"%d total\n" % form.tokens)
-    return _exit_code(rejections, form.documents, "encoded")
+        _write(b"%d total\n" % output.tokens)
+    return _exit_code(rejections, output.documents, "encoded")
 
 
 def _split(text: bytes, reading: DocumentOptions) -> Documents:
@@ -229,28 +226,6 @@ def _split(text: bytes, reading: DocumentOptions) -> Documents:
     return Documents(data, spans)
 
 
-def _encode(
-    blocks: Iterable[Documents], encoder: Encoder, form: _Form, rejections: Rejections
-) -> None:
-    """Write the ids of the documents of one input."""
-    rejected = rejections.count
-    is_open = False
-    for block in blocks:
-        if is_open and block.problems:  # some ids of the document are written
-            raise InputError(str(block.problems[0]))
-        rejections.add(block.problems)
-        sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
-        if is_open and sizes:
-            form.sizes[-1] += sizes.pop(0)
-        form.sizes.extend(sizes)
-        is_open = block.goes_on if len(block.spans) else is_open
-        for encoded in encoder.encode(block, thread_count(None)):
-            _write(form.text_of(encoded.ids, encoded.ends))
-    if form.is_empty and rejections.count == rejected:  # an empty text has a line, too
-        form.sizes.append(0)
-        _write(form.text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64)))
-
-
 def _write(data: bytes) -> None:
     """Write to stdout. Without buffers, a closed pipe takes a part, and the next write fails."""
     view = memoryview(data)
@@ -259,35 +234,58 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-class _Form:
-    """Ids → bytes in the form that the command line selects."""
+class _Output:
+    """Documents → ids on stdout, in the form that the command line selects."""
 
-    def __init__(self, arguments: argparse.Namespace, id_text: IdText) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, encoder: Encoder, rejections: Rejections
+    ) -> None:
         self.tokens = self.documents = 0
         self._arguments = arguments
-        self._id_text = id_text
+        self._encoder = encoder
+        self._rejections = rejections
+        self._id_text = IdText(encoder.tokenizer.vocab_size)
+        # The tokens and ids of a document that continues, and the bytes of documents in JSON.
+        self._open_tokens = 0
+        self._open_ids: list[int] = []
+        self._sizes: deque[int] = deque()
 
-    def start(self, name: str, *, has_several: bool, is_named: bool = False) -> None:
-        """Start an input. Without `has_several` it is one document."""
-        self.sizes: deque[int] = deque()  # bytes of the documents that are not written
-        self._name = name
-        self._has_several = has_several
-        self._suffix = b" " + printable(name).encode() if is_named and not has_several else b""
-        self._number = 0
-        # The ids and tokens of a document that continues.
-        self._ids: list[int] = []
-        self._tokens = 0
+    def write(
+        self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
+    ) -> None:
+        """Write the ids of the documents of one input. Without `has_several` it is one document."""
+        first, rejected = self.documents, self._rejections.count
+        suffix = b" " + printable(name).encode() if is_named else b""
+        row: dict[str, Any] = {"path": name}
+        key = "line" if self._arguments.lines else "document"
+        is_open = False
+        for block in blocks:
+            if is_open and block.problems:  # some ids of the document are written
+                raise InputError(str(block.problems[0]))
+            self._rejections.add(block.problems)
+            if self._arguments.json:
+                self._add_sizes(block, is_open)
+            is_open = block.goes_on if len(block.spans) else is_open
+            for encoded in self._encoder.encode(block, thread_count(None)):
+                if has_several:
+                    row[key] = self.documents - first + 1
+                _write(self._text_of(encoded.ids, encoded.ends, row, suffix))
+        is_empty = self.documents == first and self._rejections.count == rejected
+        if is_empty and not has_several:  # an empty text has a line, too
+            self._sizes.append(0)
+            _write(self._text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64), row, suffix))
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the line of a single document is missing."""
-        return not self._has_several and self._number == 0
+    def _add_sizes(self, block: Documents, is_open: bool) -> None:
+        sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
+        if is_open and sizes:
+            self._sizes[-1] += sizes.pop(0)
+        self._sizes.extend(sizes)
 
-    def text_of(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
+    def _text_of(
+        self, ids: NDArray[np.uint32], ends: NDArray[np.int64], row: dict[str, Any], suffix: bytes
+    ) -> bytes:
         """Return ids, of which each document ends at one of `ends`."""
         arguments = self._arguments
-        before = self._number
-        self._number += len(ends)
         self.documents += len(ends)
         self.tokens += len(ids)
         if arguments.binary:
@@ -295,26 +293,22 @@ class _Form:
         if not arguments.json and not arguments.count:
             return self._id_text.lines(ids, ends)
         counts = np.diff(ends, prepend=0, append=len(ids)).tolist()
-        counts[0] += self._tokens
-        self._tokens = counts.pop()
+        counts[0] += self._open_tokens
+        self._open_tokens = counts.pop()
         if not arguments.json:
-            return b"".join(b"%d%b\n" % (count, self._suffix) for count in counts)
-        rows = enumerate(zip(pairwise([0, *ends.tolist()]), counts, strict=True), before + 1)
-        lines = [
-            self._json(number, ids[start:end], count) for number, ((start, end), count) in rows
-        ]
+            return b"".join(b"%d%b\n" % (count, suffix) for count in counts)
+        lines = []
+        for start, end, count in zip([0, *ends], ends, counts, strict=False):
+            each = (
+                row if arguments.count else row | {"ids": self._open_ids + ids[start:end].tolist()}
+            )
+            each = each | {"tokens": count, "bytes": self._sizes.popleft()}
+            lines.append(json.dumps(each).encode() + b"\n")
+            self._open_ids = []
+            row |= {key: row[key] + 1 for key in row if key != "path"}
         if not arguments.count:
-            self._ids += ids[ends[-1] if len(ends) else 0 :].tolist()
-        return "".join(lines).encode()
-
-    def _json(self, number: int, ids: NDArray[np.uint32], tokens: int) -> str:
-        row: dict[str, Any] = {"path": self._name}
-        if self._has_several:
-            row["line" if self._arguments.lines else "document"] = number
-        if not self._arguments.count:
-            row["ids"] = self._ids + ids.tolist()
-        self._ids = []
-        return json.dumps(row | {"tokens": tokens, "bytes": self.sizes.popleft()}) + "\n"
+            self._open_ids += ids[ends[-1] if len(ends) else 0 :].tolist()
+        return b"".join(lines)
 
 
 class IdText:
@@ -440,7 +434,6 @@ def _chunks(blocks: Iterable[bytes], ends: bytes) -> Iterator[bytes]:
 _SEPARATORS = b" \t\r\n\v\f,[]"
 _TO_SPACES = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
 _DIGITS_MAX = 20
-_NOT_AN_ID = re.compile(rb"[^ ]*[^ 0-9][^ ]*|[0-9]{%d,}" % (_DIGITS_MAX + 1))
 _CHARS_MAX = 40
 
 
@@ -449,11 +442,10 @@ def ids_of(text: bytes) -> list[int]:
     plain = text.translate(_TO_SPACES)
     words = plain.split()
     if plain.translate(None, b"0123456789 ") or max(map(len, words), default=0) > _DIGITS_MAX:
-        found = _NOT_AN_ID.search(plain)
-        assert found is not None
-        shown = found[0][:_CHARS_MAX].decode("utf-8", "backslashreplace")
-        more = "…" if len(found[0]) > _CHARS_MAX else ""
-        hint = "; pass --json for the output of encode --json" if b"{" in found[0] else ""
+        wrong = next(word for word in words if not word.isdigit() or len(word) > _DIGITS_MAX)
+        shown = wrong[:_CHARS_MAX].decode("utf-8", "backslashreplace")
+        more = "…" * (len(wrong) > _CHARS_MAX)
+        hint = "; pass --json for the output of encode --json" if b"{" in wrong else ""
         raise InputError(f"'{shown}{more}' is not an id{hint}")
     return list(map(int, words))
 
