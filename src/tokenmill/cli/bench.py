@@ -66,7 +66,7 @@ class BenchOptions(ReadOptions, total=False):
         int, amount(10_000_000, "size of the sample, taken from the beginning of the inputs")
     ]
     threads: Annotated[
-        int | None, number(None, "number of threads of the column batch; without it, all cores")
+        int | None, number(None, "number of threads of batches; without it, all cores")
     ]
     pattern: Annotated[str | None, PATTERN]
 

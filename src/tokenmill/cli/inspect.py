@@ -20,7 +20,7 @@ from rich.tree import Tree
 
 from tokenmill import inspection
 from tokenmill.cli.app import Parser
-from tokenmill.cli.options import PATTERN, TOKENIZER, add_options
+from tokenmill.cli.options import ALLOW_SPECIAL, PATTERN, TOKENIZER, add_options
 from tokenmill.cli.output import add_json, check_outputs, console, count_of, say, say_json
 from tokenmill.display import fold_runs, printable, visible
 from tokenmill.errors import OptionError
@@ -29,7 +29,7 @@ from tokenmill.inspection import ShardReport, TokenizerReport
 from tokenmill.inspection.merges import Node, Pretoken, Word
 from tokenmill.inspection.page import TEXT_HEADS, Table, token_texts
 from tokenmill.inspection.report import EncodedText
-from tokenmill.options import number, switch
+from tokenmill.options import number
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.output import open_output
@@ -60,16 +60,14 @@ _PIECES_SHOWN = 1_000
 class InspectOptions(TypedDict, total=False):
     """How a tokenizer is printed."""
 
-    allow_special: Annotated[
-        bool, switch("special tokens in the text are special; without it, they are ordinary text")
-    ]
+    allow_special: Annotated[bool, ALLOW_SPECIAL]
     rows: Annotated[int, number(_ROWS, "number of rows of each table")]
     pattern: Annotated[str | None, PATTERN]
 
 
 def add_inspect(parser: Parser) -> None:
     parser.explain(_HELP)
-    parser.add_argument("what", metavar="WHAT", help=f"{TOKENIZER}, or folder of shards")
+    parser.add_argument("what", metavar="WHAT", help=f"{TOKENIZER}; or a folder of shards")
     add_json(parser, "all figures as one JSON object")
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="HTML page with the same tables and plots"
