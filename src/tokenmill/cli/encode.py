@@ -252,10 +252,10 @@ class _Output:
         self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
     ) -> None:
         """Write the ids of the documents of one input. Without `has_several` it is one document."""
-        first, rejected = self.documents, self._rejections.count
-        suffix = b" " + printable(name).encode() if is_named else b""
-        row: dict[str, Any] = {"path": name}
-        key = "line" if self._arguments.lines else "document"
+        self._first, rejected = self.documents, self._rejections.count
+        self._row: dict[str, Any] = {"path": name}
+        self._has_several = has_several
+        self._suffix = b" " + printable(name).encode() if is_named else b""
         is_open = False
         for block in blocks:
             if is_open and block.problems:  # some ids of the document are written
@@ -265,13 +265,11 @@ class _Output:
                 self._add_sizes(block, is_open)
             is_open = block.goes_on if len(block.spans) else is_open
             for encoded in self._encoder.encode(block, thread_count(None)):
-                if has_several:
-                    row[key] = self.documents - first + 1
-                _write(self._text_of(encoded.ids, encoded.ends, row, suffix))
-        is_empty = self.documents == first and self._rejections.count == rejected
+                _write(self._text_of(encoded.ids, encoded.ends))
+        is_empty = self.documents == self._first and self._rejections.count == rejected
         if is_empty and not has_several:  # an empty text has a line, too
             self._sizes.append(0)
-            _write(self._text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64), row, suffix))
+            _write(self._text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64)))
 
     def _add_sizes(self, block: Documents, is_open: bool) -> None:
         sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
@@ -279,11 +277,9 @@ class _Output:
             self._sizes[-1] += sizes.pop(0)
         self._sizes.extend(sizes)
 
-    def _text_of(
-        self, ids: NDArray[np.uint32], ends: NDArray[np.int64], row: dict[str, Any], suffix: bytes
-    ) -> bytes:
+    def _text_of(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
         """Return ids, of which each document ends at one of `ends`."""
-        arguments = self._arguments
+        arguments, number = self._arguments, self.documents - self._first
         self.documents += len(ends)
         self.tokens += len(ids)
         if arguments.binary:
@@ -297,19 +293,20 @@ class _Output:
         counts[0] += self._open_tokens
         self._open_tokens = counts.pop()
         if not arguments.json:
-            return b"".join(b"%d%b\n" % (count, suffix) for count in counts)
+            return b"".join(b"%d%b\n" % (count, self._suffix) for count in counts)
         lines = []
-        for start, end, count in zip([0, *ends], ends, counts, strict=False):
-            each = (
-                row if arguments.count else row | {"ids": self._open_ids + ids[start:end].tolist()}
-            )
-            each = each | {"tokens": count, "bytes": self._sizes.popleft()}
-            lines.append(json.dumps(each).encode() + b"\n")
-            self._open_ids = []
-            row |= {key: row[key] + 1 for key in row if key != "path"}
-        if not arguments.count:
-            self._open_ids += ids[ends[-1] if len(ends) else 0 :].tolist()
-        return b"".join(lines)
+        parts = [] if arguments.count else [part.tolist() for part in np.split(ids, ends)]
+        for index, count in enumerate(counts):
+            row = dict(self._row)
+            if self._has_several:
+                row["line" if arguments.lines else "document"] = number + index + 1
+            if parts:
+                row["ids"] = self._open_ids + parts[index]
+                self._open_ids = []
+            row |= {"tokens": count, "bytes": self._sizes.popleft()}
+            lines.append(json.dumps(row) + "\n")
+        self._open_ids += parts[-1] if parts else []
+        return "".join(lines).encode()
 
 
 def text_of_ids(ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
