@@ -181,7 +181,7 @@ def _cell(cell: Cell) -> str:
 def _plot(bars: Sequence[tuple[str, Any]]) -> str:
     """Return a horizontal bar for each label and number."""
     lines = []
-    most = max(count for _, count in bars)
+    most = max((count for _, count in bars), default=1)
     for index, (label, count) in enumerate(bars):
         top = index * _BAR_HEIGHT
         width = max(1, round(_BAR_PLOT * count / most))
