@@ -117,8 +117,8 @@ class Encoder:
         cut: int | None = len(text)
         if not is_over:
             cut = None if self._names is None else _native.last_cut(text, list(self._names))
-            # Without a cut, the next search waits for twice as much text. So time stays linear.
-            self._wanted = 0 if cut or len(text) < _ALWAYS_SEARCHED else 2 * len(text)
+        # Without a cut, the next search waits for twice as much text. So time stays linear.
+        self._wanted = 0 if cut or len(text) < _ALWAYS_SEARCHED else 2 * len(text)
         if cut or is_over:
             before = () if self._is_begun else self.before
             after = self.after if is_over else ()
@@ -128,7 +128,6 @@ class Encoder:
             self._is_begun = True
             yield Encoded(ids, ends if is_over else _NO_ENDS, cut or 0)
         if is_over:
-            self._wanted = 0
             self._is_open = self._is_begun = False
 
     def _has_long_stretch(self, text: bytes | bytearray) -> bool:
