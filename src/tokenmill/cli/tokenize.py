@@ -19,7 +19,7 @@ from tokenmill.tokenizing.verify import VerifyOptions, verify
 _FAILURES_SHOWN = 10
 
 _TOKENIZE_HELP = """
-Convert the documents of files to shards of token ids.
+Convert documents to shards: files of token ids that training programs read.
 
 examples:
   tokenmill tokenize data/ --tokenizer gpt2 --output shards/
@@ -36,7 +36,7 @@ The same command resumes a run that was stopped. Exit codes: 0 complete, 3 compl
 records (see errors.jsonl), 2 wrong options or a run that has to stop, 1 OS error, 130 Ctrl-C.
 """
 _FINALIZE_HELP = """
-Write the manifest of an output when all ranks of its run are done.
+Complete an output that several processes wrote with tokenize --rank, when all of them are done.
 
 examples:
   tokenmill finalize ranks/
@@ -65,7 +65,7 @@ def add_tokenize(parser: Parser) -> None:
 
 def add_finalize(parser: Parser) -> None:
     parser.explain(_FINALIZE_HELP)
-    parser.add_argument("output", metavar="DIR", help="folder or URL of the ranks")
+    parser.add_argument("output", metavar="DIR", help="output of tokenize --rank: a folder or URL")
     _add_run(parser, RunOptions, _run_finalize)
 
 

@@ -107,8 +107,9 @@ class Problem:
     cause: str = ""
 
     def __str__(self) -> str:
+        source = "standard input" if self.source == STDIN else self.source
         line = f", line {self.line:,}" if self.line else ""
-        return f"{self.source}{line} {self.reason}"
+        return f"{source}{line} {self.reason}"
 
 
 class WrongFieldError(InputError):
