@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from tokenmill.corpus.blocks import Blocks, Gatherer
+from tokenmill.corpus.blocks import Blocks
 from tokenmill.corpus.documents import DocumentOptions, Documents, Problem, Segment, missing
 
 # A mark that is never closed must not make one row of the rest of the file.
@@ -83,22 +83,23 @@ def read_documents(
 ) -> Iterator[Documents]:
     """A document for each row after the first. `delimiter` is the byte between fields."""
     blocks = Blocks(segment, options, stack)
-    gatherer = Gatherer(blocks, options)
     parser = _Parser(delimiter or _DELIMITERS[segment.source.kind])
     wanted = [options.field] if options.id_field is None else [options.field, options.id_field]
     columns: list[str] = []
     indexes: list[int] = []
     used, is_inside = 0, False  # of a line that is longer than the limit
-    while blocks.next(used):
+    found: list[tuple[int, int, bytes, str]] = []
+    while blocks.next(used, len(found)):
         data, used = bytes(blocks.view), 0
+        found, failed = [], []
         if is_inside:
             used = data.find(b"\n") + 1 or len(data)
             is_inside = data[used - 1 : used] != b"\n"
         while used < len(data) and (row := parser.row(data, used, is_last=blocks.is_last)):
             start, used = used, row.end
+            end = min(used, start + ROW_BYTES_MAX)
             is_inside = bool(row.reason) and data[used - 1 : used] != b"\n"
-            raw = data[start : min(used, start + ROW_BYTES_MAX)]
-            if raw in (b"\n", b"\r\n"):
+            if data[start:end] in (b"\n", b"\r\n"):
                 continue
             if not columns:
                 columns = [name.decode("utf-8", "replace") for name in row.fields]
@@ -110,18 +111,16 @@ def read_documents(
                     return
                 indexes = [columns.index(name) for name in wanted]
             elif row.reason:
-                gatherer.reject(start, raw, row.reason)
+                failed.append((start, end, row.reason))
             elif len(row.fields) != len(columns):
                 count = len(row.fields)
                 reason = f"has {count} fields, and the first row has {len(columns)}"
-                gatherer.reject(start, raw, reason)
+                failed.append((start, end, reason))
             else:
                 text, *names = (row.fields[index] for index in indexes)
                 name = names[0].decode("utf-8", "replace") if names else ""
-                gatherer.add(start, raw, text, name)
-            if gatherer.is_full:
-                yield from gatherer.documents()
-        yield from gatherer.documents()
+                found.append((start, end, text, name))
+        yield from blocks.gather(found, failed)
         if used == 0 and blocks.is_over:  # a row that the file fails in
             break
     yield blocks.finish()

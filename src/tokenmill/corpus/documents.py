@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
@@ -30,7 +30,6 @@ RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
 DOCUMENT_BYTES = 256 << 20
 _BLOCK_BYTES_MIN = 16
-_GROUP = 4096
 _KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
 _SYSTEM_ERRORS = frozenset(
@@ -324,27 +323,8 @@ def missing(what: str, field: str, keys: list[str]) -> str:
     )
 
 
-def in_groups(problems: Iterable[Problem], bytes_read: int) -> Iterator[Documents]:
-    """Blocks with a few thousand problems each. A block of text can have millions of them."""
-    remaining = iter(problems)
-    while group := list(islice(remaining, _GROUP)):
-        yield Documents(problems=group, bytes_read=bytes_read)
-
-
-def in_blocks(
-    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
-) -> Iterator[Documents]:
-    """Blocks of bounded size, or of one document."""
-    view = memoryview(data)
-    ends = np.cumsum(spans[:, 1] - spans[:, 0])
-    index = 0
-    while index < len(spans):
-        before = int(ends[index - 1]) if index else 0
-        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
-        stop = max(stop, index + 1)
-        some = spans[index:stop]
-        low = int(some[0, 0])
-        part = Documents(view[low : int(some[-1, 1])], some - low)
-        part.names = None if names is None else names[index:stop]
-        yield part
-        index = stop
+def spans_of(texts: Sequence[Any]) -> NDArray[np.int64]:
+    """The spans of texts that follow each other."""
+    ends = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=ends[1:])
+    return np.stack([ends[:-1], ends[1:]], axis=1)

@@ -14,10 +14,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import object_store
 from tokenmill.corpus import utf8
-from tokenmill.corpus.blocks import Part, open_file
+from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.documents import (
     RECORD_BYTES_MAX,
     DocumentOptions,
@@ -27,7 +28,6 @@ from tokenmill.corpus.documents import (
     Source,
     WrongFieldError,
     failure_of,
-    in_blocks,
     missing,
     raise_system_error,
     too_long,
@@ -261,6 +261,8 @@ def _seekable(pa: Any, source: Source, stack: ExitStack) -> Any:
     buffer = memoryview(bytearray(_COPY_BYTES))
     while count := stream.fill(buffer):
         unpacked.write(buffer[:count])
+    if stream.failure is not None:
+        raise stream.failure
     unpacked.seek(0)
     return stack.enter_context(pa.PythonFile(unpacked, mode="r"))
 
@@ -275,8 +277,10 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
         start = size * segment.start // max(parts, 1)
         end = size if segment.end is None else size * segment.end // max(parts, 1)
     try:
-        with open_file(segment.source) as file, Part(file, start or 0, end, options.checksum) as it:
-            it.drain()
+        with open_file(segment.source) as file:
+            Stream(
+                file, segment.source.name, start=start or 0, end=end, checksum=options.checksum
+            ).drain()
     except OSError as error:
         raise_system_error(error)
 
@@ -325,14 +329,8 @@ def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any
     # The size 0 is appended for nulls. `dictionary_decode` reports an index out of range.
     sizes = np.append(np.diff(offsets), 0)
     indices = array.indices.cast(table.pa.int64()).fill_null(len(values)).to_numpy()
-    ends = np.cumsum(sizes[indices.clip(0, len(values))], dtype=np.int64)
-    start = 0
-    while start < len(batch):
-        before = int(ends[start - 1]) if start else 0
-        place = int(np.searchsorted(ends, before + options.block_bytes, side="right"))
-        stop = max(start + 1, place)
+    for start, stop in _runs(sizes[indices.clip(0, len(values))], options.block_bytes):
         yield batch.slice(start, stop - start)
-        start = stop
 
 
 def _documents_of(
@@ -370,7 +368,7 @@ def _documents_of(
     names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
     if problems:
         yield Documents(problems=problems)
-    yield from in_blocks(checked, checked_spans[keep], names, options.block_bytes)
+    yield from _in_blocks(checked, checked_spans[keep], names, options.block_bytes)
 
 
 def _ids(array: Any) -> list[str]:
@@ -422,3 +420,28 @@ def memory_of(pa: Any, array: Any) -> tuple[memoryview, Any]:
     offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
     view = memoryview(data) if data is not None else memoryview(b"")
     return view, offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _in_blocks(
+    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
+) -> Iterator[Documents]:
+    """Blocks of bounded size, or of one document."""
+    view = memoryview(data)
+    for start, stop in _runs(spans[:, 1] - spans[:, 0], bytes_max):
+        some = spans[start:stop]
+        low = int(some[0, 0])
+        part = Documents(view[low : int(some[-1, 1])], some - low)
+        part.names = None if names is None else names[start:stop]
+        yield part
+
+
+def _runs(sizes: NDArray[np.int64], bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Start and stop of slices of up to `bytes_max`, or of one item."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop

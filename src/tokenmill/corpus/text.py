@@ -21,9 +21,8 @@ from tokenmill.corpus.documents import (
     DocumentFailed,
     DocumentOptions,
     Documents,
-    Problem,
     Segment,
-    in_groups,
+    spans_of,
 )
 from tokenmill.errors import InputError
 from tokenmill.native import _native
@@ -59,16 +58,18 @@ def read_documents(
             yield from long.add(view[: int(spans[0, 1])], is_over=True)
             long, spans = None, spans[1:]
         if len(spans):
-            yield from _documents_of(blocks, spans, options)
+            data, checked, bad = utf8.check(view, spans, options.utf8)
+            yield from blocks.documents(data, checked, spans, bad)
         if blocks.is_over:
             break
         if used == 0 and (is_streamed or not blocks.can_grow):
             # No document ends here. The last bytes may be the start of a separator.
-            long = long or _LongDocument(blocks, options)
+            long = long or _LongDocument(blocks)
             used = utf8.whole_end(view, len(view) - max(1, len(separator) - 1))
             yield from long.add(view[:used], is_over=False)
-    if long is not None:
-        long.end(str(blocks.failure))
+    if long is not None and long.is_given:
+        assert blocks.failure is not None
+        raise blocks.failure
     yield blocks.finish()
 
 
@@ -79,40 +80,33 @@ class _LongDocument:
     DocumentFailed. With its key in `options.skip`, no part of it is given.
     """
 
-    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
+    def __init__(self, blocks: Blocks) -> None:
+        self.is_given = False
         self._blocks = blocks
-        self._utf8 = options.utf8
-        self._lines = blocks.line_at(0)
+        self._place = blocks.place(0)
         self._key = (blocks.source.name, blocks.offset)
-        self._reason = options.skip.get(self._key)
-        self._record = bytearray()
+        self._reason = blocks.options.skip.get(self._key)
+        self._record = b""
         self._bytes = 0
-        self._is_given = False
 
     def add(self, raw: memoryview, *, is_over: bool) -> Iterator[Documents]:
         """The next part of the document."""
         data, spans = raw, np.array([[0, len(raw)]], np.int64)
         if self._reason is None:
-            data, spans, bad = utf8.check(raw, spans, self._utf8)
+            data, spans, bad = utf8.check(raw, spans, self._blocks.options.utf8)
             if bad:
                 self._reason = utf8.reason(bytes(raw), self._key[1] + self._bytes)
-                self.end(self._reason)
+                if self.is_given:
+                    raise DocumentFailed(self._key, self._reason)
         self._record += raw[: RECORD_BYTES_MAX - len(self._record)]
         self._bytes += len(raw)
         bytes_read = self._blocks.bytes_read
         if self._reason is None:
-            self._is_given = True
+            self.is_given = True
             yield Documents(data, spans, not is_over, bytes_read=bytes_read, key=self._key)
         elif is_over:
-            problem = self._blocks.problem_at(
-                self._key[1], self._lines, self._bytes, self._reason, bytes(self._record)
-            )
+            problem = self._blocks.problem(self._place, self._bytes, self._reason, self._record)
             yield Documents(problems=[problem], bytes_read=bytes_read)
-
-    def end(self, reason: str) -> None:
-        """Raise DocumentFailed if a part of the document was given."""
-        if self._is_given:
-            raise DocumentFailed(self._key, reason)
 
 
 def read_texts(
@@ -163,9 +157,7 @@ def _joined(texts: list[Any], bytes_read: int) -> Documents:
     if data is None:
         texts = [_encoded(text) if isinstance(text, str) else text for text in texts]
         data = b"".join(texts)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
-    return Documents(data, np.stack([starts, ends], axis=1), bytes_read=bytes_read)
+    return Documents(data, spans_of(texts), bytes_read=bytes_read)
 
 
 def _encoded(text: str) -> bytes:
@@ -204,17 +196,3 @@ def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.i
     data = np.frombuffer(view, np.uint8)
     has_return = (ends > starts) & (ends < len(view)) & (data[ends - 1] == _RETURN)
     return np.stack([starts, ends - has_return], axis=1)
-
-
-def _documents_of(
-    blocks: Blocks, spans: NDArray[np.int64], options: DocumentOptions
-) -> Iterator[Documents]:
-    data, spans, bad = utf8.check(blocks.view, spans, options.utf8)
-    failed = spans[bad].tolist()
-    yield Documents(data, np.delete(spans, bad, axis=0), bytes_read=blocks.bytes_read)
-    problems = (_problem(blocks, start, bytes(blocks.view[start:end])) for start, end in failed)
-    yield from in_groups(problems, blocks.bytes_read)
-
-
-def _problem(blocks: Blocks, start: int, raw: bytes) -> Problem:
-    return blocks.problem(start, raw, utf8.reason(raw, blocks.offset + start))
