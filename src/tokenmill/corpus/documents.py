@@ -35,7 +35,7 @@ _KEY_CHARS_MAX = 60
 _SYSTEM_ERRORS = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 )
-_OBJECT_READERS = {"texts": ("text", "read_texts"), "column": ("tables", "read_column")}
+_OBJECTS = {"texts": "texts", "column": "tables"}  # the modules of objects of the caller
 _CHECK_SOURCES = 3
 _CHECK_BLOCKS = 2
 _CHECK_BYTES = 1 << 18
@@ -202,12 +202,9 @@ def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
 
 
 def _reader(source: Source) -> Callable[..., Iterator[Documents]]:
-    if source.kind in _OBJECT_READERS:
-        module, function = _OBJECT_READERS[source.kind]
-    else:
-        module, function = READERS[source.kind].module, "read_documents"
+    module = _OBJECTS.get(source.kind) or READERS[source.kind].module
     found: Callable[..., Iterator[Documents]]
-    found = getattr(importlib.import_module(f"tokenmill.corpus.{module}"), function)
+    found = importlib.import_module(f"tokenmill.corpus.{module}").read_documents
     return found
 
 
