@@ -70,7 +70,7 @@ class Blocks:
         self.options = options
         self._low_latency = options.low_latency and source.kind in ("text", "lines")
         file = stack.enter_context(open_file(source, may_be_terminal=self._low_latency))
-        self._stream = Stream(
+        self.stream = Stream(
             file, source.name, source.compression, start=segment.start,
             end=source.size if segment.end is None else segment.end, checksum=options.checksum,
         )  # fmt: skip
@@ -88,17 +88,9 @@ class Blocks:
         self._lines_before: int | None = None
 
     @property
-    def failure(self) -> InputError | None:
-        return self._stream.failure
-
-    @property
     def is_last(self) -> bool:
         """Whether the text ends with the view, as it should."""
-        return self.is_over and self._stream.failure is None
-
-    @property
-    def bytes_read(self) -> int:
-        return self._stream.bytes_read
+        return self.is_over and self.stream.failure is None
 
     @property
     def can_grow(self) -> bool:
@@ -127,7 +119,7 @@ class Blocks:
             self._size = min(self._block_bytes, 2 * self._size)
         view = np.empty(max(self._size, size), np.uint8).data
         view[: len(rest)] = rest
-        count = self._stream.fill(view[len(rest) :], once=self._low_latency)
+        count = self.stream.fill(view[len(rest) :], once=self._low_latency)
         filled = len(rest) + count
         self.is_over = count == 0 if self._low_latency else filled < len(view)
         self.view = view[:filled]
@@ -199,10 +191,10 @@ class Blocks:
             spans = spans[is_good]
             names = names and list(compress(names, is_good))
             failed = sorted([*failed, *((*pair, "") for pair in records[bad].tolist())])
-        yield Documents(data, spans, bytes_read=self.bytes_read, names=names)
+        yield Documents(data, spans, bytes_read=self.stream.bytes_read, names=names)
         problems = (self._explained(one, explain) for one in failed)
         while some := list(islice(problems, _PROBLEMS_MAX)):
-            yield Documents(problems=some, bytes_read=self.bytes_read)
+            yield Documents(problems=some, bytes_read=self.stream.bytes_read)
 
     def _explained(
         self, failed: tuple[int, int, Any], explain: Callable[[bytes, Any], tuple[str, str]]
@@ -229,13 +221,12 @@ class Blocks:
     def finish(self) -> Documents:
         """The problem of a file that failed. The rest of it is read for its checksum."""
         problems = []
-        if self.failure is not None:
-            problem = failure_of(self.source, self.failure)
-            end = self.problem(self.place(len(self.view)), 0, "", b"")
-            problem.offset, problem.line = end.offset, end.line
-            problems.append(problem)
-        self._stream.drain()
-        return Documents(problems=problems, bytes_read=self.bytes_read)
+        if self.stream.failure is not None:
+            reason = failure_of(self.source, self.stream.failure).reason
+            problems.append(self.problem(self.place(len(self.view)), 0, reason, b""))
+            problems[0].is_end = True
+        self.stream.drain()
+        return Documents(problems=problems, bytes_read=self.stream.bytes_read)
 
 
 def _newlines(text: memoryview) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus.options import READERS, RECORDS, UTF8
+from tokenmill.corpus.options import READERS, RECORDS
 from tokenmill.errors import InputError
 
 STDIN = "-"
@@ -29,7 +29,6 @@ STDIN = "-"
 RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
 DOCUMENT_BYTES = 256 << 20
-_BLOCK_BYTES_MIN = 16
 _KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
 _SYSTEM_ERRORS = frozenset(
@@ -170,14 +169,6 @@ class DocumentOptions:
     keep_newlines: bool = False
     low_latency: bool = False
 
-    def __post_init__(self) -> None:
-        if self.utf8 not in UTF8:
-            raise ValueError(f"utf8 must be one of {', '.join(UTF8)}, got {self.utf8!r}")
-        if self.block_bytes < _BLOCK_BYTES_MIN:
-            raise ValueError(f"block_bytes must be {_BLOCK_BYTES_MIN} or more")
-        if self.separator is not None and not self.separator:
-            raise ValueError("separator must not be empty; None makes a file one document")
-
 
 def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
     """The documents of a segment, in blocks of about `options.block_bytes`.
@@ -228,25 +219,22 @@ def join_parts(
 
     A document of more than `bytes_max` bytes that comes in several blocks is an InputError.
     """
-    parts: list[bytes] = []
+    whole: bytearray | None = None  # the document that continues
     for block in blocks:
         spans, view = block.spans, memoryview(block.data)
-        if parts and len(spans):
-            parts.append(bytes(view[spans[0, 0] : spans[0, 1]]))
-            is_open = block.goes_on and len(spans) == 1
-            spans = spans[1:]
-            size = sum(map(len, parts))
-            if bytes_max is not None and size > bytes_max:
+        if whole is not None and len(spans):
+            whole += view[slice(*spans[0])]
+            if bytes_max is not None and len(whole) > bytes_max:
                 raise InputError(
-                    f"{name!r} has a document of {size:,} bytes or more; raise memory, or use "
-                    "another separator"
+                    f"{name!r} has a document of {len(whole):,} bytes or more; raise memory, or "
+                    "use another separator"
                 )
-            if not is_open:
-                whole = np.array([[0, size]], np.int64)
-                yield Documents(b"".join(parts), whole, bytes_read=block.bytes_read)
-                parts = []
+            if len(spans) > 1 or not block.goes_on:
+                yield Documents(whole, spans_of([whole]), bytes_read=block.bytes_read)
+                whole = None
+            spans = spans[1:]
         if block.goes_on and len(spans):
-            parts = [bytes(view[spans[-1, 0] : spans[-1, 1]])]
+            whole = bytearray(view[slice(*spans[-1])])
             spans = spans[:-1]
         yield replace(block, spans=spans, goes_on=False)
 

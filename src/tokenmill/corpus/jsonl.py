@@ -49,7 +49,7 @@ def read_documents(
         elif len(blocks.view) > options.max_document_bytes:
             used, problem = blocks.skip(None, too_long(options.max_document_bytes))
             if problem is not None:
-                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+                yield Documents(problems=[problem], bytes_read=blocks.stream.bytes_read)
     yield blocks.finish()
 
 

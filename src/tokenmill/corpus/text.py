@@ -65,8 +65,8 @@ def read_documents(
             used = utf8.whole_end(view, len(view) - max(1, len(separator) - 1))
             yield from long.add(view[:used], is_over=False)
     if long is not None and long.is_given:
-        assert blocks.failure is not None
-        raise blocks.failure
+        assert blocks.stream.failure is not None
+        raise blocks.stream.failure
     yield blocks.finish()
 
 
@@ -97,7 +97,7 @@ class _LongDocument:
                     raise DocumentFailed(self._key, self._reason)
         self._record += raw[: RECORD_BYTES_MAX - len(self._record)]
         self._bytes += len(raw)
-        bytes_read = self._blocks.bytes_read
+        bytes_read = self._blocks.stream.bytes_read
         if self._reason is None:
             self.is_given = True
             yield Documents(data, spans, not is_over, bytes_read=bytes_read, key=self._key)
@@ -108,22 +108,20 @@ class _LongDocument:
 
 def refuse_binary(start: bytes, name: str) -> str | None:
     """Raise if a text file is not text, from its first bytes. Return a warning if not UTF-8."""
+    zero = start.find(b"\0")
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{name} is text in UTF-16; convert it, for example with iconv -t UTF-8")
     if start.startswith(_ZIP):
         raise InputError(f"{name} is a zip archive; unpack it, or compress it with gzip or zstd")
-    zero = start.find(b"\0")
     if zero >= 0:
         raise InputError(
             f"{name} is not text: byte {zero:,} is 0; name it after its format (.jsonl, .parquet), "
             "or leave it out"
         )
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError as error:
-        byte = start[error.start]
-        return f"{name} is not UTF-8 (byte {error.start:,} is 0x{byte:02X}); its bytes are counted"
-    return None
+    bad = utf8.first_bad(start[: utf8.whole_end(memoryview(start), len(start))])
+    if bad < 0:
+        return None
+    return f"{name} is not UTF-8 (byte {bad:,} is 0x{start[bad]:02X}); its bytes are counted"
 
 
 def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.int64]:

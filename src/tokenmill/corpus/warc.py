@@ -83,7 +83,7 @@ def read_documents(
             elif not record.is_text:
                 problem = None
             if problem is not None:
-                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+                yield Documents(problems=[problem], bytes_read=blocks.stream.bytes_read)
     yield blocks.finish()
 
 
