@@ -46,10 +46,10 @@ PYTHON_PACKAGES = [
 # The most lines of each package of src/tokenmill. A package that grows beyond its budget contains
 # a second idea, or one idea twice.
 LINES_MAX = {
-    "arrow": 540,
+    "arrow": 510,
     "cli": 2700,
     "compat": 4660,
-    "corpus": 2480,
+    "corpus": 2320,
     "formats": 4710,
     "inspection": 1670,
     "patterns": 2230,
@@ -57,7 +57,7 @@ LINES_MAX = {
     "tokenizing": 3550,
     "training": 2570,
     "vocabularies": 150,
-    ".": 3000,
+    ".": 2990,
 }
 FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
