@@ -1,6 +1,7 @@
 """Sources → documents: each text once, for every format. Errors name the file and the line.
 
-Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py and training/counting.py.
+Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py, corpus/texts.py and
+training/counting.py.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ PYTHON_PACKAGES = [
 # The most lines of each package of src/tokenmill. A package that grows beyond its budget contains
 # a second idea, or one idea twice.
 LINES_MAX = {
-    "arrow": 540,
+    "arrow": 510,
     "cli": 2520,
     "compat": 4240,
-    "corpus": 2470,
+    "corpus": 2320,
     "formats": 4490,
     "inspection": 1630,
     "patterns": 2210,

@@ -81,8 +81,7 @@ def is_changed(source: Source) -> bool:
     """Whether a file is not the one that was found. A file that is gone counts as unchanged."""
     try:
         if object_store.is_address(source.name):
-            now = object_store.look_at(source.name)
-            found = (now.size, now.modified, now.etag)
+            found = tuple(object_store.look_at(source.name)[1:])
         else:
             status = Path(source.path).stat()
             found = (status.st_size, status.st_mtime_ns, None)
@@ -108,11 +107,8 @@ def _has_known_suffix(name: str) -> bool:
 
 
 def _items(inputs: Any) -> list[Any]:
-    if isinstance(inputs, str | os.PathLike | Source):
-        return [inputs]
-    if isinstance(inputs, bytes | bytearray) or not isinstance(inputs, Iterable):
-        raise TypeError(f"inputs must be a path, a glob, a URL or several of them, got {inputs!r}")
-    items = list(inputs)
+    is_several = isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | os.PathLike)
+    items = list(inputs) if is_several else [inputs]
     for item in items:
         if not isinstance(item, str | os.PathLike | Source):
             raise TypeError(f"an input must be a path, a glob, a URL or -, got {item!r}")
@@ -123,10 +119,7 @@ def _find_one(name: str, source_of: Callable[..., Source], pipes: bool) -> list[
     if name == STDIN:
         return [source_of(name)]
     if object_store.is_address(name):
-        return [
-            source_of(found.address, found.size, found.modified, found.etag)
-            for found in object_store.expand(name, _has_known_suffix)
-        ]
+        return [source_of(*found) for found in object_store.expand(name, _has_known_suffix)]
     return [source_of(path, *_identity(path, pipes)) for path in _expand(name)]
 
 
