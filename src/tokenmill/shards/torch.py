@@ -1,7 +1,7 @@
 """Shards → PyTorch datasets: by number, or as a stream in a seeded order that can be resumed.
 
-A sample is `(inputs, targets)`, the ids of a sequence without the last and without the first, or
-the ids of a document. Ids are int64. torch is an extra: pip install "tokenmill[torch]".
+A sample is `(inputs, targets)`, a sequence and the next id of each of its ids, or the ids of a
+document. Ids are int64. torch is an extra: pip install "tokenmill[torch]".
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class _Tensors:
     ) -> None:
         found = shards if isinstance(shards, Shards) else open(shards)
         self.samples = Samples(found, length, documents=documents, targets=targets)
-        self._targets = targets and not documents
 
     def __getitem__(self, number: int) -> Any:
         # Embeddings and losses need int64. The copy also releases the mapped file.
         tensor = torch.from_numpy(self.samples[number].astype(np.int64))
-        return (tensor[:-1], tensor[1:]) if self._targets else tensor
+        return (tensor[:-1], tensor[1:]) if self.samples.has_targets else tensor
 
 
 class ShardDataset(data.Dataset):  # type: ignore[misc]
     """Samples by number, for a sampler of torch, or in the order of a seed.
 
     `shards` are open, or a path or URL. A sample is a packed sequence, a window of `length` ids, or
-    a document with `documents`. A sequence is two tensors, inputs and targets. Without `targets` it
-    is one.
+    a document with `documents`. A sequence or window is two tensors of its length, inputs and
+    targets. The last target is the id that follows in the shards. Without `targets` there is one
+    tensor.
     """
 
     def __init__(
