@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import tokenmill.shards
+from tokenmill.errors import ShardError
 from tokenmill.shards.torch import ShardDataset, ShardStream
 
 SPEC = replace(NARROW, sequence_length=4)
@@ -134,6 +135,33 @@ def test_a_stateful_loader_keeps_each_workers_state(packed: Path, workers: int) 
     again = loader()
     again.load_state_dict(first.state_dict())
     assert begun + firsts(again) == whole
+
+
+@pytest.mark.parametrize(
+    ("loader_class", "start"),
+    [(DataLoader, "fork"), (DataLoader, "spawn"), (StatefulDataLoader, "fork")],
+)
+def test_a_state_that_only_workers_have_is_refused(packed: Path, loader_class, start: str) -> None:
+    stream = ShardStream(packed, batch_size=4)
+    assert stream.state_dict()["step"] == 0
+    loader = loader_class(
+        stream, batch_size=4, num_workers=2, multiprocessing_context=start, persistent_workers=True
+    )
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(ShardError, match=r"pass the number of samples .* state_dict\(samples=…\)"):
+        stream.state_dict()
+    assert stream.state_dict(4)["step"] == 4
+    list(batches)
+    with pytest.raises(ShardError, match="StatefulDataLoader of torchdata"):
+        stream.state_dict()
+    stream.set_epoch(1)
+    assert stream.state_dict()["epoch"] == 1
+    next(iter(loader))
+    with pytest.raises(ShardError, match="the workers of a data loader"):
+        stream.state_dict()
+    next(iter(stream))
+    assert stream.state_dict()["step"] == 1
 
 
 def test_ranks_come_from_torch_distributed(packed: Path, tmp_path: Path) -> None:

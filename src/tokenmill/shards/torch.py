@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import MissingExtraError
+from tokenmill.errors import MissingExtraError, ShardError
 from tokenmill.shards.folder import Shards, open  # noqa: A004
 from tokenmill.shards.samples import Order, Samples, Stream
 
@@ -79,7 +79,8 @@ class ShardStream(Stream, data.IterableDataset):  # type: ignore[misc]
     that of torch.distributed if it is initialized. An iteration ends with the epoch, and the next
     iteration is the next epoch. A loader that starts new workers does not keep the epoch, so call
     `set_epoch` before each iteration. `seed=None` keeps the order of the shards. `state_dict` and
-    `load_state_dict` save and resume the position, as in `tokenmill.shards.samples.Stream`.
+    `load_state_dict` save and resume the position, as in `tokenmill.shards.samples.Stream`. If
+    workers of a plain DataLoader have the position, `state_dict` without `samples` is an error.
     """
 
     def __init__(
@@ -100,9 +101,28 @@ class ShardStream(Stream, data.IterableDataset):  # type: ignore[misc]
             rank = torch.distributed.get_rank() if is_parallel else 0
         if world_size is None:
             world_size = torch.distributed.get_world_size() if is_parallel else 1
+        # Shared with the workers of a data loader, which set it when they have taken over.
+        self._workers_iterate = torch.zeros(1, dtype=torch.bool).share_memory_()
         super().__init__(len(self._tensors.samples), seed, rank, world_size, batch_size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration begin at the start of this epoch."""
+        super().set_epoch(epoch)
+        if data.get_worker_info() is None:
+            self._workers_iterate.fill_(False)
+
+    def state_dict(self, samples: int | None = None) -> dict[str, Any]:
+        """Return the position. See `tokenmill.shards.samples.Stream.state_dict`."""
+        if samples is None and data.get_worker_info() is None and self._workers_iterate:
+            raise ShardError(
+                "the workers of a data loader have the position of this stream; pass the number "
+                "of samples that this rank has taken, state_dict(samples=…), or save the state of "
+                "a StatefulDataLoader of torchdata"
+            )
+        return super().state_dict(samples)
 
     def __iter__(self) -> Iterator[Any]:
         info = data.get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        self._workers_iterate.fill_(info is not None)
         return map(self._tensors.__getitem__, self.numbers(worker, workers))
