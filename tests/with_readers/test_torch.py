@@ -1,6 +1,6 @@
 """Shards → PyTorch data sets: the same batches for any workers, resumed at any batch.
 
-Tests of shards/torch.py.
+Tests of shards/torch.py. The page docs/pytorch.md is run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from run_page import run_page
 from shard_files import NARROW, write_folder
 from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -162,6 +163,11 @@ def test_a_state_that_only_workers_have_is_refused(packed: Path, loader_class, s
         stream.state_dict()
     next(iter(stream))
     assert stream.state_dict()["step"] == 1
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(Path(__file__).parents[2] / "docs" / "pytorch.md")
 
 
 def test_ranks_come_from_torch_distributed(packed: Path, tmp_path: Path) -> None:
