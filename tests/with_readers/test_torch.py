@@ -138,6 +138,27 @@ def test_a_stateful_loader_keeps_each_workers_state(packed: Path, workers: int) 
     assert begun + firsts(again) == whole
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_resumes_in_a_later_epoch(packed: Path, workers: int) -> None:
+    def epoch_loader() -> StatefulDataLoader:
+        stream = ShardStream(packed, seed=2, batch_size=4)
+        stream.set_epoch(1)
+        return StatefulDataLoader(stream, batch_size=4, num_workers=workers)
+
+    first = epoch_loader()
+    batches = iter(first)
+    begun = firsts([next(batches) for _ in range(5)])
+    state = first.state_dict()
+    again = epoch_loader()
+    again.load_state_dict(state)
+    found = begun + firsts(again)
+    assert found == firsts(epoch_loader())
+    again.dataset.set_epoch(2)
+    following = [row for batch in firsts(again) for row in batch]
+    assert sorted(following) == list(range(47))
+    assert following != [row for batch in found for row in batch]
+
+
 @pytest.mark.parametrize(
     ("loader_class", "start"),
     [(DataLoader, "fork"), (DataLoader, "spawn"), (StatefulDataLoader, "fork")],
