@@ -22,7 +22,7 @@ from typing import Any
 
 import corpora
 import machine
-from markdown import replace_block, table
+from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
@@ -84,10 +84,9 @@ def render(results: dict[str, Any]) -> None:
     rows = [Measurement(**row) for row in small["steps"]]
     skipped = [Skipped(**row) for row in small["skipped"]]
     PICTURE.write_text(plot(rows, skipped, _configuration(small)), encoding="utf-8")
-    if not replace_block(PAGE, "ladder", steps_table(rows, large)):
-        raise SystemExit(f"{PAGE} has no block named ladder")
-    replace_block(PAGE, "machine", machine_line(results))
-    replace_block(PAGE, "changes", changes())
+    write_block(PAGE, "ladder", steps_table(rows, large))
+    write_block(PAGE, "machine", machine_line(results))
+    write_block(PAGE, "changes", changes())
 
 
 def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 # isort: split
 import machine
-from markdown import number, replace_block, table
+from markdown import number, table, write_block
 
 PAGE = machine.ROOT / "docs" / "scaling.md"
 Rows = list[dict[str, Any]]
@@ -16,15 +16,15 @@ GOAL = 0.15
 def render(results: dict[str, Any]) -> None:
     for name, make in TABLES.items():
         if name in results:
-            replace_block(PAGE, f"scaling-{name}", table(make(results[name])))
+            write_block(PAGE, f"scaling-{name}", table(make(results[name])))
     for row in results.get("workers", ()):
         if "ideal" in row:
-            replace_block(PAGE, "scaling-simulated", _simulated(row))
+            write_block(PAGE, "scaling-simulated", _simulated(row))
     for row in results.get("units", ()):
         if "tenth_mb" in row:
-            replace_block(PAGE, "scaling-driver", _driver(row))
+            write_block(PAGE, "scaling-driver", _driver(row))
     if "ray" in results:
-        replace_block(PAGE, "scaling-overhead", _overhead(*results["ray"]))
+        write_block(PAGE, "scaling-overhead", _overhead(*results["ray"]))
 
 
 def _units(rows: Rows) -> list[list[str]]:
