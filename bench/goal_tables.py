@@ -1,6 +1,6 @@
 """Goals with their figures → tables for a document and a terminal, and a list of unmet goals.
 
-A cell is a figure with ✓ or ✗, or – if there is no figure.
+A cell is a figure with ✓ or ✗, or – without a figure.
 """
 
 from __future__ import annotations

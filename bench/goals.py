@@ -163,7 +163,7 @@ def _missing(side: Side, row: dict[str, Any]) -> str | None:
 
 
 def _values(ours: list[float], theirs: list[float] | None = None) -> list[float]:
-    """Return the ratio of each round, or our figures if there is no other side."""
+    """Return the ratio of each round, or our figures without another side."""
     if theirs is None:
         return ours
     # During a round one side has one sample more.

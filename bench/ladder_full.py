@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="steps at the same time (default: 1)")
     parser.add_argument("--only", help="one size, such as 50/500")
     parser.add_argument("--steps", help="some steps, such as 8,9")
-    parser.add_argument("--render", action="store_true", help="measure nothing")
+    parser.add_argument("--render", action="store_true", help="render the measured results")
     options = parser.parse_args()
     if not options.render:
         measure_all(options)

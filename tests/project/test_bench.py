@@ -1,4 +1,4 @@
-"""The benchmarks stay alive: a tiny sweep runs, checks ids before speeds, renders and judges."""
+"""The benchmarks run: a tiny sweep checks ids before speeds, renders and judges."""
 
 import argparse
 import json
@@ -133,7 +133,7 @@ def test_generated_documents_resemble_the_real_ones():
         assert found[name] == pytest.approx(value, rel=0.1), name
 
 
-def test_kind_tells_english_and_code_and_others_apart():
+def test_kind_distinguishes_english_code_and_others():
     assert (
         documents.kind("The mill is on the bank of a river, and was built for the grain.") == "en"
     )
@@ -229,7 +229,7 @@ def test_best_figure_is_bold_only_if_it_was_repeated():
         assert render.figures(peers, peers["tokenmill"], ("cold_mb_s",)) == bold
 
 
-def test_soak_text_is_ever_new_and_valid():
+def test_soak_text_is_new_and_valid():
     source = soak.Source(["grain and mill ", "谷物磨坊, สวัสดี 🌾"] * 200)
     blocks = [source.block(40_000) for _ in range(3)]
     assert all(b"".join(pieces).decode() for pieces in blocks)
@@ -243,11 +243,11 @@ def test_soak_text_is_ever_new_and_valid():
 def test_soak_compares_every_call_with_the_oracle():
     tokenizer = Tokenizer.load("r50k_base")
     pieces = soak.Source(["grain and mill, 谷物磨坊"] * 200).block(20_000)
-    twin = lambda text: tokenizer.encode_with_offsets(text)[0]  # noqa: E731
+    oracle = lambda text: tokenizer.encode_with_offsets(text)[0]  # noqa: E731
     for call, threads in soak.TURNS:
         got = soak.CALLS[call](tokenizer, pieces, threads)
-        assert soak.is_right(call, got, pieces, twin), call
-        assert not soak.is_right(call, got, pieces, lambda text: [*twin(text), 0]), call
+        assert soak.is_right(call, got, pieces, oracle), call
+        assert not soak.is_right(call, got, pieces, lambda text: [*oracle(text), 0]), call
 
 
 def test_soak_fails_when_memory_grows_or_a_cache_is_too_large():
@@ -280,8 +280,8 @@ def test_generated_training_text_is_the_same_each_time_and_has_new_words():
     assert set("".join(new)) <= set(TEXT)
 
 
-def test_inventory_has_as_many_words_and_occurrences_as_asked_for():
-    words, lengths, counts = training_corpora.inventory(20_000, 1_000_000)
+def test_pretoken_counts_have_the_requested_sizes():
+    words, lengths, counts = training_corpora.pretoken_counts(20_000, 1_000_000)
     found = words.split(b" ")[1:]
     assert len(set(found)) == len(found) == len(lengths) == len(counts) == 20_000
     assert [len(word) + 1 for word in found] == lengths.tolist()
@@ -334,11 +334,11 @@ def test_trainer_that_learned_something_else_has_no_speed(tmp_path, monkeypatch)
     theirs = training_row("tokenizers", "100MB", 50.0)
     sweep.rows = {(r["system"], "100MB", 2): r for r in (ours, theirs)}
     sweep.compare(theirs)  # measured after ours
-    assert ours["status"] == "learned something else than tokenizers"
+    assert ours["status"] == "merges differ from tokenizers"
     sweep.write()
     results = json.loads((tmp_path / "x.json").read_text("utf-8"))
     shown = render_training.full(results)
-    assert "learned something else than tokenizers" in shown
+    assert "merges differ from tokenizers" in shown
     assert "0 of 14" in render_training.verdict(results)
 
 
