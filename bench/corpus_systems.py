@@ -178,7 +178,7 @@ def _with_gigatoken() -> Callable[[str], list[int]]:
     import gigatoken
 
     v = vocabularies.vocabulary(VOCABULARY)
-    core = gigatoken.Tokenizer.from_tiktoken(v.ranks_path, v.scheme)
+    core = gigatoken.Tokenizer.from_tiktoken(v.ranks_path, v.pre_tokenizer)
     return lambda text: core.encode(text).tolist()
 
 

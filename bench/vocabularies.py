@@ -57,7 +57,7 @@ O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d
 class Vocabulary:
     name: str
     ranks_name: str  # o200k_harmony has the rank file of o200k_base
-    scheme: str  # gpt2, cl100k or o200k
+    pre_tokenizer: str  # gpt2, cl100k or o200k
     pattern_fast: str
     pattern_plain: str
     end_of_text: int
@@ -149,7 +149,7 @@ def tokenizer_json(v: Vocabulary) -> dict[str, object]:
     }
     pre_tokenizer = (
         byte_level | {"use_regex": True}
-        if v.scheme == "gpt2"
+        if v.pre_tokenizer == "gpt2"
         else {"type": "Sequence", "pretokenizers": [split, byte_level | {"use_regex": False}]}
     )
     return {

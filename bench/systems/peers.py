@@ -31,7 +31,7 @@ class Fastokens(System):
     def load(self, v: Vocabulary) -> None:
         # The GPT-2 pattern in a tokenizer.json is four times as fast as the same regex with a rank
         # file. The rank loader rejects the gap in p50k_base.
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             self.core = self.lib.Tokenizer.from_file(str(v.json_path))
         else:
             self.core = self.lib.Tokenizer.from_tiktoken(
@@ -123,7 +123,7 @@ class Quicktok(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             raise UnsupportedError("has no GPT-2 pattern; bundled: cl100k_base, o200k_base")
         self.core = self.lib.get_encoding(v.name)
 
@@ -157,7 +157,7 @@ class Toktok(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             raise UnsupportedError("has no GPT-2 vocabulary; bundled: cl100k_base, o200k_base")
         # The public calls only count, so the private encoder is used.
         self.core = self.lib._encoding(v.name)
@@ -199,10 +199,10 @@ class Splintr(System):
             "cl100k": self.lib.CL100K_BASE_PATTERN,
             "o200k": self.lib.O200K_BASE_PATTERN,
         }
-        self.core = self.lib.Tokenizer(str(v.ranks_path), patterns[v.scheme])
+        self.core = self.lib.Tokenizer(str(v.ranks_path), patterns[v.pre_tokenizer])
 
     def load_fastest(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             self.load(v)
         else:
             self.core = self.lib.Tokenizer.from_pretrained(v.name)

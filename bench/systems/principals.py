@@ -75,7 +75,7 @@ class Gigatoken(System):
         if v.ranks_name == "p50k_base":
             self.core = self.lib.Tokenizer(str(v.json_path))
         else:
-            self.core = self.lib.Tokenizer.from_tiktoken(v.ranks_path, v.scheme)
+            self.core = self.lib.Tokenizer.from_tiktoken(v.ranks_path, v.pre_tokenizer)
 
     def encode_list(self, text: str) -> list[int]:
         return self.core.encode(text).tolist()
