@@ -63,8 +63,8 @@ def main() -> None:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(args.rounds):
         for name in names:
-            given = (inputs if name in OURS else small)[SYSTEMS[name].suffix]
-            rows[name].append(measure(name, given, args))
+            source = (inputs if name in OURS else small)[SYSTEMS[name].suffix]
+            rows[name].append(measure(name, source, args))
             print(f"{name} has run", flush=True)
     # The encoder always runs, since the others are compared with it.
     again = [name for name in OURS if name in names or name == "encoder"]
@@ -111,10 +111,10 @@ def documents(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8", "replace").split(training_corpora.END)
 
 
-def measure(name: str, given: Path, args: argparse.Namespace) -> dict[str, Any]:
+def measure(name: str, source: Path, args: argparse.Namespace) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(dir=args.folder))
     try:
-        command = [sys.executable, __file__, "--one", name, "--input", str(given)]
+        command = [sys.executable, __file__, "--one", name, "--input", str(source)]
         command += ["--folder", str(folder / "out"), "--threads", str(args.threads)]
         started = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)

@@ -25,8 +25,8 @@ HEAD = 20_000  # characters that decide the kind of a document
 
 def data_folder() -> Path:
     """Return the folder of packed data: $TOKENMILL_DATA, or shared/data next to the repository."""
-    named = os.environ.get("TOKENMILL_DATA")
-    return Path(named) if named else HERE.parent.parent / "shared" / "data"
+    folder = os.environ.get("TOKENMILL_DATA")
+    return Path(folder) if folder else HERE.parent.parent / "shared" / "data"
 
 
 def packed() -> dict[str, Path]:

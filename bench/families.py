@@ -60,10 +60,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     rows = {path: [f"{load_time(path):.0f}"] for path in options.files}
-    made = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
+    tokenizers = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
     for name in options.text:
         text = Path(name).read_bytes()[: options.bytes].decode(errors="replace")
-        found = speeds(made, text, options.rounds)
+        found = speeds(tokenizers, text, options.rounds)
         for path, (speed, offsets) in zip(options.files, found[1:], strict=True):
             rows[path].append(f"{speed / found[0][0]:.2f} ({speed:.0f} MB/s), {offsets:.2f}")
     texts = [f"{Path(name).stem}: share of cl100k_base, offsets" for name in options.text]

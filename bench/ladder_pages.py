@@ -68,7 +68,7 @@ def main() -> None:
 
 def runs(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """Return the arguments of both runs, and write the text of the large one."""
-    every = ("--limit", "0", "--runs", str(options.runs))
+    common = ("--limit", "0", "--runs", str(options.runs))
     text = corpora.FOLDER / "ladder.txt"
     if options.only != "small":
         corpora.prepare(LARGE_CORPUS)
@@ -76,8 +76,8 @@ def runs(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
         text.write_text(corpora.SEPARATOR.join(documents), encoding="utf-8")
     sizes = ("--max-mb", str(options.large_mb), "--vocab-size", str(options.large_size))
     return {
-        "small": ("--max-mb", "1", "--vocab-size", "500", *every),
-        "large": (str(text), *sizes, "--steps", "5-15", *every),
+        "small": ("--max-mb", "1", "--vocab-size", "500", *common),
+        "large": (str(text), *sizes, "--steps", "5-15", *common),
     }
 
 
@@ -99,9 +99,9 @@ def render(results: dict[str, Any]) -> None:
 
 
 def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
-    there = {row["step"]: Measurement(**row) for row in large["steps"]}
-    here = {row.step: row for row in rows}
-    first = here.get(1)
+    large_rows = {row["step"]: Measurement(**row) for row in large["steps"]}
+    small_rows = {row.step: row for row in rows}
+    first = small_rows.get(1)
     lines = [
         [
             "step",
@@ -115,12 +115,12 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
         ]
     ]
     for row in rows:
-        big = there.get(row.step)
+        big = large_rows.get(row.step)
         lines.append([
             f"{row.step} [{row.name}](../{_source(row.step).relative_to(ROOT).as_posix()})",
             str(new_lines(STEPS[row.step - 1])),
             duration(row.seconds),
-            _times(here.get(row.step - 1), row),
+            _times(small_rows.get(row.step - 1), row),
             _times(first, row),
             megabytes(row.added_mb),
             duration(big.seconds) if big else "",

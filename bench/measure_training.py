@@ -39,12 +39,12 @@ def run(trainer: Any, text: str, vocab_size: int, threads: int, tokens: str) -> 
     trainer.open()
     if trainer.package == "tokenmill" and not hasattr(trainer.lib, "train"):
         return {"status": "unsupported: this version does not train"}
-    given = read(text, trainer.takes)
+    data = read(text, trainer.takes)
     gc.collect()
     before = resident_bytes()
     reset_peak()
     started = time.perf_counter()
-    learned = trainer.train(given, vocab_size, threads)
+    learned = trainer.train(data, vocab_size, threads)
     seconds = time.perf_counter() - started
     peak = peak_bytes()
     found = list(trainer.tokens(learned))

@@ -147,7 +147,7 @@ def how_table(results: Row) -> str:
 def provenance(results: Row) -> str:
     machine = results["machine"]
     versions = {r["system"]: r["version"] for r in results["rows"] if r["status"] == "ok"}
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    names = ", ".join(f"{name} {version}" for name, version in versions.items())
     ours = max((len(r["seconds"]) for r in results["rows"] if r["status"] == "ok"), default=0)
     stopped = "" if results["complete"] else " The run was stopped early."
     return (
@@ -155,7 +155,7 @@ def provenance(results: Row) -> str:
         f"{results['python']}, {results['date'][:10]}. Each measurement runs in a new process with "
         f"the text in memory; tokenmill: medians of {ours} runs, the others: one run. Trainers "
         "with the same tie-breaking rule learned the same merges, or have no figure. "
-        f"Versions: {named}. `{results['command']}`.{stopped}"
+        f"Versions: {names}. `{results['command']}`.{stopped}"
     )
 
 

@@ -189,8 +189,8 @@ def pretokens(_: int) -> list[dict[str, Any]]:
 
 
 def _learn(unique: int) -> dict[str, Any]:
-    given = argparse.Namespace(text=0, unique=unique, total=OCCURRENCES)
-    counts = training_memory.prepare(given)
+    settings = argparse.Namespace(text=0, unique=unique, total=OCCURRENCES)
+    counts = training_memory.prepare(settings)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "learned.tokenmill"
         words = ["--vocab-size", str(VOCAB_SIZE), "--output", str(out), "--json"]

@@ -95,7 +95,7 @@ def choose(args: argparse.Namespace) -> Settings:
     rounds = args.rounds or (1 if quick or args.goals else 3)
     megabytes = args.megabytes or (0.2 if quick else corpora.MEGABYTES)
     texts = (*corpora.CORPORA, *corpora.REAL_CORPORA)
-    named = args.systems is not None  # systems named by the user get every cell, in every round
+    has_names = args.systems is not None  # named systems get every cell in every round
     return Settings(
         systems=names(args.systems, SYSTEMS, systems),
         vocabularies=[
@@ -107,14 +107,14 @@ def choose(args: argparse.Namespace) -> Settings:
         jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS)),
         corpora=names(args.corpora, texts, ["mix"] if quick else list(texts)),
         rounds=rounds,
-        peer_rounds=rounds if named else min(rounds, PEER_ROUNDS_MAX),
+        peer_rounds=rounds if has_names else min(rounds, PEER_ROUNDS_MAX),
         megabytes=megabytes,
         memory_megabytes=megabytes * MEMORY_SHARE,
         memory_corpus="mix" if quick else corpora.EVERYTHING,
         cores=machine.core_count(),
         goals=args.goals or not quick,
         comparison=not args.goals,
-        slow=[] if named or quick else list(SLOW),
+        slow=[] if has_names or quick else list(SLOW),
     )
 
 
@@ -159,11 +159,11 @@ class Sweep:
             vocabularies.prepare(name)
         memory = [settings.memory_corpus] if set(settings.jobs) & set(MEMORY_JOBS) else []
         texts = {c: corpora.prepare(c) for c in dict.fromkeys([*settings.corpora, *memory])}
-        there = [name for name in settings.corpora if texts[name]["documents"]]
+        available = [name for name in settings.corpora if texts[name]["documents"]]
         for name in settings.corpora:
-            if name not in there:
+            if name not in available:
                 say(f"no text for {name} on this machine; skipped")
-        self.settings = replace(settings, corpora=there)
+        self.settings = replace(settings, corpora=available)
         self.head = describe(self.settings, texts)
 
     def check_all(self, work: Work) -> None:
@@ -227,12 +227,12 @@ class Sweep:
         speed = self.rough.get((system, cell.vocabulary, cell.corpus))
         if speed is None or system in (goals.OURS, goals.RIVAL):
             return megabytes
-        there = corpora.seen_bytes(cell.corpus, megabytes) / 1e6
-        if there / speed <= PASS_SECONDS_MAX:
+        size = corpora.seen_bytes(cell.corpus, megabytes) / 1e6
+        if size / speed <= PASS_SECONDS_MAX:
             return megabytes
-        while there > 0.1 and there / speed > PASS_SECONDS_MAX:
-            there /= 2
-        return there
+        while size > 0.1 and size / speed > PASS_SECONDS_MAX:
+            size /= 2
+        return size
 
     def verify(self, result: Result, cell: Cell, megabytes: float) -> None:
         """Remove the figures of a timed pass whose ids differ from those of tiktoken."""

@@ -143,8 +143,8 @@ class Sweep:
         tokens = training_corpora.FOLDER / f"{trainer}-{text}-{size}.tokens"
         slow = self.args.slow and text == "1GB"
         limit = SECONDS_MAX_SLOW if slow else SECONDS_MAX.get(text, 300)
-        given = [trainer, text, str(size), str(threads), str(tokens)]
-        result = run("measure_training.py", given, limit)
+        words = [trainer, text, str(size), str(threads), str(tokens)]
+        result = run("measure_training.py", words, limit)
         key = (trainer, text, threads)
         row = self.rows.get(key, {})
         if row.get("kept") or not row:

@@ -88,14 +88,14 @@ def unique(name: str, pattern: str) -> int:
     import regex
 
     info = corpora.prepare(name)
-    kept = FOLDER / f"{name}.{info['digest']}.unique"
-    if not kept.exists():
+    count_path = FOLDER / f"{name}.{info['digest']}.unique"
+    if not count_path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         seen: set[str] = set()
         for document in corpora.stream(name):
             seen.update(regex.findall(pattern, document))
-        kept.write_text(str(len(seen)))
-    return int(kept.read_text())
+        count_path.write_text(str(len(seen)))
+    return int(count_path.read_text())
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
@@ -116,20 +116,20 @@ def _blocks(name: str) -> tuple[str, Iterable[bytes]]:
         return _mixed(size)
     prepare("100MB")
     data = path("100MB").read_bytes()
-    made = generated(data, size - len(data) - len(END))
-    return "the text of 100MB, then generated", itertools.chain([data, END.encode()], made)
+    rest = generated(data, size - len(data) - len(END))
+    return "the text of 100MB, then generated", itertools.chain([data, END.encode()], rest)
 
 
 def _mixed(size: int) -> tuple[str, Iterable[bytes]]:
     real = list(itertools.chain.from_iterable(map(unpack, packed().values())))
-    there = sum(len(text.encode()) for text in real)
-    more = corpora._take(itertools.chain(installed(SOURCES), installed(PROSE)), size - there)
+    real_bytes = sum(len(text.encode()) for text in real)
+    more = corpora._take(itertools.chain(installed(SOURCES), installed(PROSE)), size - real_bytes)
     text = list(_joined([*real, *more], size))
     missing = size - sum(map(len, text))
     if missing > len(END):
         text += [END.encode(), *generated(b"".join(text), missing - len(END))]
-    rest = f"sources and documents of installed packages {(size - there) / 1e6:.0f} MB"
-    source = f"shared data {there / 1e6:.0f} MB, {rest}" if real else rest
+    rest = f"sources and documents of installed packages {(size - real_bytes) / 1e6:.0f} MB"
+    source = f"shared data {real_bytes / 1e6:.0f} MB, {rest}" if real else rest
     return source, text
 
 

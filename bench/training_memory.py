@@ -50,8 +50,8 @@ def main() -> None:
         "memory": args.memory,
     }
     for name, memory in (("unlimited", ""), ("limited", args.memory)):
-        given = ["--one", str(path), "--vocab-size", str(args.vocab_size), "--memory", memory]
-        outcome[name] = run("training_memory.py", given, SECONDS_MAX)
+        words = ["--one", str(path), "--vocab-size", str(args.vocab_size), "--memory", memory]
+        outcome[name] = run("training_memory.py", words, SECONDS_MAX)
         print(f"{name}: {outcome[name]}", file=sys.stderr, flush=True)
     same = {outcome[name].get("digest", name) for name in ("limited", "unlimited")}
     outcome["same"] = len(same) == 1
