@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from corpus_cases import command, expected_ids, texts, write_jsonl
+from in_process import least_unsplit_bytes
 from in_process import run_main as run
 from in_process import threaded_runs as threaded_runs
 
@@ -255,3 +256,37 @@ def test_wrong_field_leaves_no_folder(tmp_path, gpt2, corpus):
     with pytest.raises(TokenmillError, match="no field 'body'"):
         tokenize(path, tmp_path / "out", gpt2, field="body")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "txt"])
+def test_a_document_that_cannot_be_cut_has_its_line_and_offset(tmp_path, gpt2, monkeypatch, suffix):
+    limit = least_unsplit_bytes(monkeypatch)
+    long = "x" * (limit + 1000)
+    rows = ["one", "two", long, "three", long]
+    if suffix == "jsonl":
+        lines = [json.dumps({"text": text}) for text in rows]
+        lines[1] = "{"  # a bad line does not shift the others
+    else:
+        lines = ["text", *rows] if suffix == "csv" else rows
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("\n".join(lines) + "\n")
+    more = {"separator": "\n"} if suffix == "txt" else {}
+    tokenize(path, tmp_path / "out", gpt2, max_unsplit_bytes=limit, task_bytes=2 * limit, **more)
+    found = [error for error in errors_of(tmp_path / "out") if error["bytes"] == len(long)]
+    assert len(found) == 2
+    data = path.read_bytes()
+    for error in found:
+        line = lines[error["line"] - 1]
+        assert data[error["offset"] :].startswith(line.encode()) and long in line
+        assert error["record"].startswith("x")
+
+
+def test_a_row_that_cannot_be_cut_has_its_number(tmp_path, gpt2, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    limit = least_unsplit_bytes(monkeypatch)
+    rows = ["one", None, "x" * (limit + 1000), "three"]
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pa.table({"text": rows}), tmp_path / "a.parquet"
+    )
+    tokenize(tmp_path / "a.parquet", tmp_path / "out", gpt2, max_unsplit_bytes=limit)
+    assert [error["line"] for error in errors_of(tmp_path / "out")] == [2, 3]

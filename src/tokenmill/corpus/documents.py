@@ -136,7 +136,7 @@ class Documents:
     `spans` are start and end of each in `data`. With `goes_on` the last one, whose key is `key`,
     continues in the next `Documents`. `bytes_read` counts bytes of the file, which may be
     compressed, since the start of the segment. `names` are the ids of the documents if `id_field`
-    is set.
+    is set. `locate` returns the offset and the line of a document, until the next block is read.
     """
 
     data: Any = b""
@@ -146,6 +146,7 @@ class Documents:
     bytes_read: int = 0
     names: list[str] | None = None
     key: Key = ("", -1)
+    locate: Callable[[int], tuple[int, int]] = lambda _: (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)

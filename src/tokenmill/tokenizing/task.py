@@ -15,7 +15,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus.documents import DocumentFailed, Documents, Key, Problem, Segment, read
+from tokenmill.corpus.documents import (
+    RECORD_BYTES_MAX,
+    DocumentFailed,
+    Documents,
+    Key,
+    Problem,
+    Segment,
+    read,
+)
 from tokenmill.corpus.inputs import is_changed
 from tokenmill.errors import TokenizeError
 from tokenmill.native import _native
@@ -119,10 +127,15 @@ class Attempt:
         for encoded in self.encoder.encode(documents, self.threads()):
             count = len(encoded.ends)
             if encoded.rejected is not None:
-                index += 1
-                problem = Problem(segment.source.name, -1, 0, encoded.bytes, encoded.rejected)
+                offset, line = documents.locate(index)
+                problem = Problem(
+                    segment.source.name, offset, line, encoded.bytes, encoded.rejected
+                )
+                text = memoryview(documents.data)[slice(*documents.spans[index])]
+                problem.record = bytes(text[:RECORD_BYTES_MAX])
                 problem.cause = UNSPLIT
                 self._reject(problem, tally)
+                index += 1
                 continue
             names = documents.names
             if names is not None:
