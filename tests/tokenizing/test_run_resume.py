@@ -187,7 +187,10 @@ def test_a_file_that_changes_while_it_is_read_stops_the_run(tmp_path, gpt2):
     assert not list((tmp_path / "out" / ".tmp").iterdir())
 
 
-def test_an_interrupt_ends_a_run_soon_and_it_resumes(tmp_path, inputs, undisturbed, pauses):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_soon_and_it_resumes(
+    tmp_path, inputs, undisturbed, pauses, number, code
+):
     out = tmp_path / "out"
     process = subprocess.Popen(
         command(*arguments(inputs, out, "--threads", "2")),
@@ -198,10 +201,10 @@ def test_an_interrupt_ends_a_run_soon_and_it_resumes(tmp_path, inputs, undisturb
     )
     wait_for(out / "journal", lambda path: list(path.glob("*.json")))
     started = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, said = process.communicate(timeout=30)
     assert time.monotonic() - started < 2
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "run the same command again" in said and "Traceback" not in said
     wait_for_end(process.pid)
     done = list((out / "journal").glob("[0-9]*.json"))
@@ -256,7 +259,7 @@ def test_a_full_disk_stops_the_run_and_it_resumes(tmp_path, inputs, undisturbed)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
     done = run(*arguments(inputs, out), preexec_fn=limit)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 1, done.stderr
     assert "run the same command again" in done.stderr and "Traceback" not in done.stderr
     assert not (out / "manifest.json").exists()
     assert not list((out / ".tmp").glob("*"))
@@ -423,7 +426,12 @@ def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed)
     out = tmp_path / "out"
     done = run(*arguments(inputs, out, "--threads", "2"), env=env)
     assert done.returncode == 0, done.stderr
-    assert mark.exists() and contents(out) == undisturbed
+    assert mark.exists()
+    assert "note: a worker process died (signal 9) and was restarted" in done.stderr
+    found = contents(out)
+    assert b' "restarts": 1,' in found["manifest.json"]
+    found["manifest.json"] = found["manifest.json"].replace(b'"restarts": 1', b'"restarts": 0')
+    assert found == undisturbed
 
 
 def test_files_that_went_missing_are_made_again(tmp_path, inputs, undisturbed, pauses):

@@ -25,12 +25,13 @@ from typing import Any, NoReturn
 import tokenmill
 from tokenmill.cli import INTERRUPTED
 from tokenmill.display import printable
-from tokenmill.errors import OptionError, TokenmillError
+from tokenmill.errors import DiskFullError, OptionError, TokenmillError
 
 OS_ERROR = 1
 USAGE = 2
 REJECTED = 3
 DIFFERENT = 4
+EMPTY = 5
 BUG = 70  # EX_SOFTWARE of sysexits.h
 CLOSED_PIPE = 128 + 13
 TERMINATED = 128 + 15
@@ -43,6 +44,7 @@ CODES = {
     USAGE: "wrong command, option or input",
     REJECTED: "finished, but some records were rejected",
     DIFFERENT: "verify: shards differ; bench: ids differ",
+    EMPTY: "finished, but no document was found",
     BUG: "bug in tokenmill; --debug shows the traceback",
     INTERRUPTED: "interrupted by Ctrl-C",
     CLOSED_PIPE: "the reader of the output closed the pipe, as head does",
@@ -83,7 +85,7 @@ def run_command(command: Callable[[], int | None], *, debug: bool) -> int:
 def _describe_error(error: Exception, *, debug: bool) -> tuple[int, str]:
     """Return the exit code and the message of an error."""
     if isinstance(error, TokenmillError):
-        return USAGE, str(error)
+        return OS_ERROR if isinstance(error, DiskFullError) else USAGE, str(error)
     if isinstance(error, OSError):
         message = error.strerror or str(error)
         code = USAGE if isinstance(error, _WRONG_NAMES) else OS_ERROR

@@ -169,7 +169,7 @@ def _figures(progress: Progress) -> list[str]:
     total = "" if progress.total is None else f" of {amount(progress.total)}"
     parts = [f"{amount(progress.done)}{total}"]
     if has_bytes:
-        parts.append(f"{decimal(round(progress.bytes_per_second))}/s")
+        parts.append(f"{decimal(round(progress.bytes_per_second))}/s of input")
     parts.append(_clock(progress.seconds))
     left = progress.seconds_left
     if left is not None and 0 < progress.done < (progress.total or 0):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.corpus.options import READERS, RECORDS
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, OptionError
 
 STDIN = "-"
 # The first bytes of a rejected record are kept.
@@ -258,7 +258,9 @@ def find_wrong_field(sources: Iterable[Source], options: DocumentOptions) -> str
 class Rejections:
     """The rejected records of a run. Each is an error, or there may be up to `max_errors`."""
 
-    def __init__(self, on_error: str, max_errors: int | None) -> None:
+    def __init__(self, on_error: str, max_errors: float | None) -> None:
+        if isinstance(max_errors, float):
+            raise OptionError(f"max_errors must be a whole number here, got {max_errors:.3%}")
         self._fails = on_error == "fail"
         self._max_errors = max_errors
         self.count = 0

@@ -23,7 +23,7 @@ from tokenmill import object_store
 from tokenmill.corpus import Source
 from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.streams import compression_of
-from tokenmill.errors import TokenizeError
+from tokenmill.errors import DiskFullError, TokenizeError
 from tokenmill.files import sync_folder, write_new, write_whole
 from tokenmill.native import _native
 from tokenmill.object_store import ObjectStore
@@ -261,8 +261,8 @@ def copy_stdin(source: Source, folder: Path) -> Source:
 
 
 def raise_full_disk(number: int | None, text: str, name: str) -> None:
-    """Raise a TokenizeError for an OS error that means a full disk."""
+    """Raise a DiskFullError for an OS error that means a full disk."""
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        raise TokenizeError(
+        raise DiskFullError(
             f"the disk of {name!r} is full ({text}); free some space and run the same command again"
         ) from None

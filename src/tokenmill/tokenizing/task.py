@@ -6,6 +6,8 @@ out, and files have their final names only when they are complete.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +32,7 @@ from tokenmill.native import _native
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
-from tokenmill.tokenizing.journal import COUNTS, files_of_entry
+from tokenmill.tokenizing.journal import COUNTS, NO_DOCUMENTS, OTHER, files_of_entry
 from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES_MIN, ids_after, ids_before, spec_of
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
@@ -38,6 +40,10 @@ from tokenmill.tokenizing.quarantine import Quarantine, errors_name
 from tokenmill.tokenizing.writer import ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
+# Records with the same reason are counted together, so numbers such as offsets are left out.
+_NUMBERS = re.compile(r"(?<!\w)\d[\d,]*(?!\w)|0x[0-9A-F]{2}")
+_REASON_CHARS_MAX = 300
+_REASONS_MAX = 20  # of one segment
 UNSPLIT = "unsplit"  # the cause of a document that the encoder rejects
 
 
@@ -50,7 +56,7 @@ class Job:
     options: dict[str, Any]
     tokenizer: Tokenizer
     block_bytes: int
-    max_errors: int | None = None
+    max_errors: float | None = None
 
     def commit(self, entry: dict[str, Any]) -> None:
         """Give the files of an entry their names. Files of an earlier attempt are replaced."""
@@ -120,6 +126,7 @@ class Attempt:
         if is_whole and not tally["documents"] and not tally["quarantined"]:
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
             self._reject(problem, tally)
+            tally["error"] = NO_DOCUMENTS
         return tally
 
     def _encode(self, documents: Documents, segment: Segment, tally: Tally) -> None:
@@ -149,6 +156,11 @@ class Attempt:
 
     def _reject(self, problem: Problem, tally: Tally) -> None:
         tally["quarantined"] += 1
+        errors = tally.setdefault("errors", {})
+        reason = _NUMBERS.sub("N", problem.reason[:_REASON_CHARS_MAX])
+        if reason not in errors and len(errors) >= _REASONS_MAX:
+            reason = OTHER
+        errors[reason] = errors.get(reason, 0) + 1
         self.reject(problem)
 
 
@@ -239,13 +251,18 @@ def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
     return ShuffleWriter(job.staging, number, spec_of(options, job.tokenizer), has_names)
 
 
-def refuse_too_many(count: int, max_errors: int | None) -> None:
-    """Raise if more records were rejected than `max_errors`."""
-    if max_errors is not None and count > max_errors:
+def refuse_too_many(count: int, max_errors: float | None, records: float = math.inf) -> None:
+    """Raise if more records were rejected than `max_errors`, or than this share of the records."""
+    if max_errors is None:
+        return
+    if isinstance(max_errors, float):
+        most, limit = max_errors * records, f"{max_errors * 100:.4g}% of the records"
+    else:
+        most, limit = max_errors, f"{max_errors:,} record{'s'[: max_errors != 1]}"
+    if count > most:
         raise TokenizeError(
-            f"more than {max_errors:,} record{'s'[: max_errors != 1]} were rejected, which is the "
-            "limit of --max-errors; finished tasks stay, and their rejected records are in "
-            "quarantine/"
+            f"more than {limit} were rejected, which is the limit of --max-errors; finished tasks "
+            "stay, and their rejected records are in quarantine/"
         )
 
 
