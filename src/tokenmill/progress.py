@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Phase: TypeAlias = Literal["counting", "adding up", "merging", "reporting", "tokenizing"]
+Phase: TypeAlias = Literal[
+    "counting", "adding up", "merging", "reporting", "tokenizing",
+    "comparing inputs", "checking files", "comparing", "reading shards",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

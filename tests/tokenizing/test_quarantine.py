@@ -301,7 +301,7 @@ def test_rejected_records_are_counted_by_reason(tmp_path, corpus):
     done = run(*words, "--json")
     found = json.loads(done.stdout)
     assert list(found["errors"].values()) == [3, 2, 1]
-    assert list(found["errors"])[0] == "has null in the field 'text'"
+    assert next(iter(found["errors"])) == "has null in the field 'text'"
     assert json.loads((out / "manifest.json").read_bytes())["errors"] == found["errors"]
     assert "3 × has null in the field 'text'" in run(*words).stdout
 

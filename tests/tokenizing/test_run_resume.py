@@ -513,3 +513,59 @@ def test_a_file_system_without_locks_is_not_a_second_run(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with open_output(tmp_path).hold(shared=False):
         assert (tmp_path / ".lock").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": 1}], ids=str)
+def test_an_input_with_another_time_and_the_same_content_is_accepted(tmp_path, gpt2, options):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    paths = [write_jsonl(folder / f"{n}.jsonl", [*texts(50, n), None]) for n in range(4)]
+    options = options | {"task_bytes": 2000}
+    first = tokenize(folder, out, gpt2, **options)
+    before = contents(out)
+    for path in paths:
+        os.utime(path, ns=(1, 1))
+    assert tokenize(folder, out, gpt2, **options).was_complete
+    plan_now = contents(out).pop("plan.json")
+    assert contents(out) == before | {"plan.json": plan_now}
+    reads = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "checksum_input", lambda *given: reads.append(given))
+        assert tokenize(folder, out, gpt2, **options).was_complete
+    assert not reads  # the new times are in the plan
+    name = "manifest.json" if options.get("shuffle") else next(out.glob("00000*.bin")).name
+    (out / name).unlink()
+    assert tokenize(folder, out, gpt2, **options).documents == first.documents
+    text = paths[2].read_bytes()
+    paths[2].write_bytes(text.replace(b"the", b"THE"))
+    os.utime(paths[2], ns=(2, 2))
+    with pytest.raises(TokenmillError, match=r"2\.jsonl' was written again and has other content"):
+        tokenize(folder, out, gpt2, **options)
+    paths[2].write_bytes(text)
+    assert tokenize(folder, out, gpt2, **options).was_complete
+
+
+def test_a_stopped_run_resumes_with_inputs_that_were_touched(tmp_path, inputs, undisturbed, pauses):
+    out = tmp_path / "out"
+    copies = [tmp_path / path.name for path in inputs]
+    for path, copy in zip(inputs, copies, strict=True):
+        copy.write_bytes(path.read_bytes())
+    process = subprocess.Popen(
+        command(*arguments(copies, out, "--threads", "2")),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | pauses,
+    )
+    wait_for(out / "journal", lambda path: list(path.glob("*.json")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for copy in copies:
+        os.utime(copy, ns=(1, 1))
+    done = run_main(*arguments(copies, out, "--json"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tasks_resumed"] > 0
+    found = contents(out)
+    assert {name for name in found if found[name] != undisturbed[name]} == {
+        "manifest.json",
+        "plan.json",
+    }

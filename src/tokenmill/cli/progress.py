@@ -164,7 +164,7 @@ def _row(progress: Progress) -> dict[str, Any]:
 
 def _figures(progress: Progress) -> list[str]:
     """The figures of one line, the important ones first."""
-    has_bytes = progress.phase in ("counting", "tokenizing")
+    has_bytes = progress.phase not in ("adding up", "merging", "reporting")
     amount = decimal if has_bytes else "{:,}".format
     total = "" if progress.total is None else f" of {amount(progress.total)}"
     parts = [f"{amount(progress.done)}{total}"]

@@ -9,8 +9,10 @@ import os
 import time
 import warnings
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
@@ -23,7 +25,7 @@ from tokenmill.corpus.options import RECORDS
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
-from tokenmill.progress import Report, Tracker
+from tokenmill.progress import Progress, Report, Tracker
 from tokenmill.ray_cluster import RAY, Engine, here
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -54,7 +56,7 @@ from tokenmill.tokenizing.output import (
 )
 from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.shuffle import digest, shard_count
-from tokenmill.tokenizing.task import refuse_too_many
+from tokenmill.tokenizing.task import checksum_input, refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 Show: TypeAlias = Report | None
@@ -313,7 +315,8 @@ def tokenize(
             try:
                 copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
                 planned = plan.make_plan(copied, {name: values[name] for name in PLANNED}, used)
-                _begin(target, planned, used, staging)
+                threads = values["threads"] or cpu_count()
+                planned = _begin(target, planned, used, staging, threads, progress)
             except OSError as error:
                 raise_full_disk(error.errno, str(error), target.name)
                 raise
@@ -456,8 +459,15 @@ def _check_places(output: Output, sources: list[Source], options: dict[str, Any]
         )
 
 
-def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
-    """Write the plan, or compare it with the plan of the output."""
+def _begin(
+    output: Output,
+    planned: Plan,
+    tokenizer: Tokenizer,
+    staging: Path,
+    threads: int,
+    progress: Show,
+) -> Plan:
+    """Write the plan, or compare it with the plan of the output. Return the plan of the run."""
     others = set(output.sizes()) - {journal.TOKENIZER}
     if others and not others & {plan.NAME, journal.MANIFEST}:
         raise TokenizeError(
@@ -471,10 +481,47 @@ def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -
             was = plan.require(output)
     if was is not None:
         plan.refuse_difference(was, planned, output.name)
+        tasks = [
+            replace(task, id=old.id) for task, old in zip(planned.tasks, was.tasks, strict=True)
+        ]
+        planned = replace(planned, tasks=tasks)
+        if names := plan.touched(was, planned):
+            _refuse_new_content(output, planned, names, threads, progress)
+            output.write(plan.NAME, planned.dump())
     # A run that was killed may have a plan and no tokenizer.
     if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.sizes():
         tokenizer.save(staging / journal.TOKENIZER)
         output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
+    return planned
+
+
+def _refuse_new_content(
+    output: Output, planned: Plan, names: set[str], threads: int, progress: Show
+) -> None:
+    """Raise if finished tasks have read other bytes than files with a new time contain now."""
+    manifest = journal.load_manifest(output)
+    entries = journal.read_entries(output, planned).tasks
+    found = [*entries.values(), *filter(journal.is_valid, manifest["tasks"] if manifest else ())]
+    read_before = {entry["task"]: entry["input"] for entry in found if entry["input"] is not None}
+    tasks = [
+        task
+        for task in planned.tasks
+        if task.number in read_before and names & {part.source.name for part in task.segments}
+    ]
+    done, total = 0, sum(task.bytes for task in tasks)
+    with ThreadPoolExecutor(threads) as pool:
+        checksums = pool.map(partial(checksum_input, planned.options), tasks)
+        for task, checksum in zip(tasks, checksums, strict=True):
+            if checksum != read_before[task.number]:
+                pool.shutdown(wait=False, cancel_futures=True)
+                shown = sorted(names & {part.source.name for part in task.segments})
+                raise TokenizeError(
+                    f"cannot resume {output.name!r}, because {shown[0]!r} was written again and "
+                    "has other content; change it back, or pass another output"
+                )
+            done += task.bytes
+            if progress is not None:
+                progress(Progress("comparing inputs", done, total))
 
 
 def check_field(planned: Plan) -> None:

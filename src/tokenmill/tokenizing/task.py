@@ -175,6 +175,19 @@ def without_failed(attempt: Callable[[Mapping[Key, str]], _T]) -> _T:
             skip[failure.key] = failure.reason
 
 
+def checksum_input(options: dict[str, Any], task: Task) -> str:
+    """The checksum of the bytes that a task reads, as in its entry."""
+
+    def attempt(skip: Mapping[Key, str]) -> str:
+        checksum = _native.Checksum()
+        for segment in task.segments:
+            for _ in read(segment, document_options(options, _BLOCK_BYTES_MAX, checksum, skip)):
+                pass
+        return f"{checksum.value():016x}"
+
+    return without_failed(attempt)
+
+
 def run_task(
     job: Job,
     task: Task,
