@@ -114,6 +114,13 @@ def test_closed_streams_stop_a_run_before_its_first_file(tmp_path, corpus):
     line = shlex.join(command(*arguments)) + " >&- 2>&-"
     assert subprocess.run(["sh", "-c", line], timeout=60).returncode == 2
     assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    words = ("--tokenizer", "gpt2", "--output", tmp_path / "out")
+    done = run("tokenize", path, *words, "--field", "body")
+    assert "with --field" in done.stderr and "field=" not in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+    assert run("tokenize", path, *words).returncode == 0
+    assert not (tmp_path / "out" / ".lock").exists()
 
 
 def test_a_byte_order_mark_is_removed(tmp_path, gpt2, corpus):

@@ -30,6 +30,7 @@ from in_process import threaded_runs as threaded_runs
 from tokenmill import Tokenizer, TokenmillError, tokenize, train_from_iterator
 from tokenmill.corpus import find
 from tokenmill.tokenizing import executors, plan
+from tokenmill.tokenizing import output as outputs
 from tokenmill.tokenizing import run as runs
 from tokenmill.tokenizing.options import PLANNED, resolve_options
 from tokenmill.tokenizing.output import open_output
@@ -513,6 +514,27 @@ def test_a_file_system_without_locks_is_not_a_second_run(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with open_output(tmp_path).hold(shared=False):
         assert (tmp_path / ".lock").exists()
+
+
+def test_a_lock_that_the_run_before_removed_is_taken_again(tmp_path, monkeypatch):
+    output = open_output(tmp_path)
+    lock, found = outputs._lock, []
+
+    def lock_late(handle: int, shared: bool) -> bool:
+        if not found:
+            (tmp_path / ".lock").unlink()
+        found.append(handle)
+        return lock(handle, shared)
+
+    monkeypatch.setattr(outputs, "_lock", lock_late)
+    with output.hold(shared=False):
+        assert len(found) == 2 and (tmp_path / ".lock").exists()
+        with (
+            pytest.raises(TokenmillError, match="another run is writing"),
+            output.hold(shared=True),
+        ):
+            pass
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": 1}], ids=str)

@@ -346,3 +346,13 @@ def test_a_sample_may_be_a_percentage(tmp_path, corpus):
     tokenize(corpus, tmp_path / "out", "gpt2")
     assert verify(tmp_path / "out", sample="100%").documents == 300
     assert verify(tmp_path / "out").documents == 0
+
+
+def test_a_source_that_grew_is_a_note(tmp_path):
+    path = write_jsonl(tmp_path / "grows.jsonl", ["x"])
+    tokenize(path, tmp_path / "out", "gpt2")
+    assert not verify(tmp_path / "out", sample=1.0).notes
+    with path.open("a") as file:
+        file.write('{"text": "more"}\n')
+    found = verify(tmp_path / "out", sample=1.0)
+    assert found.is_good and "grows.jsonl: has grown by 17 bytes" in found.notes[0]

@@ -82,10 +82,20 @@ def run_command(command: Callable[[], int | None], *, debug: bool) -> int:
     return code
 
 
+# Messages name an option of a function, and its flag: "with field= (--field)".
+_HINT = re.compile(r"\b\w+=? \((--[\w-]+)\)")
+_HINT_OF_VALUES = re.compile(r"\b\w+='(\w+)' or '(\w+)' \((--[\w-]+)\)")
+
+
+def name_flags(message: str) -> str:
+    """Return a message that names flags instead of the options of functions."""
+    return _HINT.sub(r"\1", _HINT_OF_VALUES.sub(r"\3 \1 or \2", message))
+
+
 def _describe_error(error: Exception, *, debug: bool) -> tuple[int, str]:
     """Return the exit code and the message of an error."""
     if isinstance(error, TokenmillError):
-        return OS_ERROR if isinstance(error, DiskFullError) else USAGE, str(error)
+        return OS_ERROR if isinstance(error, DiskFullError) else USAGE, name_flags(str(error))
     if isinstance(error, OSError):
         message = error.strerror or str(error)
         code = USAGE if isinstance(error, _WRONG_NAMES) else OS_ERROR

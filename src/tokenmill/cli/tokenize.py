@@ -10,7 +10,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from tokenmill.cli import progress
-from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser
+from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
 from tokenmill.cli.output import add_json, count_of, report
 from tokenmill.tokenizer import Tokenizer
@@ -155,9 +155,10 @@ def _lines(result: Result, peak: int) -> list[str]:
         records = count_of(result.quarantined, "record")
         place = "errors.jsonl" if result.is_final else "quarantine/"
         lines.append(f"{records} rejected; see {output}/{place}")
-        shown = list(result.errors.items())[:_REASONS_SHOWN]
-        lines += [f"{count:,} × {reason}" for reason, count in shown]
-    lines += [f"{each['path']}: {each['error']}" for each in result.failures[:_FAILURES_SHOWN]]
+        reasons = list(result.errors.items())[:_REASONS_SHOWN]
+        lines += [f"{count:,} × {name_flags(reason)}" for reason, count in reasons]
+    shown = result.failures[:_FAILURES_SHOWN]
+    lines += [f"{each['path']}: {name_flags(each['error'])}" for each in shown]
     if (more := len(result.failures) - _FAILURES_SHOWN) > 0:
         lines.append(f"and {more:,} more inputs")
     if result.is_final and not result.documents:

@@ -143,19 +143,28 @@ class LocalOutput:
 
     @contextmanager
     def hold(self, *, shared: bool) -> Iterator[None]:
-        """Keep other runs out. Ranks of one run share the output."""
-        with (self.folder / LOCK).open("a+b") as file:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while not _lock(file.fileno(), shared):
-                if time.monotonic() > deadline:
-                    raise TokenizeError(
-                        f"another run is writing into {self.name!r}; wait for it, or pass another "
-                        "folder"
-                    )
-                time.sleep(0.05)
-            if not shared:
-                self._clear()
-            yield
+        """Keep other runs out. Ranks of one run share the output, and leave the lock's file."""
+        path = self.folder / LOCK
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            with path.open("a+b") as file:
+                # The run before may have removed the file that was opened.
+                if _lock(file.fileno(), shared) and _is_at(path, file.fileno()):
+                    try:
+                        if not shared:
+                            self._clear()
+                        yield
+                    finally:
+                        if not shared:
+                            with suppress(OSError):  # Windows keeps files that are open
+                                path.unlink()
+                    return
+            if time.monotonic() > deadline:
+                raise TokenizeError(
+                    f"another run is writing into {self.name!r}; wait for it, or pass another "
+                    "folder"
+                )
+            time.sleep(0.05)
 
     @contextmanager
     def copy(self) -> Iterator[Path]:
@@ -237,6 +246,13 @@ def _lock(handle: int, shared: bool) -> bool:
         # Some file systems of clusters have no locks.
         return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
     return True
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether a path leads to an open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    return False
 
 
 def copy_stdin(source: Source, folder: Path) -> Source:

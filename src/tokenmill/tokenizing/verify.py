@@ -11,6 +11,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack
@@ -246,6 +247,14 @@ def _check_documents(
 ) -> None:
     output = open_output(folder)
     planned = plan.require(output)
+    for source in planned.sources:
+        with suppress(OSError):
+            size = Path(source.name).stat().st_size
+            if source.size is not None and size > source.size:
+                verdict.notes.append(
+                    f"{source.name}: has grown by {size - source.size:,} bytes, which are not in "
+                    "the shards"
+                )
     job = Job(output, folder, planned.options, load_tokenizer(output, planned), _BLOCK_BYTES)
     with open_shards(folder) as shards:
         for task, entry, numbers in zip(
