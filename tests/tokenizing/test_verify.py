@@ -356,3 +356,20 @@ def test_a_source_that_grew_is_a_note(tmp_path):
         file.write('{"text": "more"}\n')
     found = verify(tmp_path / "out", sample=1.0)
     assert found.is_good and "grows.jsonl: has grown by 17 bytes" in found.notes[0]
+
+
+def test_verify_and_inspect_report_their_progress(tmp_path, corpus, monkeypatch):
+    out = tmp_path / "shards"
+    result = tokenize(corpus, out, "gpt2")
+    seen = []
+    verify(out, sample=1.0, progress=seen.append)
+    assert {one.phase for one in seen} == {"checking files", "comparing"}
+    checked = [one for one in seen if one.phase == "checking files"]
+    assert checked[-1].done == checked[-1].total == result.bytes_written
+    inspect(out, seen.append)
+    assert (seen[-1].phase, seen[-1].done) == ("reading shards", result.tokens)
+    assert run("verify", out).stderr == ""  # a short command shows none
+    monkeypatch.setattr("tokenmill.cli.progress.AFTER", 0.0)
+    assert "checking files: " in run("verify", out).stderr
+    assert run("verify", out, "--quiet").stderr == ""
+    assert f"reading shards: {result.tokens:,} of" in run("inspect", out).stderr

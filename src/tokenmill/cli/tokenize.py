@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
-from tokenmill.cli.output import add_json, count_of, report
+from tokenmill.cli.output import count_of, report
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
@@ -176,13 +176,14 @@ def add_verify(parser: Parser) -> None:
     parser.explain(_VERIFY_HELP)
     parser.add_argument("folder", metavar="DIR", help="output of tokenize")
     add_options(parser, VerifyOptions)
-    add_json(parser)
+    progress.add_flags(parser)
     parser.set_defaults(run=_run_verify)
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
     given: Any = options_of(arguments, VerifyOptions)
-    found = verify(arguments.folder, **given)
+    with progress.show(arguments.progress, late=True) as shown:
+        found = verify(arguments.folder, progress=shown, **given)
     lines = [*found.findings, *found.notes]
     if found.wrong > len(found.findings):
         lines.append(f"and {count_of(found.wrong - len(found.findings), 'more difference')}")

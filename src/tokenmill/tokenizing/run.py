@@ -42,6 +42,7 @@ from tokenmill.tokenizing.options import (
     RunOptions,
     TokenizeOptions,
     check_effect,
+    check_memory,
     resolve_options,
     spec_of,
 )
@@ -392,6 +393,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     """
     values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
     Engine(values["engine"], values["ray_address"]).check()
+    check_memory(values)
     target = open_output(output)
     planned = plan.load(target)
     if planned is None:

@@ -33,7 +33,13 @@ from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
 from tokenmill.tokenizing.journal import COUNTS, NO_DOCUMENTS, OTHER, files_of_entry
-from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES_MIN, ids_after, ids_before, spec_of
+from tokenmill.tokenizing.options import (
+    MAX_UNSPLIT_BYTES_MIN,
+    MEMORY_MIN,
+    ids_after,
+    ids_before,
+    spec_of,
+)
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
 from tokenmill.tokenizing.quarantine import Quarantine, errors_name
@@ -281,11 +287,10 @@ def refuse_too_many(count: int, max_errors: float | None, records: float = math.
 
 def block_bytes_of(memory: int, threads: int) -> int:
     """The size of blocks for a memory limit."""
-    for_tasks = max(memory - _BASE_BYTES, _BASE_BYTES // 4) // threads
+    for_tasks = max(memory - MEMORY_MIN, MEMORY_MIN // 4) // threads
     # The bytes of the file, the text, four bytes of ids for each at worst, and the narrow ids.
     return max(_BLOCK_BYTES_MIN, min(_BLOCK_BYTES_MAX, for_tasks // 16))
 
 
-_BASE_BYTES = 192 << 20  # Python, numpy, the vocabulary and its cache
 _BLOCK_BYTES_MIN = 1 << 16
 _BLOCK_BYTES_MAX = MAX_UNSPLIT_BYTES_MIN
