@@ -45,7 +45,7 @@ def read_files(
         field=chosen["field"], separator=separator, utf8=chosen["utf8"], block_bytes=block_bytes
     )
     rejections = Rejections(chosen["on_error"], chosen["max_errors"])
-    for source in find(inputs, chosen["input_format"]):
+    for source in find(inputs, chosen["input_format"], strict=chosen["strict"]):
         for block in join_parts(read_once(Segment(source), reading), source.name, block_bytes):
             rejections.add(block.problems)
             if len(block.spans):

@@ -20,6 +20,7 @@ from tokenmill.corpus.documents import (
     RECORD_BYTES_MAX,
     DocumentOptions,
     Documents,
+    Problem,
     Segment,
     missing,
     too_long,
@@ -28,6 +29,9 @@ from tokenmill.native import _native
 
 # The core's numbers of reasons.
 _NOT_JSON, _TOO_DEEP, _NOT_OBJECT, _NO_FIELD, _NULL_FIELD, _NOT_TEXT = range(1, 7)
+_LOOK_BYTES = 1 << 10
+_WAY_OUT = "write one object per line, as jq -c '.[]' does"
+_ARRAY = f"is one JSON array, not JSON lines; {_WAY_OUT}"
 _CAUSES = {_NO_FIELD: "field", _NOT_TEXT: "field", _NULL_FIELD: "null"}
 
 
@@ -39,9 +43,16 @@ def read_documents(
     field = options.field.encode()
     id_field = None if options.id_field is None else options.id_field.encode()
     used = records = 0
+    is_start = segment.start == 0
     while blocks.next(used, records):
         found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
         used, records = found[4], found[6]
+        if used and is_start:
+            is_start = False
+            if _is_array(blocks.view[:used]):
+                array = Problem(segment.source.name, 0, 0, 0, _ARRAY, is_end=True, cause="field")
+                yield Documents(problems=[array], bytes_read=blocks.stream.bytes_read)
+                break
         if used:
             yield from _documents_of(blocks, found)
         elif blocks.is_over:  # a line that the file fails in
@@ -51,6 +62,20 @@ def read_documents(
             if problem is not None:
                 yield Documents(problems=[problem], bytes_read=blocks.stream.bytes_read)
     yield blocks.finish()
+
+
+def _is_array(start: memoryview) -> bool:
+    """Whether the lines at the start of a file are those of one JSON array of objects."""
+    if not bytes(start[:_LOOK_BYTES]).lstrip().startswith(b"["):
+        return False
+    line = bytes(start).lstrip().partition(b"\n")[0].strip()
+    if not line[1:].lstrip().startswith(b"{"):
+        return line == b"["
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return False  # a line with a list, which is one record
 
 
 def _documents_of(blocks: Blocks, found: Any) -> Iterator[Documents]:
@@ -100,7 +125,8 @@ def _reason(line: bytes, code: int, field: str) -> str:
     if code == _TOO_DEEP:
         return "is JSON that is nested more than 1,000 deep"
     if code == _NOT_OBJECT:
-        return f"is a JSON {_kind(record)}, not an object with fields"
+        hint = f"; {_WAY_OUT}" if isinstance(record, list) else ""
+        return f"is a JSON {_kind(record)}, not an object with fields{hint}"
     if code == _NO_FIELD:
         return missing("field", field, list(record or ()))
     if code == _NULL_FIELD:

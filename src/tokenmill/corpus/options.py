@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, TypedDict
 
-from tokenmill.options import number, one_of, parse_escaped, text
+from tokenmill.options import number, one_of, parse_escaped, switch, text
 
 
 class Reader(NamedTuple):
@@ -46,12 +46,22 @@ class RecordOptions(TypedDict, total=False):
     input_format: Annotated[
         str | None,
         one_of(
-            INPUT_FORMATS, None, "format of all inputs; without it, names decide", group="inputs"
+            INPUT_FORMATS,
+            None,
+            "format of all inputs; without it, each is detected",
+            group="inputs",
         ),
     ]
     field: Annotated[
         str, text("text", "field with the text of a record; a.b is b inside of a", group="inputs")
     ]
+    strict: Annotated[
+        bool,
+        switch(
+            "fail if files of a folder are skipped that may have documents", group="inputs",
+            shapes_output=False,
+        ),
+    ]  # fmt: skip
     utf8: Annotated[
         str, one_of(UTF8, "strict", "treatment of bytes that are not UTF-8", group="inputs")
     ]

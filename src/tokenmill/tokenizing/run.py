@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
@@ -251,7 +252,11 @@ def tokenize(
     used = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     values = resolve_options(options, used)
     target = open_output(output)
-    sources = _outside(target, find(inputs, values["input_format"]))
+    is_wanted = partial(_is_outside, target)
+    found = find(inputs, values["input_format"], strict=values["strict"], is_wanted=is_wanted)
+    sources = list(filter(lambda source: is_wanted(source.name), found))
+    if not sources:
+        raise TokenizeError(f"all inputs are in the output {target.name!r}; pass another output")
     check_effect(values, (source.kind for source in sources))
     _check_places(target, sources, values)
     Engine(values["engine"], values["ray_address"]).refuse_absence()
@@ -361,22 +366,13 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
 # Checks before the first task.
 
 
-def _outside(output: Output, sources: list[Source]) -> list[Source]:
-    """The sources that are not in the output."""
-    if isinstance(output, LocalOutput):
-        folder = output.folder.resolve()
-        found = [
-            source
-            for source in sources
-            if object_store.is_address(source.name)
-            or folder not in Path(source.name).resolve().parents
-        ]
-    else:
-        start = object_store.whole_name(output.name) + "/"
-        found = [source for source in sources if not source.name.startswith(start)]
-    if not found:
-        raise TokenizeError(f"all inputs are in the output {output.name!r}; pass another output")
-    return found
+def _is_outside(output: Output, name: str) -> bool:
+    """Whether an input is not in the output."""
+    if isinstance(output, StoreOutput):
+        return not name.startswith(object_store.whole_name(output.name) + "/")
+    if object_store.is_address(name):
+        return True
+    return Path(output.name).resolve() not in Path(name).resolve().parents
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:
