@@ -278,9 +278,16 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
         return 0
     command = next((word for word in words if not word.startswith("-")), "")
     options = make_parser([command]).parse_args(words)
+    options.skipped = []
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(str(message))
+        if isinstance(message, InputWarning):
+            options.skipped = [file._asdict() for file in message.skipped]
+
     with _handler(signal.SIGINT, signal.default_int_handler), warnings.catch_warnings():
         warnings.simplefilter("always", InputWarning)
-        warnings.showwarning = lambda message, *_, **__: note(str(message))
+        warnings.showwarning = show_warning
         code: int | None = options.run(options)
     return code
 

@@ -11,6 +11,7 @@ from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, REJECTED, Parser
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
 from tokenmill.cli.output import add_json, count_of, report
+from tokenmill.corpus.inputs import Skipped, describe_skipped
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
@@ -104,6 +105,8 @@ def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
         "tasks_resumed": result.tasks_resumed,
         "failures": [{"path": each["path"], "error": each["error"]} for each in result.failures],
     }
+    if result.skipped:
+        figures["skipped"] = result.skipped
     report(arguments, figures, *_lines(result))
     return 0 if result.is_complete else REJECTED
 
@@ -131,7 +134,10 @@ def _lines(result: Result) -> list[str]:
     lines += [f"{each['path']}: {each['error']}" for each in result.failures[:_FAILURES_SHOWN]]
     if (more := len(result.failures) - _FAILURES_SHOWN) > 0:
         lines.append(f"and {more:,} more inputs")
-    return lines
+    files = [Skipped(**each) for each in result.skipped]
+    may_be_data = [file for file in files if file.may_be_data]
+    not_text = [file for file in files if not file.may_be_data]
+    return lines + [describe_skipped(some) for some in (may_be_data, not_text) if some]
 
 
 def add_verify(parser: Parser) -> None:

@@ -68,8 +68,9 @@ _CHECKED_BLOCK_BYTES = 1 << 18
 class Result:
     """The output of a run, its totals, and the number of tasks that it resumed.
 
-    `failures` are the inputs with missing documents, each with the reason. The result of a rank has
-    the totals of its own tasks, and its output is not complete.
+    `failures` are the inputs with missing documents, each with the reason. `skipped` are the files
+    of folders that are not inputs, each with the reason, and `may_be_data`. The result of a rank
+    has the totals of its own tasks, and its output is not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -79,6 +80,7 @@ class Result:
     quarantined: int
     shards: int
     failures: list[dict[str, Any]]
+    skipped: list[dict[str, Any]]
     options: dict[str, Any]
     tokenizer: Tokenizer
     tasks: int
@@ -203,6 +205,7 @@ class _Run:
             self.output.location,
             **content["totals"],
             failures=[source for source in content["sources"] if "error" in source],
+            skipped=content.get("skipped", []),
             options=self.plan.options,
             tokenizer=self.tokenizer,
             tasks=total if tasks is None else tasks,
@@ -266,7 +269,8 @@ def tokenize(
         with target.hold(shared=values["rank"] is not None), target.staging() as staging:
             try:
                 copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
-                planned = plan.make_plan(copied, {name: values[name] for name in PLANNED}, used)
+                shaping = {name: values[name] for name in PLANNED}
+                planned = plan.make_plan(copied, shaping, used, found.skipped)
                 _begin(target, planned, used, staging)
             except OSError as error:
                 raise_full_disk(error.errno, str(error), target.name)
