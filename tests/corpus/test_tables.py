@@ -336,6 +336,15 @@ def test_folders_are_walked_in_the_order_of_names(tmp_path):
         find(tmp_path / "empty")
 
 
+def test_a_link_to_an_input_is_named_with_its_target(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"")
+    for name in ("a.jsonl", "y.jsonl"):
+        (tmp_path / name).symlink_to("x.jsonl")
+        with raises(InputError, name, "is a link to", "x.jsonl", "which is an input too"):
+            find(tmp_path)
+        (tmp_path / name).unlink()
+
+
 def test_links_to_folders_are_followed_and_each_folder_is_walked_once(tmp_path):
     inside, outside = tmp_path / "in", tmp_path / "out"
     for path in (inside / "b" / "1.txt", outside / "deep" / "2.txt", outside / ".no" / "3.txt"):
@@ -375,8 +384,11 @@ def test_one_file_by_two_names_is_refused(tmp_path, monkeypatch):
     Path("b.jsonl").write_bytes(b"")
     Path("d").mkdir()
     Path("link.jsonl").symlink_to("b.jsonl")
-    for other in ("d/../b.jsonl", "link.jsonl", tmp_path / "b.jsonl"):
-        with raises(InputError, other, "given twice"):
+    for other, why in {
+        "d/../b.jsonl": "given twice", "link.jsonl": "is a link to 'b.jsonl'",
+        tmp_path / "b.jsonl": "given twice",
+    }.items():  # fmt: skip
+        with raises(InputError, other, why):
             find(["b.jsonl", other])
 
 

@@ -361,18 +361,26 @@ def _walk(folder: str, is_input: Callable[[str, bool], bool]) -> list[str]:
 
 
 def _refuse_duplicates(sources: list[Source]) -> None:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for source in sources:
         if source.given is not None:
             continue
         is_local = source.name != STDIN and not object_store.is_address(source.name)
         path = os.path.realpath(source.name) if is_local else source.name
+        names = (source.name, seen.get(path, source.name))
+        links = [name for name in names if is_local and Path(name).is_symlink()]
+        if path in seen and links and names[0] != names[1]:
+            target = names[links[0] == names[0]]
+            raise InputError(
+                f"{links[0]!r} is a link to {target!r}, which is an input too, and its documents "
+                "would be read twice; remove one of them"
+            )
         if path in seen:
             raise InputError(
                 f"{source.name!r} is given twice, and its documents would be read twice; remove it "
                 f"once (for training, weights can count it twice: --weight {source.name}=2)"
             )
-        seen.add(path)
+        seen[path] = source.name
 
 
 def is_weight(value: object) -> bool:
