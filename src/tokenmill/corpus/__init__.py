@@ -21,6 +21,7 @@ from tokenmill.corpus.documents import (
     join_parts,
     read,
     read_once,
+    refuse_unused_patterns,
 )
 from tokenmill.corpus.inputs import find, from_python
 from tokenmill.corpus.options import RecordOptions
@@ -30,6 +31,7 @@ from tokenmill.options import resolve
 __all__ = [
     "STDIN", "DocumentOptions", "Documents", "Problem", "Rejections", "Segment", "Source", "cuts",
     "find", "find_wrong_field", "from_python", "join_parts", "read", "read_files", "read_once",
+    "refuse_unused_patterns",
 ]  # fmt: skip
 
 

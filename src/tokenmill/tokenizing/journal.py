@@ -222,6 +222,7 @@ def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
         for source in plan.sources
     ]
     found = {row["path"]: row for row in rows}
+    reasons: dict[str, str] = {}
     for entry in tasks:
         for segment in entry["segments"]:
             row = found[segment["source"]]
@@ -229,12 +230,15 @@ def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
                 row[name] += segment[name]
             if "error" in segment or "failed" in entry:
                 row["error"] = entry.get("failed") or segment["error"]
+            elif not row["documents"] and segment.get("reason"):
+                reasons.setdefault(row["path"], segment["reason"])
     if len(tasks) < len(plan.tasks):
         seen = {segment["source"] for entry in tasks for segment in entry["segments"]}
         return [row for row in rows if row["path"] in seen]
     for row in rows:
         if not row["documents"]:
-            row.setdefault("error", "it gave no documents")
+            reason = reasons.get(row["path"])
+            row.setdefault("error", "it gave no documents" + (f": {reason}" if reason else ""))
     return rows
 
 

@@ -17,7 +17,15 @@ from typing import Any, TypeAlias, Unpack
 import numpy as np
 
 from tokenmill import object_store
-from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, read
+from tokenmill.corpus import (
+    STDIN,
+    Segment,
+    Source,
+    find,
+    find_wrong_field,
+    read,
+    refuse_unused_patterns,
+)
 from tokenmill.corpus.options import RECORDS
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
@@ -260,6 +268,7 @@ def tokenize(
     sources = list(filter(lambda source: is_wanted(source.name), found))
     if not sources:
         raise TokenizeError(f"all inputs are in the output {target.name!r}; pass another output")
+    refuse_unused_patterns(values["field"], sources)
     check_effect(values, (source.kind for source in sources))
     _check_places(target, sources, values)
     Engine(values["engine"], values["ray_address"]).refuse_absence()

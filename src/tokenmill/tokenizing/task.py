@@ -57,7 +57,9 @@ class Job:
         return ShardsWriter(self.staging, number, options["format"], spec, tokens_max, pad_id)
 
 
-Tally = dict[str, Any]  # the counts of a segment, and `error` if its rest cannot be read
+# The counts of a segment, `error` if its rest cannot be read, and `reason`, that of the first
+# rejected record, if it has no documents.
+Tally = dict[str, Any]
 
 
 class IdsWriter(Protocol):
@@ -112,6 +114,8 @@ class Attempt:
         if is_whole and not tally["documents"] and not tally["quarantined"]:
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
             self._reject(problem, tally)
+        if tally["documents"]:
+            tally.pop("reason", None)
         return tally
 
     def _encode(self, documents: Documents, segment: Segment, tally: Tally) -> None:
@@ -136,6 +140,7 @@ class Attempt:
 
     def _reject(self, problem: Problem, tally: Tally) -> None:
         tally["quarantined"] += 1
+        tally.setdefault("reason", problem.reason)
         self.reject(problem)
 
 

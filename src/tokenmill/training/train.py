@@ -199,6 +199,7 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
     sources = corpus.find(
         inputs, options["input_format"], options["weights"], counts=True, strict=options["strict"]
     )
+    corpus.refuse_unused_patterns(options["field"], sources)
     rules.check_sources(options, sources)
     special_tokens = rules.special_names(options, base)
     pieces = prepare = None
