@@ -47,14 +47,14 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 510,
-    "cli": 2520,
+    "cli": 2540,
     "compat": 4240,
     "corpus": 2320,
     "formats": 4490,
     "inspection": 1630,
     "patterns": 2210,
     "shards": 1890,
-    "tokenizing": 3370,
+    "tokenizing": 3530,
     "training": 2360,
     "vocabularies": 150,
     ".": 2980,
