@@ -355,7 +355,7 @@ def _resume(run: _Run) -> Result:
     with journal.reading(output.name):
         entries = journal.read_entries(output, run.plan, manifest)
         if manifest is not None:
-            is_shuffled = run.plan.options["shuffle"] is not None
+            is_shuffled = bool(manifest["shuffled"])  # or merged
             found = len(entries.shuffled if is_shuffled else entries.tasks)
             is_whole = found == (len(manifest["shuffled"]) if is_shuffled else count)
             failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
