@@ -347,11 +347,11 @@ def test_text_without_a_safe_cut_is_read_in_linear_time(monkeypatch, capsysbinar
     monkeypatch.setattr(encoder, "_native", SimpleNamespace(last_cut=last_cut))
     path = tmp_path / "one.txt"
     size = max(300_000, examples(3_000_000))
-    path.write_bytes(b"a" * size)
+    path.write_bytes(b" " * size)  # each space may be a cut, and none is
     assert main(["encode", str(path), "--count"]) == 0
     assert looked
     assert sum(looked) < 4 * size
-    assert int(capsysbinary.readouterr().out) == Tokenizer.load("o200k_base").count("a" * size)
+    assert int(capsysbinary.readouterr().out) == Tokenizer.load("o200k_base").count(" " * size)
 
 
 def test_tokenizer_with_a_pattern_of_its_own_reads_to_the_end(tmp_path, text):
