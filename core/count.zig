@@ -21,6 +21,7 @@ pub const Inventory = @import("count/inventory.zig").Inventory;
 pub const Reader = @import("count/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
 pub const findLastCut = cuts.findLast;
+pub const failureOf = @import("count/failures.zig").failureOf;
 
 /// A pretoken and its count. A source of entries has `len`, the number of entries, `bytes_total`,
 /// the bytes of all entries, and `next() Error!?Entry`, whose result is valid until the next call.

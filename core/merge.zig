@@ -7,6 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("platform.zig");
+const Failure = @import("failure.zig").Failure;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const short = @import("merge/short.zig");
 const long = @import("merge/long.zig");
@@ -23,6 +24,20 @@ pub const Error = error{
     /// `Merger.poll` returned true.
     Interrupted,
 };
+
+/// Returns the reason for a text that cannot be encoded.
+pub fn failureOf(failure: Error, missing_byte: u8) Failure {
+    return switch (failure) {
+        error.OutOfMemory => .out_of_memory,
+        error.Interrupted => .interrupted,
+        error.MissingByte => .init(
+            .vocabulary,
+            "the text contains byte 0x{x:0>2}, for which this vocabulary has no token; " ++
+                "use a vocabulary with all 256 bytes, or remove it from the text",
+            .{missing_byte},
+        ),
+    };
+}
 
 pub const Merger = struct {
     gpa: Allocator,

@@ -4,6 +4,7 @@
 //!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids
 
 pub const platform = @import("platform.zig");
+pub const failure = @import("failure.zig");
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
 pub const normalize = @import("normalize.zig");
@@ -17,6 +18,7 @@ pub const ids = @import("ids.zig");
 
 test {
     _ = platform;
+    _ = failure;
     _ = unicode;
     _ = pretokens;
     _ = normalize;

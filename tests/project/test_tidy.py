@@ -18,7 +18,17 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("platform", "examples", "json", "unicode", "pattern", "normalize", "pretokens", "level"),
+    *(
+        "platform",
+        "examples",
+        "failure",
+        "json",
+        "unicode",
+        "pattern",
+        "normalize",
+        "pretokens",
+        "level",
+    ),
     *(
         "added",
         "vocabulary",
