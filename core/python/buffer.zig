@@ -1,9 +1,14 @@
-//! Numbers of the core → a Python buffer that owns them. numpy reads them without a copy.
+//! Numbers of the core → `tokenmill._native.Buffer`, which owns them. numpy reads them without a
+//! copy.
 
 const std = @import("std");
 const api = @import("api.zig");
+const object_ = @import("object.zig");
+const Class = object_.Class;
+const Error = object_.Error;
+const Instance = object_.Object(Buffer);
 
-pub const gpa = if (@import("builtin").link_libc) std.heap.c_allocator else std.heap.smp_allocator;
+const gpa = object_.gpa;
 
 pub const Kind = enum(u8) {
     u8,
@@ -12,14 +17,6 @@ pub const Kind = enum(u8) {
     u64,
     i64,
 
-    fn itemSize(kind: Kind) usize {
-        return switch (kind) {
-            .u8 => 1,
-            .u16 => 2,
-            .u32 => 4,
-            .u64, .i64 => 8,
-        };
-    }
     fn format(kind: Kind) [*:0]const u8 {
         return switch (kind) {
             .u8 => "B",
@@ -28,6 +25,40 @@ pub const Kind = enum(u8) {
             .u64 => "Q",
             .i64 => "q",
         };
+    }
+};
+
+/// The value of a Buffer.
+pub const Buffer = struct {
+    pub const class: Class = .Buffer;
+
+    memory: *Memory,
+    shape: api.Ssize,
+    strides: api.Ssize,
+
+    /// Takes ownership of `items`, a slice that is allocated with `gpa`, also if the call fails.
+    pub fn create(state: *object_.State, items: anytype) Error!*api.Object {
+        const Item = @typeInfo(@TypeOf(items)).pointer.child;
+        const memory = gpa.create(Memory) catch {
+            gpa.free(items);
+            return error.OutOfMemory;
+        };
+        const kind = @typeName(Item);
+        memory.* = .{ .users = .init(1), .items = @unionInit(Memory.Items, kind, items) };
+        return Instance.create(state, .{
+            .memory = memory,
+            .shape = @intCast(items.len),
+            .strides = @sizeOf(Item),
+        });
+    }
+
+    pub fn deinit(self: *Buffer) void {
+        self.memory.release();
+    }
+
+    /// Returns the numbers; null if they are of another kind.
+    pub fn of(self: *const Buffer, comptime kind: Kind) ?@FieldType(Memory.Items, @tagName(kind)) {
+        return if (self.memory.items == kind) @field(self.memory.items, @tagName(kind)) else null;
     }
 };
 
@@ -57,60 +88,20 @@ pub const Memory = struct {
     }
 };
 
-/// An instance of `tokenmill._native.Buffer`.
-pub const Instance = extern struct {
-    head: api.Object,
-    memory: ?*Memory,
-    shape: api.Ssize,
-    strides: api.Ssize,
-
-    pub fn of(object: *api.Object) *Instance {
-        return @ptrCast(@alignCast(object));
-    }
-};
-
 /// The address of an empty buffer, since some consumers reject null.
 var empty: u64 align(64) = 0;
 
-/// Takes ownership of `items`, which must be allocated with `gpa`. They are freed if the call
-/// fails.
-pub fn create(buffer_type: *api.Type, comptime kind: Kind, items: anytype) ?*api.Object {
-    const memory = gpa.create(Memory) catch {
-        gpa.free(items);
-        return api.PyErr_NoMemory();
-    };
-    memory.* = .{ .users = .init(1), .items = @unionInit(Memory.Items, @tagName(kind), items) };
-    const object = api.PyType_GenericAlloc(buffer_type, 0) orelse {
-        memory.release();
-        return null;
-    };
-    const self = Instance.of(object);
-    self.memory = memory;
-    self.shape = @intCast(items.len);
-    self.strides = @intCast(kind.itemSize());
-    return object;
-}
-
-fn dealloc(object: *api.Object) callconv(.c) void {
-    const self = Instance.of(object);
-    if (self.memory) |memory| memory.release();
-    const buffer_type = self.head.type;
-    api.PyObject_Free(object);
-    // An instance of a heap type owns a reference to its type.
-    api.Py_DecRef(@ptrCast(@alignCast(buffer_type)));
-}
-
 fn length(object: *api.Object) callconv(.c) api.Ssize {
-    return Instance.of(object).shape;
+    return Instance.of(object).value.?.shape;
 }
 
 fn get(object: *api.Object, view: *api.Buffer, flags: c_int) callconv(.c) c_int {
-    const self = Instance.of(object);
-    const kind: Kind = self.memory.?.items;
+    const self = Instance.of(object).value.?;
+    const kind: Kind = self.memory.items;
     const wants_strides = flags & api.BUF_STRIDES == api.BUF_STRIDES;
     api.Py_IncRef(object);
     view.* = .{
-        .buf = self.memory.?.data(),
+        .buf = self.memory.data(),
         .obj = object,
         .len = self.shape * self.strides,
         .itemsize = self.strides,
@@ -123,15 +114,7 @@ fn get(object: *api.Object, view: *api.Buffer, flags: c_int) callconv(.c) c_int 
     return 0;
 }
 
-const slots = [_]api.TypeSlot{
-    .{ .slot = api.tp_dealloc, .function = @ptrCast(&dealloc) },
+pub const spec = Instance.spec(&.{.{}}, null, &.{
     .{ .slot = api.sq_length, .function = @ptrCast(&length) },
     .{ .slot = api.bf_getbuffer, .function = @ptrCast(&get) },
-    .{},
-};
-pub const spec: api.TypeSpec = .{
-    .name = "tokenmill._native.Buffer",
-    .basicsize = @sizeOf(Instance),
-    .flags = api.TPFLAGS_DEFAULT | api.TPFLAGS_DISALLOW_INSTANTIATION | api.TPFLAGS_IMMUTABLETYPE,
-    .slots = &slots,
-};
+});
