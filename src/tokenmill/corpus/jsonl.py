@@ -42,7 +42,7 @@ def read_documents(
     used = records = 0
     while blocks.next(used, records):
         found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
-        used, records = found[4], found[6]
+        used, records = found.used, found.line_count
         if used:
             yield from _documents_of(blocks, found, options)
         elif blocks.is_over:  # a line that the file fails in
@@ -55,14 +55,14 @@ def read_documents(
 
 
 def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Iterator[Documents]:
-    data, spans, lines = found[0], _pairs(found[1]), _pairs(found[2])
-    failed = [(start, end, code) for start, end, _, code in found[3]]
+    data, spans, lines = found.text, _pairs(found.spans), _pairs(found.lines)
+    failed = [(start, end, code) for start, end, _, code in found.problems]
     bad = np.zeros(len(lines), bool)
     if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
         bad[utf8.check(blocks.view, lines, "strict")[2]] = True
     if len(blocks.view) > options.max_document_bytes:
         bad |= lines[:, 1] - lines[:, 0] > options.max_document_bytes
-    names = None if found[5] is None else _names(found[5])
+    names = None if found.ids is None else _names(found.ids)
     if bad.any():
         failed += [(start, end, _NOT_JSON) for start, end in lines[bad].tolist()]
         failed.sort()

@@ -54,8 +54,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
         raise VocabularyError(f"{folder}: {error}") from None
     stage = BYTE_LEVEL if pattern is None else pattern_stage(pattern)
     cutting = Cutting(stages=(stage,), base="bytes")
-    _, data, lengths, ids, merges, unmade = found
-    names = Names(data, lengths, ids)
+    names = Names(found.bytes, found.lengths, found.ids)
     digest = _DIGEST.match(files[1])
     if digest is not None and digest[1].decode() != _digest(names):
         raise VocabularyError(
@@ -64,7 +63,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
             "in the first line of merges.txt"
         )
     options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
-    model = read_model(options, names, np.asarray(merges), unmade, cutting, place)
+    model = read_model(options, names, np.asarray(found.merges), found.unmade, cutting, place)
     return TokenizerSpec(model, stages=cutting.stages, decoder=DECODER)
 
 
