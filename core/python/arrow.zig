@@ -5,9 +5,8 @@
 
 const std = @import("std");
 const api = @import("api.zig");
-const buffer = @import("buffer.zig");
 const object_ = @import("object.zig");
-const Buffer = buffer.Buffer;
+const Buffer = @import("buffer.zig").Buffer;
 const Call = object_.Call;
 const Error = object_.Error;
 
@@ -42,7 +41,7 @@ const Array = extern struct {
 /// Additional data of a struct. A consumer moves the struct, but this stays until release.
 const SchemaPrivate = struct { child: Schema, children: [1]*Schema };
 const ArrayPrivate = struct {
-    memory: *buffer.Memory,
+    memory: *Buffer,
     buffers: [2]?*const anyopaque,
     child: ?Array = null,
     children: [1]*Array = undefined,
@@ -89,7 +88,7 @@ fn schemaCapsule(item_format: [*:0]const u8) Error!*api.Object {
     return capsuleOf(Schema, schema, "arrow_schema");
 }
 
-fn arrayCapsule(ids: *const Buffer, offsets: *const Buffer) Error!*api.Object {
+fn arrayCapsule(ids: *Buffer, offsets: *Buffer) Error!*api.Object {
     var list = try arrayOf(offsets, offsets.shape - 1);
     const private: *ArrayPrivate = @ptrCast(@alignCast(list.private.?));
     private.child = arrayOf(ids, ids.shape) catch |failure| {
@@ -102,10 +101,10 @@ fn arrayCapsule(ids: *const Buffer, offsets: *const Buffer) Error!*api.Object {
     return capsuleOf(Array, list, "arrow_array");
 }
 
-fn arrayOf(owner: *const Buffer, length: api.Ssize) Error!Array {
+fn arrayOf(owner: *Buffer, length: api.Ssize) Error!Array {
     const private = try gpa.create(ArrayPrivate);
-    owner.memory.retain();
-    private.* = .{ .memory = owner.memory, .buffers = .{ null, owner.memory.data() } };
+    owner.retain();
+    private.* = .{ .memory = owner, .buffers = .{ null, owner.data() } };
     return .{
         .length = length,
         .buffers = &private.buffers,

@@ -28,63 +28,54 @@ pub const Kind = enum(u8) {
     }
 };
 
-/// The value of a Buffer.
+/// The value of a Buffer: numbers with a reference count. Its users are the object, and Arrow
+/// arrays, which are released on any thread and even after the interpreter has ended, so Python's
+/// reference count cannot be used.
 pub const Buffer = struct {
     pub const class: Class = .Buffer;
 
-    memory: *Memory,
+    users: std.atomic.Value(usize),
+    items: Items,
     shape: api.Ssize,
     strides: api.Ssize,
+
+    pub const Items = union(Kind) { u8: []u8, u16: []u16, u32: []u32, u64: []u64, i64: []i64 };
 
     /// Takes ownership of `items`, a slice that is allocated with `gpa`, also if the call fails.
     pub fn create(state: *object_.State, items: anytype) Error!*api.Object {
         const Item = @typeInfo(@TypeOf(items)).pointer.child;
-        const memory = gpa.create(Memory) catch {
+        const self = gpa.create(Buffer) catch {
             gpa.free(items);
             return error.OutOfMemory;
         };
-        const kind = @typeName(Item);
-        memory.* = .{ .users = .init(1), .items = @unionInit(Memory.Items, kind, items) };
-        return Instance.create(state, .{
-            .memory = memory,
+        self.* = .{
+            .users = .init(1),
+            .items = @unionInit(Items, @typeName(Item), items),
             .shape = @intCast(items.len),
             .strides = @sizeOf(Item),
-        });
+        };
+        return Instance.wrap(state, self);
     }
 
-    pub fn deinit(self: *Buffer) void {
-        self.memory.release();
-    }
-
-    /// Returns the numbers; null if they are of another kind.
-    pub fn of(self: *const Buffer, comptime kind: Kind) ?@FieldType(Memory.Items, @tagName(kind)) {
-        return if (self.memory.items == kind) @field(self.memory.items, @tagName(kind)) else null;
-    }
-};
-
-/// Numbers with a reference count. The users are the buffer, and Arrow arrays, which are released
-/// on any thread and even after the interpreter has ended, so Python's reference count cannot be
-/// used.
-pub const Memory = struct {
-    users: std.atomic.Value(usize),
-    items: Items,
-
-    pub const Items = union(Kind) { u8: []u8, u16: []u16, u32: []u32, u64: []u64, i64: []i64 };
-
-    pub fn retain(self: *Memory) void {
+    pub fn retain(self: *Buffer) void {
         _ = self.users.fetchAdd(1, .monotonic);
     }
-    pub fn release(self: *Memory) void {
+    pub fn release(self: *Buffer) void {
         if (self.users.fetchSub(1, .acq_rel) != 1) return;
         switch (self.items) {
             inline else => |items| gpa.free(items),
         }
         gpa.destroy(self);
     }
-    pub fn data(self: *const Memory) *anyopaque {
+    pub fn data(self: *const Buffer) *anyopaque {
         return switch (self.items) {
             inline else => |items| if (items.len > 0) items.ptr else @ptrCast(&empty),
         };
+    }
+
+    /// Returns the numbers; null if they are of another kind.
+    pub fn of(self: *const Buffer, comptime kind: Kind) ?@FieldType(Items, @tagName(kind)) {
+        return if (self.items == kind) @field(self.items, @tagName(kind)) else null;
     }
 };
 
@@ -97,11 +88,11 @@ fn length(object: *api.Object) callconv(.c) api.Ssize {
 
 fn get(object: *api.Object, view: *api.Buffer, flags: c_int) callconv(.c) c_int {
     const self = Instance.of(object).value.?;
-    const kind: Kind = self.memory.items;
+    const kind: Kind = self.items;
     const wants_strides = flags & api.BUF_STRIDES == api.BUF_STRIDES;
     api.Py_IncRef(object);
     view.* = .{
-        .buf = self.memory.data(),
+        .buf = self.data(),
         .obj = object,
         .len = self.shape * self.strides,
         .itemsize = self.strides,

@@ -144,8 +144,8 @@ fn Return(comptime work: anytype) type {
     return @typeInfo(@TypeOf(work)).@"fn".return_type.?;
 }
 
-/// The heap type of `T`. `T.class` is its name, and `T.deinit` releases it. Without `T.busy_text`
-/// it is immutable, and several threads use it at the same time.
+/// The heap type of `T`. `T.class` is its name, and `T.deinit` or `T.release` frees it. Without
+/// `T.busy_text` it is immutable, and several threads use it at the same time.
 pub fn Object(comptime T: type) type {
     return extern struct {
         const Self = @This();
@@ -167,6 +167,11 @@ pub fn Object(comptime T: type) type {
                 return error.OutOfMemory;
             };
             place.* = moved;
+            return wrap(state, place);
+        }
+
+        /// The same for a value that is allocated with `gpa`.
+        pub fn wrap(state: *State, place: *T) Error!*api.Object {
             errdefer free(place);
             const object = api.PyType_GenericAlloc(state.classes.get(T.class).?, 0) orelse
                 return error.Raised;
@@ -175,6 +180,8 @@ pub fn Object(comptime T: type) type {
         }
 
         fn free(value: *T) void {
+            // It has other users, too.
+            if (@hasDecl(T, "release")) return value.release();
             value.deinit();
             gpa.destroy(value);
         }
