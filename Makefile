@@ -131,7 +131,7 @@ clean: ## Delete the environments and everything that was built
 	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*so* src/tokenmill/_native.*pyd*
 
 ##@ Measure
-.PHONY: bench ladder ladder-encoding scaling
+.PHONY: bench ladder ladder-full ladder-encoding scaling
 
 bench: ## Compare with the other libraries, and render the tables (30 minutes)
 	$(PYTHON) -m venv .venv-bench
@@ -146,6 +146,9 @@ bench: ## Compare with the other libraries, and render the tables (30 minutes)
 
 ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
 	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)
+
+ladder-full: $(VENV)/tests build ## Measure the training ladder at the sizes of its source (hours; FULL_ARGS="--jobs 15")
+	$(BIN)/python bench/ladder_full.py $(FULL_ARGS)
 
 ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md
 	$(BIN)/python -m ladder encoding --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)

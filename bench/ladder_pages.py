@@ -12,8 +12,6 @@ the installed packages. No text is kept in the results.
 from __future__ import annotations
 
 import argparse
-import ast
-import difflib
 import json
 import os
 import subprocess
@@ -30,7 +28,7 @@ sys.path.insert(0, str(machine.ROOT))
 
 from ladder.runner import duration, megabytes, speed_up
 from ladder.training.command import plot
-from ladder.training.steps import STEPS, Measurement, Skipped
+from ladder.training.steps import STEPS, Measurement, Skipped, Step
 
 ROOT = machine.ROOT
 RESULTS = ROOT / "bench" / "results" / "ladder.json"
@@ -89,6 +87,7 @@ def render(results: dict[str, Any]) -> None:
     if not replace_block(PAGE, "ladder", steps_table(rows, large)):
         raise SystemExit(f"{PAGE} has no block named ladder")
     replace_block(PAGE, "machine", machine_line(results))
+    replace_block(PAGE, "changes", changes())
 
 
 def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
@@ -111,7 +110,7 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
         big = there.get(row.step)
         lines.append([
             f"{row.step} [{row.name}](../{_source(row.step).relative_to(ROOT).as_posix()})",
-            str(new_lines(row.step)),
+            str(new_lines(STEPS[row.step - 1])),
             duration(row.seconds),
             _times(here.get(row.step - 1), row),
             _times(first, row),
@@ -132,19 +131,23 @@ def _source(number: int) -> Path:
     return SOURCES / f"{STEPS[number - 1].module}.py"
 
 
-def new_lines(number: int) -> int:
-    """How many lines of code a step has that the one it builds on has not."""
-    before = _code({13: 11}.get(number, number - 1)) if number > 1 else []
-    blocks = difflib.SequenceMatcher(None, before, _code(number), autojunk=False)
-    return len(_code(number)) - sum(block.size for block in blocks.get_matching_blocks())
+def new_lines(step: Step) -> int:
+    """Return how many lines of code a step adds to the step that it builds on."""
+    return sum(line[:1] == "+" and line[:3] != "+++" and line[1:] > "" for line in step.changes())
 
 
-def _code(number: int) -> list[str]:
-    """The lines of a step without its header and without empty ones."""
-    source = _source(number).read_text(encoding="utf-8")
-    header = ast.parse(source).body[0]
-    assert header.end_lineno is not None
-    return [line for line in source.splitlines()[header.end_lineno :] if line.strip()]
+def changes() -> str:
+    """Return a folded block per step with its change, as `--diff` shows it."""
+    blocks = []
+    for step in STEPS[1:]:
+        base = STEPS[(step.base or step.number - 1) - 1]
+        diff = "\n".join(line.rstrip() for line in step.changes())
+        title = f"{step.number} {step.name}: {new_lines(step)} new lines after step {base.number}"
+        blocks.append(
+            f'<details markdown="1">\n<summary>{title}</summary>\n\n'
+            f"```diff\n{diff}\n```\n\n</details>"
+        )
+    return "\n\n".join(blocks)
 
 
 def _size(run: dict[str, Any]) -> str:

@@ -132,7 +132,7 @@ def simulate(folder: Path, sources: list[Any], tokenizer: Any) -> tuple[list[flo
     try:
         times = [time.perf_counter()]
         planned = plan.make_plan(sources, options, tokenizer)
-        output.create(plan.NAME, planned.dump())
+        output.write_new(plan.NAME, planned.dump())
         times.append(time.perf_counter())
         entries = journal.Entries()
         for task in planned.tasks:

@@ -107,7 +107,7 @@ def show_corpus(tokenizer: tokenmill.Tokenizer) -> None:
         took = time.perf_counter() - started
         figures = f"{result.documents} documents, {result.tokens:,} tokens"
         console.print(f"{figures} in {took * 1e3:.0f} ms")
-        verdict = "equal" if verify(output, decode=1.0).is_good else "WRONG"
+        verdict = "equal" if verify(output, sample=1.0).is_good else "WRONG"
         console.print(f"decoded and compared with their sources: {verdict}")
         first = tokenmill.shards.open(output)[0]
         console.print(f"first document: {len(first):,} ids, {first[:6].tolist()} …")

@@ -1,4 +1,4 @@
-"""Four ways to write shards → a table: `python -m ladder corpus`."""
+"""Five ways to write shards → a table: `python -m ladder corpus`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import tokenmill
 from ladder import runner, values
-from ladder.corpus.steps import STEPS, Measurement, as_json, measure
+from ladder.corpus.encoders import LIBRARIES
+from ladder.corpus.steps import Measurement, as_json, measure, steps_of
 from tokenmill.cli.output import add_json, progress_console, say_json
 from tokenmill.errors import InputError, OptionError, TokenizeError
 from tokenmill.tokenizer import Tokenizer
@@ -27,8 +28,11 @@ _HEADS = (
 def add_parser(ladders: Any) -> None:
     corpus: argparse.ArgumentParser = ladders.add_parser(
         "corpus",
-        help="four ways to write the ids of documents",
+        help="five ways to write the ids of documents",
+        description="Writes the ids of the same documents by five programs, from a list that grows "
+        "to the pipeline of tokenmill. Each runs in a fresh process.",
         epilog="examples:\n  python -m ladder corpus --max-mb 1\n"
+        "  python -m ladder corpus --max-mb 1 --encoder tokenizers\n"
         "  python -m ladder corpus data/part.jsonl --tokenizer o200k_base --json",
     )
     corpus.add_argument(
@@ -41,6 +45,12 @@ def add_parser(ladders: Any) -> None:
         help="megabytes of generated text if no file is given (default: 50)",
     )
     corpus.add_argument("--tokenizer", default="gpt2", help="name or file (default: gpt2)")
+    corpus.add_argument(
+        "--encoder",
+        choices=LIBRARIES,
+        default=LIBRARIES[0],
+        help="library that encodes in the first four steps (default: tokenmill)",
+    )
     corpus.add_argument("--eos", default="auto", help="id after each document (default: auto)")
     add_json(corpus, "print the table as JSON")
     corpus.set_defaults(run=run)
@@ -57,9 +67,9 @@ def run(options: argparse.Namespace) -> None:
             raise InputError("the inputs contain no documents; pass other files")
         rows: list[Measurement] = []
         with progress_console().status("") as status:
-            for name in STEPS:
+            for name in steps_of(options.encoder):
                 status.update(f"{name} …")
-                rows.append(measure(name, inputs, options.tokenizer, eos))
+                rows.append(measure(name, inputs, options.encoder, options.tokenizer, eos))
     if options.json:
         say_json(as_json(rows))
     else:

@@ -1,4 +1,4 @@
-"""The four steps → their times, rates and memory, each in a fresh process."""
+"""The steps → their times, rates and memory, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from ladder import runner
-from tokenmill.tokenizer import Tokenizer
+from ladder.corpus import encoders
 
-STEPS = ("original", "streaming", "ultra", "extreme")
+STEPS = ("original", "streaming", "ultra", "extreme", "native")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,15 @@ class Measurement:
     digest: str
 
 
-def measure(name: str, inputs: list[Path], tokenizer: str, eos: int) -> Measurement:
+def steps_of(library: str) -> tuple[str, ...]:
+    """Return the steps that run with a library. The native step has an encoder of its own."""
+    return STEPS if library == "tokenmill" else STEPS[:-1]
+
+
+def measure(name: str, inputs: list[Path], library: str, tokenizer: str, eos: int) -> Measurement:
     """Measure one step in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [name, tokenizer, str(eos), folder, *map(str, inputs)]
+        arguments = [name, library, tokenizer, str(eos), folder, *map(str, inputs)]
         row, peak = runner.run_fresh("ladder.corpus.steps", arguments, name)
     return Measurement(STEPS.index(name) + 1, name, peak_mb=peak / 1e6, **row)
 
@@ -54,15 +59,15 @@ def as_json(rows: list[Measurement]) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> None:
-    name, tokenizer_name, eos, folder, *inputs = arguments
+    name, library, tokenizer_name, eos, folder, *inputs = arguments
     module = importlib.import_module(f"ladder.corpus.{name}")
-    tokenizer = Tokenizer.load(tokenizer_name)
-    dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
+    encoder = encoders.load(library, tokenizer_name)
+    dtype = "uint16" if encoder.tokenizer.vocab_size <= 1 << 16 else "uint32"
     paths = [Path(path) for path in inputs]
     target = Path(folder) / "out"
     target.mkdir()
     started = time.perf_counter()
-    outputs = module.run(paths, tokenizer, target, dtype, int(eos))
+    outputs = module.run(paths, encoder, target, dtype, int(eos))
     seconds = time.perf_counter() - started
     digest, tokens, documents = hashlib.sha256(), 0, 0
     for output in outputs:

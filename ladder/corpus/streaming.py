@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.tokenizer import Tokenizer
+from ladder.corpus.encoders import Encoder
 
 
-def run(inputs: list[Path], tokenizer: Tokenizer, folder: Path, dtype: str, eos: int) -> list[Path]:
+def run(inputs: list[Path], encoder: Encoder, folder: Path, dtype: str, eos: int) -> list[Path]:
     output = folder / "ids.bin"
     with output.open("wb") as target:
         for path in inputs:
             with path.open(encoding="utf-8") as file:
                 for line in file:
-                    ids = tokenizer.encode(json.loads(line)["text"])
+                    ids = encoder.encode(json.loads(line)["text"])
                     target.write(np.array([*ids, eos], dtype).tobytes())
     return [output]

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.syntax import Syntax
 
 from ladder import runner, values
 from ladder.runner import Panel, duration, megabytes, speed_up
@@ -23,6 +24,7 @@ from ladder.training.steps import (
     Learned,
     Measurement,
     Skipped,
+    Step,
     Task,
     estimate,
     learn,
@@ -35,7 +37,7 @@ from tokenmill.errors import LadderError
 from tokenmill.patterns.schemes import pattern_of
 
 _VOCAB_SIZE_MAX = 1 << 21
-_HEADS = ("step", "time", "over previous", "over step 1", "peak", "added", "merges")
+_HEADS = ("step", "time", "over previous", "over step 1", "peak", "added", "rebuilds", "merges")
 
 _EPILOG = """\
 examples:
@@ -43,6 +45,7 @@ examples:
   python -m ladder training --max-mb 1 --vocab-size 500 --plot ladder.svg
   python -m ladder training corpus.txt --max-mb 40 --vocab-size 10000 --steps 9-15 --runs 3
   python -m ladder training --steps 6,10,14-15 --json
+  python -m ladder training --diff 9
 
 Each step is a file in ladder/training, made to be read. Steps 1-5 traverse all of the
 text for each merge. They are skipped with a note if they would exceed --limit. A step that learns
@@ -97,6 +100,13 @@ def add_parser(ladders: Any) -> None:
         help="skip steps 1-5 that would take longer; 0 turns this off (default: 60)",
     )
     parser.add_argument(
+        "--diff",
+        type=int,
+        choices=[step.number for step in STEPS],
+        metavar="STEP",
+        help="show how a step changes the step that it builds on, and measure nothing",
+    )
+    parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="file for a plot of time and memory"
     )
     add_json(parser, "print the table as JSON")
@@ -104,6 +114,9 @@ def add_parser(ladders: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.diff:
+        _print_changes(STEPS[options.diff - 1])
+        return 0
     _check(options)
     pattern = pattern_of(options.pattern)
     bytes_max = options.max_mb
@@ -132,6 +145,12 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(rows, skipped, subtitle)
     return 0 if all(row.merges_equal for row in rows) else BUG
+
+
+def _print_changes(step: Step) -> None:
+    console = runner.wide_console()
+    text = "\n".join(step.changes())
+    console.print(Syntax(text, "diff", background_color="default", word_wrap=True))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -207,6 +226,11 @@ def _print(rows: list[Measurement], skipped: list[Skipped], subtitle: str) -> No
     console = runner.wide_console()
     console.print(subtitle, markup=False)
     runner.print_table(console, _HEADS, cells(rows))
+    if any(row.compactions == 0 for row in rows):
+        console.print(
+            "A step with 0 rebuilds found no list long and stale enough: its compaction was never "
+            "used at this size."
+        )
     for row in skipped:
         console.print(
             f"{row.step} {row.name}: skipped, it would take about {row.estimated_seconds:,.0f} s "
@@ -225,6 +249,7 @@ def cells(rows: list[Measurement]) -> list[list[str]]:
             _speed_up(by_number.get(1), row),
             f"{row.peak_mb:,.0f} MB",
             f"{row.added_mb:,.1f} MB",
+            "–" if row.compactions is None else f"{row.compactions:,}",
             "equal" if row.merges_equal else "DIFFERENT",
         ]
         for row in rows

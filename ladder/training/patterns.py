@@ -1,14 +1,14 @@
-"""pattern → the same for Python's own `re`, which has neither \\p{L} nor the newest Unicode.
+"""A pattern → the same pattern for Python's `re`, which has neither \\p{L} nor the newest Unicode.
 
-A pattern is read by the parser of `tokenmill.patterns` and written out again with its sets as plain
-characters: those members that the text has, which are few. So it cuts this text as the pattern
-does, and no other.
+The parser of `tokenmill.patterns` reads the pattern. It is written again with sets of plain
+characters: the members that occur in the text, which are few. The result splits this text as the
+pattern does. It is not valid for another text.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from dataclasses import dataclass
 
 from tokenmill.errors import LadderError
 from tokenmill.patterns import unicode
@@ -21,26 +21,31 @@ _SIGNS = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 _MODES = {"greedy": "", "lazy": "?", "possessive": "+"}
 
 
-@lru_cache(maxsize=1)
-def compile_for(pattern: str, text: str) -> re.Pattern[str]:
-    """A pattern that finds in the text what tokenmill's own engine finds there."""
-    written = _Writer("".join(sorted(set(text)))).write(parse(pattern))
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The pre-tokenizer of a lesson: it splits the text into words."""
+
+    source: str  # as tokenmill reads it
+    compiled: re.Pattern[str]  # finds the same words in the text
+    kinds: dict[str, str]  # the class of each character of the text, for GPT-2's pattern only
+
+
+def pattern_for(source: str, text: str) -> Pattern:
+    """Return a pattern prepared for a text."""
+    alphabet = sorted(set(text))
+    written = _Writer("".join(alphabet)).write(parse(source))
     try:
-        return re.compile(written)
+        compiled = re.compile(written)
     except re.error as error:
         raise LadderError(
-            f"Python's re, with which the ladder cuts text, cannot do this pattern: {error.msg}; "
-            "give another one"
+            f"pattern {source!r} is not supported by Python's re, which the ladder uses: "
+            f"{error.msg}; pass another pattern"
         ) from error
+    is_gpt2 = name_of(source) == "r50k"
+    return Pattern(source, compiled, {each: _kind_of(each) for each in alphabet if is_gpt2})
 
 
-def is_gpt2(pattern: str) -> bool:
-    """Return whether the pattern is GPT-2's, in any spelling."""
-    return name_of(pattern) == "r50k"
-
-
-@cache
-def kind_of(character: str) -> str:
+def _kind_of(character: str) -> str:
     """Return the class of a character in GPT-2's pattern: letter, number, space or sign."""
     names = {"letter": unicode.named("L"), "number": unicode.named("N"), "space": unicode.space()}
     return next((kind for kind, of in names.items() if of and ord(character) in of), "sign")

@@ -14,15 +14,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from ladder.training.patterns import compile_for, is_gpt2, kind_of
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
 Word = tuple[int, ...]
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    words = scan(text) if is_gpt2(pattern) else scan_with(compile_for(pattern, text), text)
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    kinds = pattern.kinds
+    words = scan(text, kinds) if kinds else scan_with(pattern.compiled, text)
     frequencies = Counter(words)
     types = {tuple(word.encode()): frequency for word, frequency in frequencies.items()}
     merges: list[Pair] = []
@@ -39,38 +42,41 @@ def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
     return merges
 
 
-def scan(text: str) -> Iterator[str]:
-    """Yield the words of GPT-2's pattern: letters, digits or signs with a space before them."""
+def scan(text: str, kinds: dict[str, str]) -> Iterator[str]:
+    """Yield the words of GPT-2's pattern: letters, digits or signs with a space before them.
+
+    `kinds` has the class of each character: letter, number, space or sign.
+    """
     start = 0
     while start < len(text):
         end = start
-        kind = kind_of(text[start])
+        kind = kinds[text[start]]
         if text.startswith(("'s", "'t", "'m", "'d"), start):
             end += 2
         elif text.startswith(("'re", "'ve", "'ll"), start):
             end += 3
         elif kind == "space":
-            end = run(text, start)
+            end = run(text, start, kinds)
             if end < len(text) and end - start > 1:
                 end -= 1  # the last character belongs to the next word
             elif end < len(text) and text[start] == " ":
-                end = run(text, end)
+                end = run(text, end, kinds)
         else:
-            end = run(text, start)
+            end = run(text, start, kinds)
         yield text[start:end]
         start = end
 
 
-def run(text: str, start: int) -> int:
-    """Where the characters of one kind end that begin here."""
-    kind = kind_of(text[start])
-    while start < len(text) and kind_of(text[start]) == kind:
-        start += 1
-    return start
+def run(text: str, start: int, kinds: dict[str, str]) -> int:
+    """Return the end of the characters of one kind that begin at `start`."""
+    kind, end = kinds[text[start]], start
+    while end < len(text) and kinds[text[end]] == kind:
+        end += 1
+    return end
 
 
 def scan_with(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """The words of any other pattern, which is asked at one place after the other."""
+    """Yield the words of any other pattern. It is tried at each position in turn."""
     start = 0
     while start < len(text):
         match = pattern.match(text, start)
@@ -103,3 +109,9 @@ def merge(word: Word, pair: Pair, new: int) -> Word:
         else:
             merged.append(id)
     return tuple(merged)
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

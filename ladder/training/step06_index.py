@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from ladder.training.patterns import compile_for
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
 Word = tuple[int, ...]
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    trainer = Trainer(Counter(match.group() for match in compile_for(pattern, text).finditer(text)))
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    trainer = Trainer(Counter(match.group() for match in pattern.compiled.finditer(text)))
     merges: list[Pair] = []
     for new in range(256, vocab_size):
         if not trainer.counts:
@@ -78,3 +80,9 @@ def merge(word: Word, pair: Pair, new: int) -> Word:
         else:
             merged.append(id)
     return tuple(merged)
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

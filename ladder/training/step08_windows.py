@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from ladder.training.patterns import compile_for
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
 Ids = bytes | list[int]
@@ -24,16 +26,24 @@ BITS = 21
 MASK = (1 << BITS) - 1
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    trainer = Trainer(Counter(match.group() for match in compile_for(pattern, text).finditer(text)))
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    trainer = Trainer(Counter(match.group() for match in pattern.compiled.finditer(text)))
     merges: list[Pair] = []
     for new in range(256, vocab_size):
         if not trainer.counts:
             break
         key = trainer.most_frequent()
         trainer.merge(key, new)
-        merges.append((key >> BITS, key & MASK))
+        merges.append(unpack_pair(key))
     return merges
+
+
+def pack_pair(left: int, right: int) -> int:
+    return left << BITS | right
+
+
+def unpack_pair(key: int) -> Pair:
+    return key >> BITS, key & MASK
 
 
 class Trainer:
@@ -44,8 +54,8 @@ class Trainer:
         self.index: defaultdict[int, list[int]] = defaultdict(list)
         for type_id, ids in enumerate(self.types):
             for left, right in pairwise(ids):
-                self.counts[left << BITS | right] += self.frequencies[type_id]
-                self.index[left << BITS | right].append(type_id)
+                self.counts[pack_pair(left, right)] += self.frequencies[type_id]
+                self.index[pack_pair(left, right)].append(type_id)
 
     def most_frequent(self) -> int:
         most = max(self.counts.values())
@@ -53,11 +63,13 @@ class Trainer:
 
     def merge(self, key: int, new: int) -> None:
         for type_id in self.index.pop(key):
-            self.merge_type(type_id, key >> BITS, key & MASK, new)
+            self.merge_type(type_id, *unpack_pair(key), new)
         del self.counts[key]
 
     def merge_type(self, type_id: int, left: int, right: int, new: int) -> None:
         ids, frequency = self.types[type_id], self.frequencies[type_id]
+        if (left, right) not in pairwise(ids):
+            return  # stale, or a second entry
         merged: list[int] = []
         at, last = 0, len(ids) - 1
         while at <= last:
@@ -66,22 +78,28 @@ class Trainer:
                 at += 1
                 continue
             if merged:
-                self.lower(merged[-1] << BITS | left, frequency)
-                self.give(merged[-1] << BITS | new, frequency, type_id)
+                self.subtract(pack_pair(merged[-1], left), frequency)
+                self.add(pack_pair(merged[-1], new), frequency, type_id)
             if at + 1 < last:
-                self.lower(right << BITS | ids[at + 2], frequency)
-                self.give(new << BITS | ids[at + 2], frequency, type_id)
+                self.subtract(pack_pair(right, ids[at + 2]), frequency)
+                self.add(pack_pair(new, ids[at + 2]), frequency, type_id)
             merged.append(new)
             at += 2
         self.types[type_id] = merged
 
-    def lower(self, key: int, frequency: int) -> None:
-        """A type has lost a pair."""
+    def subtract(self, key: int, frequency: int) -> None:
+        """Subtract a pair that a type has lost."""
         self.counts[key] -= frequency
         if not self.counts[key]:
             del self.counts[key]
 
-    def give(self, key: int, frequency: int, type_id: int) -> None:
-        """A type has a pair that it did not have."""
+    def add(self, key: int, frequency: int, type_id: int) -> None:
+        """Add a pair that a type has gained."""
         self.counts[key] += frequency
         self.index[key].append(type_id)
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

@@ -15,51 +15,63 @@ import heapq
 from array import array
 from collections import Counter, defaultdict
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ladder.training.patterns import compile_for
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
+HeapEntry = tuple[int, int]  # -count and key: the top is the most frequent pair
 Ids: TypeAlias = "array[int]"
 
 BITS = 21
 MASK = (1 << BITS) - 1
 
-SIZE_MIN = 2048  # a list that is shorter is not worth the work
-LOST_MIN = 512
-LIVE_SHARE = 0.25  # a list with a smaller live share is rebuilt
+COMPACTION_SIZE_THRESHOLD = 2048  # a list of this size is rebuilt if half of it is stale
+COMPACTION_MIN_TOUCHED_FOR_WASTE = 512  # a shorter list needs this many stale entries
+COMPACTION_LIVE_RATIO_THRESHOLD = 0.25  # and a smaller live share
 HEAP_SLACK = 4  # entries per pair that trigger a rebuild of the heap
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    trainer = Trainer(Counter(match.group() for match in compile_for(pattern, text).finditer(text)))
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    trainer = Trainer(Counter(match.group() for match in pattern.compiled.finditer(text)))
     merges: list[Pair] = []
     for new in range(256, vocab_size):
         if not trainer.counts:
             break
         key = trainer.most_frequent()
         trainer.merge(key, new)
-        merges.append((key >> BITS, key & MASK))
+        merges.append(unpack_pair(key))
     return merges
 
 
+def pack_pair(left: int, right: int) -> int:
+    return left << BITS | right
+
+
+def unpack_pair(key: int) -> Pair:
+    return key >> BITS, key & MASK
+
+
 class Trainer:
+    compactions = 0  # of all trainers
+
     def __init__(self, found: Counter[str]) -> None:
         self.types: list[Ids] = [array("I", list(word.encode())) for word in found]
         self.frequencies = list(found.values())
         self.counts: Counter[int] = Counter()
         self.index: defaultdict[int, list[int]] = defaultdict(list)
-        self.lost: Counter[int] = Counter()  # how often a type has lost the pair
-        self.changed: set[int] = set()  # by the merge that is being done
+        self.touched: Counter[int] = Counter()  # losses of a pair since its list was built
+        self.changed: set[int] = set()  # pairs with other counts after the current merge
         for type_id, ids in enumerate(self.types):
             for left, right in pairwise(ids):
-                self.counts[left << BITS | right] += self.frequencies[type_id]
-                self.index[left << BITS | right].append(type_id)
-        self.heap: list[Pair] = []
+                self.counts[pack_pair(left, right)] += self.frequencies[type_id]
+                self.index[pack_pair(left, right)].append(type_id)
+        self.heap: list[HeapEntry] = []
         self.fill_heap()
 
     def fill_heap(self) -> None:
-        """With (-count, key), since the least is on top, and of equals the smaller pair."""
+        """Fill the heap again. Of equal counts the smaller key comes first."""
         self.heap = [(-count, key) for key, count in self.counts.items()]
         heapq.heapify(self.heap)
 
@@ -72,7 +84,7 @@ class Trainer:
 
     def merge(self, key: int, new: int) -> None:
         for type_id in self.index.pop(key):
-            self.merge_type(type_id, key >> BITS, key & MASK, new)
+            self.merge_type(type_id, *unpack_pair(key), new)
         del self.counts[key]
         for other in self.changed:
             self.maintain(other)
@@ -86,23 +98,32 @@ class Trainer:
         """Drop the list of a vanished pair, and rebuild a mostly stale one."""
         if key not in self.counts:
             self.index.pop(key, None)
-            self.lost.pop(key, None)
+            self.touched.pop(key, None)
             return
-        size, lost = len(self.index[key]), self.lost[key]
-        if size >= SIZE_MIN and lost >= LOST_MIN and size - lost < LIVE_SHARE * size:
+        size, touched = len(self.index[key]), self.touched[key]
+        live = size - touched
+        is_long = size >= COMPACTION_SIZE_THRESHOLD and live < touched
+        is_waste = (
+            touched >= COMPACTION_MIN_TOUCHED_FOR_WASTE
+            and live < COMPACTION_LIVE_RATIO_THRESHOLD * size
+        )
+        if is_long or is_waste:
             self.compact(key)
 
     def compact(self, key: int) -> None:
-        pair = (key >> BITS, key & MASK)
+        Trainer.compactions += 1
+        pair = unpack_pair(key)
         self.index[key] = [
             type_id
             for type_id in dict.fromkeys(self.index[key])
             if pair in pairwise(self.types[type_id])
         ]
-        self.lost[key] = 0
+        self.touched[key] = 0
 
     def merge_type(self, type_id: int, left: int, right: int, new: int) -> None:
         ids, frequency = self.types[type_id], self.frequencies[type_id]
+        if (left, right) not in pairwise(ids):
+            return  # stale, or a second entry
         merged: Ids = array("I")
         deltas: dict[int, int] = {}
         at, last = 0, len(ids) - 1
@@ -112,9 +133,9 @@ class Trainer:
                 at += 1
                 continue
             if merged:
-                collect(deltas, merged[-1] << BITS | left, merged[-1] << BITS | new)
+                collect(deltas, pack_pair(merged[-1], left), pack_pair(merged[-1], new))
             if at + 1 < last:
-                collect(deltas, right << BITS | ids[at + 2], new << BITS | ids[at + 2])
+                collect(deltas, pack_pair(right, ids[at + 2]), pack_pair(new, ids[at + 2]))
             merged.append(new)
             at += 2
         self.types[type_id] = merged
@@ -130,11 +151,17 @@ class Trainer:
         if delta > 0:
             self.index[key].append(type_id)
         else:
-            self.lost[key] += 1
+            self.touched[key] += 1
             if not self.counts[key]:
                 del self.counts[key]
 
 
-def collect(deltas: dict[int, int], lost: int, given: int) -> None:
+def collect(deltas: dict[int, int], lost: int, gained: int) -> None:
     deltas[lost] = deltas.get(lost, 0) - 1
-    deltas[given] = deltas.get(given, 0) + 1
+    deltas[gained] = deltas.get(gained, 0) + 1
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

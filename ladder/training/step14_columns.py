@@ -22,14 +22,16 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ladder.training.patterns import compile_for
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
+HeapEntry = tuple[int, int]  # -count and key: the top is the most frequent pair
 Column = npt.NDArray[Any]
 
 BITS = 21
@@ -38,16 +40,20 @@ END = -1  # the id between two types
 GONE = -2  # the id of a position that has become part of another
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    trainer = Trainer(Counter(match.group() for match in compile_for(pattern, text).finditer(text)))
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    trainer = Trainer(Counter(match.group() for match in pattern.compiled.finditer(text)))
     merges: list[Pair] = []
     for new in range(256, vocab_size):
         if not trainer.counts:
             break
         key = trainer.most_frequent()
         trainer.merge(key, new)
-        merges.append((key >> BITS, key & MASK))
+        merges.append(unpack_pair(key))
     return merges
+
+
+def unpack_pair(key: int) -> Pair:
+    return key >> BITS, key & MASK
 
 
 class Trainer:
@@ -64,8 +70,8 @@ class Trainer:
         self.frequency = np.repeat(frequencies, np.diff(ends, prepend=-1))
         self.counts: dict[int, int] = {}
         self.index: dict[int, Column] = {}
-        self.heap: list[Pair] = []
-        self.give(np.flatnonzero(~is_end[:-1] & ~is_end[1:]).astype(np.int32))
+        self.heap: list[HeapEntry] = []
+        self.add(np.flatnonzero(~is_end[:-1] & ~is_end[1:]).astype(np.int32))
 
     def most_frequent(self) -> int:
         while True:
@@ -78,31 +84,31 @@ class Trainer:
 
     def merge(self, key: int, new: int) -> None:
         del self.counts[key]
-        first = self.places(key)
+        first = self.positions(key)
         second = self.after[first]
-        self.lower(key, first, second)
+        self.subtract(key, first, second)
         last = self.after[second]
         self.id[first], self.id[second] = new, GONE
         self.after[first], self.before[last] = last, first
-        # A pair of two new ids is met from both sides, and given from its left one.
+        # A pair of two new ids has a merge on both sides. The left one adds it.
         left = self.before[first]
-        self.give(left[self.id[left] != END])
+        self.add(left[self.id[left] != END])
         right = self.id[self.after[first]]
-        self.give(first[(right != END) & (right != new)])
+        self.add(first[(right != END) & (right != new)])
 
-    def places(self, key: int) -> Column:
-        """Where the pair begins, in order, without those that are stale or overlap."""
-        left, right = key >> BITS, key & MASK
+    def positions(self, key: int) -> Column:
+        """Return the positions of a pair in order, without stale and overlapping ones."""
+        left, right = unpack_pair(key)
         first: Column = self.index.pop(key)
         first = first[(self.id[first] == left) & (self.id[self.after[first]] == right)]
-        if left == right:  # of the places in "aaaa" every other one counts
+        if left == right:  # of the positions in "aaaa" every other one counts
             number = np.arange(len(first))
             follows = np.append(False, self.after[first[:-1]] == first[1:])
             run_start = np.maximum.accumulate(np.where(follows, 0, number))
             first = first[(number - run_start) % 2 == 0]
         return first
 
-    def lower(self, key: int, first: Column, second: Column) -> None:
+    def subtract(self, key: int, first: Column, second: Column) -> None:
         """Subtract the pairs that start before and after the merged positions."""
         before, after = self.before[first], self.after[second]
         touches = np.append(False, before[1:] == second[:-1])  # after the previous
@@ -116,22 +122,28 @@ class Trainer:
             if not self.counts[other]:
                 del self.counts[other], self.index[other]
 
-    def give(self, starts: Column) -> None:
-        """Counts the new pairs that begin at these positions."""
-        for key, places, count in self.grouped(starts):
-            self.index[key] = places
+    def add(self, starts: Column) -> None:
+        """Count the new pairs that begin at these positions."""
+        for key, positions, count in self.grouped(starts):
+            self.index[key] = positions
             self.counts[key] = count
             heapq.heappush(self.heap, (-count, key))
 
     def grouped(self, starts: Column) -> Iterator[tuple[int, Column, int]]:
-        """Each pair that begins at one of the positions, with its positions and its count."""
+        """Yield each pair that begins at one of the positions, with its positions and its count."""
         if not len(starts):
             return
         keys = self.id[starts].astype(np.int64) << BITS | self.id[self.after[starts]]
         order = np.argsort(keys, kind="stable")
-        keys, starts = keys[order], starts[order]
+        keys, ordered = keys[order], starts[order]
         at = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-        counts = np.add.reduceat(self.frequency[starts], at)
+        counts = np.add.reduceat(self.frequency[ordered], at)
         bounds = [*at.tolist(), len(keys)]
         for number, (key, count) in enumerate(zip(keys[at].tolist(), counts.tolist(), strict=True)):
-            yield key, starts[bounds[number] : bounds[number + 1]], count
+            yield key, ordered[bounds[number] : bounds[number + 1]], count
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

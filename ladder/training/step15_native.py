@@ -14,14 +14,18 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenmill.training.train import train_from_iterator
+
+if TYPE_CHECKING:
+    from ladder.training.patterns import Pattern
 
 Pair = tuple[int, int]
 
 
-def train(text: str, pattern: str, vocab_size: int) -> list[Pair]:
-    return [(left, right) for left, right, _ in traced(text, pattern, vocab_size)]
+def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
+    return [(left, right) for left, right, _ in traced(text, pattern.source, vocab_size)]
 
 
 def traced(text: str, pattern: str, vocab_size: int) -> list[tuple[int, int, int]]:
@@ -32,3 +36,9 @@ def traced(text: str, pattern: str, vocab_size: int) -> list[tuple[int, int, int
         _, *lines = path.read_text(encoding="utf-8").splitlines()
     merges = map(json.loads, lines)
     return [(merge["left"], merge["right"], merge["count"]) for merge in merges]
+
+
+if __name__ == "__main__":
+    from alone import main
+
+    main(train)

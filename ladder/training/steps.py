@@ -9,6 +9,7 @@ Invariant: the merges of a step are compared with the core's, and a wrong step h
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import json
@@ -16,11 +17,13 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass, replace
+from difflib import unified_diff
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ladder import runner
-from ladder.training.patterns import compile_for
+from ladder.training.patterns import pattern_for
 from ladder.training.step15_native import traced
 from ladder.training.texts import read
 
@@ -33,6 +36,21 @@ class Step:
     name: str
     module: str
     walks: bool = False  # each merge traverses all types or all text
+    base: int | None = None  # the step that it builds on, if that is not the previous one
+
+    def code(self) -> list[str]:
+        """Return the lines of the step without its header."""
+        source = (Path(__file__).parent / f"{self.module}.py").read_text(encoding="utf-8")
+        header = ast.parse(source).body[0]
+        return source.splitlines()[header.end_lineno or 0 :]
+
+    def changes(self) -> list[str]:
+        """Return the lines of a unified diff from the step that it builds on."""
+        if self.number == 1:
+            return [f"+{line}" for line in self.code()]
+        base = STEPS[(self.base or self.number - 1) - 1]
+        names = (f"{base.module}.py", f"{self.module}.py")
+        return list(unified_diff(base.code(), self.code(), *names, lineterm=""))
 
 
 STEPS = (
@@ -48,7 +66,7 @@ STEPS = (
     Step(10, "heap pair selection", "step10_heap"),
     Step(11, "array storage", "step11_arrays"),
     Step(12, "batch delta application", "step12_batches"),
-    Step(13, "adaptive compaction", "step13_adaptive"),
+    Step(13, "adaptive compaction", "step13_adaptive", base=11),
     Step(14, "structure of arrays", "step14_columns"),
     Step(15, "native core", "step15_native"),
 )
@@ -75,6 +93,9 @@ class Measurement:
     peak_mb: float  # of the whole process
     added_mb: float  # by training: without the interpreter, the modules and the text
     merges_equal: bool
+    compactions: int | None = None  # rebuilt lists of the index
+    cpu_min: float = 0.0
+    cpu_max: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +136,32 @@ def estimate(step: Step, task: Task, learned: Learned) -> float:
 def measure(step: Step, task: Task, learned: Learned) -> Measurement:
     """Measure one run of a step."""
     [row] = _run(step, task, [task.vocab_size])
-    peak = max(row["peak_bytes"], row["start_bytes"])
+    peak, cpu = max(row["peak_bytes"], row["start_bytes"]), row["cpu_seconds"]
     return Measurement(
         step.number,
         step.name,
         row["seconds"],
-        row["cpu_seconds"],
+        cpu,
         peak / 1e6,
         (peak - row["start_bytes"]) / 1e6,
         row["digest"] == learned.digest,
+        row["compactions"],
+        cpu_min=cpu,
+        cpu_max=cpu,
     )
 
 
 def median_of(runs: list[Measurement]) -> Measurement:
-    """Return the medians of several runs."""
+    """Return the medians of several runs, with the extremes of the CPU time."""
     columns = ("seconds", "cpu_seconds", "peak_mb", "added_mb")
     medians = {name: statistics.median(getattr(run, name) for run in runs) for name in columns}
-    return replace(runs[0], **medians, merges_equal=all(run.merges_equal for run in runs))
+    return replace(
+        runs[0],
+        **medians,
+        merges_equal=all(run.merges_equal for run in runs),
+        cpu_min=min(run.cpu_min for run in runs),
+        cpu_max=max(run.cpu_max for run in runs),
+    )
 
 
 def digest(merges: list[tuple[int, ...]]) -> str:
@@ -145,23 +175,30 @@ def _run(step: Step, task: Task, vocab_sizes: list[int]) -> list[dict[str, Any]]
     return [row | {"peak_bytes": peak} for row in output["runs"]]
 
 
-def main(module: str, path: str, bytes_max: str, pattern: str, *vocab_sizes: str) -> None:
-    train = importlib.import_module(f"ladder.training.{module}").train
+def main(name: str, path: str, bytes_max: str, pattern: str, *vocab_sizes: str) -> None:
+    module = importlib.import_module(f"ladder.training.{name}")
     text = read(Path(path), int(bytes_max))
-    compile_for(pattern, text)  # cached before the measurement
+    prepared = pattern_for(pattern, text)
     runs = []
     for vocab_size in vocab_sizes:
         start_bytes = _memory_bytes()
         started, cpu_started = time.perf_counter(), time.process_time()
-        merges = train(text, pattern, int(vocab_size))
+        merges = module.train(text, prepared, int(vocab_size))
         row = {
             "seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - cpu_started,
             "start_bytes": start_bytes,
             "digest": digest(merges),
+            "compactions": compactions_of(module),
         }
         runs.append(row)
     sys.stdout.write(json.dumps({"runs": runs}) + "\n")
+
+
+def compactions_of(module: ModuleType) -> int | None:
+    """Return how many lists a step has rebuilt, or None for a step without compaction."""
+    count: int | None = getattr(getattr(module, "Trainer", None), "compactions", None)
+    return count
 
 
 def _memory_bytes() -> int:

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
         train_from_counts,
         train_from_iterator,
         train_sizes,
-    )  # fmt: skip
+    )
 
 # A name is imported from its module at its first use, so a program loads only those it uses.
+_TRAINING = ("count_pretokens", "train", "train_from_counts", "train_from_iterator", "train_sizes")
 _MODULES = {
-    "tokenmill.errors": ("TokenmillError",),
-    "tokenmill.inspection": ("inspect",),
-    "tokenmill.native": ("cache_limit",),
-    "tokenmill.ragged": ("Ragged",),
-    "tokenmill.tokenizer": ("Tokenizer",),
-    "tokenmill.tokenizing.run": ("finalize", "tokenize"),
-    "tokenmill.tokenizing.verify": ("verify",),
-    "tokenmill.training.options": ("TrainingWarning",),
-    "tokenmill.training.train": (
-        *("count_pretokens", "train", "train_from_counts", "train_from_iterator", "train_sizes"),
-    ),
+    "TokenmillError": "errors",
+    "inspect": "inspection",
+    "cache_limit": "native",
+    "Ragged": "ragged",
+    "Tokenizer": "tokenizer",
+    "finalize": "tokenizing.run",
+    "tokenize": "tokenizing.run",
+    "verify": "tokenizing.verify",
+    "TrainingWarning": "training.options",
+    **dict.fromkeys(_TRAINING, "training.train"),
 }
 
 __all__ = [
@@ -61,11 +61,11 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name in ("arrow", "errors", "shards"):
         return importlib.import_module(f"tokenmill.{name}")
-    for module, names in _MODULES.items():
-        if name in names:
-            found = globals()[name] = getattr(importlib.import_module(module), name)
-            return found
-    raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
+    module = importlib.import_module(f"tokenmill.{_MODULES[name]}")
+    found = globals()[name] = getattr(module, name)
+    return found
 
 
 def __dir__() -> list[str]:

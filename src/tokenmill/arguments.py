@@ -42,41 +42,20 @@ def read_all(call: Callable[..., Result], texts: list[Any], *more: Any) -> Resul
     try:
         return call(texts, *more)
     except (ValueError, TypeError, BufferError) as error:
-        return call(repair_all(texts, error), *more)
+        repaired = [repair(text, error, f"texts[{at}]") for at, text in enumerate(texts)]
+        return call(repaired, *more)
 
 
-def repair(text: Any, error: Exception) -> Any:
+def repair(text: Any, error: Exception, name: str = "a text") -> Any:
     """Return a text that the core accepts, or raise the error for a value that is not a text.
 
     In a str, as in tiktoken, a surrogate pair becomes its character and a lone surrogate U+FFFD.
+    A view with steps is copied.
     """
     if isinstance(error, TokenmillError):
         raise error
     if isinstance(text, str):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _contiguous(text, "a text")
-
-
-def repaired_starts(text: Any) -> list[int]:
-    """Return the start of each character of the repaired text in the original, and its end."""
-    if not isinstance(text, str):
-        return [*range(len(text) + 1)]
-    characters = re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)
-    return [*(character.start() for character in characters), len(text)]
-
-
-def repair_all(texts: list[Any], error: Exception) -> list[Any]:
-    """Return the repaired texts of a batch; TypeError for an item that is not a text."""
-    if isinstance(error, TokenmillError):
-        raise error
-    return [
-        repair(text, error) if isinstance(text, str) else _contiguous(text, f"texts[{index}]")
-        for index, text in enumerate(texts)
-    ]
-
-
-def _contiguous(text: Any, name: str) -> bytes | memoryview:
-    """Return contiguous bytes; a view with steps is copied."""
     try:
         view = memoryview(text)
     except TypeError:
@@ -87,6 +66,14 @@ def _contiguous(text: Any, name: str) -> bytes | memoryview:
             f"{view.itemsize} bytes; to turn ids into text use decode()"
         )
     return view if view.c_contiguous else view.tobytes()
+
+
+def repaired_starts(text: Any) -> list[int]:
+    """Return the start of each character of the repaired text in the original, and its end."""
+    if not isinstance(text, str):
+        return [*range(len(text) + 1)]
+    characters = re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)
+    return [*(character.start() for character in characters), len(text)]
 
 
 def list_texts(texts: Any) -> list[Any]:
@@ -220,8 +207,8 @@ def decode(core: _native.Core, ids: Any) -> bytes:
         raise
 
 
-def error_handler(errors: str) -> str:
-    """Return the name of an error handler of `bytes.decode`."""
+def check_error_handler(errors: str) -> None:
+    """Raise ValueError unless `errors` is an error handler of `bytes.decode`."""
     try:
         b"\xff".decode("utf-8", errors)
     except UnicodeDecodeError:
@@ -231,7 +218,6 @@ def error_handler(errors: str) -> str:
             f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '
             f"not {errors!r}"
         ) from None
-    return errors
 
 
 def embedded_name(source: Any, pattern: Any) -> str | None:

@@ -38,16 +38,15 @@ def cgroup_quota(own: Path, mount: Path) -> float | None:
         lines = own.read_text().splitlines()
     except OSError:
         return None
-    found = []
+    found: list[float | None] = []
     for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        inner = path.strip("/").split("/")
         for name in (controllers, "cpu") if controllers else (".",):
-            folders = ["/".join(inner[:depth]) for depth in range(len(inner) + 1)]
-            found += [_quota_of(mount / name / folder) for folder in folders]
+            folder = mount / name / path.strip("/")
+            above = [parent for parent in folder.parents if parent.is_relative_to(mount)]
+            found += map(_quota_of, (folder, *above))
     return min((quota for quota in found if quota is not None), default=None)
 
 

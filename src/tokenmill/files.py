@@ -1,10 +1,9 @@
 """Bytes → complete files: a crash leaves the old file or the new one."""
 
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,22 +41,20 @@ def write_together(files: Mapping[Path, Data]) -> None:
     A crash between two renames leaves the first files new and the others old.
     """
     temporaries: dict[Path, Path] = {}
-    try:
+    with ExitStack() as stack:
         for path, data in files.items():
             with _name_in_errors(path):
-                if _is_device(path):
+                if path.exists() and not path.is_file():  # `realpath` cannot resolve /dev/fd/3
                     with path.open("wb") as file:
                         file.writelines(_parts(data))
-                else:
-                    temporaries[path] = _write_temporary(Path(os.path.realpath(path)), data)
+                    continue
+                temporaries[path] = _write_temporary(Path(os.path.realpath(path)), data)
+                stack.callback(temporaries[path].unlink, missing_ok=True)
         for path, temporary in temporaries.items():
             with _name_in_errors(path):
                 target = Path(os.path.realpath(path))
                 temporary.replace(target)
             sync_folder(target.parent)
-    finally:
-        for temporary in temporaries.values():
-            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -67,14 +64,6 @@ def _name_in_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
-
-
-def _is_device(path: Path) -> bool:
-    """Whether a path is a device or a pipe. `realpath` cannot resolve those of /dev/fd."""
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False
 
 
 def _parts(data: Data) -> Iterable[bytes]:

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TokenizeError
 
@@ -36,8 +35,7 @@ def is_address(name: str) -> bool:
     return _ADDRESS.match(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(NamedTuple):
     """A remote file, and the properties that change when it is replaced."""
 
     address: str

@@ -83,7 +83,7 @@ class Session(Generic[Kind]):
         if not self._is_str and isinstance(text, str) and not text:
             text = b""
         self._check_kind(text)
-        length = self._core.characters() if self._is_str else self._core.bytes()
+        length = self._size()
         if isinstance(position, bool) or not hasattr(position, "__index__"):
             raise TypeError(f"position must be an int, not {position!r}")
         start = operator.index(position)
@@ -114,6 +114,9 @@ class Session(Generic[Kind]):
         if self._is_str:
             self._high = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return count
+
+    def _size(self) -> int:
+        return self._core.characters() if self._is_str else self._core.bytes()
 
     def _check_kind(self, text: object) -> None:
         if isinstance(text, str) is not self._is_str:
@@ -146,18 +149,16 @@ class Session(Generic[Kind]):
     @overload
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                return self._core.ids(start, max(start, stop))
-            return self.ids[index]
         try:
-            start = range(len(self))[index]
+            found = range(len(self))[index]
         except IndexError:
-            raise IndexError(
-                f"index {index!r} is out of range; there are {len(self):,} ids"
-            ) from None
-        return self._core.ids(start, start + 1)[0]
+            message = f"index {index!r} is out of range; there are {len(self):,} ids"
+            raise IndexError(message) from None
+        if isinstance(found, int):
+            return self._core.ids(found, found + 1)[0]
+        if found.step != 1:
+            return self.ids[index]
+        return self._core.ids(found.start, max(found.start, found.stop))
 
     def copy(self) -> Session[Kind]:
         """Return an independent session with the same text, without encoding the text again."""
@@ -179,12 +180,8 @@ class Session(Generic[Kind]):
         return type(self), (self._tokenizer, text, self._specials)
 
     def __repr__(self) -> str:
-        unit, size = (
-            ("characters", self._core.characters())
-            if self._is_str
-            else ("bytes", self._core.bytes())
-        )
-        return f"<Session of {self._tokenizer.name!r}: {size:,} {unit}, {len(self):,} ids>"
+        unit = "characters" if self._is_str else "bytes"
+        return f"<Session of {self._tokenizer.name!r}: {self._size():,} {unit}, {len(self):,} ids>"
 
 
 class StreamDecoder:

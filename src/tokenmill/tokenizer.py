@@ -182,10 +182,10 @@ class Tokenizer:
         key = (name, *sorted(more.items()))
         shared = _embedded.get(key)
         if shared is None and more:
-            from tokenmill.formats import ranks
+            from tokenmill.formats import build, ranks
 
             spec = ranks.of_embedded(name, more)
-            assert isinstance(spec.model, ranks.CoreModel)
+            assert isinstance(spec.model, build.CoreModel)
             shared = _embedded[key] = _Shared(spec.model.core, spec, name, is_embedded=True)
         elif shared is None:
             core = EMBEDDED[name].build_core()
@@ -280,9 +280,9 @@ class Tokenizer:
 
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
-        if wanted not in (np.dtype(np.uint32), np.dtype(np.uint16)):
+        if wanted not in (np.uint32, np.uint16):
             raise ValueError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
-        narrow = wanted == np.dtype(np.uint16)
+        narrow = wanted == np.uint16
         if narrow and self.vocab_size > 1 << 16:
             raise ValueError(
                 f"{self.name} has ids up to {self.vocab_size - 1:,}, so uint16 is too small; "
@@ -343,19 +343,18 @@ class Tokenizer:
         cut = arguments.separator(separator) or None
         allowed, count = self._allowed(allowed_special), arguments.thread_count(threads)
         documents = 0
-        gathered: list[tuple[_native.Buffer, _native.Buffer]] = []
+        ids: list[_native.Buffer] = []
+        offsets: list[_native.Buffer] = []
         for block in corpus.read_files(inputs, cut, size, options):
             spans = np.ascontiguousarray(block.spans)
             pair = self._core.encode_block(block.data, spans, allowed, count)
             if callback is None:
-                gathered.append(pair)
-                continue
-            ragged = Ragged(*pair)
-            documents += len(ragged)
-            callback(ragged)
-        if callback is not None:
-            return documents
-        return Ragged(*_native.join([ids for ids, _ in gathered], [at for _, at in gathered]))
+                ids.append(pair[0])
+                offsets.append(pair[1])
+            else:
+                documents += len(spans)
+                callback(Ragged(*pair))
+        return Ragged(*_native.join(ids, offsets)) if callback is None else documents
 
     def encode_with_offsets(
         self, text: Text, *, allowed_special: SpecialsChoice = False
@@ -372,10 +371,9 @@ class Tokenizer:
         allowed = self._allowed(allowed_special)
         try:
             return self._core.encode_with_offsets(text, allowed)
-        except (ValueError, TypeError, BufferError) as error:
-            ids, spans = self._core.encode_with_offsets(arguments.repair(text, error), allowed)
-            starts = arguments.repaired_starts(text)
-            return ids, [(starts[start], starts[end]) for start, end in spans]
+        except (ValueError, TypeError, BufferError):
+            ids, spans = self._encode_offsets(text, allowed, 1)
+            return ids.tolist(), [(start, end) for start, end in spans.tolist()]
 
     def count(
         self, text: Text, *, allowed_special: SpecialsChoice = False, threads: int | None = None
@@ -441,26 +439,25 @@ class Tokenizer:
             >>> tokenizer.decode([5303, 50256], skip_special_tokens=True)
             'hi'
         """
-        handler = self._error_handler(errors)
+        self._check_error_handler(errors)
         if self._decodes_bytes and not skip_special_tokens:
-            return self.decode_bytes(ids).decode("utf-8", handler)
+            return self.decode_bytes(ids).decode("utf-8", errors)
         listed = arguments.list_ids(ids)
         numbers = listed if isinstance(listed, list) else listed.tolist()
-        if self._decodes_bytes:
-            skipped = set(self.special_tokens.values())
-            kept = [id_ for id_ in numbers if id_ not in skipped]
-            return self.decode_bytes(kept).decode("utf-8", handler)
-        arguments.decode(self._core, numbers)  # raises the error for an unknown id
-        return self._shared.decoder.decode(numbers, skip_special_tokens)
+        if not self._decodes_bytes:
+            arguments.decode(self._core, numbers)  # raises the error for an unknown id
+            return self._shared.decoder.decode(numbers, skip_special_tokens)
+        skipped = set(self.special_tokens.values())
+        kept = [id_ for id_ in numbers if id_ not in skipped]
+        return self.decode_bytes(kept).decode("utf-8", errors)
 
-    def _error_handler(self, errors: str) -> str:
-        handler = arguments.error_handler(errors)
+    def _check_error_handler(self, errors: str) -> None:
+        arguments.check_error_handler(errors)
         if errors != "replace" and not self._decodes_bytes:
             raise ValueError(
                 f'errors must be "replace", not {errors!r}: {self.name} has a decoder that '
                 "replaces bytes that are not UTF-8; for the bytes use decode_bytes"
             )
-        return handler
 
     @property
     def _decodes_bytes(self) -> bool:
@@ -483,7 +480,8 @@ class Tokenizer:
 
         `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
         """
-        return StreamDecoder(self, self._error_handler(errors))
+        self._check_error_handler(errors)
+        return StreamDecoder(self, errors)
 
     # The vocabulary
 

@@ -9,8 +9,10 @@ import random
 import re
 import signal
 import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import hard_inputs
 import numpy as np
@@ -22,8 +24,10 @@ from terminal import COMMAND
 from tokenmill import Tokenizer
 from tokenmill.cli import encode as encode_command
 from tokenmill.cli import main
-from tokenmill.cli.encode import IdText, chunks_of, ids_of
+from tokenmill.cli.encode import ids_of, text_of_ids
+from tokenmill.corpus import Documents
 from tokenmill.native import _native
+from tokenmill.tokenizing import encoder
 
 SHELL = " ".join(COMMAND)
 
@@ -300,11 +304,14 @@ def test_parts_of_a_document_change_no_id(size, most):
     data = hard_text()[:most]
     for name in ("o200k_base", "gpt2", "cl100k_base"):
         tokenizer = Tokenizer.load(name)
-        names = list(tokenizer._cut_names(True))
-        parts = [data[start : start + size] for start in range(0, len(data), size)]
-        chunks = chunks_of(parts, lambda text, names=names: _native.last_cut(text, names))
-        found = [tokenizer.encode(chunk, allowed_special=True) for chunk in chunks]
-        assert list(chain(*found)) == tokenizer.encode(data, allowed_special=True)
+        encoder = encode_command._make_encoder(tokenizer, {"allow_special": True}, sys.maxsize)
+        found: list[int] = []
+        for start in range(0, len(data), size):
+            part = data[start : start + size]
+            is_last = start + size >= len(data)
+            block = Documents(part, np.array([[0, len(part)]]), goes_on=not is_last)
+            found += chain.from_iterable(each.ids.tolist() for each in encoder.encode(block, 1))
+        assert found == tokenizer.encode(data, allowed_special=True)
 
 
 def hard_text() -> bytes:
@@ -332,12 +339,12 @@ def test_blocks_of_any_size_change_no_id(size, most, monkeypatch, capsysbinary, 
 def test_text_without_a_safe_cut_is_read_in_linear_time(monkeypatch, capsysbinary, tmp_path):
     looked = []
     monkeypatch.setattr(encode_command, "_BLOCK_BYTES", 1 << 12)
-    add = encode_command._Chunks.__init__
 
-    def watched(self, place):
-        add(self, lambda text: looked.append(len(text)) or place(text))
+    def last_cut(text, names):
+        looked.append(len(text))
+        return _native.last_cut(text, names)
 
-    monkeypatch.setattr(encode_command._Chunks, "__init__", watched)
+    monkeypatch.setattr(encoder, "_native", SimpleNamespace(last_cut=last_cut))
     path = tmp_path / "one.txt"
     size = max(300_000, examples(3_000_000))
     path.write_bytes(b"a" * size)
@@ -358,19 +365,16 @@ def test_tokenizer_with_a_pattern_of_its_own_reads_to_the_end(tmp_path, text):
     assert run("decode", "--tokenizer", tmp_path / "mine.tokenmill", given=found) == data
 
 
-def test_quick_and_slow_numbers_are_the_same():
+def test_text_of_ids_is_that_of_python():
     rng = np.random.default_rng(SEED)
-    for size in (1, 300, 50_000):
-        slow, quick = IdText(1 << 21), IdText(size)
-        for count in (0, 1, 40, 3 * size):
+    for size in (1, 10, 300, 50_000, 1 << 32):
+        for count in (0, 1, 40, 3_000):
             ids = rng.integers(0, size, count).astype(np.uint32)
-            cuts = np.sort(rng.integers(0, count + 1, 9))
-            offsets = np.concatenate([[0, 0], cuts, [count, count]]).astype(np.int64)
-            lines = quick.lines(ids, offsets)
-            assert slow.lines(ids, offsets) == lines
-            assert ids_of(lines) == ids.tolist()
-        assert quick._table is not None
-        assert slow._table is None
+            ends = np.sort(rng.integers(0, count + 1, 9)).astype(np.int64)
+            lines = np.split(ids, ends)
+            want = "\n".join(" ".join(map(str, line.tolist())) for line in lines)
+            assert text_of_ids(ids, ends).removeprefix(b" ") == want.encode()
+            assert ids_of(want.encode()) == ids.tolist()
 
 
 def test_text_of_the_command_line_is_its_bytes():

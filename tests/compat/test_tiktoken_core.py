@@ -1,7 +1,6 @@
 """tokenmill.compat.tiktoken → the results and exceptions of tiktoken, for the same calls.
 
-Tests of compat/tiktoken/core.py, compat/tiktoken/load.py, compat/tiktoken/registry.py and
-compat/tiktoken/unstable.py.
+Tests of compat/tiktoken/core.py, compat/tiktoken/load.py and compat/tiktoken/registry.py.
 """
 
 from __future__ import annotations

@@ -102,10 +102,10 @@ def test_fast_path_equals_complete_path(real: theirs.Tokenizer) -> None:
         options = random_options(rng)
         if outcome(lambda options=options: side_by_side.apply(ours, here, options))[0] != "gave":
             continue
-        pair = (rng.choice(TEXTS), rng.choice([None, *TEXTS]))
+        texts = rng.choices(TEXTS, k=rng.choice([1, 2]))
         ready = here._ready()
-        fast = outcome(lambda ready=ready, pair=pair: ready.encode(pair, True))
-        complete = outcome(lambda ready=ready, pair=pair: ready.complete(pair, True))
+        fast = outcome(lambda ready=ready, texts=texts: ready.encode(*texts))
+        complete = outcome(lambda ready=ready, texts=texts: ready.complete(texts, True))
         assert fast[0] == complete[0]
         if fast[0] == "gave":
             assert fast[1].ids == complete[1].ids

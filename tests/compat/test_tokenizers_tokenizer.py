@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 import tokenizers as theirs
 
 import tokenmill.compat.tokenizers as ours
+from tokenmill.compat.tokenizers import tokenizer
 from tokenmill.errors import VocabularyError
 
 NORMALIZERS = [
@@ -108,6 +110,29 @@ def test_token_of_the_model_differs_from_added_token() -> None:
         texts = ["▁a", "x▁a", "é▁a", "<s>▁a", " ▁a", "x", " x", "xx", "<s>x", "éx", "a x▁▁a", "  a"]
         found.append([(made.encode(text).ids, made.encode(text).tokens) for text in texts])
     assert found[0] == found[1]
+
+
+def test_tokenizers_are_built_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    build = tokenizer.build
+
+    def build_slowly(spec: Any) -> Any:
+        if threading.current_thread() is slow:
+            begun.set()
+            goes_on.wait(60)
+        return build(spec)
+
+    monkeypatch.setattr(tokenizer, "build", build_slowly)
+    slow, quick = (
+        threading.Thread(target=new(ours, "None", "None").encode, args=["a"]) for _ in range(2)
+    )
+    slow.start()
+    assert begun.wait(60)
+    quick.start()
+    quick.join(60)
+    assert not quick.is_alive()
+    goes_on.set()
+    slow.join()
 
 
 def test_added_token_with_changed_whitespace_is_refused() -> None:

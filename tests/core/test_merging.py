@@ -46,7 +46,6 @@ def learn(
     tokens |= {id: token for token, id in (taken or {}).items()}
     with Merging(
         tokens=tokens,
-        alphabet=alphabet,
         first_id=first_id,
         ids_end=first_id + merges_max,
         trainer=trainer,
@@ -57,8 +56,7 @@ def learn(
         merging.add(inventory(counts))
         merges, check = merging.run()
     assert check.min_tracked_count <= check.last_count or len(merges) == 0
-    columns = (merges.lefts, merges.rights, merges.counts)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    return merges[["left", "right", "count"]].tolist()
 
 
 @each_trainer
@@ -135,7 +133,6 @@ def test_counts_file_gives_the_same_merges(tmp_path):
     for source in (inventory(counts), _native.CountsFile(str(path))):
         merging = Merging(
             tokens=tokens,
-            alphabet={byte: byte for byte in range(256)},
             first_id=256,
             ids_end=1256,
             trainer="rustbpe",
@@ -143,7 +140,7 @@ def test_counts_file_gives_the_same_merges(tmp_path):
         )
         merging.add(source)
         merges, _ = merging.run()
-        found.append((merges.lefts.tolist(), merges.rights.tolist(), merges.counts.tolist()))
+        found.append(merges.tolist())
     assert found[0] == found[1]
 
 
@@ -159,7 +156,6 @@ def test_words_of_ids_resume_at_the_end_of_an_earlier_run():
             training_reference.reference.replace(word, left, right, id)
     merging = Merging(
         tokens=tokens,
-        alphabet=alphabet,
         first_id=956,
         made_from=256,
         ids_end=1756,
@@ -172,8 +168,7 @@ def test_words_of_ids_resume_at_the_end_of_an_earlier_run():
         np.array(list(counts.values()), np.uint64),
     )
     rest, _ = merging.run()
-    columns = (rest.lefts, rest.rights, rest.counts)
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == whole[700:]
+    assert rest[["left", "right", "count"]].tolist() == whole[700:]
 
 
 def test_progress_callback_can_read_the_merges():
@@ -181,7 +176,6 @@ def test_progress_callback_can_read_the_merges():
     told = []
     merging = Merging(
         tokens={byte: bytes([byte]) for byte in range(256)},
-        alphabet={byte: byte for byte in range(256)},
         first_id=256,
         ids_end=3000,
         trainer="rustbpe",
@@ -192,8 +186,8 @@ def test_progress_callback_can_read_the_merges():
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
     for done, count, so_far in told:
         assert len(so_far) == done
-        assert so_far.ids.tolist() == merges.ids[:done].tolist()
-        assert done == 0 or so_far.counts[-1] == count
+        assert so_far.tolist() == merges[:done].tolist()
+        assert done == 0 or so_far["count"][-1] == count
 
 
 def test_an_exception_of_progress_ends_the_run():
@@ -202,7 +196,6 @@ def test_an_exception_of_progress_ends_the_run():
 
     merging = Merging(
         tokens={97: b"a", 98: b"b"},
-        alphabet={97: 97, 98: 98},
         first_id=99,
         ids_end=200,
         trainer="rustbpe",
@@ -220,7 +213,6 @@ def test_interrupt_ends_a_run():
     words = {bytes(rng.integers(97, 123, 12, np.uint8)): 1 for _ in range(100_000)}
     merging = Merging(
         tokens={byte: bytes([byte]) for byte in range(256)},
-        alphabet={byte: byte for byte in range(256)},
         first_id=256,
         ids_end=1 << 20,
         trainer="rustbpe",
@@ -255,7 +247,6 @@ def of_bytes(**options):
     return Merging(
         **{
             "tokens": {byte: bytes([byte]) for byte in range(256)},
-            "alphabet": {byte: byte for byte in range(256)},
             "first_id": 256,
             "ids_end": 1000,
             "trainer": "rustbpe",
@@ -307,7 +298,6 @@ def test_existing_tokens_are_reused(trainer):
         counts = [rng.choice([1, 1, 2, 3, 5]) for _ in words]
         merging = Merging(
             tokens=tokens,
-            alphabet={},
             first_id=first_id,
             ids_end=ids_end,
             trainer=trainer,
@@ -321,10 +311,8 @@ def test_existing_tokens_are_reused(trainer):
             np.array(counts, np.uint64),
         )
         merges, _ = merging.run()
-        columns = (merges.lefts, merges.rights, merges.ids, merges.counts)
-        got = list(zip(*(column.tolist() for column in columns), strict=True))
         expected = learn_again(words, counts, tokens, first_id, ids_end, trainer)
-        assert got == expected, f"round {round}, TOKENMILL_SEED={SEED}"
+        assert merges.tolist() == expected, f"round {round}, TOKENMILL_SEED={SEED}"
 
 
 def test_merges_cannot_be_read_during_a_run_on_another_thread():
@@ -375,7 +363,7 @@ def test_counts_file_rejects_two_readers(tmp_path):
     "options",
     [
         {"tokens": {256: b"ab"}},
-        {"alphabet": {97: 256}},
+        {"tokens": {256: b"a"}},
         {"min_frequency": -1},
         {"threads": -1},
         {"first_id": 2**24 + 1},

@@ -17,6 +17,7 @@ from test_tables import TABLES, VALUES, write_table
 from tokenmill.corpus import blocks, documents, find, tables
 from tokenmill.corpus.documents import DocumentOptions, Documents, Problem
 from tokenmill.corpus.segments import cuts
+from tokenmill.native import _native
 
 OF_MACHINE = [
     errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO
@@ -52,13 +53,15 @@ def test_errors_of_the_machine_stop_and_those_of_a_file_do_not(tmp_path, monkeyp
     path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     for good_bytes in (0, 70_000):
         monkeypatch.setattr(
-            blocks, "open_file", lambda source, good=good_bytes: Failing(source.name, number, good)
+            blocks,
+            "open_file",
+            lambda source, good=good_bytes, **_: Failing(source.name, number, good),
         )
         if number in OF_MACHINE:
             with pytest.raises(OSError, match="said by the system"):
-                gather(path, block_bytes=64)
+                gather(path, block_bytes=64, checksum=_native.Checksum())
         else:
-            assert gather(path, block_bytes=64).problems
+            assert gather(path, block_bytes=64, checksum=_native.Checksum()).problems
 
 
 def test_error_in_an_open_document_starts_again_without_it(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Sources → documents: each text once, for every format. Errors name the file and the line.
 
-Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py and training/counting.py.
+Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py, corpus/texts.py and
+training/counting.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pytest
 import zstandard
 from conftest import FIXTURES, SEED
 
-from tokenmill import corpus
+from tokenmill import TrainingWarning, corpus
 from tokenmill.corpus import Documents, Source
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import (
@@ -31,11 +32,9 @@ from tokenmill.errors import (
     MissingInputError,
     OptionError,
 )
-from tokenmill.training.counting import (
-    Plan,
-    _Counting,
-    count_documents,
-)
+from tokenmill.patterns.schemes import pattern_of
+from tokenmill.training.counting import Plan, _Counting, count_documents
+from tokenmill.training.options import CountOptions, resolve_options
 
 SQUEEZE = {
     "gz": gzip.compress,
@@ -64,9 +63,12 @@ def documents(given, format=None, start=0, batch_bytes=1 << 24, **options) -> li
     return found
 
 
+def plan_of(sources, folder, **options) -> Plan:
+    return Plan(sources, resolve_options(CountOptions, options), pattern_of("r50k"), (), folder)
+
+
 def blocks_of(source, start=0, batch_bytes=1 << 24, **options) -> list[Documents]:
-    plan = Plan([source], "r50k", (), b"", Path(), 1, **options)
-    counting = _Counting(plan)
+    counting = _Counting(plan_of([source], Path(), **options))
     counting._batch_bytes = max(batch_bytes, 16)
     return [counting._sampled(block) for block in counting._read(source, start)]
 
@@ -304,11 +306,11 @@ def test_binary_files_are_refused(tmp_path):
     path.write_bytes("wide".encode("utf-16"))
     with raises(InputError, "image.txt", "UTF-16", "iconv"):
         documents(path)
-    notes: list[str] = []
     path.write_bytes(b"caf\xe9 au lait")
-    assert documents(path, note=notes.append) == [b"caf\xe9 au lait"]
+    with pytest.warns(TrainingWarning) as notes:
+        assert documents(path) == [b"caf\xe9 au lait"]
     assert len(notes) == 1
-    assert "image.txt is not UTF-8 (byte 3 is 0xE9)" in notes[0]
+    assert "image.txt is not UTF-8 (byte 3 is 0xE9)" in str(notes[0].message)
 
 
 def test_json_mistakes_name_file_and_line(tmp_path):
@@ -342,15 +344,15 @@ def test_compressed_file_that_is_cut_off_or_damaged_is_named(tmp_path, how):
     for end in (len(whole) - 1, first + 9, first - 1, 40):
         path.write_bytes(whole[:end])
         with raises(InputError, path, "ends before its compressed data does", "again"):
-            documents(path, note=print)
+            documents(path)
     damaged = bytearray(whole)
     damaged[len(whole) // 3] ^= 0xFF
     path.write_bytes(bytes(damaged[:100]) + b"nonsense" * 9 if how == "zst" else damaged)
     with raises(InputError, path):
-        documents(path, note=print)
+        documents(path)
     path.write_bytes(whole + b"behind the end")
     with raises(InputError, path, "is damaged"):
-        documents(path, note=print)
+        documents(path)
     path.write_bytes(b"plain text")
     with raises(InputError, path, f"is called .{how}"):
         documents(path)
@@ -464,8 +466,7 @@ def test_training_reads_records_of_every_format_in_a_folder(tmp_path):
 
 
 def tokenmill_count(folder: Path, output: Path) -> int:
-    plan = Plan(find_sources(folder), "r50k", (), b"{}", folder, 1)
-    counted = count_documents(plan).take()
+    counted = count_documents(plan_of(find_sources(folder), folder)).take()
     counted.write(str(output), b"{}")
     return counted.total()
 
@@ -478,7 +479,7 @@ def test_wrong_field_is_reported_also_if_the_file_has_a_bad_line(tmp_path):
     assert "line 2 has no field 'text'; its fields are 'body'" in error
     assert corpus.find_wrong_field([source], corpus.DocumentOptions(field="body")) is None
     with raises(InputError, "line 2 has no field 'text'"):
-        count_documents(Plan([source], "r50k", (), b"", tmp_path, 1))
+        count_documents(plan_of([source], tmp_path))
 
 
 def test_rejected_records_are_skipped_up_to_a_number(tmp_path):
@@ -487,16 +488,6 @@ def test_rejected_records_are_skipped_up_to_a_number(tmp_path):
     assert documents(path, on_error="skip", max_errors=2) == [b"x", b"y"]
     with raises(InputError, "more than 1 records", "line 2 is not JSON"):
         documents(path, on_error="skip", max_errors=1)
-    notes: list[str] = []
-    plan = Plan(
-        find_sources(path),
-        "r50k",
-        (),
-        b"",
-        tmp_path,
-        1,
-        on_error="skip",
-        note=notes.append,
-    )
-    assert count_documents(plan).take().total() == 2
-    assert "2 records gave no document, the first:" in notes[0]
+    plan = plan_of(find_sources(path), tmp_path, on_error="skip")
+    with pytest.warns(TrainingWarning, match="2 records gave no document, the first:"):
+        assert count_documents(plan).take().total() == 2

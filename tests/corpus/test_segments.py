@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from conftest import SEED, examples
-from test_documents import SQUEEZE, packed, raises
+from test_documents import SQUEEZE, packed
 
 from tokenmill.corpus import find
 from tokenmill.corpus.documents import (
@@ -485,15 +485,3 @@ def test_document_that_fails_late_is_a_problem_and_the_others_are_kept(tmp_path,
         (705, 501),
     ]
     assert found.problems[0].record == b"b" * 300 + b"\xff"
-
-
-def test_options_that_cannot_be_are_refused():
-    for options, part in (
-        ({"utf8": "ascii"}, "strict, replace, bytes"),
-        ({"separator": b""}, "None makes a file one document"),
-        ({"block_bytes": 15}, "16 or more"),
-    ):
-        with raises(ValueError, part):
-            DocumentOptions(**options)
-    with raises(ValueError, "unit_bytes"):
-        cuts(find(__file__)[0], DocumentOptions(), 0)

@@ -10,6 +10,7 @@ import gzip
 import itertools
 import os
 import sys
+import threading
 from pathlib import Path
 
 import fsspec
@@ -395,6 +396,22 @@ def test_mistakes_in_names_are_errors(tmp_path, monkeypatch):
             find(given)
 
 
+def test_pipe_is_an_input_if_asked_for(tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    os.mkfifo(path)
+    with raises(InputError, path, "can be read only once"):
+        find(path)
+    [source] = find(path, pipes=True)
+    assert (source.kind, source.compression, source.size) == ("jsonl", "gz", None)
+    writer = threading.Thread(
+        target=path.write_bytes, args=[gzip.compress(b'{"text": "x"}\n' * 900)]
+    )
+    writer.start()
+    found = gather(path, [Segment(source)])
+    writer.join()
+    assert (found.texts, found.problems) == ([b"x"] * 900, [])
+
+
 @pytest.mark.parametrize("how", [None, "gz"])
 def test_stdin_is_read_to_its_end(tmp_path, monkeypatch, how):
     data = b'{"text": "from a pipe"}\n' * 900 + b"bad\n"
@@ -405,6 +422,7 @@ def test_stdin_is_read_to_its_end(tmp_path, monkeypatch, how):
         found = gather("-", kind="jsonl", block_bytes=4_096)
     assert found.texts == [b"from a pipe"] * 900
     assert [(one.source, one.line) for one in found.problems] == [("-", 901)]
+    assert str(found.problems[0]).startswith("standard input, line 901 is not JSON")
     [source] = find("-", "jsonl")
     assert cuts(source, DocumentOptions(), 1) == [Segment(source)]
 

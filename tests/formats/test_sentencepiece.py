@@ -127,7 +127,7 @@ def replaced(parts: TokenizerSpec, **options) -> TokenizerSpec:
     """TokenizerSpec with other values, of the model where it has them."""
     spec_fields = [one.name for one in dataclasses.fields(TokenizerSpec)]
     fields = {name: getattr(parts, name) for name in spec_fields}
-    of_model = {name: getattr(parts.model, name) for name in Model.__slots__}
+    of_model = {one.name: getattr(parts.model, one.name) for one in dataclasses.fields(Model)}
     of_model |= {name: value for name, value in options.items() if name in of_model}
     fields |= {name: value for name, value in options.items() if name in fields}
     return TokenizerSpec(**{**fields, "model": Model(**of_model)})

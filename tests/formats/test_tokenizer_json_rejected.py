@@ -196,7 +196,7 @@ for _ in range(20):
         # Post-processors and decoders
         (document(post_processor={"type": "X"}), "post_processor is 'X'"),
         (document(post_processor=template(special_tokens={})), "has id '<s>', which is not in"),
-        (document(post_processor=template(single=["$A"])), "single.[0] must be an object"),
+        (document(post_processor=template(single=["$A"])), "single[0] must be an object"),
         (document(post_processor=template(single=[{"X": {}}])), "neither a Sequence nor"),
         (
             document(post_processor=template(single=[{"Sequence": {"id": "C", "type_id": 0}}])),
@@ -230,7 +230,7 @@ for _ in range(20):
             document({"vocab": {"a": 0, "b": 2}, "merges": []}, added_tokens=[added("<x>", 2)]),
             "'<x>', to which Hugging Face assigns id 2 of another token",
         ),
-        (document(added_tokens=[{"id": 6}]), "added_tokens.[0] has no field 'content'"),
+        (document(added_tokens=[{"id": 6}]), "added_tokens[0] has no field 'content'"),
         (document(added_tokens=[added("x" * 5000, 6)]), "has 5000 bytes; at most 4096"),
         (
             document(pre_tokenizer=metaspace(), added_tokens=[added("a b", 6, normalized=True)]),

@@ -251,7 +251,7 @@ def command_line(names: dict[str, str]) -> Outputs:
         "count good.jsonl small.txt --tokenizer gpt2 --json",
         "tokenize in.jsonl in.csv --tokenizer gpt2 --output s --threads 1 --json --progress none",
         "verify s --json",
-        "verify s --json --full",
+        "verify s --json --sample 100%",
         "inspect s --json",
         "inspect t.json --json --word grain --text grain",
         "inspect gpt2 --json --rows 3",

@@ -26,7 +26,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-LANGUAGES = ("python", "console", "sh", "bash", "json", "text")
+LANGUAGES = ("python", "console", "sh", "bash", "json", "text", "diff")
 FENCE = re.compile(r"^( *)```(.*)$")
 MARK = "# →"
 FIGURE = re.compile(r"\d[\d,.]*(?=(?: ?(?:ns|µs|us|ms|s|min|[kMG]B/s|[MG]B|×)| times)(?!\w))")

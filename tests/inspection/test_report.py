@@ -443,6 +443,13 @@ def test_page_is_complete_and_needs_no_other_files():
     assert "prefers-color-scheme: dark" in page
 
 
+def test_page_of_bytes_that_are_not_characters(tmp_path):
+    path = tmp_path / "bytes.tiktoken"
+    path.write_text("gA== 0\ngQ== 1\n")  # 0x80 and 0x81
+    page = inspect(Tokenizer.load(path, pattern="(?s:.)")).html()
+    assert page.count("<svg") == 3 and "parts of characters" in page
+
+
 def test_trained_tokens_are_reachable():
     tokenizer = train_from_iterator(
         [Path(path).read_text(encoding="utf-8") for path in FIXTURES[:3]], vocab_size=600

@@ -6,11 +6,15 @@ import importlib
 import json
 import os
 import pty
+import random
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import hard_inputs
 import pytest
@@ -21,8 +25,9 @@ from ladder_steps import keep_steps
 from ladder_steps import run_ladder as run
 
 from ladder.training import command as ladder_training
-from ladder.training import step03_stream, texts
-from ladder.training.patterns import compile_for
+from ladder.training import step03_stream, step09_compaction, step13_adaptive, texts
+from ladder.training.alone import lines
+from ladder.training.patterns import pattern_for
 from ladder.training.steps import STEPS, Measurement, Skipped, Task, estimate, learn, median_of
 from tokenmill import reference
 from tokenmill.cli.app import BUG, Parser
@@ -32,10 +37,17 @@ from tokenmill.patterns.schemes import PATTERNS, pattern_of
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 bench_ladder = importlib.import_module("ladder_pages")
+ladder_full = importlib.import_module("ladder_full")
 GPT2 = pattern_of("gpt2")
-TRAIN = {
-    step.number: importlib.import_module(f"ladder.training.{step.module}").train for step in STEPS
-}
+MODULES = {step.number: importlib.import_module(f"ladder.training.{step.module}") for step in STEPS}
+
+
+def train_with(module: ModuleType) -> Callable[[str, str, int], list[tuple[int, int]]]:
+    """The function of a step, with the source of a pattern as its argument."""
+    return lambda text, source, size: module.train(text, pattern_for(source, text), size)
+
+
+TRAIN = {number: train_with(module) for number, module in MODULES.items()}
 ENGLISH = "the mill mills the meal, and the miller's meal is what the mill has milled. " * 3
 TEXTS = {
     "one byte": "a",
@@ -93,37 +105,98 @@ def test_all_steps_take_any_pattern(scheme):
 
 @pytest.mark.parametrize("number", [9, 10, 11, 12, 13])
 def test_rebuilt_lists_keep_all_types(number, monkeypatch):
-    module = importlib.import_module(f"ladder.training.{STEPS[number - 1].module}")
-    for name, value in {"SIZE_MIN": 1, "LOST_MIN": 1, "LIVE_SHARE": 1.1, "REST": 0}.items():
+    module = MODULES[number]
+    low = {"SIZE_MIN": 1, "COOLDOWN": 0}
+    low |= {"COMPACTION_MIN_TOUCHED_FOR_WASTE": 1, "COMPACTION_LIVE_RATIO_THRESHOLD": 1.1}
+    for name, value in low.items():
         if hasattr(module, name):
             monkeypatch.setattr(module, name, value)
-    anew = []
-    compact = module.Trainer.compact
-    monkeypatch.setattr(module.Trainer, "compact", lambda *given: anew.append(compact(*given)))
+    monkeypatch.setattr(module.Trainer, "compactions", 0)
     text = texts.prose(30_000).decode()
-    assert module.train(text, GPT2, 500) == TRAIN[15](text, GPT2, 500)
-    assert len(anew) > 100
+    assert TRAIN[number](text, GPT2, 500) == TRAIN[15](text, GPT2, 500)
+    assert module.Trainer.compactions > 100
+
+
+@pytest.mark.parametrize(
+    ("size", "touched", "rebuilt"),
+    [
+        (2048, 1025, True),  # long, and more than half of it is stale
+        (2048, 1024, False),
+        (2047, 1025, False),  # short, with a live share above a quarter
+        (700, 530, True),  # short, with 512 stale entries and a lower live share
+        (700, 520, False),  # the live share decides
+        (600, 511, False),  # the number of stale entries decides
+        (600, 512, True),
+    ],
+)
+def test_each_threshold_of_compaction_decides(size, touched, rebuilt, monkeypatch):
+    trainer = step09_compaction.Trainer(Counter(["ab"]))
+    key = step09_compaction.pack_pair(*b"ab")
+    trainer.index[key] = [0] * size
+    trainer.touched[key] = touched
+    monkeypatch.setattr(step09_compaction.Trainer, "compactions", 0)
+    trainer.maintain(key)
+    assert step09_compaction.Trainer.compactions == rebuilt
+    assert len(trainer.index[key]) == (1 if rebuilt else size)
+
+
+def test_policy_moves_its_threshold_both_ways():
+    policy = step13_adaptive.Policy()
+    start = policy.live_ratio
+    for key in range(10):
+        policy.note(key, 1000, 100)
+    assert policy.live_ratio == pytest.approx(start + 0.1)
+    for key in range(60):
+        policy.note(key, 1000, 900)
+    assert policy.live_ratio < start
+    assert policy.cooldown[0] == step13_adaptive.COOLDOWN
+    assert not policy.wants(0, 1000, 0)
+    policy.now = step13_adaptive.COOLDOWN
+    assert policy.wants(0, 1000, 0)
+
+
+@pytest.mark.parametrize("number", TRAIN)
+def test_step_runs_alone(number, text_file):
+    path = ROOT / "ladder" / "training" / f"{STEPS[number - 1].module}.py"
+    command = [sys.executable, path, text_file, "--vocab-size", "270", "--merges", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=text_file.parent)
+    assert done.returncode == 0, done.stderr
+    text = text_file.read_text()
+    expected = lines(TRAIN[15](text, GPT2, 270), 3)
+    assert done.stdout.splitlines() == expected
+    assert expected[0].startswith("   256 = ")
+    assert expected[-1] == "and 11 more; pass --merges 14 for all"
+
+
+def test_step_alone_names_a_wrong_file(tmp_path):
+    path = ROOT / "ladder" / "training" / "step01_naive.py"
+    command = [sys.executable, path, tmp_path / "none.txt"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "none.txt" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("scheme", PATTERNS)
 def test_pattern_for_re_splits_as_the_reference(scheme):
     pattern = pattern_of(scheme)
     for text in [*TEXTS.values(), HARD]:
-        found = [match.group().encode() for match in compile_for(pattern, text).finditer(text)]
+        found = [each.encode() for each in pattern_for(pattern, text).compiled.findall(text)]
         assert [word for word in found if word] == list(reference.pretokens(text.encode(), pattern))
 
 
 @settings(max_examples=max(40, examples(200)), deadline=None)
 @given(st.text("abé 谷7²'s!\n\t\u3000lre", max_size=30) | st.text(max_size=30))
 def test_hand_written_scan_splits_as_the_pattern(text):
-    expected = [match.group() for match in compile_for(GPT2, text).finditer(text)]
-    assert list(step03_stream.scan(text)) == expected
-    assert list(step03_stream.scan_with(compile_for(GPT2, text), text)) == expected
+    pattern = pattern_for(GPT2, text)
+    expected = [match.group() for match in pattern.compiled.finditer(text)]
+    assert list(step03_stream.scan(text, pattern.kinds)) == expected
+    assert list(step03_stream.scan_with(pattern.compiled, text)) == expected
 
 
 def test_pattern_that_re_does_not_support_is_named():
     with pytest.raises(LadderError, match=r"Python's re.*look-behind requires fixed-width"):
-        compile_for(r"(?<=a+)b|(?s:.)", "aab")
+        pattern_for(r"(?<=a+)b|(?s:.)", "aab")
 
 
 def test_steps_are_short_and_document_their_costs():
@@ -175,9 +248,18 @@ def test_command_shows_a_table(text_file, monkeypatch):
     keep_steps(monkeypatch, STEPS[-1].name)
     done = run("training", text_file, "--steps", "2,6,10-13,15", "--vocab-size", "300")
     assert done.returncode == 0, done.stderr
-    for word in ("over previous", "over step 1", "added", "15 native core", "equal"):
+    for word in ("over previous", "over step 1", "added", "rebuilds", "15 native core", "equal"):
         assert word in done.stdout
     assert "DIFFERENT" not in done.stdout
+    assert "its compaction was never used at this size" in done.stdout
+
+
+def test_command_shows_the_change_of_a_step(capsys):
+    done = run("training", "--diff", "13")
+    assert done.returncode == 0, done.stderr
+    assert "--- step11_arrays.py" in done.stdout
+    assert "+class Policy:" in done.stdout
+    assert run("training", "--diff", "16").returncode == 2
 
 
 def test_step_that_would_take_too_long_is_skipped_with_a_note(text_file):
@@ -297,8 +379,47 @@ def test_page_is_rendered_from_the_results(tmp_path, monkeypatch):
     bench_ladder.render(json.loads(bench_ladder.RESULTS.read_text()))
     assert page.read_text() == (ROOT / "docs" / "ladder.md").read_text()
     assert picture.read_text() == (ROOT / "docs" / "ladder.svg").read_text()
-    assert page.read_text().count("\n") <= 300
+    folded = (
+        page.read_text().partition("<!-- changes:start -->")[2].partition("<!-- changes:end")[0]
+    )
+    assert folded.count("<details") == 14
+    assert page.read_text().count("\n") - folded.count("\n") <= 300
+
+
+def test_page_has_the_figures_of_the_full_sizes(tmp_path, monkeypatch):
+    page = tmp_path / "ladder.md"
+    shutil.copy(bench_ladder.PAGE, page)
+    monkeypatch.setattr(ladder_full, "PAGE", page)
+    ladder_full.render(json.loads(ladder_full.RESULTS.read_text()))
+    assert page.read_text() == (ROOT / "docs" / "ladder.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((10, 12), (7, 9), "holds"),
+        ((10, 12), (13, 15), "does not hold"),
+        ((10, 12), (11, 14), "not clear"),
+    ],
+)
+def test_verdict_follows_the_spread(before, after, expected):
+    rows = [
+        Measurement(step, "", low, low, 1.0, 1.0, True, cpu_min=low, cpu_max=high)
+        for step, (low, high) in ((9, before), (10, after))
+    ]
+    claim = ladder_full.Claim("100/2000", 9, 10, "the heap saves time", (2.0, 1.0), None)
+    assert ladder_full.verdict(claim, *rows) == expected
+    slower = claim._replace(seconds=(1.0, 2.0))
+    opposite = {"holds": "does not hold", "does not hold": "holds"}
+    assert ladder_full.verdict(slower, *rows) == opposite.get(expected, expected)
+    assert ladder_full.verdict(claim, None, rows[1]) == "not measured"
+
+
+def test_repeated_documents_have_new_words():
+    words = ladder_full.altered("a b c d e f g h i j " * 50, random.Random(0)).split()
+    assert len(words) == 500
+    assert 1 <= len(set(words) - set("abcdefghij")) <= 10
 
 
 def test_step_is_a_small_change_of_the_previous_one():
-    assert all(bench_ladder.new_lines(step.number) <= 45 for step in STEPS[:13])
+    assert all(bench_ladder.new_lines(step) <= 45 for step in STEPS[:13])

@@ -56,18 +56,18 @@ PYTHON_PACKAGES = [
 # The most lines of each package of src/tokenmill. A package that grows beyond its budget contains
 # a second idea, or one idea twice.
 LINES_MAX = {
-    "arrow": 540,
-    "cli": 2700,
-    "compat": 4660,
-    "corpus": 2470,
-    "formats": 4710,
-    "inspection": 1670,
-    "patterns": 2230,
-    "shards": 1910,
-    "tokenizing": 3550,
-    "training": 2570,
+    "arrow": 510,
+    "cli": 2520,
+    "compat": 4240,
+    "corpus": 2320,
+    "formats": 4490,
+    "inspection": 1630,
+    "patterns": 2210,
+    "shards": 1890,
+    "tokenizing": 3370,
+    "training": 2360,
     "vocabularies": 150,
-    ".": 3000,
+    ".": 2980,
 }
 FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}

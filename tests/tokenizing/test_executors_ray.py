@@ -3,6 +3,7 @@
 Tests of tokenizing/executors.py and tokenmill/ray_cluster.py.
 """
 
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -77,3 +78,17 @@ def test_ray_client_is_refused():
 def test_a_folder_that_this_machine_does_not_see_stops_the_run(begun):
     (message,) = messages_of(begun, cwd=str(begun / "elsewhere"))
     assert "all machines of the cluster need the same file system" in message["stop"]
+
+
+def test_address_auto_without_a_cluster_leaves_no_folder(tmp_path, monkeypatch):
+    def init(**options):
+        assert options["address"] == "auto"
+        raise ConnectionError("Could not find any running Ray instance")
+
+    ray = SimpleNamespace(init=init, is_initialized=lambda: False, shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    (tmp_path / "corpus.txt").write_text("grain into flour\n")
+    out = tmp_path / "out"
+    with pytest.raises(tokenmill.TokenmillError, match="no Ray cluster answers at 'auto'"):
+        tokenmill.tokenize(tmp_path / "corpus.txt", out, "gpt2", engine="ray", ray_address="auto")
+    assert not out.exists()

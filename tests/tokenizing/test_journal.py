@@ -177,10 +177,10 @@ def test_a_source_that_was_not_there_then_is_not_missed_now(tmp_path):
     (folder / "b.jsonl").symlink_to(tmp_path / "nowhere")
     result = tokenize(folder, tmp_path / "out", "gpt2")
     assert [source["path"] for source in result.failures] == [str(folder / "b.jsonl")]
-    verdict = verify(tmp_path / "out", decode=1.0)
+    verdict = verify(tmp_path / "out", sample=1.0)
     assert verdict.is_good and verdict.documents == 20, verdict.findings
     (folder / "a.jsonl").unlink()
-    assert "a.jsonl: file not found" in verify(tmp_path / "out", decode=1.0).findings[0]
+    assert "a.jsonl: file not found" in verify(tmp_path / "out", sample=1.0).findings[0]
 
 
 @pytest.mark.parametrize("output", ["s://foo/bar", "9p://x", "a b://c"])

@@ -218,7 +218,7 @@ def test_objects_at_a_url_are_read(inputs, tmp_path, capsys):
     opened = [tokenmill.shards.open(where) for where in ("memory://out", tmp_path / "out")]
     assert len(opened[0]) == 800
     assert all((one == other).all() for one, other in zip(*opened, strict=True))
-    assert verify("memory://out", decode=1.0).is_good
+    assert verify("memory://out", sample=1.0).is_good
     assert main(["inspect", "memory://out", "--json"]) in (0, None)
     assert json.loads(capsys.readouterr().out)["output"] == "memory://out"
     files = fsspec.filesystem("memory")

@@ -378,7 +378,7 @@ def test_a_task_that_kills_its_worker_is_quarantined(tmp_path, inputs, undisturb
 
 def test_a_worker_that_cannot_start_stops_the_run(tmp_path, inputs):
     env = poison(tmp_path, "", "pass")
-    code = "from tokenmill.tokenizing import executors\nexecutors.Worker = lambda _: 1 / 0"
+    code = "from tokenmill.tokenizing import executors\nexecutors.ThreadExecutor = lambda _: 1 / 0"
     (tmp_path / "site" / "poison.py").write_text(code)
     done = run(*arguments(inputs, tmp_path / "out"), env=env)
     assert done.returncode == 2 and "cannot be started (exit code" in done.stderr

@@ -32,10 +32,10 @@ def corpus(tmp_path: Path) -> Path:
 def test_complete_output_is_verified(tmp_path, corpus, options):
     out = tmp_path / "out"
     tokenize(corpus, out, "gpt2", task_bytes=8192, shard_tokens=3000, **options)
-    verdict = verify(out, decode=1.0, threads=2)
+    verdict = verify(out, sample=1.0, threads=2)
     assert verdict.is_good, verdict.findings
     assert verdict.documents == 300 and verdict.files >= 4
-    some = verify(out, decode=0.2)
+    some = verify(out, sample=0.2)
     assert some.is_good and 20 < some.documents < 120
 
 
@@ -175,7 +175,7 @@ def test_a_manifest_that_was_edited_is_damaged(tmp_path, corpus):
             assert done.returncode in (0, 2, 4) and "Traceback" not in done.stderr, done.stderr
     (out / "manifest.json").write_bytes(good)
     (out / "plan.json").unlink()
-    for arguments in (("verify", out, "--full"), ("inspect", out)):
+    for arguments in (("verify", out, "--sample", "100%"), ("inspect", out)):
         done = run(*arguments)
         assert done.returncode == 2 and "plan.json not found" in done.stderr
 
@@ -188,7 +188,7 @@ def test_a_source_that_changed_is_found(tmp_path, corpus):
     corpus.write_bytes(data.replace(b"the", b"teh", 1))
     os.utime(corpus, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert run("verify", out).returncode == 0
-    done = run("verify", out, "--full")
+    done = run("verify", out, "--sample", "100%")
     assert done.returncode == 4
     assert "differs from the shards" in done.stdout and "changed since it was read" in done.stdout
 
@@ -227,7 +227,7 @@ def test_long_documents_are_compared_in_pieces(tmp_path, monkeypatch, lower, nam
         verdicts = []
         for block_bytes in (64, 1000, 1 << 20):
             monkeypatch.setattr(comparison, "_BLOCK_BYTES", block_bytes)
-            found = verify(out, decode=1.0)
+            found = verify(out, sample=1.0)
             verdicts.append((found.documents, found.findings))
         assert verdicts[0] == verdicts[1] == verdicts[2]
         assert verdicts[0][0] == 4 and bool(verdicts[0][1]) == (changed != data)
@@ -240,7 +240,7 @@ def test_documents_around_those_that_were_too_long_are_compared(tmp_path, monkey
     out = tmp_path / "out"
     result = tokenize(path, out, "gpt2", max_unsplit_bytes=limit)
     assert (result.documents, result.quarantined) == (3, 1)
-    verdict = verify(out, decode=1.0)
+    verdict = verify(out, sample=1.0)
     assert verdict.is_good and not verdict.notes and verdict.documents == 3
 
 
@@ -297,8 +297,8 @@ def test_names_of_files_do_not_reach_the_terminal_as_they_are(tmp_path):
         (0, run("inspect", out, "--json", "--html", tmp_path / "report.html")),
     ]
     good.write_bytes(good.read_bytes().replace(b"the", b"teh"))
-    outcomes.append((4, run("verify", out, "--full")))
-    outcomes.append((4, run("verify", out, "--full", "--json")))
+    outcomes.append((4, run("verify", out, "--sample", "100%")))
+    outcomes.append((4, run("verify", out, "--sample", "100%", "--json")))
     for code, done in outcomes:
         assert done.returncode == code, done.stderr
         for line in (done.stdout + done.stderr).split("\n"):
@@ -325,7 +325,7 @@ def test_a_source_that_is_gone_is_named_and_no_other_is_blamed(tmp_path):
     paths = [write_jsonl(tmp_path / f"{n}.jsonl", texts(5, n)) for n in range(3)]
     tokenize(paths, tmp_path / "out", "gpt2")
     paths[0].unlink()
-    verdict = verify(tmp_path / "out", decode=1.0)
+    verdict = verify(tmp_path / "out", sample=1.0)
     (finding,) = verdict.findings
     assert "0.jsonl: file not found, so task 0 is not compared" in finding
 
@@ -334,3 +334,15 @@ def test_shards_in_a_folder_of_inputs_are_not_inputs(tmp_path):
     write_jsonl(tmp_path / "a.jsonl", texts(5))
     tokenize(tmp_path, tmp_path / "one", "gpt2")
     assert tokenize(tmp_path, tmp_path / "two", "gpt2").is_complete
+
+
+@pytest.mark.parametrize("sample", [0, 1.5, "101%", "some", True])
+def test_a_sample_that_is_not_a_share_is_rejected(tmp_path, sample):
+    with pytest.raises(tokenmill.TokenmillError, match="sample must be a share above 0"):
+        verify(tmp_path, sample=sample)
+
+
+def test_a_sample_may_be_a_percentage(tmp_path, corpus):
+    tokenize(corpus, tmp_path / "out", "gpt2")
+    assert verify(tmp_path / "out", sample="100%").documents == 300
+    assert verify(tmp_path / "out").documents == 0

@@ -46,7 +46,7 @@ def pieces_of(tokenizer):
 
 def counted(lines, names=twin.META):
     counter = _native.Counter(scheme_of(PATTERN), [], 1, False)
-    counter.add(sentences(list(lines), tuple(names)), 1)
+    counter.add(sentences([line.encode() for line in lines], tuple(names)), 1)
     return counter.take()
 
 
@@ -55,11 +55,13 @@ def learned(counts, size, coverage=0.9995, length_max=16, **options):
     alphabet = find_alphabet(counts, coverage)
     room = size - len(twin.META) - len(alphabet.characters)
     options = {"min_frequency": 0, "threads": 1, "memory": 0, "spill": None, **options}
-    merges, check = learn(
+    texts, merges, check = learn(
         alphabet, lambda: alphabet.words(counts), room, length_max=length_max, **options
     )
-    assert check.min_tracked_count <= check.last_count or not merges
-    return [*twin.META, *(one.left + one.right for one in merges), *alphabet.characters], merges
+    assert check.min_tracked_count <= check.last_count or not len(merges)
+    learned = texts[len(alphabet.characters) :]
+    assert len(learned) == len(merges)
+    return [*twin.META, *learned, *alphabet.characters], merges.tolist()
 
 
 def cases(count):
@@ -97,7 +99,7 @@ def test_pieces_equal_the_reference_for_all_threads_and_memory(tmp_path):
             continue
         counts = counted(lines, options.front)
         alphabet = find_alphabet(counts, options.character_coverage)
-        merges, _ = learn(
+        texts, _, _ = learn(
             alphabet,
             lambda c=counts, a=alphabet: a.words(c),
             size - len(options.front) - len(alphabet.characters),
@@ -107,7 +109,8 @@ def test_pieces_equal_the_reference_for_all_threads_and_memory(tmp_path):
             memory=rng.choice([0, 0, 1, 5000]),
             spill=rng.choice([None, None, tmp_path]),
         )
-        found = [*options.front, *(one.left + one.right for one in merges), *alphabet.characters]
+        learned = texts[len(alphabet.characters) :]
+        found = [*options.front, *learned, *alphabet.characters]
         assert found == expected, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}"
 
 

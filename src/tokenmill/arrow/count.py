@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.arrow.encode import arrow_of, find_column, is_spark, spans_of, texts_of
+from tokenmill.arrow.encode import arrow_of, find_column, is_spark, text_spans
 from tokenmill.corpus.tables import import_pyarrow, memory_of, text_array
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.native import _native
@@ -147,7 +147,7 @@ class CountPretokens:
         place = find_column(table.schema, self._column)
         column = table.column(place)
         for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-            view, spans, _ = spans_of(pa, texts_of(pa, array, self._column))
+            view, spans, _ = text_spans(array, self._column)
             counter.add_blocks([(view, spans, False)], arguments.thread_count(self._threads))
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ def _inventory(pa: Any, batch: Any) -> _native.Inventory:
         return _native.Inventory(b"", np.empty(0, np.uint32), np.empty(0, np.uint64))
     place = names.index(_PRETOKEN)
     numbers = batch.column(1 - place)
-    pretokens = text_array(pa, batch.column(place), f"column {_PRETOKEN!r}")
+    pretokens = text_array(batch.column(place), f"column {_PRETOKEN!r}")
     if pretokens.null_count or numbers.null_count or not pa.types.is_integer(numbers.type):
         raise InputError(
             f"counts are texts and whole numbers without nulls, and the table has {pretokens.type} "
@@ -211,10 +211,10 @@ def _inventory(pa: Any, batch: Any) -> _native.Inventory:
         counts = numbers.cast(pa.uint64()).to_numpy()
     except pa.ArrowInvalid as error:
         raise InputError(f"a count is below 0 ({error})") from None
-    view, offsets = memory_of(pa, pretokens)
-    lengths = np.diff(offsets).astype(np.uint32)
+    view, spans = memory_of(pretokens)
+    lengths = np.diff(spans)[:, 0].astype(np.uint32)
     is_one = (lengths > 0) & (counts > 0)
     if not is_one.all():
         return _inventory(pa, batch.filter(pa.array(is_one)))
-    data = np.frombuffer(view, np.uint8)[int(offsets[0]) : int(offsets[-1])]
+    data = np.frombuffer(view, np.uint8)[spans[0, 0] : spans[-1, 1]]
     return _native.Inventory(data, lengths, counts)

@@ -62,7 +62,8 @@ class Encode:
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be the name of a column, not {value!r}")
         loaded = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
-        self._payload = TokenizerPayload(loaded)
+        self._tokenizer: Tokenizer | None = loaded
+        self._packed = self._digest = b""
         self._column = column
         self._output = output
         self._keep = keep if isinstance(keep, bool) else _names(keep)
@@ -78,7 +79,26 @@ class Encode:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer. It is loaded on first use."""
-        return self._payload.tokenizer
+        if self._tokenizer is None:
+            found = _loaded.get(self._digest)
+            if found is None:
+                # The bytes came in a pickle and are as safe as it is.
+                found = pickle.loads(self._packed)  # noqa: S301
+            self._tokenizer = _share(self._digest, found)
+        return self._tokenizer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state with the pickled tokenizer and its digest.
+
+        Engines unpickle a callable for every task. A process that has loaded a tokenizer of this
+        digest uses it again. The pickle of an embedded tokenizer has only its name and special
+        tokens.
+        """
+        if self._tokenizer is not None and not self._packed:
+            self._packed = pickle.dumps(self._tokenizer, pickle.HIGHEST_PROTOCOL)
+            self._digest = hashlib.sha256(self._packed).digest()
+            _share(self._digest, self._tokenizer)  # for tasks in this process
+        return self.__dict__ | {"_tokenizer": None}
 
     @property
     def type(self) -> Any:
@@ -104,7 +124,7 @@ class Encode:
         pa = import_pyarrow("tokenmill.arrow.Encode")
         if isinstance(batch, pa.Table | pa.RecordBatch):
             return self._table(pa, batch, self.type)
-        return self._column_of(pa, arrow_of(pa, batch), self.type)
+        return self._lists(pa, arrow_of(pa, batch), self.type)
 
     def map_in_arrow(self, batches: Iterable[Any]) -> Iterator[Any]:
         """RecordBatches with ids, for Spark's `mapInArrow`.
@@ -117,23 +137,18 @@ class Encode:
 
     def _table(self, pa: Any, table: Any, kind: Any) -> Any:
         place = find_column(table.schema, self._column)
-        ids = self._column_of(pa, table.column(place), kind)
+        ids = self._lists(pa, table.column(place), kind)
         schema = self._schema(pa, table.schema, kind)
         arrays = self._arrange(table.schema.names, table.columns, ids)
         return type(table).from_arrays(arrays, schema=schema)
 
-    def _column_of(self, pa: Any, column: Any, kind: Any) -> Any:
-        if isinstance(column, pa.ChunkedArray):
-            chunks = [self._lists(pa, chunk, kind) for chunk in column.chunks]
-            return pa.chunked_array(chunks, kind)
-        return self._lists(pa, column, kind)
-
     def _lists(self, pa: Any, array: Any, kind: Any) -> Any:
+        if isinstance(array, pa.ChunkedArray):
+            return pa.chunked_array([self._lists(pa, chunk, kind) for chunk in array.chunks], kind)
         if pa.types.is_dictionary(array.type) and len(array.dictionary) <= len(array):
             # Each text is encoded once. The dictionary of a slice may be longer than the slice.
             return self._lists(pa, array.dictionary, kind).take(array.indices)
-        array = texts_of(pa, array, self._column)
-        view, spans, valid = spans_of(pa, array)
+        view, spans, valid = text_spans(array, self._column)
         narrow = pa.types.is_uint16(kind.value_type)
         ids, ends = self.tokenizer._encode_spans(
             view, spans, self._allowed, before=self._before, after=self._after, narrow=narrow,
@@ -171,43 +186,6 @@ def _names(keep: Any) -> tuple[str, ...]:
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise TypeError(f"keep must be True, False or names of columns, not {keep!r}")
     return tuple(keep)
-
-
-class TokenizerPayload:
-    """A tokenizer that is pickled once and loaded once per process.
-
-    Engines unpickle a callable for every task. The payload contains the pickled tokenizer and its
-    digest. A process that has loaded a tokenizer of this digest uses it again. For an embedded
-    tokenizer the payload has only the name and the special tokens.
-    """
-
-    __slots__ = ("_digest", "_packed", "_tokenizer")
-
-    def __init__(
-        self, tokenizer: Tokenizer | None, digest: bytes = b"", packed: bytes | None = None
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._digest = digest
-        self._packed = packed
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        if self._tokenizer is None:
-            assert self._packed is not None
-            found = _loaded.get(self._digest)
-            if found is None:
-                # The bytes came in a pickle and are as safe as it is.
-                found = pickle.loads(self._packed)  # noqa: S301
-            self._tokenizer = _share(self._digest, found)
-        return self._tokenizer
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._packed is None:
-            assert self._tokenizer is not None
-            self._packed = pickle.dumps(self._tokenizer, pickle.HIGHEST_PROTOCOL)
-            self._digest = hashlib.sha256(self._packed).digest()
-            _share(self._digest, self._tokenizer)  # for tasks in this process
-        return type(self), (None, self._digest, self._packed)
 
 
 def _share(digest: bytes, tokenizer: Tokenizer) -> Tokenizer:
@@ -254,27 +232,21 @@ def arrow_of(pa: Any, values: Any) -> Any:
     )
 
 
-def texts_of(pa: Any, array: Any, column: str) -> Any:
-    """The array as one of texts that are contiguous in memory."""
-    if pa.types.is_dictionary(array.type):
+def text_spans(
+    array: Any, column: str
+) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_] | None]:
+    """The memory of texts, the span of each that is not null, and which are not null."""
+    if hasattr(array, "dictionary_decode"):
         array = array.dictionary_decode()
-    if pa.types.is_null(array.type):
-        return array.cast(pa.large_binary())
+    if str(array.type) == "null":
+        array = array.cast("large_binary")
     try:
-        return text_array(pa, array, f"column {column!r}")
+        array = text_array(array, f"column {column!r}")
     except InputError as error:
         raise InputError(
             f"{error}; name a column of string, large_string, string_view or binary with column="
         ) from None
-
-
-def spans_of(pa: Any, array: Any) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_] | None]:
-    """The memory of texts, start and end of each that is not null, and which are not null."""
-    if not len(array):
-        return memoryview(b""), np.empty((0, 2), np.int64), None
-    view, offsets = memory_of(pa, array)
-    places = offsets.astype(np.int64)
-    spans = np.stack([places[:-1], places[1:]], axis=1)
+    view, spans = memory_of(array)
     if not array.null_count:
         return view, spans, None
     valid = array.is_valid().to_numpy(zero_copy_only=False)

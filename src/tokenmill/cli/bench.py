@@ -30,7 +30,7 @@ from tokenmill.cli import libraries
 from tokenmill.cli.app import DIFFERENT, Parser
 from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reading_of
 from tokenmill.cli.output import add_json, console, count_of, progress_console, say_json
-from tokenmill.corpus import Segment, find, read_once
+from tokenmill.corpus import Rejections, Segment, find, read_once
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, TokenmillError
@@ -66,7 +66,7 @@ class BenchOptions(ReadOptions, total=False):
         int, amount(10_000_000, "size of the sample, taken from the beginning of the inputs")
     ]
     threads: Annotated[
-        int | None, number(None, "number of threads of the column batch; without it, all cores")
+        int | None, number(None, "number of threads of batches; without it, all cores")
     ]
     pattern: Annotated[str | None, PATTERN]
 
@@ -107,28 +107,26 @@ class Sample:
 
 def read_sample(inputs: Sequence[str], options: Mapping[str, Any]) -> Sample:
     """The first `bytes` bytes of documents of the inputs. The last document may be cut."""
-    bytes_max, reading = options["bytes"], replace(reading_of(options), utf8="replace")
-    sample, reason = Sample(), ""
+    sample, rejections = Sample(), Rejections("skip", None)
     for source in find(inputs, options["input_format"]):
-        number, begun = 0, b""
-        for block in read_once(Segment(source), reading):
-            sample.rejected += len(block.problems)
-            reason = reason or next((each.reason for each in block.problems), "")
-            data = memoryview(block.data)
+        begun, number = b"", 1
+        for block in read_once(Segment(source), replace(reading_of(options), utf8="replace")):
+            rejections.add(block.problems)
+            data, last = memoryview(block.data), len(block.spans) - 1
             for index, (start, end) in enumerate(block.spans.tolist()):
-                begun += bytes(data[start:end])[: bytes_max - sample.bytes - len(begun)]
-                is_full = sample.bytes + len(begun) >= bytes_max
-                if block.goes_on and index == len(block.spans) - 1 and not is_full:
-                    break
-                number += 1
-                sample.texts.append(begun.decode(errors="ignore"))  # a character may be cut
-                sample.origins.append((source.name, number))
-                sample.bytes += len(begun)
-                begun = b""
+                begun += bytes(data[start:end])[: options["bytes"] - sample.bytes]
+                sample.bytes += min(end - start, options["bytes"] - sample.bytes)
+                is_full = sample.bytes == options["bytes"]
+                if is_full or not block.goes_on or index < last:
+                    sample.texts.append(begun.decode(errors="ignore"))  # a character may be cut
+                    sample.origins.append((source.name, number))
+                    begun, number = b"", number + 1
                 if is_full:
+                    sample.rejected = rejections.count
                     return sample
+    sample.rejected = rejections.count
     if not sample.bytes:
-        why = f"; the first rejected record: {reason}" if reason else ""
+        why = f"; the first rejected record: {rejections.first}" if rejections.count else ""
         raise InputError(f"the inputs contain no text{why}; pass other inputs or another --field")
     return sample
 

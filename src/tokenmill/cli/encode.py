@@ -1,9 +1,7 @@
 """Documents → ids, ids → text, documents → numbers of tokens: `encode`, `decode` and `count`.
 
-`encode` writes ids while a text is read, or with --json at the end of a document. It cuts the text
-only at safe split points (`_native.last_cut`). So the ids are those of the whole text, and memory
-does not grow with the text. A tokenizer without safe split points (Llama 2, or a custom pattern)
-reads the whole text first.
+`encode` writes ids while a text is read, or with --json at the end of a document. Memory does not
+grow with the text (tokenizing/encoder.py).
 """
 
 from __future__ import annotations
@@ -11,13 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +24,7 @@ from tokenmill import corpus
 from tokenmill.arguments import thread_count
 from tokenmill.cli.app import REJECTED, Parser
 from tokenmill.cli.options import (
+    ALLOW_SPECIAL,
     INPUTS,
     TOKENIZER,
     add_options,
@@ -37,12 +34,12 @@ from tokenmill.cli.options import (
 )
 from tokenmill.cli.output import add_json, count_of, note, report, say
 from tokenmill.corpus import STDIN, DocumentOptions, Documents, Rejections, Source, utf8
-from tokenmill.corpus.documents import DocumentFailed, Problem
+from tokenmill.corpus.documents import Problem
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, OptionError
 from tokenmill.native import _native
-from tokenmill.options import number, one_of, resolve, switch
+from tokenmill.options import number, one_of, resolve
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
 from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES
@@ -65,9 +62,9 @@ examples:
 
 A text file is one document, or several with --separator or --lines. Each record of a .jsonl, .csv
 or .parquet file is a document. --input-format text encodes such a file as it is. Ids are written
-while a text is read, in bounded memory. --json writes a document at its end. Tokenizers without
-safe split points (Llama 2) read the whole text first. decode reads the output of encode with the
-same options. Exit code 3: some records were rejected and have no ids.
+while a text is read, in bounded memory. With --json, and for tokenizers that merge over a whole
+text (Llama 2), a text is read to its end first. decode reads the output of encode with the same
+options. Exit code 3: some records were rejected and have no ids.
 """
 _DECODE_HELP = """
 Print the text of token ids.
@@ -80,7 +77,7 @@ examples:
   tokenmill decode ids.bin --binary u16 --tokenizer gpt2
 
 Ids are separated by spaces, commas, brackets or newlines. Text is written while ids are read, byte
-for byte as it was encoded. Tokenizers with a decoder (Llama 2) read all ids of a text first.
+for byte as it was encoded. Some tokenizers (Llama 2) read all ids of a text first.
 """
 _COUNT_HELP = """
 Print the number of tokens: one line per file and one for all.
@@ -103,9 +100,7 @@ class EncodeOptions(ReadOptions, total=False):
         str,
         one_of(("fail", "skip"), "fail", "treatment of records without a document", group="inputs"),
     ]
-    allow_special: Annotated[
-        bool, switch("special tokens in the text are special; without it, they are ordinary text")
-    ]
+    allow_special: Annotated[bool, ALLOW_SPECIAL]
 
 
 class CountOptions(EncodeOptions, total=False):
@@ -119,8 +114,13 @@ def _add_tokenizer(parser: Parser) -> None:
     parser.add_argument("--tokenizer", default=_DEFAULT_TOKENIZER, help=help)
 
 
-def _name_stdin(problems: list[Problem]) -> list[Problem]:
-    return [replace(p, source="standard input") if p.source == STDIN else p for p in problems]
+def _make_encoder(
+    tokenizer: Tokenizer, options: Mapping[str, Any], max_unsplit_bytes: int
+) -> Encoder:
+    return Encoder(
+        tokenizer, before=(), after=(), dtype="uint32", chunk_bytes=_BLOCK_BYTES,
+        allowed_special=options["allow_special"], max_unsplit_bytes=max_unsplit_bytes,
+    )  # fmt: skip
 
 
 def _exit_code(rejections: Rejections, documents: int, verb: str) -> int:
@@ -185,9 +185,7 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     reading = replace(reading_of(options), block_bytes=_BLOCK_BYTES)
     names = [] if texts else arguments.inputs or [STDIN]
     check_stdin(names)
-    kind = options["input_format"] or "text"
-    inputs = [Source(name, kind) if _is_pipe(name) else name for name in names]
-    sources = corpus.find(inputs, options["input_format"]) if inputs else []
+    sources = corpus.find(names, options["input_format"], pipes=True)
     if arguments.binary:
         has_documents = reading.separator or any(source.kind != "text" for source in sources)
         if has_documents or arguments.count or arguments.json or len(sources + texts) > 1:
@@ -198,217 +196,134 @@ def _run_encode(arguments: argparse.Namespace) -> int:
             raise OptionError("binary ids cannot be shown in a terminal; redirect them with > FILE")
     tokenizer = Tokenizer.load(arguments.tokenizer)
     _check_binary(arguments.binary, tokenizer)
+    encoder = _make_encoder(tokenizer, options, max_unsplit_bytes=sys.maxsize)
     rejections = Rejections(options["on_error"], options["max_errors"])
-    encoding = _Encoding(tokenizer, arguments, rejections)
+    output = _Output(arguments, encoder, rejections)
     for text in texts:
-        encoding.encode(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
+        output.write(STDIN, [_split(text, reading)], has_several=bool(reading.separator))
     for source in sources:
         if source.is_stdin:
             _prompt("text")
-        has_several = bool(reading.separator) or source.kind != "text"
         # Ids that are written cannot be taken back. So texts that may be rejected are read first.
         is_streamed = options["on_error"] == "fail" or source.size is None
         blocks = corpus.read_once(corpus.Segment(source), replace(reading, low_latency=is_streamed))
+        has_several = bool(reading.separator) or source.kind != "text"
         is_named = len(sources) > 1 and not has_several
-        encoding.encode(source.name, blocks, has_several=has_several, is_named=is_named)
+        output.write(source.name, blocks, has_several=has_several, is_named=is_named)
     if arguments.count and not arguments.json and len(sources) > 1:
-        sys.stdout.buffer.write(b"%d total\n" % encoding.tokens)
-    return _exit_code(rejections, encoding.documents, "encoded")
-
-
-def _is_pipe(name: str) -> bool:
-    """Whether an input is a named pipe or device, which `find` does not accept."""
-    return Path(name).is_fifo() or Path(name).is_char_device()
+        _write(b"%d total\n" % output.tokens)
+    return _exit_code(rejections, output.documents, "encoded")
 
 
 def _split(text: bytes, reading: DocumentOptions) -> Documents:
     """Return the documents of a text of the command line."""
-    if reading.utf8 != "bytes" and utf8.first_bad(text) >= 0:
-        if reading.utf8 == "strict":
-            raise InputError(f"the text {utf8.reason(text, 0)}")
-        text = text.decode("utf-8", "replace").encode()
     found, _ = _native.split_documents(text, reading.separator or b"", True)
-    return Documents(text, np.array(found).reshape(-1, 2))
+    data, spans, bad = utf8.check(text, np.array(found).reshape(-1, 2), reading.utf8)
+    if bad:
+        raise InputError(f"the text {utf8.reason(text, 0)}")
+    return Documents(data, spans)
 
 
-class _Encoding:
-    """Documents → ids in the form that the command line selects."""
+def _write(data: bytes) -> None:
+    """Write to stdout. Without buffers, a closed pipe takes a part, and the next write fails."""
+    view = memoryview(data)
+    while view:
+        view = view[sys.stdout.buffer.write(view) :]
+    sys.stdout.buffer.flush()
+
+
+class _Output:
+    """Documents → ids on stdout, in the form that the command line selects."""
 
     def __init__(
-        self, tokenizer: Tokenizer, arguments: argparse.Namespace, rejections: Rejections
+        self, arguments: argparse.Namespace, encoder: Encoder, rejections: Rejections
     ) -> None:
         self.tokens = self.documents = 0
-        self._tokenizer = tokenizer
-        self._specials = bool(arguments.allow_special)
         self._arguments = arguments
-        self._out = sys.stdout.buffer
+        self._encoder = encoder
         self._rejections = rejections
-        self._text_of = IdText(tokenizer.vocab_size)
-        names = tokenizer._cut_names(self._specials)
-        self._place: Callable[[bytearray], int | None] = (
-            (lambda _: None) if names is None else lambda text: _native.last_cut(text, list(names))
-        )
-        # The input, and its document that comes in parts.
-        self._name = ""
-        self._has_several = self._is_named = False
-        self._chunks: _Chunks | None = None
-        # The number of documents of the input, and the current document: its figures, and its ids
-        # for JSON, which is written at once.
-        self._number = self._tokens = self._bytes = 0
-        self._ids: list[int] = []
+        self._is_start = True  # of a line of ids
+        # The tokens and ids of a document that continues, and the bytes of documents in JSON.
+        self._open_tokens = 0
+        self._open_ids: list[int] = []
+        self._sizes: deque[int] = deque()
 
-    def encode(
+    def write(
         self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
     ) -> None:
         """Write the ids of the documents of one input. Without `has_several` it is one document."""
-        self._name, self._has_several, self._is_named = name, has_several, is_named
-        self._number = 0
-        rejected = self._rejections.count
+        self._first, rejected = self.documents, self._rejections.count
+        self._row: dict[str, Any] = {"path": name}
+        self._has_several = has_several
+        self._suffix = b" " + printable(name).encode() if is_named else b""
+        is_open = False
         for block in blocks:
-            if self._chunks is not None and block.problems:  # some of its ids are written
-                raise InputError(str(_name_stdin(block.problems)[0]))
-            self._rejections.add(_name_stdin(block.problems))
-            view, spans = memoryview(block.data), block.spans
-            if self._chunks is not None and len(spans):
-                self._add_part(view[slice(*spans[0])], len(spans) > 1 or not block.goes_on)
-                spans = spans[1:]
-            whole = spans[:-1] if block.goes_on else spans
-            if len(whole):
-                self._add_all(view, whole)
-            if len(whole) < len(spans):
-                self._chunks = _Chunks(self._place)
-                self._add_part(view[slice(*spans[-1])], False)
-            self._out.flush()
-        if not has_several and self._number == 0 and self._rejections.count == rejected:
-            self._finish()  # an empty text has a line, too
-            self._out.flush()
+            if is_open and block.problems:  # some ids of the document are written
+                raise InputError(str(block.problems[0]))
+            self._rejections.add(block.problems)
+            if self._arguments.json:
+                self._add_sizes(block, is_open)
+            is_open = block.goes_on if len(block.spans) else is_open
+            for encoded in self._encoder.encode(block, thread_count(None)):
+                _write(self._text_of(encoded.ids, encoded.ends))
+        is_empty = self.documents == self._first and self._rejections.count == rejected
+        if is_empty and not has_several:  # an empty text has a line, too
+            self._sizes.append(0)
+            _write(self._text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64)))
 
-    def _add_part(self, part: memoryview, is_over: bool) -> None:
-        """Encode the next part of a document that comes in parts."""
-        assert self._chunks is not None
-        for chunk in self._chunks.add(bytes(part), is_over=is_over):
-            ids = self._tokenizer.encode_array(chunk, allowed_special=self._specials)
-            self._write(ids, len(chunk))
-        if is_over:
-            self._finish()
-            self._chunks = None
+    def _add_sizes(self, block: Documents, is_open: bool) -> None:
+        sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
+        if is_open and sizes:
+            self._sizes[-1] += sizes.pop(0)
+        self._sizes.extend(sizes)
 
-    def _add_all(self, view: memoryview, spans: NDArray[np.int64]) -> None:
-        """Encode whole documents together, in parallel."""
-        ids, ends = self._tokenizer._encode_spans(
-            view, spans, self._specials, threads=thread_count(None)
-        )
-        offsets = np.concatenate([np.zeros(1, np.int64), ends])
-        if self._arguments.json or not self._has_several:
-            sizes = (spans[:, 1] - spans[:, 0]).tolist()
-            for size, (start, end) in zip(sizes, pairwise(offsets.tolist()), strict=True):
-                self._write(ids[start:end], size)
-                self._finish()
-            return
-        self._number += len(ends)
+    def _text_of(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
+        """Return ids, of which each document ends at one of `ends`."""
+        arguments, number = self._arguments, self.documents - self._first
         self.documents += len(ends)
         self.tokens += len(ids)
-        if self._arguments.count:
-            self._out.write(b"".join(b"%d\n" % count for count in np.diff(offsets).tolist()))
-        else:
-            self._out.write(self._text_of.lines(ids, offsets))
-
-    def _write(self, ids: NDArray[np.uint32], size: int) -> None:
-        """Write some ids of a document."""
-        arguments = self._arguments
         if arguments.binary:
-            self._out.write(ids.astype(DTYPES[arguments.binary]).tobytes())
-        elif arguments.json and not arguments.count:
-            self._ids += ids.tolist()
-        elif len(ids) and not arguments.count:
-            text = self._text_of.lines(ids, np.array([0, len(ids)]))
-            self._out.write((b" " if self._tokens else b"") + text[:-1])
-        self._tokens += len(ids)
-        self._bytes += size
-
-    def _finish(self) -> None:
-        """Write the end of a document's line."""
-        self._number += 1
-        if self._arguments.json:
-            key = "line" if self._arguments.lines else "document"
-            row: dict[str, Any] = {"path": self._name}
-            row |= {key: self._number} if self._has_several else {}
-            row |= {} if self._arguments.count else {"ids": self._ids}
-            row |= {"tokens": self._tokens, "bytes": self._bytes}
-            line = memoryview(json.dumps(row).encode() + b"\n")
-            while line:  # a pipe that is closed meanwhile takes a part, and the next write fails
-                line = line[self._out.write(line) :]
-        elif self._arguments.count:
-            name = b" " + printable(self._name).encode() if self._is_named else b""
-            self._out.write(b"%d%b\n" % (self._tokens, name))
-        elif not self._arguments.binary:
-            self._out.write(b"\n")
-        self.tokens += self._tokens
-        self.documents += 1
-        self._tokens = self._bytes = 0
-        self._ids = []
+            return ids.astype(DTYPES[arguments.binary]).tobytes()
+        if not arguments.json and not arguments.count:
+            text = text_of_ids(ids, ends)
+            text = text.removeprefix(b" ") if self._is_start else text
+            self._is_start = text.endswith(b"\n") or (self._is_start and not text)
+            return text
+        counts = np.diff(ends, prepend=0, append=len(ids)).tolist()
+        counts[0] += self._open_tokens
+        self._open_tokens = counts.pop()
+        if not arguments.json:
+            return b"".join(b"%d%b\n" % (count, self._suffix) for count in counts)
+        lines = []
+        parts = [] if arguments.count else [part.tolist() for part in np.split(ids, ends)]
+        for index, count in enumerate(counts):
+            row = dict(self._row)
+            if self._has_several:
+                row["line" if arguments.lines else "document"] = number + index + 1
+            if parts:
+                row["ids"] = self._open_ids + parts[index]
+                self._open_ids = []
+            row |= {"tokens": count, "bytes": self._sizes.popleft()}
+            lines.append(json.dumps(row) + "\n")
+        self._open_ids += parts[-1] if parts else []
+        return "".join(lines).encode()
 
 
-class IdText:
-    """Ids → decimal text. After as many ids as the vocabulary has, a table of all numbers is used.
+def text_of_ids(ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
+    """Return a space and the decimal number of each id, with a newline at each end of a document.
 
-    1,000,000 ids take 14 ms with the table and 168 ms without it (one thread, 200,000 tokens). The
-    table itself takes 34 ms. **Invariant**: both ways give the same bytes.
+    The digits of all ids are computed together, the last ones first.
     """
-
-    def __init__(self, vocab_size: int) -> None:
-        self._size = vocab_size
-        self._seen = 0
-        self._table: NDArray[np.bytes_] | None = None
-
-    def lines(self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]) -> bytes:
-        """Return a line for the ids between two offsets each, separated by spaces."""
-        self._seen += len(ids)
-        if self._table is None and self._size <= min(self._seen, _TABLE_IDS_MAX):
-            self._table = np.array([b"%d " % id_ for id_ in range(self._size)])
-        if self._table is None:
-            words = list(map(str, ids.tolist()))
-            lines = [" ".join(words[a:b]) + "\n" for a, b in pairwise(offsets.tolist())]
-            return "".join(lines).encode()
-        cells = np.insert(self._table[ids], offsets[1:], b"\n")
-        return cells.tobytes().replace(b"\0", b"").replace(b" \n", b"\n")
-
-
-_TABLE_IDS_MAX = 1 << 20
-_ALWAYS_SEARCHED = 1 << 12
-
-
-class _Chunks:
-    """The same bytes in chunks. `place` returns the offset where a chunk may end."""
-
-    def __init__(self, place: Callable[[bytearray], int | None]) -> None:
-        self._place = place
-        self._rest = bytearray()
-        self._wanted = 0
-
-    def add(self, block: bytes, *, is_over: bool = False) -> Iterator[bytes]:
-        """Yield the chunk that ends in the block, if there is one."""
-        rest = self._rest
-        rest += block
-        if is_over:
-            if rest:
-                yield bytes(rest)
-            return
-        if len(rest) < self._wanted:
-            return
-        if cut := self._place(rest):
-            yield bytes(rest[:cut])
-            del rest[:cut]
-        # Without a cut, the next search waits for twice as much text. So time stays linear.
-        self._wanted = 2 * len(rest) if not cut and len(rest) > _ALWAYS_SEARCHED else 0
-
-
-def chunks_of(blocks: Iterable[bytes], place: Callable[[bytearray], int | None]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks."""
-    chunks = _Chunks(place)
-    for block in blocks:
-        yield from chunks.add(block)
-    yield from chunks.add(b"", is_over=True)
+    width = len(str(ids.max(initial=0)))
+    cells = np.zeros((len(ids), width + 1), np.uint8)
+    cells[:, 0] = ord(" ")
+    cells[:, width] = ord("0") + ids % 10
+    rest = ids // 10
+    for column in range(width - 1, 0, -1):
+        cells[:, column] = np.where(rest, ord("0") + rest % 10, 0)
+        rest //= 10
+    lines = np.insert(cells.view(f"S{width + 1}").ravel(), ends, b"\n").tobytes()
+    return lines.replace(b"\0", b"").replace(b"\n ", b"\n")
 
 
 # Decode
@@ -442,8 +357,7 @@ def _run_decode(arguments: argparse.Namespace) -> None:
     given = [[" ".join(arguments.ids).encode()]] if arguments.ids else map(_blocks_of, names)
     for blocks in given:
         for text in _texts(tokenizer, blocks, arguments):
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
+            _write(text)
 
 
 def _blocks_of(name: str) -> Iterator[bytes]:
@@ -469,38 +383,44 @@ def _texts(
     if arguments.json or arguments.lines:
         parse = _ids_of_json if arguments.json else ids_of
         end = b"\n" if arguments.lines else b""
-        done = 0
-        for chunk in chunks_of(blocks, lambda text: text.rfind(b"\n") + 1):
-            lines = chunk.removesuffix(b"\n").split(b"\n")
+        number = 0
+        for chunk in _chunks(blocks, b"\n"):
             texts = []
-            for done, line in enumerate(lines, done + 1):  # noqa: B020
+            for line in chunk.removesuffix(b"\n").split(b"\n"):
+                number += 1
                 try:
                     texts.append(decode(parse(line)) + end)
                 except InputError as error:
-                    raise InputError(f"line {done:,}: {error}") from None
+                    raise InputError(f"line {number:,}: {error}") from None
             yield b"".join(texts)
         return
-    sequences = _ids_of_binary(blocks, arguments.binary) if arguments.binary else _ids(blocks)
+    if arguments.binary:
+        sequences: Iterable[Any] = _ids_of_binary(blocks, arguments.binary)
+    else:
+        sequences = map(ids_of, _chunks(blocks, _SEPARATORS))
     if tokenizer._decodes_bytes:
         yield from map(decode, sequences)
     else:
         yield decode([id_ for ids in sequences for id_ in ids])
 
 
+def _chunks(blocks: Iterable[bytes], ends: bytes) -> Iterator[bytes]:
+    """Yield the same bytes in chunks, each up to the last of the bytes `ends` in a block."""
+    parts: list[bytes] = []
+    for block in blocks:
+        cut = max(block.rfind(end) for end in ends) + 1
+        if cut:
+            yield b"".join([*parts, block[:cut]])
+            parts = []
+        parts.append(block[cut:])
+    if any(parts):
+        yield b"".join(parts)
+
+
 _SEPARATORS = b" \t\r\n\v\f,[]"
 _TO_SPACES = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
 _DIGITS_MAX = 20
-_NOT_AN_ID = re.compile(rb"[^ ]*[^ 0-9][^ ]*|[0-9]{%d,}" % (_DIGITS_MAX + 1))
 _CHARS_MAX = 40
-
-
-def _ids(blocks: Iterable[bytes]) -> Iterator[list[int]]:
-    """Yield the ids of complete numbers."""
-
-    def last_end(text: bytearray) -> int:
-        return max(text.rfind(bytes([byte])) for byte in _SEPARATORS) + 1
-
-    return map(ids_of, chunks_of(blocks, last_end))
 
 
 def ids_of(text: bytes) -> list[int]:
@@ -508,24 +428,27 @@ def ids_of(text: bytes) -> list[int]:
     plain = text.translate(_TO_SPACES)
     words = plain.split()
     if plain.translate(None, b"0123456789 ") or max(map(len, words), default=0) > _DIGITS_MAX:
-        found = _NOT_AN_ID.search(plain)
-        assert found is not None
-        shown = found[0][:_CHARS_MAX].decode("utf-8", "backslashreplace")
-        more = "…" if len(found[0]) > _CHARS_MAX else ""
-        hint = "; pass --json for the output of encode --json" if b"{" in found[0] else ""
+        wrong = next(word for word in words if not word.isdigit() or len(word) > _DIGITS_MAX)
+        shown = wrong[:_CHARS_MAX].decode("utf-8", "backslashreplace")
+        more = "…" * (len(wrong) > _CHARS_MAX)
+        hint = "; pass --json for the output of encode --json" if b"{" in wrong else ""
         raise InputError(f"'{shown}{more}' is not an id{hint}")
     return list(map(int, words))
 
 
 def _ids_of_binary(blocks: Iterable[bytes], width: str) -> Iterator[NDArray[Any]]:
     size = np.dtype(DTYPES[width]).itemsize
-    for chunk in chunks_of(blocks, lambda raw: len(raw) - len(raw) % size):
-        if len(chunk) % size:
-            other = next(name for name in DTYPES if name != width)
-            raise InputError(
-                f"the input ends inside of an id of {size} bytes; did you mean --binary {other}?"
-            )
-        yield np.frombuffer(chunk, DTYPES[width])
+    rest = b""
+    for block in blocks:
+        rest += block
+        end = len(rest) - len(rest) % size
+        yield np.frombuffer(rest[:end], DTYPES[width])
+        rest = rest[end:]
+    if rest:
+        other = next(name for name in DTYPES if name != width)
+        raise InputError(
+            f"the input ends inside of an id of {size} bytes; did you mean --binary {other}?"
+        )
 
 
 def _ids_of_json(line: bytes) -> list[int]:
@@ -581,32 +504,26 @@ def _run_count(arguments: argparse.Namespace) -> int:
 def _count(
     source: Source, tokenizer: Tokenizer, options: Mapping[str, Any], rejections: Rejections
 ) -> dict[str, int]:
-    """Return the figures of a source. Read it again without a document that turns out bad."""
-    skip: dict[Any, str] = {}
+    """Return the figures of a source."""
+    from tokenmill.tokenizing.task import without_failed  # slow to import
+
     before = rejections.count
-    while True:
-        encoder = Encoder(
-            tokenizer, before=(), after=(), dtype="uint32",
-            allowed_special=bool(options["allow_special"]), max_unsplit_bytes=MAX_UNSPLIT_BYTES,
-            chunk_bytes=_BLOCK_BYTES,
-        )  # fmt: skip
+
+    def attempt(skip: Mapping[Any, str]) -> dict[str, int]:
+        if skip and source.is_stdin:  # cannot be read again
+            raise InputError(f"standard input {next(iter(skip.values()))}")
+        rejections.count = before
+        encoder = _make_encoder(tokenizer, options, MAX_UNSPLIT_BYTES)
         found = {"tokens": 0, "documents": 0, "bytes": 0}
-        try:
-            for block in corpus.read(
-                corpus.Segment(source), replace(reading_of(options), skip=skip)
-            ):
-                for encoded in encoder.encode(block, thread_count(options["threads"])):
-                    if encoded.rejected is not None:
-                        rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])
-                        continue
-                    found["tokens"] += len(encoded.ids)
-                    found["documents"] += len(encoded.ends)
-                    found["bytes"] += encoded.bytes
-                rejections.add(_name_stdin(block.problems))
-        except DocumentFailed as failed:
-            if source.is_stdin:  # cannot be read again
-                raise InputError(f"standard input {failed.reason}") from None
-            skip[failed.key] = failed.reason
-            rejections.count = before
-        else:
-            return found | {"rejected": rejections.count - before}
+        for block in corpus.read(corpus.Segment(source), replace(reading_of(options), skip=skip)):
+            for encoded in encoder.encode(block, thread_count(options["threads"])):
+                if encoded.rejected is not None:
+                    rejections.add([Problem(source.name, -1, 0, 0, encoded.rejected)])
+                    continue
+                found["tokens"] += len(encoded.ids)
+                found["documents"] += len(encoded.ends)
+                found["bytes"] += encoded.bytes
+            rejections.add(block.problems)
+        return found | {"rejected": rejections.count - before}
+
+    return without_failed(attempt)

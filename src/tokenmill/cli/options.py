@@ -9,17 +9,20 @@ from typing import Any
 
 from tokenmill.corpus.documents import STDIN, DocumentOptions
 from tokenmill.errors import OptionError
-from tokenmill.options import Option, table, text
+from tokenmill.options import Option, switch, table, text
 
 INPUTS = (
     "file, folder, glob or URL of .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet files, "
     "also compressed; other files are text; - for standard input"
 )
-TOKENIZER = "name, file or folder of the tokenizer"
+TOKENIZER = "tokenizer: a name such as gpt2, a file or a folder"
 PATTERN = text(
     None,
     "pre-tokenizer of a file that has none, such as a rank file: a regular expression or a name "
     "such as cl100k",
+)
+ALLOW_SPECIAL = switch(
+    "recognize special tokens such as <|endoftext|> in the text; without it, they are ordinary text"
 )
 
 

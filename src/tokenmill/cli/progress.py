@@ -7,6 +7,7 @@ seconds and at the end of each phase, "json" the same as JSON every second, "non
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import warnings
@@ -27,7 +28,7 @@ from tokenmill.display import printable
 from tokenmill.progress import Progress, memory_bytes
 
 STYLES = ("auto", "plain", "json", "none")
-_SECONDS = {"plain": 5.0, "json": 1.0}
+_SECONDS = {"plain": 5.0, "json": 1.0, "none": math.inf}
 _BAR_WIDTH = 16
 _PHASE_WIDTH = 9
 
@@ -62,23 +63,20 @@ class Display:
     """Shows one phase after the other, with rate, time left and memory."""
 
     def __init__(self, console: Console, style: str) -> None:
-        if style == "auto" and not console.is_interactive:
-            style = "plain"
-        self._style = style
         self._console = console
         self._started = self._printed = time.monotonic()
         self._last: Progress | None = None
         self._bars: Bars | None = None
         self._task = TaskID(0)
-        if style == "auto":
+        if style == "auto" and console.is_interactive:
+            phase = Column(min_width=_PHASE_WIDTH, no_wrap=True)
             self._bars = Bars(
-                TextColumn(
-                    "{task.description}", table_column=Column(min_width=_PHASE_WIDTH, no_wrap=True)
-                ),
+                TextColumn("{task.description}", table_column=phase),
                 BarColumn(bar_width=_BAR_WIDTH),
                 TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True)),
                 console=console,
             )
+        self._style = "plain" if style == "auto" else style
 
     def __enter__(self) -> Display:
         return self
@@ -89,8 +87,6 @@ class Display:
             self._bars.stop()
 
     def __call__(self, progress: Progress) -> None:
-        if self._style == "none":
-            return
         now = time.monotonic()
         if self._last is None or progress.phase != self._last.phase:
             self._end_phase(is_done=True)
@@ -112,16 +108,15 @@ class Display:
 
     def _end_phase(self, *, is_done: bool) -> None:
         last, self._last = self._last, None
-        if last is None:
-            return
-        if self._bars is None:
+        if last is not None and self._bars is None:
             self._print(last)
         # Merging may end before the total if the text has no more pairs.
-        elif is_done and last.phase not in ("merging", "tokenizing"):
+        elif last is not None and is_done and last.phase not in ("merging", "tokenizing"):
             done = last.done if last.total is None else last.total
             self._update(self._bars, replace(last, done=done))
 
-    def _update(self, bars: Bars, progress: Progress) -> None:
+    def _update(self, bars: Bars | None, progress: Progress) -> None:
+        assert bars is not None
         width = self._console.width - max(_PHASE_WIDTH, len(progress.phase)) - _BAR_WIDTH - 3
         figures = _figures(self._measured(progress))
         while len(", ".join(figures)) > width and len(figures) > 1:
@@ -130,6 +125,8 @@ class Display:
         bars.update(self._task, completed=progress.done, total=progress.total, figures=text)
 
     def _print(self, progress: Progress) -> None:
+        if self._style == "none":
+            return
         progress = self._measured(progress)
         if self._style == "json":
             line = json.dumps(_row(progress))

@@ -5,24 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, REJECTED, Parser
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
 from tokenmill.cli.output import add_json, count_of, report
-from tokenmill.cpus import cpu_count
-from tokenmill.errors import OptionError
-from tokenmill.options import number, share, switch
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
-from tokenmill.tokenizing.verify import verify
+from tokenmill.tokenizing.verify import VerifyOptions, verify
 
 _FAILURES_SHOWN = 10
 
 _TOKENIZE_HELP = """
-Convert the documents of files to shards of token ids.
+Convert documents to shards: files of token ids that training programs read.
 
 examples:
   tokenmill tokenize data/ --tokenizer gpt2 --output shards/
@@ -39,7 +36,7 @@ The same command resumes a run that was stopped. Exit codes: 0 complete, 3 compl
 records (see errors.jsonl), 2 wrong options or a run that has to stop, 1 OS error, 130 Ctrl-C.
 """
 _FINALIZE_HELP = """
-Write the manifest of an output when all ranks of its run are done.
+Complete an output that several processes wrote with tokenize --rank, when all of them are done.
 
 examples:
   tokenmill finalize ranks/
@@ -49,24 +46,11 @@ Compare shards with their manifest, and documents with their sources.
 
 examples:
   tokenmill verify shards/
-  tokenmill verify shards/ --decode 5%
-  tokenmill verify shards/ --full --json
+  tokenmill verify shards/ --sample 5%
+  tokenmill verify shards/ --sample 100% --json
 
 Exit codes: 0 the shards are as they were written, 4 they differ.
 """
-
-
-class VerifyOptions(TypedDict, total=False):
-    """How much of an output is checked."""
-
-    decode: Annotated[
-        float | None,
-        share(
-            None, "share of the documents to decode and compare with their sources", metavar="5%"
-        ),
-    ]
-    full: Annotated[bool, switch("decode and compare all documents")]
-    threads: Annotated[int | None, number(None, "number of threads (default: all cores)")]
 
 
 def add_tokenize(parser: Parser) -> None:
@@ -81,7 +65,7 @@ def add_tokenize(parser: Parser) -> None:
 
 def add_finalize(parser: Parser) -> None:
     parser.explain(_FINALIZE_HELP)
-    parser.add_argument("output", metavar="DIR", help="folder or URL of the ranks")
+    parser.add_argument("output", metavar="DIR", help="output of tokenize --rank: a folder or URL")
     _add_run(parser, RunOptions, _run_finalize)
 
 
@@ -159,17 +143,15 @@ def add_verify(parser: Parser) -> None:
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
-    if arguments.full and arguments.decode:
-        raise OptionError("--full decodes all documents; omit --decode")
-    share = 1.0 if arguments.full else arguments.decode or 0.0
-    found = verify(arguments.folder, decode=share, threads=arguments.threads or cpu_count())
+    given: Any = options_of(arguments, VerifyOptions)
+    found = verify(arguments.folder, **given)
     lines = [*found.findings, *found.notes]
     if found.wrong > len(found.findings):
         lines.append(f"and {count_of(found.wrong - len(found.findings), 'more difference')}")
     if found.files_wrong:
         lines.append("delete the files that differ, and the same tokenize command restores them")
     checked = f"{count_of(found.files, 'file')}, {count_of(found.bytes, 'byte')}"
-    if share and found.documents:
+    if found.documents:
         checked += f", {count_of(found.documents, 'document')} compared with their sources"
     verdict = "all as it was written" if found.is_good else count_of(found.wrong, "difference")
     names = ("files", "bytes", "documents", "wrong", "findings", "notes")

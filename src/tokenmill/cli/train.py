@@ -35,7 +35,8 @@ examples:
     --extend mine.tokenmill --output more.json
 """
 _COUNT_HELP = """
-Count pretokens into a file, from which train learns any vocabulary size.
+Count pretokens, the parts of texts that tokens do not cross, into a file. train reads it instead
+of the texts and learns vocabularies of any size from it.
 
 examples:
   tokenmill count-pretokens book.txt --output book.tmc
@@ -44,6 +45,8 @@ examples:
   tokenmill train book.tmc --vocab-size 999 --output a.json
 """
 _CONVERT_HELP = """
+Convert a tokenizer to another file format.
+
 FROM is a tokenizer.json, a SentencePiece .model, a tekken.json, a GGUF file, a vocab.json next to a
 merges.txt, a tiktoken rank file, a .tokenmill file, a folder that transformers saved, an embedded
 name such as gpt2, or org/name in the local Hugging Face cache.

@@ -13,6 +13,7 @@ the garbage collector cannot collect such a cycle.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -23,20 +24,18 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tokenmill.compat.tokenizers import Encoding, Tokenizer, processors
-from tokenmill.compat.tokenizers.components import TABLE, AddedTokens
+from tokenmill.compat.tokenizers import Encoding, Tokenizer, models, processors
+from tokenmill.compat.tokenizers.components import AddedTokens
 from tokenmill.compat.tokenizers.encoding import Padding, Truncation
 from tokenmill.compat.tokenizers.pipeline import Pipeline
-from tokenmill.compat.tokenizers.tokenizer import encode, encode_batch
 from tokenmill.errors import MissingExtraError
-from tokenmill.formats.spec import Added
 
 _ATTRIBUTE = "_tokenizer"
 _KEY = "_tokenmill"
 _CALLS: dict[str, Callable[..., Any]] = {
-    "encode": encode,
-    "encode_batch": encode_batch,
-    "encode_batch_fast": functools.partial(encode_batch, bare=True),
+    "encode": Pipeline.encode,
+    "encode_batch": Pipeline.encode_batch,
+    "encode_batch_fast": functools.partial(Pipeline.encode_batch, bare=True),
 }
 # Method → the counter of a delegate that it increments.
 _CHANGES = {
@@ -46,29 +45,13 @@ _CHANGES = {
     "add_tokens": "added_changes",
     "add_special_tokens": "added_changes",
 }
-_MODEL_OPTIONS = [option.name for option in TABLE["models"]["BPE"].options]
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _MISSING = object()
 
 _lock = threading.Lock()
 _patch: Patch | None = None
 
 
-class _Undo:
-    """The context manager that `patch` returns; `is_first` if that call patched."""
-
-    def __init__(self, is_first: bool) -> None:
-        self._is_first = is_first
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_first:
-            unpatch()
-
-
-def patch() -> _Undo:
+def patch() -> contextlib.ExitStack:
     """Let tokenmill encode for all transformers fast tokenizers, also for existing ones.
 
     A tokenizer that tokenmill cannot encode exactly stays as it is; see `is_patched`. Only encoding
@@ -76,11 +59,12 @@ def patch() -> _Undo:
     second call has no effect. MissingExtraError, an ImportError, if transformers is not installed.
     """
     global _patch
+    undo = contextlib.ExitStack()
     with _lock:
-        is_first = _patch is None
-        if is_first:
+        if _patch is None:
             _patch = Patch()
-    return _Undo(is_first)
+            undo.callback(unpatch)
+    return undo
 
 
 def unpatch() -> None:
@@ -246,33 +230,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class _Core(NamedTuple):
-    """The state of a real tokenizer that ids depend on, except added tokens."""
+class _State(NamedTuple):
+    """The state of a real tokenizer that encodings depend on."""
 
-    changes: int
-    options: tuple[object, ...]
-    size: int
-    normalizer: bytes
-    pre_tokenizer: bytes
-
-
-class _Rest(NamedTuple):
-    """The state that post-processing depends on, which often changes between calls."""
-
+    # The model with its changes, the normalizer and the pre-tokenizer. After a change of these the
+    # tokenizer is read again.
+    core: tuple[object, ...]
+    added_changes: int
+    # The others often change between calls.
     processor: bytes
     truncation: dict[str, Any] | None
     padding: dict[str, Any] | None
     encode_special_tokens: bool
-
-
-class _Snapshot(NamedTuple):
-    """The last state of a real tokenizer and its delegate; None if the real library encodes."""
-
-    core: _Core
-    added: int
-    rest: _Rest
-    mine: Tokenizer | None
-    pipeline: Pipeline | None
 
 
 class Delegate:
@@ -282,7 +251,11 @@ class Delegate:
         # The wrappers of `Patch` count replaced or trained models, and added tokens.
         self.model_changes = 0
         self.added_changes = 0
-        self._last: _Snapshot | None = None
+        # The last state of the real tokenizer, and the tokenizer and its pipeline for that state.
+        # None if the real library encodes.
+        self._state: _State | None = None
+        self._mine: Tokenizer | None = None
+        self._pipeline: Pipeline | None = None
 
     def pipeline(self, real: Any, encode: Callable[..., Any]) -> Pipeline | None:
         """Return the pipeline that encodes as `real` does now, or None.
@@ -290,103 +263,61 @@ class Delegate:
         `encode` is the original method of the real library.
         """
         with _delegate_lock:
-            added = self.added_changes
             try:
-                core, rest = _state_of(real, self.model_changes)
+                state = self._read_state(real)
             except Exception:  # a component written in Python has no state
                 return None
-            last = self._last
-            if last is None or last.core != core:
-                last = _create(real, encode, core, added, rest)
-            elif (last.added, last.rest) != (added, rest):
-                last = _update(real, encode, last, added, rest)
-            self._last = last
-            return last.pipeline
+            if state != self._state:
+                try:
+                    self._pipeline = self._make_pipeline(real, encode, state)
+                except Exception:  # unsupported, and no other error may reach the user either
+                    self._pipeline = None
+                if self._pipeline is None:
+                    self._mine = None
+                self._state = state
+            return self._pipeline
 
+    def _read_state(self, real: Any) -> _State:
+        model = real.model
+        options = (getattr(model, option.name, None) for option in models.BPE.options)
+        parts = (real.normalizer, real.pre_tokenizer, real.post_processor)
+        *split, processor = (b"null" if part is None else part.__getstate__() for part in parts)
+        size = real.get_vocab_size(False)
+        core = (self.model_changes, type(model).__name__, *options, size, *split)
+        rest = (processor, real.truncation, real.padding, real.encode_special_tokens)
+        return _State(core, self.added_changes, *rest)
 
-def _state_of(real: Any, changes: int) -> tuple[_Core, _Rest]:
-    model = real.model
-    core = _Core(
-        changes,
-        (type(model).__name__, *(getattr(model, name, None) for name in _MODEL_OPTIONS)),
-        real.get_vocab_size(False),
-        _state(real.normalizer),
-        _state(real.pre_tokenizer),
-    )
-    processor = _state(real.post_processor)
-    return core, _Rest(processor, real.truncation, real.padding, real.encode_special_tokens)
-
-
-def _state(component: Any) -> bytes:
-    found: bytes = b"null" if component is None else component.__getstate__()
-    return found
-
-
-def _create(
-    real: Any, encode: Callable[..., Any], core: _Core, added: int, rest: _Rest
-) -> _Snapshot:
-    """Return a new delegate for a new tokenizer or model."""
-    kind, dropout, *_ = core.options
-    rejected = _Snapshot(core, added, rest, None, None)
-    if kind != "BPE" or dropout:  # random ids cannot be compared
-        return rejected
-    try:
-        mine = Tokenizer.from_str(real.to_str())
-        pipeline = _pipeline(mine, rest)
-        tokens = [token.content for token in mine._added.by_id.values()]
-        texts = [*_general_texts(), *_texts_around(tokens)]
-        agrees = _agrees(real, encode, pipeline, texts)
-    except Exception:  # a TokenmillError if it is not supported; no other error may reach the user
-        return rejected
-    return _Snapshot(core, added, rest, mine, pipeline) if agrees else rejected
-
-
-def _update(
-    real: Any, encode: Callable[..., Any], last: _Snapshot, added: int, rest: _Rest
-) -> _Snapshot:
-    """Return the delegate after a change of added tokens, templates, truncation or padding."""
-    mine = last.mine
-    if mine is None:
-        return last._replace(added=added, rest=rest)
-    rejected = _Snapshot(last.core, added, rest, None, None)
-    texts: list[str] = []
-    try:
-        if added != last.added:
-            before = set(mine._added.by_id.values())
-            _copy_added(real, mine)
-            new = [each for each in mine._added.by_id.values() if each not in before]
-            texts += _texts_around([token.content for token in new])
-        if rest.processor != last.rest.processor:
-            texts += _general_texts()[:8]
-        pipeline = _pipeline(mine, rest, None if added != last.added else last.pipeline)
-        agrees = _agrees(real, encode, pipeline, texts)
-    except Exception:  # as in _create
-        return rejected
-    return _Snapshot(last.core, added, rest, mine, pipeline) if agrees else rejected
-
-
-def _copy_added(real: Any, mine: Tokenizer) -> None:
-    mine._added = AddedTokens()
-    mine._added.read(
-        [
-            Added(token.content, id_, **{name: getattr(token, name) for name in _FLAGS})
-            for id_, token in sorted(real.get_added_tokens_decoder().items())
-        ]
-    )
-    mine._changes = -1
-
-
-def _pipeline(mine: Tokenizer, rest: _Rest, last: Pipeline | None = None) -> Pipeline:
-    """Return the pipeline of `mine` with `rest`, from `last` if only `rest` has changed."""
-    if last is None or mine.encode_special_tokens != rest.encode_special_tokens:
-        mine.encode_special_tokens = rest.encode_special_tokens
-        last = mine._ready()
-    return dataclasses.replace(
-        last,
-        processor=processors.PostProcessor.read(json.loads(rest.processor)),
-        truncation=None if rest.truncation is None else Truncation(**rest.truncation),
-        padding=None if rest.padding is None else Padding(**rest.padding),
-    )
+    def _make_pipeline(
+        self, real: Any, encode: Callable[..., Any], state: _State
+    ) -> Pipeline | None:
+        """Return the pipeline for a new state; None if it encodes in another way than `real`."""
+        last, base, texts = self._state, self._pipeline, []
+        if last is None or last.core != state.core:
+            if type(real.model).__name__ != "BPE" or real.model.dropout:  # random ids
+                return None
+            self._mine, base = Tokenizer.from_str(real.to_str()), None
+            texts = [*_general_texts(), *_texts_around([*self._mine._added.ids])]
+        elif self._mine is None:
+            return None
+        else:
+            if last.added_changes != state.added_changes:
+                before, base = set(self._mine._added.by_id.values()), None
+                added = self._mine._added = AddedTokens(real.get_added_tokens_decoder())
+                self._mine._changes = -1
+                new = [each.content for each in added.by_id.values() if each not in before]
+                texts += _texts_around(new)
+            if last.processor != state.processor:
+                texts += _general_texts()[:8]
+        if base is None or self._mine.encode_special_tokens != state.encode_special_tokens:
+            self._mine.encode_special_tokens = state.encode_special_tokens
+            base = self._mine._ready()
+        pipeline = dataclasses.replace(
+            base,
+            processor=processors.PostProcessor.read(json.loads(state.processor)),
+            truncation=None if state.truncation is None else Truncation(**state.truncation),
+            padding=None if state.padding is None else Padding(**state.padding),
+        )
+        return pipeline if _agrees(real, encode, pipeline, texts) else None
 
 
 # The comparison
@@ -420,7 +351,7 @@ def _compare(
             # A short pair, because each overflow is combined with each of the other sequence.
             calls += [(text, texts[index - 1][:12], False), (text.split(" "), None, True)]
         for call in calls:
-            ours = _summary_of(encode, pipeline, *call, index % 2 == 0)
+            ours = _summary_of(pipeline.encode, *call, index % 2 == 0)
             if ours is None:
                 continue  # truncation is impossible, and the real library would print a panic
             if ours != _summary_of(encode_real, real, *call, index % 2 == 0):

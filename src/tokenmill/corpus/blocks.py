@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from io import FileIO, RawIOBase
+from io import FileIO
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import object_store
 from tokenmill.corpus import utf8
@@ -26,8 +28,8 @@ from tokenmill.corpus.documents import (
     Segment,
     Source,
     failure_of,
-    in_blocks,
     raise_system_error,
+    spans_of,
 )
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
@@ -38,64 +40,19 @@ _ROOM_BYTES = 16
 # take more memory than the lines.
 _FIRST_BYTES = 1 << 18
 _RECORDS_MAX = 1 << 16
-_GATHERED_MAX = 1 << 14
+# A block of text can have millions of problems. They are given in groups.
+_PROBLEMS_MAX = 1 << 12
 
 
-def open_file(source: Source) -> Any:
+def open_file(source: Source, *, may_be_terminal: bool = False) -> Any:
     """The file of a source, open for reading, not decompressed."""
     if source.is_stdin:
-        if sys.stdin is None or sys.stdin.isatty():
+        if sys.stdin is None or (sys.stdin.isatty() and not may_be_terminal):
             raise InputError("standard input is a terminal or closed; pipe data into it")
-        return _open_stdin()
+        return FileIO(sys.stdin.fileno(), closefd=False)  # closing it leaves stdin open
     if object_store.is_address(source.name):
         return object_store.open_address(source.name)
     return FileIO(source.path)
-
-
-def _open_stdin() -> FileIO:
-    """A second object for standard input, so that closing it leaves stdin open."""
-    return FileIO(sys.stdin.fileno(), closefd=False)
-
-
-class Part(RawIOBase):
-    """Some bytes of a file. A checksum receives them as they are read."""
-
-    def __init__(self, file: Any, start: int, end: int | None, checksum: Any) -> None:
-        self._file = file
-        self._start = start
-        self._end = end
-        self._checksum = checksum
-        self.bytes_read = 0
-        if start:
-            file.seek(start)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, view: Any, /) -> int:
-        place = self._start + self.bytes_read
-        if self._end is not None:
-            view = memoryview(view)[: max(0, self._end - place)]
-            if not len(view):
-                return 0
-        count = self._file.readinto(view) or 0
-        if count == 0 and self._end is not None:
-            raise OSError(
-                f"it had {self._end:,} bytes and ends at {place:,}: it was cut while it was read"
-            )
-        if self._checksum is not None and count:
-            self._checksum.update(memoryview(view)[:count])
-        self.bytes_read += count
-        return count
-
-    def drain(self) -> None:
-        """Read to the end, for the checksum of the whole file."""
-        buffer = bytearray(_COPY_BYTES)
-        try:
-            while self.readinto(buffer):
-                pass
-        except OSError as error:
-            raise_system_error(error)
 
 
 class Blocks:
@@ -110,18 +67,13 @@ class Blocks:
     ) -> None:
         source = segment.source
         self.source = source
+        self.options = options
         self._low_latency = options.low_latency and source.kind in ("text", "lines")
-        end = source.size if segment.end is None else segment.end
-        is_direct = self._low_latency and source.is_stdin
-        file = stack.enter_context(_open_stdin() if is_direct else open_file(source))
-        self._part = stack.enter_context(Part(file, segment.start, end, options.checksum))
-        try:
-            self._stream = Stream(
-                self._part, source.name, source.compression, is_plain=segment.start > 0
-            )
-        except InputError:
-            self._part.drain()
-            raise
+        file = stack.enter_context(open_file(source, may_be_terminal=self._low_latency))
+        self.stream = Stream(
+            file, source.name, source.compression, start=segment.start,
+            end=source.size if segment.end is None else segment.end, checksum=options.checksum,
+        )  # fmt: skip
         self._block_bytes = max(options.block_bytes, least_bytes)
         self._size = min(self._block_bytes, _FIRST_BYTES)
         self.view = memoryview(b"")
@@ -136,17 +88,9 @@ class Blocks:
         self._lines_before: int | None = None
 
     @property
-    def failure(self) -> InputError | None:
-        return self._stream.failure
-
-    @property
     def is_last(self) -> bool:
         """Whether the text ends with the view, as it should."""
-        return self.is_over and self._stream.failure is None
-
-    @property
-    def bytes_read(self) -> int:
-        return self._part.bytes_read
+        return self.is_over and self.stream.failure is None
 
     @property
     def can_grow(self) -> bool:
@@ -160,7 +104,7 @@ class Blocks:
         The next block is larger, or smaller if this one had many `records`.
         """
         rest = self.view[used:]
-        self.line_at(used)
+        self.place(used)
         self.offset += used
         if self.is_over:
             self.view = rest
@@ -175,7 +119,7 @@ class Blocks:
             self._size = min(self._block_bytes, 2 * self._size)
         view = np.empty(max(self._size, size), np.uint8).data
         view[: len(rest)] = rest
-        count = self._stream.fill_good(view[len(rest) :], once=self._low_latency)
+        count = self.stream.fill(view[len(rest) :], once=self._low_latency)
         filled = len(rest) + count
         self.is_over = count == 0 if self._low_latency else filled < len(view)
         self.view = view[:filled]
@@ -185,63 +129,104 @@ class Blocks:
         self._is_first = False
         return len(self.view) > 0 or not self.is_over
 
-    def line_at(self, place: int) -> int:
-        """The number of newlines of the segment before an offset of the view. Offsets increase."""
-        part = self.view[max(0, self._lines_end - self.offset) : place]
-        self._lines += _newlines(part)
-        self._lines_end = max(self._lines_end, self.offset + place)
-        return self._lines
+    def place(self, start: int) -> tuple[int, int]:
+        """The offset in the text of an offset of the view, and the newlines of the segment before.
 
-    def problem(self, start: int, raw: bytes, reason: str, cause: str = "") -> Problem:
-        """The problem of a record with the bytes `raw` at an offset of the view."""
-        offset, lines = self.offset + start, self.line_at(start)
-        return self.problem_at(offset, lines, len(raw), reason, raw[:RECORD_BYTES_MAX], cause)
+        Offsets must increase from call to call.
+        """
+        self._lines += _newlines(self.view[max(0, self._lines_end - self.offset) : start])
+        self._lines_end = max(self._lines_end, self.offset + start)
+        return self.offset + start, self._lines
 
-    def problem_at(
-        self, offset: int, lines: int, size: int, reason: str, record: bytes, cause: str = ""
+    def problem(
+        self, place: tuple[int, int], size: int, reason: str, record: bytes, cause: str = ""
     ) -> Problem:
-        """The problem of a record at an offset of the text, after `lines` of the segment."""
+        """The problem of a record at a place of the text."""
         if self._lines_before is None:
             self._lines_before = _newlines_of(self.source, self._start) if self._start else 0
-        line = self._lines_before + lines + 1
+        offset, line = place[0], self._lines_before + place[1] + 1
+        record = record[:RECORD_BYTES_MAX]
         return Problem(self.source.name, offset, line, size, reason, record, cause=cause)
 
-    def skip(self, start: int, size: int | None, reason: str) -> tuple[int, Problem | None]:
-        """Skip a long record of `size` bytes, or the rest of a line.
+    def skip(self, size: int | None, reason: str) -> tuple[int, Problem | None]:
+        """Skip the record at the start of the view, of `size` bytes or to the end of its line.
 
-        Return the offset of its end in the view, and its problem. A line of spaces has none, and a
-        record in which the file fails.
+        Return the offset of its end in the view, and its problem. A record in which the file fails
+        has none.
         """
-        offset, lines = self.offset + start, self.line_at(start)
-        record = bytes(self.view[start:][:RECORD_BYTES_MAX])
-        done, is_blank = 0, size is None
+        place = self.place(0)
+        record = bytes(self.view[:RECORD_BYTES_MAX])
+        done = 0
         while True:
-            rest = bytes(self.view[start:])
-            found = rest.find(b"\n") if size is None else size - done
-            is_whole = 0 <= found <= len(rest)
-            end = found if is_whole else len(rest)
-            is_blank = is_blank and not rest[:end].strip()
+            end = bytes(self.view).find(b"\n") if size is None else size - done
+            is_whole = 0 <= end <= len(self.view)
+            end = end if is_whole else len(self.view)
             done += end
             if is_whole or self.is_over:
                 break
             self.next(len(self.view))
-            start = 0
-        used = min(start + end + (size is None), len(self.view))
-        if is_blank or not (is_whole or self.is_last):
-            return used, None
-        return used, self.problem_at(offset, lines, done, reason, record)
+        used = min(end + (size is None), len(self.view))
+        is_good = is_whole or self.is_last
+        return used, self.problem(place, done, reason, record) if is_good else None
+
+    def documents(
+        self,
+        data: Any,
+        spans: NDArray[np.int64],
+        records: NDArray[np.int64],
+        bad: Sequence[int],
+        failed: Iterable[tuple[int, int, Any]] = (),
+        names: list[str] | None = None,
+        explain: Callable[[bytes, Any], tuple[str, str]] = lambda _, reason: (reason, ""),
+    ) -> Iterator[Documents]:
+        """The documents of the view, and the problems of the other records.
+
+        `records` are the records of the documents in the view, and `bad` the numbers of those to
+        reject. `failed` are start, end and reason of records without a document. `explain` returns
+        the reason and the cause of one. Without a reason, it is not UTF-8.
+        """
+        if len(bad):
+            is_good = np.ones(len(spans), bool)
+            is_good[bad] = False
+            spans = spans[is_good]
+            names = names and list(compress(names, is_good))
+            failed = sorted([*failed, *((*pair, "") for pair in records[bad].tolist())])
+        yield Documents(data, spans, bytes_read=self.stream.bytes_read, names=names)
+        problems = (self._explained(one, explain) for one in failed)
+        while some := list(islice(problems, _PROBLEMS_MAX)):
+            yield Documents(problems=some, bytes_read=self.stream.bytes_read)
+
+    def _explained(
+        self, failed: tuple[int, int, Any], explain: Callable[[bytes, Any], tuple[str, str]]
+    ) -> Problem:
+        start, end, why = failed
+        record = bytes(self.view[start:end])
+        reason, cause = explain(record, why)
+        reason = reason or utf8.reason(record, self.offset + start)
+        return self.problem(self.place(start), len(record), reason, record, cause)
+
+    def gather(
+        self, found: list[tuple[int, int, bytes, str]], failed: list[tuple[int, int, str]]
+    ) -> Iterator[Documents]:
+        """The same for readers with an object for each text.
+
+        `found` are start and end of records in the view, their texts and their names.
+        """
+        records = np.array([one[:2] for one in found], np.int64).reshape(-1, 2)
+        texts = [text for _, _, text, _ in found]
+        names = None if self.options.id_field is None else [name for *_, name in found]
+        data, spans, bad = utf8.check(b"".join(texts), spans_of(texts), self.options.utf8)
+        return self.documents(data, spans, records, bad, failed, names)
 
     def finish(self) -> Documents:
         """The problem of a file that failed. The rest of it is read for its checksum."""
         problems = []
-        if self.failure is not None:
-            problem = failure_of(self.source, self.failure)
-            end = self.problem(len(self.view), b"", "")
-            problem.offset, problem.line = end.offset, end.line
-            problems.append(problem)
-        if not self._low_latency:  # a terminal would be read again after its end
-            self._part.drain()
-        return Documents(problems=problems, bytes_read=self.bytes_read)
+        if self.stream.failure is not None:
+            reason = failure_of(self.source, self.stream.failure).reason
+            problems.append(self.problem(self.place(len(self.view)), 0, reason, b""))
+            problems[0].is_end = True
+        self.stream.drain()
+        return Documents(problems=problems, bytes_read=self.stream.bytes_read)
 
 
 def _newlines(text: memoryview) -> int:
@@ -263,46 +248,3 @@ def _newlines_of(source: Source, end: int) -> int:
     except OSError as error:
         raise_system_error(error)
     return count
-
-
-class Gatherer:
-    """Texts of the view of a block, one by one → documents, for readers with an object for each."""
-
-    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
-        self._blocks = blocks
-        self._options = options
-        self._texts: list[bytes] = []
-        self._names: list[str] = []
-        self._problems: list[Problem] = []
-
-    def add(self, start: int, raw: bytes, text: bytes, name: str) -> None:
-        """Add the text of a record with the bytes `raw` at an offset of the view."""
-        if self._options.utf8 != "bytes" and utf8.first_bad(text) >= 0:
-            if self._options.utf8 == "strict":
-                at = self._blocks.offset + start + max(raw.find(text), 0)
-                self.reject(start, raw, utf8.reason(text, at))
-                return
-            text = text.decode("utf-8", "replace").encode()
-        self._texts.append(text)
-        self._names.append(name)
-
-    def reject(self, start: int, raw: bytes, reason: str) -> None:
-        """Add a record that gives no document."""
-        self._problems.append(self._blocks.problem(start, raw, reason))
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._texts) + len(self._problems) >= _GATHERED_MAX
-
-    def documents(self) -> Iterator[Documents]:
-        """The records since the last call."""
-        if self._problems:
-            yield Documents(problems=self._problems, bytes_read=self._blocks.bytes_read)
-        ends = np.cumsum([0, *map(len, self._texts)], dtype=np.int64)
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        data = b"".join(self._texts)
-        names = self._names if self._options.id_field is not None else None
-        self._texts, self._names, self._problems = [], [], []
-        for part in in_blocks(data, spans, names, self._options.block_bytes):
-            part.bytes_read = self._blocks.bytes_read
-            yield part

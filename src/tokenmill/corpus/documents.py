@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus.options import READERS, RECORDS, UTF8
+from tokenmill.corpus.options import READERS, RECORDS
 from tokenmill.errors import InputError
 
 STDIN = "-"
@@ -29,14 +29,12 @@ STDIN = "-"
 RECORD_BYTES_MAX = 64 << 10
 BLOCK_BYTES = 8 << 20
 DOCUMENT_BYTES = 256 << 20
-_BLOCK_BYTES_MIN = 16
-_GROUP = 4096
 _KEYS_SHOWN = 12
 _KEY_CHARS_MAX = 60
 _SYSTEM_ERRORS = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 )
-_OBJECT_READERS = {"texts": ("text", "read_texts"), "column": ("tables", "read_column")}
+_OBJECTS = {"texts": "texts", "column": "tables"}  # the modules of objects of the caller
 _CHECK_SOURCES = 3
 _CHECK_BLOCKS = 2
 _CHECK_BYTES = 1 << 18
@@ -107,8 +105,9 @@ class Problem:
     cause: str = ""
 
     def __str__(self) -> str:
+        source = "standard input" if self.source == STDIN else self.source
         line = f", line {self.line:,}" if self.line else ""
-        return f"{self.source}{line} {self.reason}"
+        return f"{source}{line} {self.reason}"
 
 
 class WrongFieldError(InputError):
@@ -170,14 +169,6 @@ class DocumentOptions:
     keep_newlines: bool = False
     low_latency: bool = False
 
-    def __post_init__(self) -> None:
-        if self.utf8 not in UTF8:
-            raise ValueError(f"utf8 must be one of {', '.join(UTF8)}, got {self.utf8!r}")
-        if self.block_bytes < _BLOCK_BYTES_MIN:
-            raise ValueError(f"block_bytes must be {_BLOCK_BYTES_MIN} or more")
-        if self.separator is not None and not self.separator:
-            raise ValueError("separator must not be empty; None makes a file one document")
-
 
 def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
     """The documents of a segment, in blocks of about `options.block_bytes`.
@@ -202,12 +193,9 @@ def read(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
 
 
 def _reader(source: Source) -> Callable[..., Iterator[Documents]]:
-    if source.kind in _OBJECT_READERS:
-        module, function = _OBJECT_READERS[source.kind]
-    else:
-        module, function = READERS[source.kind].module, "read_documents"
+    module = _OBJECTS.get(source.kind) or READERS[source.kind].module
     found: Callable[..., Iterator[Documents]]
-    found = getattr(importlib.import_module(f"tokenmill.corpus.{module}"), function)
+    found = importlib.import_module(f"tokenmill.corpus.{module}").read_documents
     return found
 
 
@@ -231,25 +219,22 @@ def join_parts(
 
     A document of more than `bytes_max` bytes that comes in several blocks is an InputError.
     """
-    parts: list[bytes] = []
+    whole: bytearray | None = None  # the document that continues
     for block in blocks:
         spans, view = block.spans, memoryview(block.data)
-        if parts and len(spans):
-            parts.append(bytes(view[spans[0, 0] : spans[0, 1]]))
-            is_open = block.goes_on and len(spans) == 1
-            spans = spans[1:]
-            size = sum(map(len, parts))
-            if bytes_max is not None and size > bytes_max:
+        if whole is not None and len(spans):
+            whole += view[slice(*spans[0])]
+            if bytes_max is not None and len(whole) > bytes_max:
                 raise InputError(
-                    f"{name!r} has a document of {size:,} bytes or more; raise memory, or use "
-                    "another separator"
+                    f"{name!r} has a document of {len(whole):,} bytes or more; raise memory, or "
+                    "use another separator"
                 )
-            if not is_open:
-                whole = np.array([[0, size]], np.int64)
-                yield Documents(b"".join(parts), whole, bytes_read=block.bytes_read)
-                parts = []
+            if len(spans) > 1 or not block.goes_on:
+                yield Documents(whole, spans_of([whole]), bytes_read=block.bytes_read)
+                whole = None
+            spans = spans[1:]
         if block.goes_on and len(spans):
-            parts = [bytes(view[spans[-1, 0] : spans[-1, 1]])]
+            whole = bytearray(view[slice(*spans[-1])])
             spans = spans[:-1]
         yield replace(block, spans=spans, goes_on=False)
 
@@ -323,27 +308,8 @@ def missing(what: str, field: str, keys: list[str]) -> str:
     )
 
 
-def in_groups(problems: Iterable[Problem], bytes_read: int) -> Iterator[Documents]:
-    """Blocks with a few thousand problems each. A block of text can have millions of them."""
-    remaining = iter(problems)
-    while group := list(islice(remaining, _GROUP)):
-        yield Documents(problems=group, bytes_read=bytes_read)
-
-
-def in_blocks(
-    data: Any, spans: NDArray[np.int64], names: list[str] | None, bytes_max: int
-) -> Iterator[Documents]:
-    """Blocks of bounded size, or of one document."""
-    view = memoryview(data)
-    ends = np.cumsum(spans[:, 1] - spans[:, 0])
-    index = 0
-    while index < len(spans):
-        before = int(ends[index - 1]) if index else 0
-        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
-        stop = max(stop, index + 1)
-        some = spans[index:stop]
-        low = int(some[0, 0])
-        part = Documents(view[low : int(some[-1, 1])], some - low)
-        part.names = None if names is None else names[index:stop]
-        yield part
-        index = stop
+def spans_of(texts: Sequence[Any]) -> NDArray[np.int64]:
+    """The spans of texts that follow each other."""
+    ends = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=ends[1:])
+    return np.stack([ends[:-1], ends[1:]], axis=1)

@@ -11,9 +11,10 @@ import glob
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,20 +39,24 @@ def find(
     weights: Mapping[Any, float] | None = None,
     *,
     counts: bool = False,
+    pipes: bool = False,
 ) -> list[Source]:
     """The sources of one name or of several, in their order.
 
     `weights` maps names, globs or folders to factors. With `counts`, .tmc files of pretoken counts
-    are inputs, too.
+    are inputs, too. With `pipes`, named pipes and devices are, which can be read only once.
     """
     known = (*INPUT_FORMATS, COUNTS) if counts else INPUT_FORMATS
     if input_format is not None and input_format not in known:
         raise InputError(f"input_format must be one of {', '.join(known)}, got {input_format!r}")
+    source_of = partial(_source, input_format, counts)
     found: list[tuple[str, Source]] = []
     for item in _items(inputs):
-        name = item.name if isinstance(item, Source) else os.fspath(item)
-        some = [item] if isinstance(item, Source) else _find_one(name, input_format, counts)
-        found += [(name, source) for source in some]
+        if isinstance(item, Source):
+            found.append((item.name, item))
+        else:
+            name = os.fspath(item)
+            found += [(name, source) for source in _find_one(name, source_of, pipes)]
     _refuse_duplicates([source for _, source in found])
     return _weigh(found, weights or {})
 
@@ -76,8 +81,7 @@ def is_changed(source: Source) -> bool:
     """Whether a file is not the one that was found. A file that is gone counts as unchanged."""
     try:
         if object_store.is_address(source.name):
-            now = object_store.look_at(source.name)
-            found = (now.size, now.modified, now.etag)
+            found = tuple(object_store.look_at(source.name)[1:])
         else:
             status = Path(source.path).stat()
             found = (status.st_size, status.st_mtime_ns, None)
@@ -103,47 +107,45 @@ def _has_known_suffix(name: str) -> bool:
 
 
 def _items(inputs: Any) -> list[Any]:
-    if isinstance(inputs, str | os.PathLike | Source):
-        return [inputs]
-    if isinstance(inputs, bytes | bytearray) or not isinstance(inputs, Iterable):
-        raise TypeError(f"inputs must be a path, a glob, a URL or several of them, got {inputs!r}")
-    items = list(inputs)
+    is_several = isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | os.PathLike)
+    items = list(inputs) if is_several else [inputs]
     for item in items:
         if not isinstance(item, str | os.PathLike | Source):
             raise TypeError(f"an input must be a path, a glob, a URL or -, got {item!r}")
     return items
 
 
-def _find_one(name: str, input_format: str | None, counts: bool) -> list[Source]:
+def _find_one(name: str, source_of: Callable[..., Source], pipes: bool) -> list[Source]:
     if name == STDIN:
-        if input_format in (COUNTS, *TABLES):
-            raise InputError(f"{input_format} is not read in order and cannot come from a pipe")
-        return [Source(STDIN, input_format or "text")]
+        return [source_of(name)]
     if object_store.is_address(name):
-        return [
-            _source(found.address, input_format, counts, found.size, found.modified, found.etag)
-            for found in object_store.expand(name, _has_known_suffix)
-        ]
-    return [_local(path, input_format, counts) for path in _expand(name)]
+        return [source_of(*found) for found in object_store.expand(name, _has_known_suffix)]
+    return [source_of(path, *_identity(path, pipes)) for path in _expand(name)]
 
 
-def _source(name: str, input_format: str | None, counts: bool, *identity: Any) -> Source:
+def _source(input_format: str | None, counts: bool, name: str, *identity: Any) -> Source:
     found, compression = format_of(name)
-    if found == COUNTS and input_format is None and not counts:
+    kind = input_format or found or "text"
+    if name == STDIN and kind in (COUNTS, *TABLES):
+        raise InputError(f"{kind} is not read in order and cannot come from a pipe")
+    if kind == COUNTS and not counts:
         raise InputError(f"{name!r} contains pretoken counts, not documents; pass the documents")
-    return Source(name, input_format or found or "text", compression, *identity)
+    return Source(name, kind, compression, *identity)
 
 
-def _local(name: str, input_format: str | None, counts: bool) -> Source:
+def _identity(path: str, pipes: bool) -> tuple[int, int] | tuple[()]:
+    """The size and time of a file."""
     try:
-        status = Path(name).stat()
+        status = Path(path).stat()
     except FileNotFoundError:  # a dangling link: reading it reports the error
-        return _source(name, input_format, counts)
-    if not stat.S_ISREG(status.st_mode):
+        return ()
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size, status.st_mtime_ns
+    if not pipes:
         raise InputError(
-            f"{name!r} is not a regular file and can be read only once; write its output to a file"
+            f"{path!r} is not a regular file and can be read only once; write its output to a file"
         )
-    return _source(name, input_format, counts, status.st_size, status.st_mtime_ns)
+    return ()
 
 
 def _expand(name: str) -> list[str]:

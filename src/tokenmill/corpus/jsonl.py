@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,7 @@ from tokenmill.corpus.documents import (
     RECORD_BYTES_MAX,
     DocumentOptions,
     Documents,
-    Problem,
     Segment,
-    in_groups,
     missing,
     too_long,
 )
@@ -44,35 +43,31 @@ def read_documents(
         found = _native.json_lines(blocks.view, blocks.is_last, field, id_field)
         used, records = found.used, found.line_count
         if used:
-            yield from _documents_of(blocks, found, options)
+            yield from _documents_of(blocks, found)
         elif blocks.is_over:  # a line that the file fails in
             break
         elif len(blocks.view) > options.max_document_bytes:
-            used, problem = blocks.skip(0, None, too_long(options.max_document_bytes))
+            used, problem = blocks.skip(None, too_long(options.max_document_bytes))
             if problem is not None:
-                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+                yield Documents(problems=[problem], bytes_read=blocks.stream.bytes_read)
     yield blocks.finish()
 
 
-def _documents_of(blocks: Blocks, found: Any, options: DocumentOptions) -> Iterator[Documents]:
+def _documents_of(blocks: Blocks, found: Any) -> Iterator[Documents]:
+    options = blocks.options
     data, spans, lines = found.text, _pairs(found.spans), _pairs(found.lines)
     failed = [(start, end, code) for start, end, _, code in found.problems]
-    bad = np.zeros(len(lines), bool)
-    if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
-        bad[utf8.check(blocks.view, lines, "strict")[2]] = True
-    if len(blocks.view) > options.max_document_bytes:
-        bad |= lines[:, 1] - lines[:, 0] > options.max_document_bytes
     names = None if found.ids is None else _names(found.ids)
-    if bad.any():
-        failed += [(start, end, _NOT_JSON) for start, end in lines[bad].tolist()]
-        failed.sort()
-        spans = spans[~bad]
-        names = names and [name for name, is_bad in zip(names, bad, strict=True) if not is_bad]
+    bad: list[int] = []
+    if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
+        _, _, bad = utf8.check(blocks.view, lines, "strict")
+    if len(blocks.view) > options.max_document_bytes:
+        long = np.flatnonzero(lines[:, 1] - lines[:, 0] > options.max_document_bytes)
+        bad = sorted({*bad, *long.tolist()})
     if options.utf8 == "replace":
         data, spans, _ = utf8.check(data, spans, "replace")
-    yield Documents(data, spans, bytes_read=blocks.bytes_read, names=names)
-    problems = (_problem(blocks, start, end, code, options) for start, end, code in failed)
-    yield from in_groups(problems, blocks.bytes_read)
+    explain = partial(_explain, options)
+    return blocks.documents(data, spans, lines, bad, failed, names, explain)
 
 
 def _pairs(buffer: Any) -> Any:
@@ -84,13 +79,13 @@ def _names(ids: Any) -> list[str]:
     return [text[start:end].decode("utf-8", "replace") for start, end in _pairs(ids[1]).tolist()]
 
 
-def _problem(blocks: Blocks, start: int, end: int, code: int, options: DocumentOptions) -> Problem:
-    line = bytes(blocks.view[start:end])
+def _explain(options: DocumentOptions, line: bytes, code: int) -> tuple[str, str]:
+    """The reason and the cause of a line. A line that is not UTF-8 has none."""
     if len(line) > options.max_document_bytes:
-        return blocks.problem(start, line, too_long(options.max_document_bytes))
+        return too_long(options.max_document_bytes), ""
     if options.utf8 == "strict" and utf8.first_bad(line) >= 0:
-        return blocks.problem(start, line, utf8.reason(line, blocks.offset + start))
-    return blocks.problem(start, line, _reason(line, code, options.field), _CAUSES.get(code, ""))
+        return "", ""
+    return _reason(line, code, options.field), _CAUSES.get(code, "")
 
 
 def _reason(line: bytes, code: int, field: str) -> str:

@@ -21,8 +21,6 @@ _LOOK_BYTES = 1 << 16
 
 def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segment]:
     """The segments of a source, of about `unit_bytes` each; one if it cannot be cut."""
-    if unit_bytes < 1:
-        raise ValueError(f"unit_bytes must be 1 or more, not {unit_bytes}")
     places: list[int] = []
     end: int | None = None
     if source.compression is None and not source.is_stdin:

@@ -11,13 +11,15 @@ import importlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import compress
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import object_store
 from tokenmill.corpus import utf8
-from tokenmill.corpus.blocks import Part, open_file
+from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.documents import (
     RECORD_BYTES_MAX,
     DocumentOptions,
@@ -27,7 +29,6 @@ from tokenmill.corpus.documents import (
     Source,
     WrongFieldError,
     failure_of,
-    in_blocks,
     missing,
     raise_system_error,
     too_long,
@@ -49,27 +50,20 @@ def read_documents(
     segment: Segment, options: DocumentOptions, stack: ExitStack
 ) -> Iterator[Documents]:
     """A document for each row of a column of texts."""
-    pa = import_pyarrow(f"{segment.source.name}, a table,")
+    source = segment.source
+    pa = import_pyarrow(f"{source.name}, a table,")
     parts = 1
     try:
-        table = _open(pa, segment.source, stack)
+        if source.given is not None:
+            table: _Table = _Column(pa, source, options.field)
+        else:
+            table = _open(pa, source, stack)
         parts = table.parts
         yield from _rows(table, segment, options)
     except (InputError, OSError, pa.ArrowException) as error:
         raise_system_error(error)
-        yield Documents(problems=[failure_of(segment.source, error)])
+        yield Documents(problems=[failure_of(source, error)])
     _sum_up(segment, options, parts)
-
-
-def read_column(
-    segment: Segment, options: DocumentOptions, _stack: ExitStack
-) -> Iterator[Documents]:
-    """A document for each row of an Arrow column, or of one column of an Arrow table."""
-    pa = import_pyarrow("an Arrow column")
-    try:
-        yield from _rows(_Column(pa, segment.source), segment, options)
-    except (InputError, pa.ArrowException) as error:
-        yield Documents(problems=[failure_of(segment.source, error)])
 
 
 def cuts(source: Source, unit_bytes: int) -> tuple[list[int], int]:
@@ -123,11 +117,17 @@ class _Table:
         return first
 
     def pick(self, batch: Any, field: str) -> Any:
-        """The array of a field in a batch."""
+        """The array of a field in a batch. A name with dots leads into structs."""
         first = self.column(field)
         array = batch.column(batch.schema.get_field_index(first))
-        if first != field:
-            array = descend(self.pa, array, field.split(".", 1)[1], self.source.name)
+        rest = field[len(first) + 1 :]
+        while rest:
+            names = getattr(array.type, "names", [])
+            part = rest if rest in names else rest.split(".")[0]
+            if part not in names:
+                raise WrongFieldError(f"{self.source.name} {missing('column', rest, names)}")
+            array = array.flatten()[names.index(part)]
+            rest = rest[len(part) + 1 :]
         return array
 
 
@@ -160,11 +160,10 @@ class _Parquet(_Table):
 
 class _ArrowFile(_Table):
     def __init__(self, pa: Any, source: Source, where: Any) -> None:
-        self._ipc = importlib.import_module("pyarrow.ipc")
         self._where = where
-        reader = self._ipc.open_file(where)
-        super().__init__(pa, source, reader.schema, reader.num_record_batches)
         self._readers: dict[tuple[str, ...], Any] = {}
+        file = pa.ipc.open_file(where)
+        super().__init__(pa, source, file.schema, file.num_record_batches)
 
     def rows_of(self, part: int) -> int:
         return int(self._reader(self.names[:1]).get_batch(part).num_rows)
@@ -177,8 +176,8 @@ class _ArrowFile(_Table):
         key = tuple(columns)
         if key not in self._readers:
             fields = [self.names.index(name) for name in columns]
-            options = self._ipc.IpcReadOptions(included_fields=fields)
-            self._readers[key] = self._ipc.open_file(self._where, options=options)
+            options = self.pa.ipc.IpcReadOptions(included_fields=fields)
+            self._readers[key] = self.pa.ipc.open_file(self._where, options=options)
         return self._readers[key]
 
 
@@ -186,31 +185,25 @@ class _ArrowStream(_Table):
     """A stream, which has one part and is read in order."""
 
     def __init__(self, pa: Any, source: Source, where: Any) -> None:
-        self._reader = importlib.import_module("pyarrow.ipc").open_stream(where)
+        self._reader = pa.ipc.open_stream(where)
         super().__init__(pa, source, self._reader.schema, 1)
 
     def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
-        while True:
-            try:
-                yield self._reader.read_next_batch()
-            except StopIteration:
-                return
+        yield from self._reader
 
 
 class _Column(_Table):
-    """A column or a table in memory. Its parts are the chunks."""
+    """A table in memory, or a column that gets the name of the field. Its parts are the chunks."""
 
-    def __init__(self, pa: Any, source: Source) -> None:
+    def __init__(self, pa: Any, source: Source, field: str) -> None:
         given = source.given
         is_stream = hasattr(given, "__arrow_c_stream__")
         chunks = pa.chunked_array(given).chunks if is_stream else [pa.array(given)]
-        self._is_table = bool(chunks) and pa.types.is_struct(chunks[0].type)
-        if self._is_table:
+        if chunks and pa.types.is_struct(chunks[0].type):
             self._chunks = [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks]
-            schema = self._chunks[0].schema
         else:
-            schema = pa.schema([("column", chunks[0].type)] if chunks else [])
-            self._chunks = [pa.RecordBatch.from_arrays([c], schema=schema) for c in chunks]
+            self._chunks = [pa.RecordBatch.from_arrays([chunk], [field]) for chunk in chunks]
+        schema = self._chunks[0].schema if chunks else pa.schema([(field, pa.string())])
         super().__init__(pa, source, schema, len(chunks))
 
     def rows_of(self, part: int) -> int:
@@ -220,12 +213,6 @@ class _Column(_Table):
         chunk = self._chunks[part]
         rows = max(1, int(len(chunk) * bytes_max / max(chunk.nbytes, 1)))
         yield from (chunk.slice(start, rows) for start in range(0, len(chunk), rows))
-
-    def column(self, field: str) -> str:
-        return super().column(field) if self._is_table else field
-
-    def pick(self, batch: Any, field: str) -> Any:
-        return super().pick(batch, field) if self._is_table else batch.column(0)
 
 
 def _open(pa: Any, source: Source, stack: ExitStack) -> _Table:
@@ -261,6 +248,8 @@ def _seekable(pa: Any, source: Source, stack: ExitStack) -> Any:
     buffer = memoryview(bytearray(_COPY_BYTES))
     while count := stream.fill(buffer):
         unpacked.write(buffer[:count])
+    if stream.failure is not None:
+        raise stream.failure
     unpacked.seek(0)
     return stack.enter_context(pa.PythonFile(unpacked, mode="r"))
 
@@ -275,8 +264,10 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
         start = size * segment.start // max(parts, 1)
         end = size if segment.end is None else size * segment.end // max(parts, 1)
     try:
-        with open_file(segment.source) as file, Part(file, start or 0, end, options.checksum) as it:
-            it.drain()
+        with open_file(segment.source) as file:
+            Stream(
+                file, segment.source.name, start=start or 0, end=end, checksum=options.checksum
+            ).drain()
     except OSError as error:
         raise_system_error(error)
 
@@ -285,32 +276,26 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
 
 
 def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
-    columns = [table.column(options.field)]
-    if options.id_field is not None and table.column(options.id_field) not in columns:
-        columns.append(table.column(options.id_field))
+    fields = [options.field] if options.id_field is None else [options.field, options.id_field]
+    columns = list(dict.fromkeys(map(table.column, fields)))
     last = table.parts if segment.end is None else segment.end
     share = (segment.source.size or 0) / max(table.parts, 1)
     for part in range(segment.start, last):
         rows = 0
         bytes_read = int(share * (part + 1 - segment.start))
-        batches = table.batches(part, columns, options.block_bytes)
-        while True:
-            try:
-                batch = next(batches, None)
-            except (table.pa.ArrowException, OSError) as error:
-                raise_system_error(error)
-                row = table.first_row(part) + rows
-                reason = f"is damaged from row {row:,} on ({error})"
-                problem = Problem(segment.source.name, -1, row, 0, reason)
-                yield Documents(problems=[problem], bytes_read=bytes_read)
-                break
-            if batch is None:
-                break
-            for some in _slices(table, batch, options):
-                for documents in _documents_of(table, some, options, part, rows):
-                    documents.bytes_read = bytes_read
-                    yield documents
-                rows += len(some)
+        try:
+            for batch in table.batches(part, columns, options.block_bytes):
+                for some in _slices(table, batch, options):
+                    for documents in _documents_of(table, some, options, part, rows):
+                        documents.bytes_read = bytes_read
+                        yield documents
+                    rows += len(some)
+        except (table.pa.ArrowException, OSError) as error:
+            raise_system_error(error)
+            row = table.first_row(part) + rows
+            reason = f"is damaged from row {row:,} on ({error})"
+            problem = Problem(segment.source.name, -1, row, 0, reason)
+            yield Documents(problems=[problem], bytes_read=bytes_read)
 
 
 def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any]:
@@ -320,42 +305,31 @@ def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any
         yield batch
         return
     name = f"{table.source.name}, column {options.field!r}"
-    values = text_array(table.pa, array.dictionary, name)
-    _, offsets = memory_of(table.pa, values) if len(values) else (b"", np.zeros(1, np.int64))
+    _, spans = memory_of(text_array(array.dictionary, name))
     # The size 0 is appended for nulls. `dictionary_decode` reports an index out of range.
-    sizes = np.append(np.diff(offsets), 0)
-    indices = array.indices.cast(table.pa.int64()).fill_null(len(values)).to_numpy()
-    ends = np.cumsum(sizes[indices.clip(0, len(values))], dtype=np.int64)
-    start = 0
-    while start < len(batch):
-        before = int(ends[start - 1]) if start else 0
-        place = int(np.searchsorted(ends, before + options.block_bytes, side="right"))
-        stop = max(start + 1, place)
+    sizes = np.append(spans[:, 1] - spans[:, 0], 0)
+    indices = array.indices.cast("int64").fill_null(len(spans)).to_numpy()
+    for start, stop in _runs(sizes[indices.clip(0, len(spans))], options.block_bytes):
         yield batch.slice(start, stop - start)
-        start = stop
 
 
 def _documents_of(
     table: _Table, batch: Any, options: DocumentOptions, part: int, rows: int
 ) -> Iterator[Documents]:
     """The documents of a batch that follows `rows` rows of a part."""
-    pa, name = table.pa, table.source.name
-    array = text_array(pa, table.pick(batch, options.field), f"{name}, column {options.field!r}")
+    name, limit = table.source.name, options.max_document_bytes
+    array = text_array(table.pick(batch, options.field), f"{name}, column {options.field!r}")
     ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
     if not len(array):
         return
-    view, offsets = memory_of(pa, array)
-    low, high = int(offsets[0]), int(offsets[-1])
-    data: Any = view[low:high]
-    offsets = offsets.astype(np.int64) - low
-    spans = np.stack([offsets[:-1], offsets[1:]], axis=1)
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
-    reasons = dict.fromkeys(
-        np.flatnonzero(nulls).tolist(), f"has null in the column {options.field!r}"
-    )
-    long = np.flatnonzero(spans[:, 1] - spans[:, 0] > options.max_document_bytes)
-    reasons |= dict.fromkeys(long.tolist(), too_long(options.max_document_bytes))
+    view, spans = memory_of(array)
+    low = spans[0, 0]
+    data, spans = view[low : spans[-1, 1]], spans - low
+    nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
+    long = np.flatnonzero(spans[:, 1] - spans[:, 0] > limit).tolist()
     checked, checked_spans, bad = utf8.check(data, spans, options.utf8)
+    reasons = dict.fromkeys(nulls, f"has null in the column {options.field!r}")
+    reasons |= dict.fromkeys(long, too_long(limit))
     for index in set(bad) - reasons.keys():
         reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)
     problems = []
@@ -363,14 +337,31 @@ def _documents_of(
         start, end = spans[index].tolist()
         row = table.first_row(part) + rows + index
         record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
-        cause = "null" if nulls[index] else ""
+        cause = "null" if reasons[index].startswith("has null") else ""
         problems.append(Problem(name, -1, row, end - start, reasons[index], record, cause=cause))
-    keep = np.ones(len(spans), bool)
-    keep[list(reasons)] = False
-    names = None if ids is None else [one for one, kept in zip(ids, keep, strict=True) if kept]
+    is_good = np.ones(len(spans), bool)
+    is_good[list(reasons)] = False
     if problems:
         yield Documents(problems=problems)
-    yield from in_blocks(checked, checked_spans[keep], names, options.block_bytes)
+    spans = checked_spans[is_good]
+    names = ids and list(compress(ids, is_good))
+    for start, stop in _runs(spans[:, 1] - spans[:, 0], options.block_bytes):
+        some = spans[start:stop]
+        low = some[0, 0]
+        part_names = names and names[start:stop]
+        yield Documents(memoryview(checked)[low : some[-1, 1]], some - low, names=part_names)
+
+
+def _runs(sizes: NDArray[np.int64], bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Start and stop of slices of up to `bytes_max`, or of one item."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
 
 
 def _ids(array: Any) -> list[str]:
@@ -391,34 +382,23 @@ def import_pyarrow(what: str) -> Any:
         ) from error
 
 
-def descend(pa: Any, array: Any, field: str, name: str) -> Any:
-    """The column that a name with dots means: a.b is b inside of a."""
-    parts = [field] if field in array.type.names else field.split(".")
-    for part in parts:
-        names = array.type.names if pa.types.is_struct(array.type) else []
-        if part not in names:
-            raise WrongFieldError(f"{name} {missing('column', field, names)}")
-        array = array.flatten()[names.index(part)]
-    return array
-
-
-def text_array(pa: Any, array: Any, name: str) -> Any:
+def text_array(array: Any, name: str) -> Any:
     """An array of texts that are contiguous in memory. Arrays of other types are an error."""
-    types = pa.types
-    if types.is_dictionary(array.type):
+    if hasattr(array, "dictionary_decode"):
         array = array.dictionary_decode()
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):
-        return array.cast(pa.large_binary())  # views may be anywhere: a copy is simpler
-    is_text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    if not any(test(array.type) for test in is_text):
+    if str(array.type) in ("string_view", "binary_view"):
+        return array.cast("large_binary")  # views may be anywhere: a copy is simpler
+    if str(array.type) not in ("string", "large_string", "binary", "large_binary"):
         raise WrongFieldError(f"{name} contains {array.type}, not texts")
     return array
 
 
-def memory_of(pa: Any, array: Any) -> tuple[memoryview, Any]:
-    """The bytes of an array of texts, and the start of each text and the end of the last one."""
-    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    _, offsets_buffer, data = array.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
-    view = memoryview(data) if data is not None else memoryview(b"")
-    return view, offsets[array.offset : array.offset + len(array) + 1]
+def memory_of(array: Any) -> tuple[memoryview, NDArray[np.int64]]:
+    """The bytes of an array of texts, and the span of each. That of a null has any size."""
+    if not len(array):
+        return memoryview(b""), np.empty((0, 2), np.int64)
+    _, ends, data = array.buffers()
+    width = np.int64 if str(array.type).startswith("large") else np.int32
+    offsets = np.frombuffer(ends, width)[array.offset : array.offset + len(array) + 1]
+    places = offsets.astype(np.int64)
+    return memoryview(data or b""), np.stack([places[:-1], places[1:]], axis=1)

@@ -6,10 +6,8 @@ A document longer than a block comes in several, each checked before it is given
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +19,7 @@ from tokenmill.corpus.documents import (
     DocumentFailed,
     DocumentOptions,
     Documents,
-    Problem,
     Segment,
-    in_groups,
 )
 from tokenmill.errors import InputError
 from tokenmill.native import _native
@@ -59,16 +55,18 @@ def read_documents(
             yield from long.add(view[: int(spans[0, 1])], is_over=True)
             long, spans = None, spans[1:]
         if len(spans):
-            yield from _documents_of(blocks, spans, options)
+            data, checked, bad = utf8.check(view, spans, options.utf8)
+            yield from blocks.documents(data, checked, spans, bad)
         if blocks.is_over:
             break
         if used == 0 and (is_streamed or not blocks.can_grow):
             # No document ends here. The last bytes may be the start of a separator.
-            long = long or _LongDocument(blocks, options)
+            long = long or _LongDocument(blocks)
             used = utf8.whole_end(view, len(view) - max(1, len(separator) - 1))
             yield from long.add(view[:used], is_over=False)
-    if long is not None:
-        long.end(str(blocks.failure))
+    if long is not None and long.is_given:
+        assert blocks.stream.failure is not None
+        raise blocks.stream.failure
     yield blocks.finish()
 
 
@@ -79,121 +77,51 @@ class _LongDocument:
     DocumentFailed. With its key in `options.skip`, no part of it is given.
     """
 
-    def __init__(self, blocks: Blocks, options: DocumentOptions) -> None:
+    def __init__(self, blocks: Blocks) -> None:
+        self.is_given = False
         self._blocks = blocks
-        self._utf8 = options.utf8
-        self._lines = blocks.line_at(0)
+        self._place = blocks.place(0)
         self._key = (blocks.source.name, blocks.offset)
-        self._reason = options.skip.get(self._key)
-        self._record = bytearray()
+        self._reason = blocks.options.skip.get(self._key)
+        self._record = b""
         self._bytes = 0
-        self._is_given = False
 
     def add(self, raw: memoryview, *, is_over: bool) -> Iterator[Documents]:
         """The next part of the document."""
         data, spans = raw, np.array([[0, len(raw)]], np.int64)
         if self._reason is None:
-            data, spans, bad = utf8.check(raw, spans, self._utf8)
+            data, spans, bad = utf8.check(raw, spans, self._blocks.options.utf8)
             if bad:
                 self._reason = utf8.reason(bytes(raw), self._key[1] + self._bytes)
-                self.end(self._reason)
+                if self.is_given:
+                    raise DocumentFailed(self._key, self._reason)
         self._record += raw[: RECORD_BYTES_MAX - len(self._record)]
         self._bytes += len(raw)
-        bytes_read = self._blocks.bytes_read
+        bytes_read = self._blocks.stream.bytes_read
         if self._reason is None:
-            self._is_given = True
+            self.is_given = True
             yield Documents(data, spans, not is_over, bytes_read=bytes_read, key=self._key)
         elif is_over:
-            problem = self._blocks.problem_at(
-                self._key[1], self._lines, self._bytes, self._reason, bytes(self._record)
-            )
+            problem = self._blocks.problem(self._place, self._bytes, self._reason, self._record)
             yield Documents(problems=[problem], bytes_read=bytes_read)
-
-    def end(self, reason: str) -> None:
-        """Raise DocumentFailed if a part of the document was given."""
-        if self._is_given:
-            raise DocumentFailed(self._key, reason)
-
-
-def read_texts(
-    segment: Segment, options: DocumentOptions, _stack: ExitStack
-) -> Iterator[Documents]:
-    """Documents of an iterable of str and bytes, or of lists of them."""
-    texts: list[Any] = []
-    size = done = 0
-    for number, item in enumerate(segment.source.given):
-        if type(item) is str or type(item) is bytes:
-            texts.append(item)
-            size += len(item)
-        elif isinstance(item, list | tuple):
-            inner = [_text_of(text, f"document {number}, item {i}") for i, text in enumerate(item)]
-            texts += inner
-            size += sum(map(len, inner))
-        else:
-            texts.append(_text_of(item, f"document {number}"))
-            size += len(texts[-1])
-        if size >= options.block_bytes:
-            done += size
-            yield _joined(texts, done)
-            texts, size = [], 0
-    yield _joined(texts, done + size)
-
-
-def _text_of(text: Any, name: str) -> Any:
-    if isinstance(text, str | bytes):
-        return text
-    try:
-        view = memoryview(text)
-    except TypeError:
-        shown = repr(text) if len(repr(text)) <= 60 else repr(text)[:57] + "…"
-        hint = "; pass paths as a list" if isinstance(text, os.PathLike) else ""
-        raise TypeError(
-            f"{name} must be a str or bytes, got {type(text).__name__} {shown}{hint}"
-        ) from None
-    return view.cast("B") if view.c_contiguous and view.itemsize == 1 else view.tobytes()
-
-
-def _joined(texts: list[Any], bytes_read: int) -> Documents:
-    """The texts in one buffer. Most batches are ASCII, and then the lengths of strs are right."""
-    try:
-        whole = "".join(texts)
-        data = whole.encode() if whole.isascii() else None
-    except TypeError:  # there are bytes among them
-        data = None
-    if data is None:
-        texts = [_encoded(text) if isinstance(text, str) else text for text in texts]
-        data = b"".join(texts)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
-    return Documents(data, np.stack([starts, ends], axis=1), bytes_read=bytes_read)
-
-
-def _encoded(text: str) -> bytes:
-    """The UTF-8 of a text. A surrogate pair becomes its character, a lone surrogate U+FFFD."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def refuse_binary(start: bytes, name: str) -> str | None:
     """Raise if a text file is not text, from its first bytes. Return a warning if not UTF-8."""
+    zero = start.find(b"\0")
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{name} is text in UTF-16; convert it, for example with iconv -t UTF-8")
     if start.startswith(_ZIP):
         raise InputError(f"{name} is a zip archive; unpack it, or compress it with gzip or zstd")
-    zero = start.find(b"\0")
     if zero >= 0:
         raise InputError(
             f"{name} is not text: byte {zero:,} is 0; name it after its format (.jsonl, .parquet), "
             "or leave it out"
         )
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError as error:
-        byte = start[error.start]
-        return f"{name} is not UTF-8 (byte {error.start:,} is 0x{byte:02X}); its bytes are counted"
-    return None
+    bad = utf8.first_bad(start[: utf8.whole_end(memoryview(start), len(start))])
+    if bad < 0:
+        return None
+    return f"{name} is not UTF-8 (byte {bad:,} is 0x{start[bad]:02X}); its bytes are counted"
 
 
 def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -204,17 +132,3 @@ def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.i
     data = np.frombuffer(view, np.uint8)
     has_return = (ends > starts) & (ends < len(view)) & (data[ends - 1] == _RETURN)
     return np.stack([starts, ends - has_return], axis=1)
-
-
-def _documents_of(
-    blocks: Blocks, spans: NDArray[np.int64], options: DocumentOptions
-) -> Iterator[Documents]:
-    data, spans, bad = utf8.check(blocks.view, spans, options.utf8)
-    failed = spans[bad].tolist()
-    yield Documents(data, np.delete(spans, bad, axis=0), bytes_read=blocks.bytes_read)
-    problems = (_problem(blocks, start, bytes(blocks.view[start:end])) for start, end in failed)
-    yield from in_groups(problems, blocks.bytes_read)
-
-
-def _problem(blocks: Blocks, start: int, raw: bytes) -> Problem:
-    return blocks.problem(start, raw, utf8.reason(raw, blocks.offset + start))

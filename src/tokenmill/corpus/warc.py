@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from tokenmill.corpus.blocks import Blocks, Gatherer
+from tokenmill.corpus.blocks import Blocks
 from tokenmill.corpus.documents import DocumentOptions, Documents, Segment, too_long
 
 _HEAD_BYTES_MAX = 1 << 16
@@ -48,40 +48,42 @@ def read_documents(
 ) -> Iterator[Documents]:
     """A document for each record with text. An id field is one of the record's header."""
     blocks = Blocks(segment, options, stack)
-    gatherer = Gatherer(blocks, options)
     id_field = (options.id_field or "").lower()
     limit = options.max_document_bytes
     used = 0
-    while blocks.next(used):
+    found: list[tuple[int, int, bytes, str]] = []
+    while blocks.next(used, len(found)):
         data, used = bytes(blocks.view), 0
+        found, failed = [], []
+        record, is_wrong = None, False
         try:
             while (record := _record_at(data, used)) and record.end <= len(data):
-                raw, used = data[record.head : record.end], record.end
+                used = record.end
                 if record.is_text and record.end - record.start > limit:
-                    gatherer.reject(record.head, raw, too_long(limit))
+                    failed.append((record.head, record.end, too_long(limit)))
                 elif record.is_text:
                     name = record.fields.get(id_field, b"").decode("utf-8", "replace")
-                    gatherer.add(record.head, raw, data[record.start : record.end], name)
-                if gatherer.is_full:
-                    yield from gatherer.documents()
+                    text = data[record.start : record.end]
+                    found.append((record.head, record.end, text, name))
             if blocks.is_last and (rest := data[used:].lstrip(b"\r\n")):
-                gatherer.reject(len(data) - len(rest), rest, _CUT)
+                failed.append((len(data) - len(rest), len(data), _CUT))
         except _WrongError as error:
-            gatherer.reject(used, b"", str(error))
-            yield from gatherer.documents()
-            break
-        yield from gatherer.documents()
-        if blocks.is_over:
+            failed.append((used, used, str(error)))
+            is_wrong = True
+        yield from blocks.gather(found, failed)
+        if is_wrong or blocks.is_over:
             break
         if used == 0 and record is not None and record.end - record.start > limit:
-            size = record.end - record.head
-            used, problem = blocks.skip(record.head, size, too_long(limit))
-            if problem is not None and problem.bytes < size:
+            if record.head:
+                used = record.head
+                continue
+            used, problem = blocks.skip(record.end, too_long(limit))
+            if problem is not None and problem.bytes < record.end:
                 problem.reason = _CUT
             elif not record.is_text:
                 problem = None
             if problem is not None:
-                yield Documents(problems=[problem], bytes_read=blocks.bytes_read)
+                yield Documents(problems=[problem], bytes_read=blocks.stream.bytes_read)
     yield blocks.finish()
 
 

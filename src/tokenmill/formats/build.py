@@ -11,6 +11,7 @@ import operator
 import secrets
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from tokenmill.errors import PatternError, VocabularyError
 from tokenmill.formats.spec import (
     DECODED,
+    FLAGS,
     TOKEN,
     Added,
     Charsmap,
@@ -46,7 +48,6 @@ MAP_BYTES_MAX = 16 << 20
 STEP_GROWTH_MAX = 64
 GROWTH_MAX = 1024
 
-_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 # The most that a form makes of a character: 3 bytes become 33 (U+FDFA), 2 become 6 (U+0390).
 _FORM_GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11}
 _LOWER_GROWTH = 2
@@ -81,16 +82,45 @@ def build(spec: TokenizerSpec, image: bytes | None = None) -> _native.Core:
     return _native.from_parts(_pack_model(spec), scheme, preprocessing, seed)
 
 
+class CoreModel(Model):
+    """The model of a native tokenizer whose ids are ranks. Arrays are made when they are used.
+
+    Embedded vocabularies therefore load in milliseconds, and tokens are in memory once.
+    """
+
+    whole = True
+
+    @classmethod
+    def of_core(cls, core: _native.Core) -> CoreModel:
+        self = cls.__new__(cls)
+        vars(self)["core"] = core
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _ARRAYS:
+            raise AttributeError(name)
+        core = vars(self)["core"]
+        data, buffer = core.tokens()
+        lengths = np.diff(np.asarray(buffer), prepend=0)
+        ids = np.flatnonzero(lengths)
+        if (empty := core.empty_id()) >= 0:
+            ids = np.sort(np.append(ids, empty))
+            lengths = np.pad(lengths, (0, max(0, empty + 1 - len(lengths))))
+        found = lengths[ids].astype(np.uint32)
+        kinds = np.where(found == 0, DECODED, TOKEN).astype(np.uint8)
+        vars(self).update(zip(_ARRAYS, (data, found, ids.astype(np.uint32), kinds), strict=True))
+        return vars(self)[name]
+
+    def __reduce__(self) -> Any:
+        return Model, tuple(getattr(self, one.name) for one in fields(self))
+
+
+_ARRAYS = ("data", "lengths", "ids", "kinds")
+
+
 def tokens_of(core: _native.Core) -> dict[int, bytes]:
     """Return all tokens of a native tokenizer by id, without gaps."""
-    joined, ends = core.tokens()
-    tokens = {core.empty_id(): b""} if core.empty_id() >= 0 else {}
-    start = 0
-    for id_, end in enumerate(np.asarray(ends).tolist()):
-        if end > start:
-            tokens[id_] = joined[start:end]
-        start = end
-    return tokens
+    return CoreModel.of_core(core).by_id()
 
 
 def pack_specials(special_tokens: Mapping[str, int]) -> Preprocessing:
@@ -130,12 +160,7 @@ def pack_preprocessing(
         if name == following:
             raise VocabularyError(f"added token {name.decode()!r} is there twice; remove one")
     flags = [
-        entry.special
-        | entry.lstrip << 1
-        | entry.rstrip << 2
-        | entry.single_word << 3
-        | entry.normalized << 4
-        | entry.literal << 5
+        sum(getattr(entry, flag) << bit for bit, flag in enumerate((*FLAGS, "literal")))
         for _, entry in entries
     ]
     lengths = np.array([len(name) for name, _ in entries], np.uint32)
@@ -209,21 +234,15 @@ def _check_characters(model: Model) -> None:
 
 def pack_steps(steps: tuple[Step, ...]) -> bytes:
     """Return the steps for the core. Raise VocabularyError or PatternError for bad ones."""
-    if len(steps) > STEPS_MAX:
-        raise VocabularyError(
-            f"the normalizer has {len(steps)} steps; at most {STEPS_MAX} can be loaded"
-        )
+    _limit(f"the normalizer has {len(steps)} steps", len(steps), STEPS_MAX)
     growth = 1
     packed = []
     for step in steps:
         record, times = _pack(step)
         packed.append(record)
         growth *= times
-    if growth > GROWTH_MAX:
-        raise VocabularyError(
-            f"the steps of the normalizer could make a text {growth} times longer; at most "
-            f"{GROWTH_MAX} times can be loaded"
-        )
+    what = f"the steps of the normalizer could make a text {growth} times longer"
+    _limit(what, growth, GROWTH_MAX)
     return b"".join(packed)
 
 
@@ -231,7 +250,7 @@ def _pack(step: Step) -> tuple[bytes, int]:
     """Return a packed step, and how many times longer it can make a text."""
     match step:
         case Form(name):
-            return _record(_FORM, _FORMS.index(name)), _FORM_GROWTH[name]
+            return _record(_FORM, [*_FORM_GROWTH].index(name)), _FORM_GROWTH[name]
         case Lower():
             return _record(_LOWER), _LOWER_GROWTH
         case Prepend(text):
@@ -252,12 +271,15 @@ def _record(tag: int, flags: int = 0, first: bytes = b"", second: bytes = b"") -
     return struct.pack("<BBxxII", tag, flags, len(first), len(second)) + first + second
 
 
-def _check_length(step: Prepend | Replace, text: str, limit: int) -> None:
-    if len(text.encode()) > limit:
-        raise VocabularyError(
-            f"a {type(step).__name__} of the normalizer has a text of {len(text.encode())} bytes; "
-            f"at most {limit} can be loaded"
-        )
+def _limit(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise VocabularyError(f"{what}; at most {most} can be loaded")
+
+
+def _check_length(step: Prepend | Replace, text: str, most: int) -> None:
+    size = len(text.encode())
+    what = f"a {type(step).__name__} of the normalizer has a text of {size} bytes"
+    _limit(what, size, most)
 
 
 def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]:
@@ -272,25 +294,17 @@ def _pack_replace(match: Pattern | Literally, content: str) -> tuple[bytes, int]
             f"the normalizer replaces {match.text!r}, which also matches the empty text; change it "
             "so that it matches at least one character"
         )
-    times = -(-len(content.encode()) // length_min)
-    if times > STEP_GROWTH_MAX:
-        raise VocabularyError(
-            f"the normalizer replaces {match.text!r} with {len(content.encode())} bytes, which "
-            f"could make it {times} times longer; at most {STEP_GROWTH_MAX} times can be loaded"
-        )
+    size = len(content.encode())
+    times = -(-size // length_min)
+    what = f"the normalizer replaces {match.text!r} with {size} bytes, up to {times} times longer"
+    _limit(what, times, STEP_GROWTH_MAX)
     return _record(tag, 0, data, content.encode()), max(times, 1)
 
 
 def _pack_charsmap(data: bytes, by_grapheme: bool) -> tuple[bytes, int]:
-    if len(data) > MAP_BYTES_MAX:
-        raise VocabularyError(
-            f"the map of the normalizer has {len(data)} bytes; at most {MAP_BYTES_MAX} are allowed"
-        )
+    _limit(f"the map of the normalizer has {len(data)} bytes", len(data), MAP_BYTES_MAX)
     size = int.from_bytes(data[:4], "little")
     longest = max(map(len, data[4 + size :].split(b"\0")))
-    if longest > STEP_GROWTH_MAX:
-        raise VocabularyError(
-            f"the map of the normalizer has a replacement of {longest} bytes; at most "
-            f"{STEP_GROWTH_MAX} can be loaded"
-        )
+    what = f"the map of the normalizer has a replacement of {longest} bytes"
+    _limit(what, longest, STEP_GROWTH_MAX)
     return _record(_CHARSMAP, by_grapheme, data), max(longest, 1)

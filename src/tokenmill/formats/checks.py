@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 import os
 import stat
@@ -15,37 +16,39 @@ from tokenmill.errors import VocabularyError
 Kind = TypeVar("Kind")
 
 _NAMES = {str: "a string", bool: "true or false", int: "a whole number", list: "a list"}
-_NAMES |= {dict: "an object", float: "a number"}
+_NAMES |= {dict: "an object", float: "a number", bytes: "a text"}
 NESTING_MAX = 16
 PARTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The file and the field of a value, for errors."""
+    """The file and the field of a value, for errors. Errors without advice get `advice`."""
 
     source: str
     part: str = ""
+    advice: str = ""
 
-    def inside(self, name: str) -> Place:
-        return Place(self.source, f"{self.part}.{name}" if self.part else name)
+    def inside(self, name: str | int) -> Place:
+        """Return the place of a field, or of an item of a list."""
+        inner = f"[{name}]" if isinstance(name, int) else f".{name}"
+        return Place(self.source, (self.part + inner).removeprefix("."), self.advice)
 
     def refuse(self, text: str) -> NoReturn:
         """Raise the error of this place."""
         raise self.error(text)
 
     def error(self, text: str) -> VocabularyError:
-        return VocabularyError(f"{self.source}: {self.part + ' ' if self.part else ''}{text}")
+        if self.advice and ";" not in text:
+            text = f"{text}; {self.advice}"
+        return VocabularyError(f"{self.source}: " + f"{self.part} {text}".lstrip())
 
     def check(self, value: object, kind: type[Kind]) -> Kind:
         """Return the value if its type is `kind`. An int is also a float; a bool is only a bool."""
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if not fits and not (kind is float and type(value) is int):
-            self.refuse(self.expected(kind, value))
+            self.refuse(f"must be {_NAMES.get(kind, 'an array')}, got {shown(value)}")
         return value if fits else kind(value)  # type: ignore[call-arg, return-value]
-
-    def expected(self, kind: type, value: object) -> str:
-        return f"must be {_NAMES[kind]}, got {shown(value)}"
 
     def get(self, values: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
         """Return a required field."""
@@ -63,6 +66,36 @@ class Place:
         if not 0 <= number < end:
             self.refuse(f"must be from 0 to {end - 1:,}, got {number}")
         return number
+
+    def fields(self, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[Any]:
+        """Return required fields. The kind of each is a type, a range of numbers, or choices."""
+        found: list[Any] = []
+        for key, kind in kinds.items():
+            if isinstance(kind, type):
+                found.append(self.get(values, key, kind))
+            elif isinstance(kind, range):
+                found.append(self.inside(key).number(self.get(values, key, int), kind.stop))
+            else:
+                found.append(self.inside(key).choice(self.get(values, key, str), kind))
+        return found
+
+    def limit(self, count: int, most: int, what: str) -> None:
+        """Raise VocabularyError if there are more than `most`."""
+        if count > most:
+            self.refuse(f"has {count} {what}; at most {most} can be loaded")
+
+    def items(self, values: Mapping[str, Any], key: str, most: int) -> list[Any]:
+        """Return a required list of limited length."""
+        found = self.get(values, key, list)
+        self.inside(key).limit(len(found), most, "items")
+        return found
+
+    def base64(self, value: object) -> bytes:
+        """Return the bytes of a text in base64."""
+        try:
+            return binascii.a2b_base64(self.check(value, str), strict_mode=True)
+        except ValueError as error:
+            self.refuse(f"is not base64 ({error}); download or save the file again")
 
     def choice(self, value: object, choices: Iterable[str]) -> str:
         """Return the value if it is one of `choices`."""
@@ -99,7 +132,7 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
         name = place.get(part, "type", str)
         if name == "Sequence":
             for index, item in enumerate(place.get(part, inner, list)):
-                walk(item, place.inside(f"{inner}[{index}]"), depth + 1)
+                walk(item, place.inside(inner).inside(index), depth + 1)
             return
         if len(found) == PARTS_MAX:
             place.refuse(f"is component {PARTS_MAX + 1}; use at most {PARTS_MAX}")
@@ -108,6 +141,11 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
     if value is not None:
         walk(value, place, 0)
     return found
+
+
+def cannot_save(name: str, reason: str) -> VocabularyError:
+    """Return the error of a tokenizer that a format cannot express."""
+    return VocabularyError(f"cannot save as {name}: {reason}; save to tokenizer.json or .tokenmill")
 
 
 def shown(value: object) -> str:

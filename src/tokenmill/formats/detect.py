@@ -102,9 +102,8 @@ def _write(tokenizer: Any, source: str) -> bytes:
 
 
 class Format(NamedTuple):
-    """A file format: its name, the test that recognizes it, and its reader."""
+    """A file format: the test that recognizes it, its reader, and whether it lacks a pattern."""
 
-    name: str
     is_of: Callable[[Path, bytes], bool]
     read: Callable[[Path, bytes, str | None], TokenizerSpec]
     takes_pattern: bool = False
@@ -116,66 +115,49 @@ _TEKKEN = re.compile(rb'"token_bytes"\s*:\s*"')
 _VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d')
 
 
-def _is_json(data: bytes, part: re.Pattern[bytes]) -> bool:
-    return _JSON.match(data) is not None and part.search(data) is not None
+def _starts(start: bytes) -> Callable[[Path, bytes], bool]:
+    return lambda path, data: data.startswith(start)
 
 
-def _read_pair(path: Path, _: bytes, pattern: str | None) -> TokenizerSpec:
+def _is_json(part: re.Pattern[bytes]) -> Callable[[Path, bytes], bool]:
+    return lambda path, data: _JSON.match(data) is not None and part.search(data) is not None
+
+
+def _is_vocabulary(path: Path, data: bytes) -> bool:
+    return path.name == vocab_merges.VOCABULARY and _VOCABULARY.match(data) is not None
+
+
+def _is_merges(path: Path, data: bytes) -> bool:
+    return path.name == vocab_merges.MERGES or data.startswith(b"#version")
+
+
+def _reader(read: Callable[[bytes, str], TokenizerSpec]) -> Callable[..., TokenizerSpec]:
+    return lambda path, data, pattern: read(data, str(path))
+
+
+def _read_ranks(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
+    return ranks.read(data, str(path), pattern)
+
+
+def _read_gguf(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
+    return gguf.read(path, str(path), tokenizer_json.read)
+
+
+def _read_pair(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
     return vocab_merges.read(path.parent, pattern)
 
 
 # The first format that recognizes a file reads it.
 FORMATS = (
-    Format(
-        ".tokenmill",
-        lambda path, data: data.startswith(tokenmill_file.START),
-        lambda path, data, _: tokenmill_file.read(data, str(path)),
-    ),
-    Format(
-        "a rank file",
-        ranks.is_ranks,
-        lambda path, data, pattern: ranks.read(data, str(path), pattern),
-        takes_pattern=True,
-    ),
-    Format(
-        "GGUF",
-        lambda path, data: data.startswith(gguf.MAGIC),
-        lambda path, _, __: gguf.read(path, str(path), tokenizer_json.read),
-    ),
-    Format(
-        "tokenizer.json",
-        lambda path, data: _is_json(data, _TOKENIZER),
-        lambda path, data, _: tokenizer_json.read(data, str(path)),
-    ),
-    Format(
-        "tekken.json",
-        lambda path, data: _is_json(data, _TEKKEN),
-        lambda path, data, _: tekken.read(data, str(path)),
-    ),
-    Format(
-        "vocab.json with merges.txt",
-        lambda path, data: (
-            path.name == vocab_merges.VOCABULARY and _VOCABULARY.match(data) is not None
-        ),
-        _read_pair,
-        takes_pattern=True,
-    ),
-    Format(  # its reader names the missing section
-        "tokenizer.json",
-        lambda path, data: _JSON.match(data) is not None,
-        lambda path, data, _: tokenizer_json.read(data, str(path)),
-    ),
-    Format(
-        "merges.txt with vocab.json",
-        lambda path, data: data.startswith(b"#version") or path.name == vocab_merges.MERGES,
-        _read_pair,
-        takes_pattern=True,
-    ),
-    Format(
-        ".model",
-        lambda path, data: data.startswith(b"\n"),  # field 1 of a message, with its length
-        lambda path, data, _: sentencepiece.read(data, str(path)),
-    ),
+    Format(_starts(tokenmill_file.START), _reader(tokenmill_file.read)),
+    Format(ranks.is_ranks, _read_ranks, takes_pattern=True),
+    Format(_starts(gguf.MAGIC), _read_gguf),
+    Format(_is_json(_TOKENIZER), _reader(tokenizer_json.read)),
+    Format(_is_json(_TEKKEN), _reader(tekken.read)),
+    Format(_is_vocabulary, _read_pair, takes_pattern=True),
+    Format(_is_json(_JSON), _reader(tokenizer_json.read)),  # which names the missing section
+    Format(_is_merges, _read_pair, takes_pattern=True),
+    Format(_starts(b"\n"), _reader(sentencepiece.read)),  # field 1 of a message, with its length
 )
 
 

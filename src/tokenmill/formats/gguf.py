@@ -33,7 +33,6 @@ from tokenmill.formats.sentencepiece import (
     CONVERT,
     DOWNLOAD,
     NORMAL,
-    PIECES_MAX,
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
@@ -58,10 +57,10 @@ from tokenmill.patterns.schemes import (
     DEEPSEEK_OWN_WORDS,
     GPT2,
     HAN,
+    PATTERNS,
     Stage,
     isolated,
     like_gpt4,
-    like_gpt4o,
 )
 
 PREFIX = "tokenizer.ggml."
@@ -80,7 +79,6 @@ _NUMBERS = dict(enumerate(("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?")))
     11: "<i8",
     12: "<f8",
 }
-_SIZES = {type_: np.dtype(name).itemsize for type_, name in _NUMBERS.items()}
 _HEAD = struct.Struct("<4sIQQ")
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _PAIR_BYTES_MIN = 13  # lengths of key and value, and a byte
@@ -157,24 +155,21 @@ class _Reader:
     def _value(self, type_: int, wanted: bool) -> _Value:
         if type_ == _STRING:
             return self._string()
-        if type_ == _ARRAY:
-            return self._array(wanted)
-        if type_ not in _NUMBERS:
-            raise ValueError(f"a value has type {type_}, before byte {self._at:,}")
-        at = self._left(_SIZES[type_])
-        value: int | float | bool = np.frombuffer(self._data, _NUMBERS[type_], 1, at)[0].item()
-        return value
-
-    def _array(self, wanted: bool) -> _Value:
+        if type_ != _ARRAY:
+            value: int | float | bool = self._numbers(type_, 1, True)[0].item()
+            return value
         type_, count = self._number(_U32), self._number(_U64)
         if type_ == _STRING:
             return self._texts(count, wanted)
+        return self._numbers(type_, count, wanted)
+
+    def _numbers(self, type_: int, count: int, wanted: bool) -> NDArray[Any]:
+        """Return a copy of numbers, because the file is closed. Unwanted ones are skipped."""
         if type_ not in _NUMBERS:
-            raise ValueError(f"an array has values of type {type_}, before byte {self._at:,}")
-        at = self._left(count * _SIZES[type_])
-        if not wanted:
-            return 0
-        return np.frombuffer(self._data, _NUMBERS[type_], count, at).copy()
+            raise ValueError(f"a value has type {type_}, before byte {self._at:,}")
+        kind = np.dtype(_NUMBERS[type_])
+        at = self._left(count * kind.itemsize)
+        return np.frombuffer(self._data, kind, count if wanted else 0, at).copy()
 
     def _texts(self, count: int, wanted: bool) -> list[bytes]:
         """Return an array of texts. Only this loop runs once per token and merge."""
@@ -205,75 +200,56 @@ class Pretokenizer:
     add_bos: bool = False
 
 
-_BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
+def _pattern(name: str) -> tuple[Stage, ...]:
+    return isolated(PATTERNS[name][0])
+
+
+_BLOOM = isolated(r" ?[^(\s|.,!?…。，、।۔،)]+")
+_GPT2 = isolated(GPT2)
 _DIGITS = Stage("digits", "isolated")
+_FALCON = (
+    Stage("punctuation", "contiguous"),
+    *_GPT2,
+    Stage("digits", "contiguous"),
+    *isolated("[0-9][0-9][0-9]"),
+)
+_BAILING = isolated(
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+_SEED = isolated(
+    CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}"
+    r"| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_DEEPSEEK_CODER = isolated(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥\u0800-一가-\ud7ff]+")
 
 # The values of tokenizer.ggml.pre.
 _NAMES = {
-    Pretokenizer(isolated(GPT2)): (
-        *("gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de"),
-        *("a.x-4.0", "mellum", "modern-bert", "jina-v1-en", "jina-v2-code", "roberta-bpe", "mpt"),
-        *("olmo", "jais", "trillion", "granite-docling", "exaone4"),
+    """gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert
+    jina-v1-en jina-v2-code roberta-bpe mpt olmo jais trillion granite-docling
+    exaone4""": Pretokenizer(_GPT2),
+    """starcoder refact command-r smollm codeshell exaone minerva-7b
+    mellum2""": Pretokenizer((_DIGITS, *_GPT2)),
+    "falcon": Pretokenizer(_FALCON),
+    """llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2
+    jina-v5-nano""": Pretokenizer(_pattern("llama3"), whole=True, add_bos=True),
+    "dbrx smaug-bpe glm4 chatglm-bpe": Pretokenizer(_pattern("llama3")),
+    """qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open
+    grok-2""": Pretokenizer(_pattern("qwen2")),
+    "qwen35": Pretokenizer(_pattern("qwen35")),
+    "minicpm5": Pretokenizer(isolated(r"\p{N}{1,3}", like_gpt4(r"\p{N}+")[0]), whole=True),
+    "bailingmoe bailingmoe2 llada-moe": Pretokenizer(_BAILING),
+    "seed-coder": Pretokenizer(_SEED),
+    "gpt-4o llama4 kanana2 talkie minimax-m2": Pretokenizer(_pattern("o200k")),
+    "tekken": Pretokenizer(_pattern("tekken"), whole=True, add_bos=True),
+    "deepseek-v3 hunyuan-dense joyai-llm hy_v4": Pretokenizer(
+        isolated(r"\p{N}{1,3}", HAN, DEEPSEEK_OWN_WORDS)
     ),
-    Pretokenizer((_DIGITS, *isolated(GPT2))): (
-        *("starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"),
-        "mellum2",
-    ),
-    Pretokenizer(
-        (
-            Stage("punctuation", "contiguous"),
-            *isolated(GPT2),
-            Stage("digits", "contiguous"),
-            *isolated("[0-9][0-9][0-9]"),
-        )
-    ): ("falcon",),
-    Pretokenizer(isolated(like_gpt4(r"\p{N}{1,3}")[0]), whole=True, add_bos=True): (
-        *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0"),
-        *("lfm2", "jina-v5-nano"),
-    ),
-    Pretokenizer(isolated(like_gpt4(r"\p{N}{1,3}")[0])): (
-        "dbrx",
-        "smaug-bpe",
-        "glm4",
-        "chatglm-bpe",
-    ),
-    Pretokenizer(isolated(like_gpt4(r"\p{N}")[0])): (
-        *("qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan"),
-        *("solar-open", "grok-2"),
-    ),
-    Pretokenizer(
-        isolated(
-            CONTRACTION + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
-            r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        )
-    ): ("qwen35",),
-    Pretokenizer(isolated(r"\p{N}{1,3}", like_gpt4(r"\p{N}+")[0]), whole=True): ("minicpm5",),
-    Pretokenizer(
-        isolated(
-            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-            r"|\s*[\r\n]|\s+(?!\S)|\s+"
-        )
-    ): ("bailingmoe", "bailingmoe2", "llada-moe"),
-    Pretokenizer(
-        isolated(
-            CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}"
-            r"| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
-        )
-    ): ("seed-coder",),
-    Pretokenizer(isolated(like_gpt4o(CONTRACTION + "?", r"\p{N}{1,3}"))): (
-        *("gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"),
-    ),
-    Pretokenizer(isolated(like_gpt4o("", r"\p{N}")), whole=True, add_bos=True): ("tekken",),
-    Pretokenizer(isolated(r"\p{N}{1,3}", HAN, DEEPSEEK_OWN_WORDS)): (
-        *("deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"),
-    ),
-    Pretokenizer(
-        (*isolated(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥\u0800-一가-\ud7ff]+"), _DIGITS)
-    ): ("deepseek-coder",),
-    Pretokenizer(isolated(_BLOOM)): ("poro-chat", "bloom", "gpt3-finnish"),
-    Pretokenizer((*isolated(_BLOOM), _DIGITS)): ("viking",),
+    "deepseek-coder": Pretokenizer((*_DEEPSEEK_CODER, _DIGITS)),
+    "poro-chat bloom gpt3-finnish": Pretokenizer(_BLOOM),
+    "viking": Pretokenizer((*_BLOOM, _DIGITS)),
 }
-PRETOKENIZERS = {name: one for one, names in _NAMES.items() for name in names}
+PRETOKENIZERS = {name: one for names, one in _NAMES.items() for name in names.split()}
 
 
 def read(
@@ -293,31 +269,26 @@ def read(
         return _pieces(keys)
     if kind == "gpt2":
         return _byte_level(keys)
+    problem = f"is {kind!r}; only 'llama' and 'gpt2' are supported; load {_TOKENIZER_JSON}"
     if kind is None:
-        keys.refuse("model", "is missing; load the first file of a model in several files")
-    raise keys.place.error(
-        f"{PREFIX}model is {kind!r}; only 'llama' and 'gpt2' are supported; load {_TOKENIZER_JSON}"
-    )
+        problem = "is missing; load the first file of a model in several files"
+    raise keys.place.inside("model").error(problem)
 
 
 class _Keys:
-    """Values of the tokenizer, with checked types."""
+    """Values of the tokenizer by the ends of their keys, with checked types."""
 
     def __init__(self, found: Metadata, source: str) -> None:
-        self._found = found
-        self.place = Place(source)
+        self.values = {key.removeprefix(PREFIX): value for key, value in found.items()}
+        self.place = Place(source, PREFIX.removesuffix("."), CONVERT)
+        name = found.get("general.name")
+        self.name = name.decode(errors="replace").lower() if isinstance(name, bytes) else ""
 
     def refuse(self, key: str, text: str) -> NoReturn:
-        self.place.inside(PREFIX + key).refuse(text)
+        self.place.inside(key).refuse(text)
 
     def get(self, key: str, kind: type[_Kind]) -> _Kind | None:
-        value = self._found.get(PREFIX + key)
-        if value is not None and not isinstance(value, kind):
-            self.refuse(key, f"has a value of the wrong type; {CONVERT}")
-        return value
-
-    def has(self, key: str) -> bool:
-        return PREFIX + key in self._found
+        return self.place.maybe(self.values, key, kind)
 
     def text(self, key: str) -> str | None:
         value = self.get(key, bytes)
@@ -330,11 +301,8 @@ class _Keys:
     def numbers(self, key: str, count: int, type_: str) -> NDArray[Any] | None:
         value = self.get(key, np.ndarray)
         if value is not None and (len(value) != count or value.dtype != np.dtype(type_)):
-            self.refuse(
-                key,
-                f"has {len(value):,} numbers of {value.dtype}, expected {count:,} of {type_}, one "
-                f"per token; {CONVERT}",
-            )
+            found = f"{len(value):,} numbers of {value.dtype}"
+            self.refuse(key, f"has {found}, expected {count:,} of {type_}, one per token")
         return value
 
     def id(self, key: str, default: int | None, count: int) -> int | None:
@@ -342,26 +310,21 @@ class _Keys:
         if value is None:
             return default if default is not None and default < count else None
         if not 0 <= value < count:
-            self.refuse(f"{key}_token_id", f"is {value}, and there are {count:,} tokens; {CONVERT}")
-        return int(value)
-
-    @property
-    def name(self) -> str:
-        value = self._found.get("general.name", b"")
-        return value.decode(errors="replace").lower() if isinstance(value, bytes) else ""
+            self.refuse(f"{key}_token_id", f"is {value}, and there are {count:,} tokens")
+        return value
 
 
 def _tokens(keys: _Keys) -> tuple[list[bytes], NDArray[np.uint8]]:
     """Return the tokens and their types. An empty token gets llama.cpp's name for it."""
     texts = keys.get("tokens", list) or []
-    if not 0 < len(texts) <= PIECES_MAX:
-        keys.refuse("tokens", f"has {len(texts):,} tokens, expected 1 to {PIECES_MAX:,}; {CONVERT}")
+    if not texts:
+        keys.refuse("tokens", "has 0 tokens")
     types = keys.numbers("token_type", len(texts), "i4")
     if types is None:
         types = np.full(len(texts), NORMAL, np.int32)
     unknown = types[(types < NORMAL) | (types > BYTES)]
     if len(unknown):
-        keys.refuse("token_type", f"contains the unknown type {unknown[0]}; {CONVERT}")
+        keys.refuse("token_type", f"contains the unknown type {unknown[0]}")
     found = types.astype(np.uint8)
     for id_ in [id_ for id_, text in enumerate(texts) if not text] if b"" in texts else ():
         texts[id_] = b"[EMPTY_%d]" % id_
@@ -410,8 +373,8 @@ def _pieces(keys: _Keys) -> TokenizerSpec:
     texts, types = _tokens(keys)
     scores = keys.numbers("scores", len(texts), "f4")
     if scores is None:
-        keys.refuse("scores", f"is missing; {CONVERT}")
-    if keys.flag("remove_extra_whitespaces", False) or keys.has("precompiled_charsmap"):
+        keys.refuse("scores", "is missing")
+    if keys.flag("remove_extra_whitespaces", False) or "precompiled_charsmap" in keys.values:
         keys.place.refuse(
             "has a normalizer, which llama.cpp does not run for 'llama'; load the model's "
             "tokenizer.model"
@@ -446,9 +409,9 @@ def _byte_level(keys: _Keys) -> TokenizerSpec:
     texts, types = _tokens(keys)
     merges = keys.get("merges", list)
     if merges is None:
-        keys.refuse("merges", f"is missing; {CONVERT}")
+        keys.refuse("merges", "is missing")
     if (types == BYTES).any():
-        keys.refuse("token_type", f"contains byte tokens in 'gpt2'; load {_TOKENIZER_JSON}")
+        keys.refuse("token_type", "contains byte tokens in 'gpt2'")
     pieces = Pieces(texts, np.zeros(len(texts), np.float32), types)
     return TokenizerSpec(
         _merged(pieces, merges, keys, whole=pretokenizer.whole),
@@ -472,18 +435,12 @@ def _merged(pieces: Pieces, merges: list[bytes], keys: _Keys, *, whole: bool) ->
     pairs = indexes[_pairs(merges, texts, keys)].reshape(-1, 2)
     odd = np.flatnonzero((kinds[pairs] == DECODED).any(axis=1))
     if len(odd):
-        keys.refuse(
-            "merges",
-            f"has merge {odd[0]} {merges[odd[0]]!r}, and not both are byte-level tokens; {CONVERT}",
-        )
-    return Model(
-        data + b"".join([texts[id_] for id_ in rest]),
-        np.append(lengths, np.array([len(texts[id_]) for id_ in rest], np.int64)).astype(np.uint32),
-        order.astype(np.uint32),
-        kinds,
-        merges=pairs,
-        whole=whole,
-    )
+        text = f"has merge {odd[0]} {merges[odd[0]]!r}, and not both are byte-level tokens"
+        keys.refuse("merges", text)
+    others = [texts[id_] for id_ in rest]
+    sizes = np.append(lengths, np.array([*map(len, others)], np.int64)).astype(np.uint32)
+    data += b"".join(others)
+    return Model(data, sizes, order.astype(np.uint32), kinds, pairs, whole=whole)
 
 
 def _pairs(merges: list[bytes], texts: list[bytes], keys: _Keys) -> NDArray[np.int64]:
@@ -503,7 +460,7 @@ def _pairs(merges: list[bytes], texts: list[bytes], keys: _Keys) -> NDArray[np.i
         keys.refuse(
             "merges",
             f"has merge {wrong} {merges[wrong][:100]!r}, expected two tokens whose concatenation "
-            f"is a token; {CONVERT}",
+            "is a token",
         )
     return np.array(found, np.int64)
 
@@ -520,7 +477,7 @@ def _bytes_of(pieces: Pieces, keys: _Keys) -> tuple[bytes, NDArray[np.int64], ND
     try:
         b"\n".join(texts).decode()
     except UnicodeDecodeError:
-        keys.refuse("tokens", f"contains a token that is not UTF-8; {CONVERT}")
+        keys.refuse("tokens", "contains a token that is not UTF-8")
     lengths = np.fromiter(map(len, texts), np.uint32, len(texts))
     read = _native.read_spelling(b"".join(texts), lengths)
     lengths, spelled = np.asarray(read.lengths).astype(np.int64), np.asarray(read.kinds) == TOKEN

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ from tokenmill.errors import VocabularyError
 from tokenmill.formats import tokenizer_json, vocab_merges
 from tokenmill.formats.checks import Place, is_file, parse, read_bytes
 from tokenmill.formats.names import names_of
-from tokenmill.formats.spec import Added, Item, TokenizerSpec, surround, surround_roberta
+from tokenmill.formats.spec import FLAGS, Added, Item, TokenizerSpec, surround, surround_roberta
 from tokenmill.formats.tokenizer_json import BYTE_LEVEL
 
 ReadFile: TypeAlias = Callable[[Path, "str | None"], TokenizerSpec]
@@ -28,7 +29,6 @@ _NAMES = (
     *("tokenizer.json", "tekken.json", vocab_merges.VOCABULARY, vocab_merges.MERGES),
     *(CONFIG, SPECIALS, ADDED),
 )
-_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 # Classes whose files are GPT-2's two.
 _GPT2 = ("GPT2", "Roberta", "Longformer", "Bart", "LED", "Blenderbot")
@@ -60,9 +60,7 @@ def read(folder: Path, read_file: ReadFile, pattern: str | None = None) -> Token
         spec = vocab_merges.read(folder, pattern, is_gpt2=kind in _GPT2)
     else:
         spec = read_file(folder / source, pattern)
-    spec = _add(spec, folder, config, source)
-    if source == vocab_merges.VOCABULARY:
-        spec = _add_usual(spec, folder, kind)
+    spec = _add(spec, folder, config, kind if source == vocab_merges.VOCABULARY else None)
     spec = _set_prefix(spec, config, kind)
     if source != "tokenizer.json":  # which has its own template
         spec = _put_around(spec, config, kind)
@@ -109,10 +107,13 @@ def _class(config: Mapping[str, Any]) -> str:
 
 
 def _add(
-    spec: TokenizerSpec, folder: Path, config: Mapping[str, Any], source: str
+    spec: TokenizerSpec, folder: Path, config: Mapping[str, Any], kind: str | None
 ) -> TokenizerSpec:
-    """Add the tokens of the other files, and change flags."""
-    known = _Known(spec, folder)
+    """Add the tokens of the other files, and change flags.
+
+    `kind` is the class of a vocab.json, which has no added tokens. None: another file.
+    """
+    known = _Known(spec)
     for token, place in _decoder_tokens(config, Place(str(folder / CONFIG))):
         known.add(token, place, overrides=True)
     special_tokens = dict(
@@ -125,18 +126,12 @@ def _add(
         flags = {"special": is_special, "normalized": not is_special}
         known.add(Added(content, place.check(id_, int), **flags), place)
     for content, at in special_tokens.items():
-        known.need(content, at, adds=source == vocab_merges.VOCABULARY)
-    return replace(spec, added=known.sorted())
-
-
-def _add_usual(spec: TokenizerSpec, folder: Path, kind: str) -> TokenizerSpec:
-    """Add the default special tokens of a class."""
-    known = _Known(spec, folder)
-    for content in _SPECIALS.get(kind, ()):
-        id_ = known.names().get(content)
+        known.need(content, at, adds=kind is not None)
+    for content in _SPECIALS.get(kind or "", ()):
+        id_ = known.names.get(content)
         if id_ is not None and content not in known.added:
             known.added[content] = Added(content, id_, lstrip=content == "<mask>")
-    return replace(spec, added=known.sorted())
+    return replace(spec, added=tuple(sorted(known.added.values(), key=lambda token: token.id)))
 
 
 def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[Added, Place]]:
@@ -150,12 +145,10 @@ def _decoder_tokens(config: Mapping[str, Any], place: Place) -> Iterator[tuple[A
         content = at.get(token, "content", str)
         if not content or len(content.encode()) > tokenizer_json.CONTENT_BYTES_MAX:
             at.refuse(f"has a content of {len(content.encode())} bytes; it must have 1 to 4096")
-        flags = {flag: at.maybe(token, flag, bool) for flag in _FLAGS}
-        flags["special"] = bool(flags["special"])
-        if flags["normalized"] is None:
+        flags = {flag: bool(at.maybe(token, flag, bool)) for flag in FLAGS}
+        if token.get("normalized") is None:
             flags["normalized"] = not flags["special"]
-        chosen = {flag: bool(value) for flag, value in flags.items()}
-        yield Added(content, int(key), **chosen), at
+        yield Added(content, int(key), **flags), at
 
 
 def _special_names(config: Mapping[str, Any], place: Place) -> Iterator[tuple[str, Place]]:
@@ -164,32 +157,30 @@ def _special_names(config: Mapping[str, Any], place: Place) -> Iterator[tuple[st
         if not key.endswith("_token") and key != "additional_special_tokens":
             continue
         for one in value if isinstance(value, list) else [value]:
-            content = one.get("content") if isinstance(one, dict) else one
-            if isinstance(content, str) and content:
+            if content := _content(one):
                 yield content, place.inside(key)
+
+
+def _content(token: Any) -> str | None:
+    """Return the text of a token, which may be an object with flags."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
 
 
 class _Known:
     """The added tokens of a tokenizer, and the tokens of its vocabulary by name when needed."""
 
-    def __init__(self, spec: TokenizerSpec, folder: Path) -> None:
-        self.spec = spec
-        self.folder = folder
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.model = spec.model
         self.added = {token.content: token for token in spec.added}
-        self._names: dict[str, int] | None = None
 
-    def sorted(self) -> tuple[Added, ...]:
-        return tuple(sorted(self.added.values(), key=lambda token: token.id))
-
+    @cached_property
     def names(self) -> dict[str, int]:
-        if self._names is None:
-            texts = names_of(self.spec.model)
-            self._names = dict(zip(texts, self.spec.model.ids.tolist(), strict=True))
-        return self._names
+        return dict(zip(names_of(self.model), self.model.ids.tolist(), strict=True))
 
     def add(self, token: Added, place: Place, *, overrides: bool = False) -> None:
         known = self.added.get(token.content)
-        id_ = known.id if known else self.names().get(token.content)
+        id_ = known.id if known else self.names.get(token.content)
         if id_ is not None and id_ != token.id:
             place.refuse(
                 f"gives {token.content!r} id {token.id}, and the tokenizer has it with id {id_}; "
@@ -197,7 +188,7 @@ class _Known:
             )
         if id_ is None:
             largest = max((one.id for one in self.added.values()), default=-1)
-            next_id = max(len(self.names()), largest + 1)
+            next_id = max(len(self.names), largest + 1)
             if token.id != next_id:
                 place.refuse(
                     f"adds {token.content!r} with id {token.id}, and the next one that is free is "
@@ -210,7 +201,7 @@ class _Known:
         """Raise VocabularyError if a special token is unknown. `adds` makes it an added token."""
         if content in self.added:
             return
-        id_ = self.names().get(content)
+        id_ = self.names.get(content)
         if id_ is None:
             place.refuse(
                 f"names {content!r}, which the tokenizer does not have; add it to added_tokens of "
@@ -233,29 +224,22 @@ def _set_prefix(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> To
 def _put_around(spec: TokenizerSpec, config: Mapping[str, Any], kind: str) -> TokenizerSpec:
     """Set the template that transformers makes if the file has none."""
     ids = {token.content: token.id for token in spec.added}
-    names = dict(_named(config))
     if kind in _ROBERTA:
-        start, end = (_special(names.get(key), ids) for key in ("cls_token", "sep_token"))
+        start, end = (_special(config.get(key), ids) for key in ("cls_token", "sep_token"))
         if start is None or end is None:
             return spec
         template = surround_roberta(start, end)
         return replace(
             spec, template=replace(template, trims=True, trim_prefix=spec.prefix == "missing")
         )
-    first = _special(names.get("bos_token"), ids) if config.get("add_bos_token") else None
-    last = _special(names.get("eos_token"), ids) if config.get("add_eos_token") else None
+    first = _special(config.get("bos_token"), ids) if config.get("add_bos_token") else None
+    last = _special(config.get("eos_token"), ids) if config.get("add_eos_token") else None
     if first is None and last is None:
         return spec
     around = surround(first, last)
     return replace(spec, template=replace(spec.template, single=around.single, pair=around.pair))
 
 
-def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in config.items():
-        content = value.get("content") if isinstance(value, dict) else value
-        if key.endswith("_token") and isinstance(content, str):
-            yield key, content
-
-
-def _special(name: str | None, ids: Mapping[str, int]) -> Item | None:
+def _special(token: Any, ids: Mapping[str, int]) -> Item | None:
+    name = _content(token)
     return Item(name, 0, (ids[name],), (name,)) if name is not None and name in ids else None

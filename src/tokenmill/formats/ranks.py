@@ -6,23 +6,24 @@ import binascii
 import codecs
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from itertools import pairwise
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.build import added_of, build
-from tokenmill.formats.checks import Place
+from tokenmill.formats.build import CoreModel, added_of, build
+from tokenmill.formats.checks import Place, cannot_save
 from tokenmill.formats.names import byte_level, bytes_of
-from tokenmill.formats.spec import DECODED, TOKEN, Added, Model, Ranks, TokenizerSpec
+from tokenmill.formats.spec import DECODED, Model, Ranks, TokenizerSpec
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import PATTERNS, Pattern, Stage, pattern_of
+from tokenmill.reference import merge_symbols
 from tokenmill.vocabularies import EMBEDDED, find_known
 
 SUFFIX = ".tiktoken"
+_error = partial(cannot_save, "a rank file")
 _EMPTY = b"="  # Whisper's spelling of a token without bytes, which is only decoded
 _LINE = re.compile(rb"\n*(?:[A-Za-z0-9+/]+=*|=) [0-9]+\s*(?:\n|$)")
 
@@ -100,29 +101,19 @@ def find_merges(tokens: Mapping[int, bytes]) -> list[Merge]:
     not produce have none.
     """
     ranks = {token: id_ for id_, token in tokens.items()}
+
+    def rank_below(left: bytes, right: bytes) -> int | None:
+        rank = ranks.get(left + right, id_)
+        return rank if rank < id_ else None
+
     merges = []
     for id_ in sorted(tokens):
-        token = tokens[id_]
-        if len(token) == 2:
-            merges.append((token[:1], token[1:]))
-        elif len(token) > 2:
-            parts = _merge_below(token, ranks, id_)
-            if len(parts) == 2:
-                merges.append((parts[0], parts[1]))
+        symbols = [bytes([byte]) for byte in tokens[id_]]
+        for _ in merge_symbols(symbols, rank_below):
+            pass
+        if len(symbols) == 2:
+            merges.append((symbols[0], symbols[1]))
     return merges
-
-
-def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[bytes]:
-    parts = [token[i : i + 1] for i in range(len(token))]
-    while len(parts) > 2:
-        best, at = min(
-            (ranks.get(left + right, limit), index)
-            for index, (left, right) in enumerate(pairwise(parts))
-        )
-        if best >= limit:
-            break
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return parts
 
 
 DECODER = byte_level(True)
@@ -138,20 +129,13 @@ def of_ranks(
 ) -> TokenizerSpec:
     """Return the specification of ranks as in tiktoken: the rank of a token is its id."""
     _check_ranks(ranks, Place(source))
-    lengths = np.fromiter(map(len, ranks), np.uint32, len(ranks))
-    model = Model(
-        b"".join(ranks),
-        lengths,
-        np.fromiter(ranks.values(), np.uint32, len(ranks)),
-        np.where(lengths == 0, DECODED, TOKEN).astype(np.uint8),
-        merges=None,
-        whole=True,
-    )
-    return _of_model(model, pattern, added_of(special_tokens))
+    ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
+    model = Model.of(ranks.keys(), ids, whole=True)
+    return _of_model(model, pattern, special_tokens)
 
 
-def _of_model(model: Model, pattern: str, added: tuple[Added, ...]) -> TokenizerSpec:
-    stages = (pattern_stage(pattern),)
+def _of_model(model: Model, pattern: str, special_tokens: Mapping[str, int]) -> TokenizerSpec:
+    added, stages = added_of(special_tokens), (pattern_stage(pattern),)
     return TokenizerSpec(model, added, stages=stages, decoder=DECODER, ranks=Ranks())
 
 
@@ -181,8 +165,8 @@ def of_embedded(
             )
     names = {**entry.special_tokens, **special_tokens}
     new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
-    _refuse_shared_ids(names, new)
-    spec = _of_model(_NO_TOKENS, pattern_of(entry.scheme), added_of(names))
+    _refuse_shared_ids({**new, **names}, new)
+    spec = _of_model(Model.of((), ()), pattern_of(entry.scheme), names)
     return _from_core(spec, core or build(spec, entry.read_image()))
 
 
@@ -198,48 +182,7 @@ def of_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
 
 def _from_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
     _refuse_taken_ids(core, {token.content: token.id for token in spec.added})
-    return replace(spec, model=CoreModel.of(core))
-
-
-class CoreModel(Model):
-    """The model of a native tokenizer whose ids are ranks. Arrays are made when they are used.
-
-    Embedded vocabularies therefore load in milliseconds, and tokens are in memory once.
-    """
-
-    __slots__ = ("core",)
-
-    core: _native.Core
-
-    @classmethod
-    def of(cls, core: _native.Core) -> CoreModel:
-        self = object.__new__(cls)
-        object.__setattr__(self, "core", core)
-        for one in fields(Model):
-            if one.name not in _ARRAYS:
-                value = getattr(_NO_TOKENS, one.name)
-                object.__setattr__(self, one.name, value)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _ARRAYS:
-            raise AttributeError(name)
-        data, buffer = self.core.tokens()
-        lengths = np.diff(np.asarray(buffer), prepend=0)
-        ids = np.flatnonzero(lengths)
-        if (empty := self.core.empty_id()) >= 0:
-            ids = np.sort(np.append(ids, empty))
-            lengths = np.pad(lengths, (0, max(0, empty + 1 - len(lengths))))
-        found = lengths[ids].astype(np.uint32)
-        kinds = np.where(found == 0, DECODED, TOKEN).astype(np.uint8)
-        for key, value in zip(_ARRAYS, (data, found, ids.astype(np.uint32), kinds), strict=True):
-            object.__setattr__(self, key, value)
-        return object.__getattribute__(self, name)
-
-
-_ARRAYS = ("data", "lengths", "ids", "kinds")
-_NO_IDS = np.zeros(0, np.uint32)
-_NO_TOKENS = Model(b"", _NO_IDS, _NO_IDS, np.zeros(0, np.uint8), merges=None, whole=True)
+    return replace(spec, model=CoreModel.of_core(core))
 
 
 def add_special_tokens(
@@ -259,13 +202,11 @@ def add_special_tokens(
 
 def _refuse_shared_ids(special_tokens: Mapping[str, int], added: Mapping[str, int]) -> None:
     """Raise VocabularyError if a special token has the id of another: an id decodes to one text."""
-    owners: dict[int, list[str]] = {}
+    owners: dict[int, str] = {}
     for name, id_ in special_tokens.items():
-        owners.setdefault(id_, []).append(name)
-    for name, id_ in added.items():
-        others = (other for other in owners.get(id_, ())[:2] if other != name)
-        if (other := next(others, None)) is not None:
-            raise VocabularyError(f"special tokens {name!r} and {other!r} have the same id {id_}")
+        other = owners.setdefault(id_, name)
+        if other != name and not added.keys().isdisjoint((name, other)):
+            raise VocabularyError(f"special tokens {other!r} and {name!r} have the same id {id_}")
 
 
 def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> None:
@@ -287,17 +228,12 @@ def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> 
 
 def merges_of(spec: TokenizerSpec) -> list[Merge]:
     """Return the merges that make the tokens: the learned ones, or else derived from the ranks."""
-    tokens = tokens_of(spec.model)
+    tokens = spec.model.by_id()
     if spec.ranks is None or spec.ranks.learned is None:
         return find_merges(tokens)
     # A special token that is written like a learned token has its id and replaces it.
     texts = {token.id: bytes_of(token.content) or b"" for token in spec.added} | tokens
     return [(texts[left], texts[right]) for left, right in spec.ranks.learned.tolist()]
-
-
-def tokens_of(model: Model) -> dict[int, bytes]:
-    """Return all tokens by id."""
-    return dict(zip(model.ids.tolist(), model.tokens(), strict=True))
 
 
 def pattern_text(spec: TokenizerSpec) -> str:
@@ -336,16 +272,10 @@ def feature_of(spec: TokenizerSpec) -> str | None:
     return "it has dropout" if spec.model.dropout else None
 
 
-def _error(reason: str) -> VocabularyError:
-    return VocabularyError(
-        f"cannot save as a rank file: {reason}; save to tokenizer.json or .tokenmill"
-    )
-
-
 def _ranked(spec: TokenizerSpec) -> dict[int, bytes]:
     """Return the tokens by id, without special tokens, which ranks never contain."""
     names = set() if spec.ranks is not None else {token.id for token in spec.added}
-    tokens = tokens_of(spec.model)
+    tokens = spec.model.by_id()
     for id_ in spec.model.ids[spec.model.kinds == DECODED].tolist():
         if tokens[id_] and id_ not in names:
             raise _error(f"token {id_}, {tokens[id_]!r}, is only decoded")

@@ -18,15 +18,12 @@ from tokenmill.formats import (
 )
 from tokenmill.formats.spec import TokenizerSpec
 
-# Names of formats that are not written here.
-_NAMES = {
-    "tekken.json": "Mistral's format",
-    "tokenizer_config.json": "a file of transformers next to a tokenizer",
-    "special_tokens_map.json": "a file of transformers next to a tokenizer",
-    "added_tokens.json": "a file of transformers next to a tokenizer",
+_CONFIG = "a file of transformers next to a tokenizer"
+# Names and suffixes of formats that are not written here.
+_NOT_WRITTEN = {
+    **dict.fromkeys((hf_folder.CONFIG, hf_folder.SPECIALS, hf_folder.ADDED), _CONFIG),
     "config.json": "a file of transformers about a model",
-}
-_SUFFIXES = {
+    "tekken.json": "Mistral's format",
     ".gguf": "llama.cpp's format",
     ".safetensors": "a format of weights",
     ".tmc": "a file of counts",
@@ -46,7 +43,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     if is_folder(path):
         return
     name, suffix = Path(path).name, Path(path).suffix
-    what = _NAMES.get(name) or _SUFFIXES.get(suffix.lower())
+    what = _NOT_WRITTEN.get(name) or _NOT_WRITTEN.get(suffix.lower())
     if what is not None:
         raise VocabularyError(
             f"cannot save to {name!r}: it is the name of {what}, which is not written here; use "

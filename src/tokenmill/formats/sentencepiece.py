@@ -22,14 +22,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import VocabularyError
-from tokenmill.formats.checks import Place
+from tokenmill.formats.checks import Place, cannot_save
 from tokenmill.formats.spec import (
     BYTE,
     DECODED,
@@ -292,28 +292,22 @@ def model_of(pieces: Pieces, place: Place, *, blank: bool, has_bytes: bool) -> M
     for id_ in pieces.ids(BYTES):
         if texts[id_] not in _BYTE_NAMES:
             place.refuse(
-                f"has byte piece {id_} {texts[id_].decode()!r}, expected a text such as '<0x41>'; "
-                f"{CONVERT}"
+                f"has byte piece {id_} {texts[id_].decode()!r}, expected a text such as '<0x41>'"
             )
         texts[id_] = _BYTE_NAMES[texts[id_]]
     unknown = pieces.ids(UNKNOWN)
     if len(unknown) != 1:
-        place.refuse(f"has {len(unknown)} unknown pieces, expected 1; {CONVERT}")
+        place.refuse(f"has {len(unknown)} unknown pieces, expected 1")
     count, expected = len(pieces.ids(BYTES)), 256 if has_bytes else 0
     if count != expected:
-        place.refuse(
-            f"has {count} byte pieces, expected {expected} with byte_fallback {has_bytes}; "
-            f"{CONVERT}"
-        )
+        place.refuse(f"has {count} byte pieces, expected {expected} with byte_fallback {has_bytes}")
     kinds = _kinds(pieces, place, blank)
     # np.unique treats 0.0 and -0.0 as equal, as SentencePiece does.
     _, order = np.unique(-pieces.scores, return_inverse=True)
-    return Model(
-        b"".join(texts),
-        np.fromiter(map(len, texts), np.uint32, len(texts)),
-        np.arange(len(texts), dtype=np.uint32),
+    return Model.of(
+        texts,
+        range(len(texts)),
         kinds,
-        merges=None,
         order=order.astype(np.uint32).reshape(-1),
         base="characters",
         missing="bytes" if has_bytes else "unk",
@@ -325,7 +319,7 @@ def model_of(pieces: Pieces, place: Place, *, blank: bool, has_bytes: bool) -> M
 def check_texts(texts: list[bytes], place: Place) -> None:
     """Raise VocabularyError unless there are tokens, all different and short enough."""
     if not 0 < len(texts) <= PIECES_MAX:
-        place.refuse(f"has {len(texts):,} tokens, expected 1 to {PIECES_MAX:,}; {CONVERT}")
+        place.refuse(f"has {len(texts):,} tokens, expected 1 to {PIECES_MAX:,}")
     long = max(texts, key=len)
     if len(long) > _PIECE_BYTES_MAX:
         place.refuse(
@@ -337,9 +331,7 @@ def check_texts(texts: list[bytes], place: Place) -> None:
         for id_, text in enumerate(texts):
             if first.setdefault(text, id_) != id_:
                 shown = text.decode(errors="replace")
-                place.refuse(
-                    f"has tokens {first[text]} and {id_} that are both {shown!r}; {CONVERT}"
-                )
+                place.refuse(f"has tokens {first[text]} and {id_} that are both {shown!r}")
 
 
 def _check_pieces(pieces: Pieces, place: Place) -> None:
@@ -347,20 +339,13 @@ def _check_pieces(pieces: Pieces, place: Place) -> None:
     check_texts(texts, place)
     try:
         b"\n".join(texts).decode()
-    except UnicodeDecodeError:
-        wrong = next(id_ for id_, text in enumerate(texts) if not _is_text(text))
-        place.refuse(f"has piece {wrong} {texts[wrong][:60]!r}, which is not UTF-8; {CONVERT}")
+    except UnicodeDecodeError as error:
+        ends = np.cumsum([len(text) + 1 for text in texts])
+        wrong = int(np.searchsorted(ends, error.start, "right"))
+        place.refuse(f"has piece {wrong} {texts[wrong][:60]!r}, which is not UTF-8")
     if bool(np.isnan(pieces.scores).any()):
         wrong = int(np.flatnonzero(np.isnan(pieces.scores))[0])
-        place.refuse(f"has score NaN for piece {wrong}, {texts[wrong].decode()!r}; {CONVERT}")
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        place.refuse(f"has score NaN for piece {wrong}, {texts[wrong].decode()!r}")
 
 
 def _kinds(pieces: Pieces, place: Place, blank: bool) -> NDArray[np.uint8]:
@@ -460,35 +445,27 @@ _NORMALIZER: dict[int, tuple[str, Any]] = {
     4: ("remove_extra_whitespaces", 1),
     5: ("escape_whitespaces", 1),
 }
-
-
-@dataclass(slots=True)
-class _Message:
-    """The used contents of a model."""
-
-    pieces: Pieces
-    settings: dict[str, Any]
-    denormalizer: bytes
+_DENORMALIZER: dict[int, tuple[str, Any]] = {2: ("denormalizer", b"")}
+_SETTINGS = {2: _TRAINER, 3: _NORMALIZER, 5: _DENORMALIZER}
 
 
 def read(data: bytes, source: str) -> TokenizerSpec:
     """Return the specification of a model. `source` is the file name for errors."""
-    place = Place(source)
+    place = Place(source, advice=CONVERT)
     try:
-        message = _read_message(data)
+        pieces, settings = _read_message(data)
     except ValueError as error:
         place.refuse(f"is damaged or not a SentencePiece model ({error}); {DOWNLOAD}")
-    return _to_spec(message, place)
+    return _to_spec(pieces, settings, place)
 
 
-def _to_spec(message: _Message, place: Place) -> TokenizerSpec:
-    settings = message.settings
-    _check_message(message, place)
+def _to_spec(pieces: Pieces, settings: Mapping[str, Any], place: Place) -> TokenizerSpec:
+    _check_message(pieces, settings, place)
     blank = bool(settings["escape_whitespaces"])
-    model = model_of(message.pieces, place, blank=blank, has_bytes=bool(settings["byte_fallback"]))
-    steps = _steps(message, place)
-    symbols = message.pieces.names(USER_DEFINED)
-    added = [Added(name, id_) for name, id_ in message.pieces.names(CONTROL).items()]
+    model = model_of(pieces, place, blank=blank, has_bytes=bool(settings["byte_fallback"]))
+    symbols = pieces.names(USER_DEFINED)
+    steps = _steps([*symbols], settings, place)
+    added = [Added(name, id_) for name, id_ in pieces.names(CONTROL).items()]
     added += [
         Added(name, id_, special=False, normalized=True, literal=True)
         for name, id_ in symbols.items()
@@ -500,40 +477,36 @@ def _to_spec(message: _Message, place: Place) -> TokenizerSpec:
         steps=steps,
         blank=blank,
         prefix="always" if settings["add_dummy_prefix"] else "never",
-        decoder=_decoder(message),
+        decoder=_decoder(pieces, settings),
         extra=_extra(settings),
     )
 
 
-def _check_message(message: _Message, place: Place) -> None:
+def _check_message(pieces: Pieces, settings: Mapping[str, Any], place: Place) -> None:
     """Raise VocabularyError for a model whose ids cannot be reproduced exactly."""
-    settings = message.settings
     if settings["model_type"] != _BPE:
         name = _TYPES.get(settings["model_type"], f"unknown ({settings['model_type']})")
         place.refuse(f"has model_type {name}; only BPE is supported; {_SENTENCEPIECE}")
     if settings["treat_whitespace_as_suffix"]:
-        place.refuse(f"has treat_whitespace_as_suffix, which is not supported; {_SENTENCEPIECE}")
+        _refuse("treat_whitespace_as_suffix", place)
     if settings["remove_extra_whitespaces"] and not settings["escape_whitespaces"]:
-        place.refuse(
-            "has remove_extra_whitespaces without escape_whitespaces, which is not supported; "
-            f"{_SENTENCEPIECE}"
-        )
-    if message.denormalizer:
-        place.refuse(f"has denormalizer rules, which are not supported; {_SENTENCEPIECE}")
-    if wrong := sorted(set(message.pieces.types.tolist()) - {*range(NORMAL, 7)}):
+        _refuse("remove_extra_whitespaces without escape_whitespaces", place)
+    if settings["denormalizer"]:
+        _refuse("denormalizer rules", place)
+    if wrong := sorted(set(pieces.types.tolist()) - {*range(NORMAL, 7)}):
         place.refuse(f"has a piece of unknown type {wrong[0]}; {DOWNLOAD}")
 
 
-def _steps(message: _Message, place: Place) -> tuple[Step, ...]:
-    settings, steps = message.settings, []
+def _refuse(feature: str, place: Place) -> NoReturn:
+    place.refuse(f"has {feature}, which is not supported; {_SENTENCEPIECE}")
+
+
+def _steps(symbols: list[str], settings: Mapping[str, Any], place: Place) -> tuple[Step, ...]:
+    steps = []
     squeezes = bool(settings["remove_extra_whitespaces"])
-    symbols = list(message.pieces.names(USER_DEFINED))
     rules: bytes = settings["precompiled_charsmap"]
     if (rules or squeezes) and (wrong := [name for name in symbols if " " in name]):
-        place.refuse(
-            f"has the user-defined symbol {wrong[0]!r} with a space and a normalizer, which is not "
-            f"supported; {_SENTENCEPIECE}"
-        )
+        _refuse(f"the user-defined symbol {wrong[0]!r} with a space and a normalizer", place)
     if rules:
         try:
             if symbols:
@@ -542,24 +515,20 @@ def _steps(message: _Message, place: Place) -> tuple[Step, ...]:
         except ValueError as error:
             place.refuse(f"has a damaged precompiled_charsmap ({error}); {DOWNLOAD}")
         if squeezes and b"  " in texts:
-            place.refuse(
-                "has a precompiled_charsmap rule that writes two spaces, which is not supported "
-                f"with remove_extra_whitespaces; {_SENTENCEPIECE}"
-            )
+            _refuse("remove_extra_whitespaces and a charsmap rule that writes two spaces", place)
         steps.append(Charsmap(rules, by_grapheme=False))
     return (*steps, Squeeze()) if squeezes else tuple(steps)
 
 
-def _decoder(message: _Message) -> Mapping[str, Any]:
-    settings = message.settings
-    joined = b"".join(message.pieces.texts).decode()
+def _decoder(pieces: Pieces, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    joined = b"".join(pieces.texts).decode()
     free = (chr(point) for point in _NONCHARACTERS if chr(point) not in joined)
     unknown, first = next(free), next(free)
     squeezes = bool(settings["remove_extra_whitespaces"])
     has_bytes = bool(settings["byte_fallback"])
     # Each leading piece loses one space. If pieces begin with several spaces, the first space of
     # each piece is marked with the character `first`.
-    if squeezes and any(text.startswith(_TWO) for text in message.pieces.texts):
+    if squeezes and any(text.startswith(_TWO) for text in pieces.texts):
         steps = [_replace(rf"\A{SPACE}", first, "Regex"), *decoder_steps(has_bytes, 0)]
         steps += [_replace(rf"\A{first}+", "", "Regex"), _replace(first, " ")]
     else:
@@ -567,7 +536,7 @@ def _decoder(message: _Message) -> Mapping[str, Any]:
         steps = decoder_steps(has_bytes, strip)
     if not has_bytes:
         # Strip must not remove the spaces in the surface of an unknown piece.
-        name = message.pieces.texts[message.pieces.ids(UNKNOWN)[0]].decode()
+        name = pieces.texts[pieces.ids(UNKNOWN)[0]].decode()
         surface = settings["unk_surface"].decode(errors="replace")
         steps = [_replace(name, unknown), *steps, _replace(unknown, surface)]
     return {"type": "Sequence", "decoders": steps}
@@ -597,15 +566,15 @@ def _replace(text: str, content: str, kind: str = "String") -> dict[str, Any]:
 
 
 def _default_settings() -> dict[str, Any]:
-    return dict((*_TRAINER.values(), *_NORMALIZER.values()))
+    return dict(setting for group in _SETTINGS.values() for setting in group.values())
 
 
-def _read_message(data: bytes) -> _Message:
+def _read_message(data: bytes) -> tuple[Pieces, dict[str, Any]]:
+    """Return the pieces and the settings of a model."""
     texts: list[bytes] = []
     scores: list[float] = []
     types = bytearray()
     settings = _default_settings()
-    denormalizer: dict[str, Any] = dict(_NORMALIZER.values())
     at, end = 0, len(data)
     while at < end:
         at = _read_short_pieces(data, texts, scores, types, at)
@@ -614,16 +583,12 @@ def _read_message(data: bytes) -> _Message:
         number, value, at = read_field(data, at, end)
         if number == 1:
             _read_piece(data, _bytes_span(value), texts, scores, types)
-        elif number == 2:
-            _read_settings(data, _bytes_span(value), _TRAINER, settings)
-        elif number == 3:
-            _read_settings(data, _bytes_span(value), _NORMALIZER, settings)
-        elif number == 5:
-            _read_settings(data, _bytes_span(value), _NORMALIZER, denormalizer)
+        elif number in _SETTINGS:
+            _read_settings(data, _bytes_span(value), _SETTINGS[number], settings)
         if len(texts) > PIECES_MAX:
             raise ValueError(f"it has more than {PIECES_MAX:,} pieces")
     pieces = Pieces(texts, np.array(scores, np.float32), np.frombuffer(bytes(types), np.uint8))
-    return _Message(pieces, settings, denormalizer["precompiled_charsmap"])
+    return pieces, settings
 
 
 def _read_short_pieces(
@@ -719,10 +684,7 @@ def write(spec: TokenizerSpec) -> bytes:
     return data
 
 
-def _error(reason: str) -> VocabularyError:
-    return VocabularyError(
-        f"cannot save as SentencePiece .model: {reason}; save to tokenizer.json or .tokenmill"
-    )
+_error = partial(cannot_save, "SentencePiece .model")
 
 
 def _check_writable(spec: TokenizerSpec) -> None:
@@ -830,7 +792,7 @@ def _check_kinds(spec: TokenizerSpec, data: bytes, types: list[int]) -> None:
 
 def write_vocab(spec: TokenizerSpec) -> bytes:
     """Return the .vocab file, a line per piece with its score."""
-    pieces = _read_message(write(spec)).pieces
+    pieces, _ = _read_message(write(spec))
     rows = zip(pieces.texts, pieces.scores.tolist(), strict=True)
     return b"".join(text + b"\t%.6g\n" % score for text, score in rows)
 
@@ -853,10 +815,6 @@ class PieceOptions:
         """The pieces with the first ids."""
         return (*META, *self.special_tokens)
 
-    def score(self, id_: int) -> float:
-        first = len(self.front)
-        return 0.0 if id_ < first else -float(id_ - first)
-
 
 def parts_of(pieces: Sequence[str], options: PieceOptions) -> TokenizerSpec:
     """Return the specification of a trained model, equal to that of spm_train's .model."""
@@ -864,20 +822,16 @@ def parts_of(pieces: Sequence[str], options: PieceOptions) -> TokenizerSpec:
     types[: len(options.front)] = USER_DEFINED
     types[: len(META)] = CONTROL
     types[0] = UNKNOWN
-    scores = np.array([options.score(id_) for id_ in range(len(pieces))], np.float32)
+    scores = -np.maximum(np.arange(len(pieces)) - len(options.front), 0).astype(np.float32)
     texts = [piece.encode() for piece in pieces]
     settings = {**_default_settings(), "model_type": _BPE}
-    spec = _to_spec(_Message(Pieces(texts, scores, types), settings, b""), Place("the pieces"))
-    default = PieceOptions()
-    changed = {
-        name: value
-        for name, value, other in (
-            (COVERAGE, options.coverage, default.coverage),
-            (LENGTH_MAX, options.length_max, default.length_max),
-        )
-        if value != other
-    }
-    return replace(spec, extra={**spec.extra, EXTRA: {**changed, TRAINED: True}})
+    spec = _to_spec(Pieces(texts, scores, types), settings, Place("the pieces"))
+    extra: dict[str, Any] = {}
+    if options.coverage != PieceOptions.coverage:
+        extra[COVERAGE] = options.coverage
+    if options.length_max != PieceOptions.length_max:
+        extra[LENGTH_MAX] = options.length_max
+    return replace(spec, extra={**spec.extra, EXTRA: {**extra, TRAINED: True}})
 
 
 def hugging_face(spec: TokenizerSpec) -> TokenizerSpec:

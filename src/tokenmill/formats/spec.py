@@ -6,7 +6,7 @@ checks every value and rejects a tokenizer whose ids the core cannot reproduce e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -21,7 +21,7 @@ BYTE = 1  # "<0xE4>", stored as b"\xe4": encodes a byte of a character that has 
 DECODED = 2  # only decoded, never produced by encoding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
     """Tokens and merges. Arrays have one element per token, in any order.
 
@@ -35,7 +35,7 @@ class Model:
     kinds: NDArray[np.uint8]
     # Pairs of indexes into these arrays, in merge order. The last of two equal pairs counts.
     # None: any two neighbors whose concatenation is a token merge, ordered by `order`.
-    merges: NDArray[np.uint32] | None
+    merges: NDArray[np.uint32] | None = None
     # Without merges: the lowest value merges first, and the leftmost of equal ones. None: the id.
     order: NDArray[np.uint32] | None = None
     # The symbols before the first merge.
@@ -49,6 +49,19 @@ class Model:
     # Whether a run of unknown characters within a pretoken becomes one `unk`.
     fuse_unk: bool = False
     dropout: float | None = None
+
+    @classmethod
+    def of(cls, tokens: Collection[bytes], ids: Any, kinds: Any = None, **options: Any) -> Model:
+        """Return the model of tokens. Without `kinds`, merging produces all that are not empty."""
+        lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
+        if kinds is None:
+            kinds = np.where(lengths, TOKEN, DECODED)
+        ids, kinds = np.asarray(ids, np.uint32), np.asarray(kinds, np.uint8)
+        return cls(b"".join(tokens), lengths, ids, kinds, **options)
+
+    def by_id(self) -> dict[int, bytes]:
+        """Return all tokens by id."""
+        return dict(zip(self.ids.tolist(), self.tokens(), strict=True))
 
     def tokens(self) -> list[bytes]:
         """Return the bytes of each token, in the order of the arrays."""
@@ -73,6 +86,8 @@ class Added:
     # user-defined symbols like this. Hugging Face normalizes the content before it searches.
     literal: bool = False
 
+
+FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")  # of `Added`
 
 # Normalizer steps, which run in the order of `TokenizerSpec.steps`.
 

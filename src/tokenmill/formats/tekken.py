@@ -11,12 +11,10 @@ import binascii
 import json
 from typing import Any
 
-import numpy as np
-
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.names import byte_level
 from tokenmill.formats.ranks import pattern_stage
-from tokenmill.formats.spec import TOKEN, Added, Model, TokenizerSpec
+from tokenmill.formats.spec import Added, Model, TokenizerSpec
 
 BYTES_MAX = 256 << 20
 _TOKENS_MAX = 1 << 20
@@ -54,16 +52,9 @@ def read(data: bytes, source: str) -> TokenizerSpec:
         raise VocabularyError(
             f"{source} is damaged or not a tekken.json ({what}); download the file again"
         ) from None
-    model = Model(
-        b"".join(tokens),
-        np.fromiter(map(len, tokens), np.uint32, len(tokens)),
-        np.arange(count, count + len(tokens), dtype=np.uint32),
-        np.full(len(tokens), TOKEN, np.uint8),
-        merges=None,
-        whole=True,
-    )
+    ids = range(count, count + len(tokens))
     return TokenizerSpec(
-        model,
+        Model.of(tokens, ids, whole=True),
         added=tuple(Added(name, id_) for id_, name in enumerate(names)),
         stages=(pattern_stage(pattern),),
         decoder=byte_level(False),

@@ -8,13 +8,12 @@ in `extra` and written again.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from tokenmill.formats.ranks import find_merges, merges_of, pattern_text
 from tokenmill.formats.spec import (
     BYTE,
     DECODED,
+    FLAGS,
     TOKEN,
     Added,
     Charsmap,
@@ -51,8 +51,8 @@ BYTES_MAX = 256 << 20
 ADDED_MAX = 1 << 17
 CONTENT_BYTES_MAX = 4096
 ITEMS_MAX = 256  # of a template
-_SIZE_END = 1 << 64
-_ID_END = 1 << 32
+_SIZES = range(1 << 64)
+_IDS = range(1 << 32)
 
 _KEPT = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor")
 _KEYS = (*_KEPT, "version", "added_tokens", "decoder", "model")
@@ -63,8 +63,7 @@ _INSTEAD = "encode with Hugging Face's tokenizers"
 def read(data: bytes, source: str) -> TokenizerSpec:
     """Return the specification of a file. `source` is the file name for errors."""
     place = Place(source)
-    if len(data) > BYTES_MAX:
-        place.refuse(f"has {len(data):,} bytes, too large for a tokenizer.json")
+    place.limit(len(data), BYTES_MAX, "bytes")
     try:
         found = _native.read_model(data, secrets.randbits(64))
     except VocabularyError as error:
@@ -75,6 +74,7 @@ def read(data: bytes, source: str) -> TokenizerSpec:
     cutting = read_cutting(document.get("normalizer"), pre_tokenizer, place)
     names = Names(found.bytes, found.lengths, found.ids)
     options = place.check(document["model"], dict)
+    _check_type(options, place.inside("model"))
     model = read_model(options, names, np.asarray(found.merges), found.unmade, cutting, place)
     for name, _, at in flatten(document.get("decoder"), "decoders", place.inside("decoder")):
         if name not in _DECODERS:
@@ -108,19 +108,18 @@ def _check_keys(document: Mapping[str, Any], place: Place) -> None:
 
 
 _DIRECTIONS = ("Left", "Right")
-# Each field with its choices, or with the end of its range.
-_Limits: TypeAlias = Mapping[str, int | tuple[str, ...]]
-_TRUNCATION: _Limits = {
-    "max_length": _SIZE_END,
-    "stride": _SIZE_END,
+_TRUNCATION: Mapping[str, Any] = {
+    "max_length": _SIZES,
+    "stride": _SIZES,
     "strategy": ("LongestFirst", "OnlyFirst", "OnlySecond"),
     "direction": _DIRECTIONS,
 }
-_PADDING: _Limits = {
+_PADDING: Mapping[str, Any] = {
     "direction": _DIRECTIONS,
-    "pad_to_multiple_of": _SIZE_END,
-    "pad_id": _ID_END,
-    "pad_type_id": _ID_END,
+    "pad_to_multiple_of": _SIZES,
+    "pad_id": _IDS,
+    "pad_type_id": _IDS,
+    "pad_token": str,
 }
 
 
@@ -128,36 +127,24 @@ def _check_lengths(document: Mapping[str, Any], place: Place) -> None:
     """Raise VocabularyError for truncation and padding that Hugging Face rejects."""
     truncation = place.maybe(document, "truncation", dict)
     if truncation is not None:
-        truncation = {"direction": "Right"} | truncation
-        _check_fields(truncation, _TRUNCATION, place.inside("truncation"))
+        place.inside("truncation").fields({"direction": "Right"} | truncation, _TRUNCATION)
     padding = place.maybe(document, "padding", dict)
     if padding is None:
         return
     place = place.inside("padding")
     strategy = padding.get("strategy")
     if isinstance(strategy, dict) and strategy.keys() == {"Fixed"}:
-        _check_fields(strategy, {"Fixed": _SIZE_END}, place.inside("strategy"))
+        place.inside("strategy").fields(strategy, {"Fixed": _SIZES})
     elif strategy != "BatchLongest":
         place.inside("strategy").refuse(
             f'is {shown(strategy)}; use "BatchLongest" or {{"Fixed": 128}}'
         )
     if padding.get("pad_to_multiple_of") is None:
         padding = padding | {"pad_to_multiple_of": 0}
-    _check_fields(padding, _PADDING, place)
-    place.get(padding, "pad_token", str)
-
-
-def _check_fields(values: Mapping[str, Any], limits: _Limits, place: Place) -> None:
-    for key, limit in limits.items():
-        if isinstance(limit, int):
-            place.inside(key).number(place.get(values, key, int), limit)
-        else:
-            place.inside(key).choice(place.get(values, key, str), limit)
+    place.fields(padding, _PADDING)
 
 
 # ── Added tokens ─────────────────────────────────────────────────────────────────────────────
-
-_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 
 def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, ...]:
@@ -166,10 +153,10 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
     Hugging Face ignores their ids in the file. It assigns the id of the vocabulary, or else the
     next id after all others. A file with different ids is rejected.
     """
-    if len(tokens) > ADDED_MAX:
-        place.refuse(f"has {len(tokens):,} tokens; at most {ADDED_MAX:,} can be loaded")
-    listed = [_read_token(token, place.inside(f"[{i}]")) for i, token in enumerate(tokens)]
+    place.limit(len(tokens), ADDED_MAX, "tokens")
+    listed = [_read_token(token, place.inside(i)) for i, token in enumerate(tokens)]
     known = names.find({token.content for token in listed})
+    ids = {name: int(names.ids[index]) for name, index in known.items()}
     count = len(names.ids)
     taken = {*names.ids[names.ids >= count].tolist()}  # lower ids are never assigned
     found: dict[str, Added] = {}
@@ -177,12 +164,9 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
     for token in listed:
         if not token.content:
             continue
-        if token.content in known:
-            id_ = int(names.ids[known[token.content]])
-        elif token.content in found:
-            id_ = found[token.content].id
-        else:
-            id_ = max(count, largest + 1)
+        id_ = ids.get(token.content)
+        if id_ is None:
+            id_ = ids[token.content] = max(count, largest + 1)
             if id_ in taken:
                 place.refuse(
                     f"contains {token.content!r}, to which Hugging Face assigns id {id_} of "
@@ -201,12 +185,8 @@ def _read_added(tokens: list[Any], names: Names, place: Place) -> tuple[Added, .
 def _read_token(value: Any, place: Place) -> Added:
     token = place.check(value, dict)
     content = place.get(token, "content", str)
-    if len(content.encode()) > CONTENT_BYTES_MAX:
-        place.refuse(
-            f"has {len(content.encode())} bytes; at most {CONTENT_BYTES_MAX} can be loaded"
-        )
-    id_ = place.get(token, "id", int)
-    return Added(content, id_, *(place.get(token, flag, bool) for flag in _FLAGS))
+    place.limit(len(content.encode()), CONTENT_BYTES_MAX, "bytes")
+    return Added(content, *place.fields(token, {"id": int, **dict.fromkeys(FLAGS, bool)}))
 
 
 def check_normalized(
@@ -258,13 +238,11 @@ _BEHAVIOURS = {
     "Contiguous": "contiguous",
 }
 _PREFIXES: dict[str, Prefix] = {"always": "missing", "first": "missing_first", "never": "never"}
-# Patterns as published models write them for Oniguruma.
-_SPELLINGS = {
-    "cl100k": (
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
-    ),
-}
+# The pattern as published models write it for Oniguruma.
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
+)
 _ASCII_DIGITS = re.compile(r"(?:\[0-9\]|\{[0-9]+(?:,[0-9]*)?\}|\+)+")
 
 
@@ -354,15 +332,12 @@ def _read_step(name: str, part: dict[str, Any], place: Place) -> Step:
         case "Prepend":
             return Prepend(place.get(part, "prepend", str))
         case "Strip":
-            return Strip(*(place.get(part, key, bool) for key in ("strip_left", "strip_right")))
+            return Strip(*place.fields(part, {"strip_left": bool, "strip_right": bool}))
         case "Replace":
             return Replace(_read_pattern(part, place), place.get(part, "content", str))
         case "Precompiled":
             data = place.get(part, "precompiled_charsmap", str)
-            try:
-                return Charsmap(base64.b64decode(data, validate=True), True)
-            except binascii.Error as error:
-                place.refuse(f"is not base64 ({error}); download the file again")
+            return Charsmap(place.inside("precompiled_charsmap").base64(data), True)
     raise place.error(f"is {name!r}, which is not supported; {_INSTEAD}")
 
 
@@ -475,7 +450,6 @@ def read_model(
     `unmade` is the index of a merge whose result is not a token, or -1.
     """
     place = place.inside("model")
-    _check_type(options, place)
     dropout = place.maybe(options, "dropout", float)
     if dropout is not None and not 0 <= dropout <= 1:
         place.refuse(f"has dropout {dropout}: Dropout should be between 0 and 1, inclusive")
@@ -591,8 +565,8 @@ def read_template(post_processor: Any, place: Place) -> Template:
     for name, part, at in flatten(post_processor, "processors", place.inside("post_processor")):
         trims = trim_prefix = False
         if name in ("ByteLevel", "RobertaProcessing"):
-            trim_prefix = at.get(part, "add_prefix_space", bool)
-            trims = at.get(part, "trim_offsets", bool)
+            options = {"add_prefix_space": bool, "trim_offsets": bool}
+            trim_prefix, trims = at.fields(part, options)
         if name != "ByteLevel":
             if has_items:
                 at.refuse("is a second template; remove one of them")
@@ -631,10 +605,9 @@ def _read_special(special_tokens: dict[str, Any], name: str, place: Place) -> It
     special = place.get(special_tokens, name, dict)
     place = place.inside(name)
     place.get(special, "id", str)
-    ids = [place.inside("ids").number(i, _ID_END) for i in place.get(special, "ids", list)]
-    tokens = [place.inside("tokens").check(t, str) for t in place.get(special, "tokens", list)]
-    if len(ids) > ITEMS_MAX:
-        place.refuse(f"has {len(ids):,} ids; at most {ITEMS_MAX:,} can be loaded")
+    items = place.items(special, "ids", ITEMS_MAX), place.items(special, "tokens", ITEMS_MAX)
+    ids = [place.inside("ids").number(one, _IDS.stop) for one in items[0]]
+    tokens = [place.inside("tokens").check(one, str) for one in items[1]]
     if len(ids) != len(tokens):
         place.refuse(f"has {len(ids)} ids and {len(tokens)} tokens; write one token per id")
     return Item(name, 0, tuple(ids), tuple(tokens))
@@ -643,19 +616,16 @@ def _read_special(special_tokens: dict[str, Any], name: str, place: Place) -> It
 def _read_sequence(
     part: dict[str, Any], key: str, known: Mapping[str, Item], place: Place
 ) -> tuple[Item, ...]:
-    items = place.get(part, key, list)
+    items = place.items(part, key, ITEMS_MAX)
     place = place.inside(key)
-    if len(items) > ITEMS_MAX:
-        place.refuse(f"has {len(items):,} items; at most {ITEMS_MAX:,} can be loaded")
     found = []
     for index, item in enumerate(items):
-        at = place.inside(f"[{index}]")
+        at = place.inside(index)
         kind = next(iter(at.check(item, dict)), None)
         if len(item) != 1 or kind not in ("Sequence", "SpecialToken"):
             at.refuse("is neither a Sequence nor a SpecialToken; write one of them")
         value = at.get(item, kind, dict)
-        name = at.get(value, "id", str)
-        type_id = at.inside("type_id").number(at.get(value, "type_id", int), _ID_END)
+        name, type_id = at.fields(value, {"id": str, "type_id": _IDS})
         if kind == "Sequence" and name not in ("A", "B"):
             at.refuse(f"is sequence {name!r}; use A or B")
         if kind == "SpecialToken" and name not in known:
@@ -671,7 +641,7 @@ def _read_end(part: dict[str, Any], key: str, place: Place) -> Item:
     if len(pair) != 2:
         place.refuse(f"must be a token and its id, got {shown(pair)}")
     token = place.check(pair[0], str)
-    return Item(token, 0, (place.number(pair[1], _ID_END),), (token,))
+    return Item(token, 0, (place.number(pair[1], _IDS.stop),), (token,))
 
 
 # ── Writing ──────────────────────────────────────────────────────────────────────────────────
@@ -703,9 +673,7 @@ def write(spec: TokenizerSpec) -> bytes:
         "version": "1.0",
         "truncation": extra.get("truncation"),
         "padding": extra.get("padding"),
-        "added_tokens": [
-            _write_added(token) for token in sorted(spec.added, key=lambda token: token.id)
-        ],
+        "added_tokens": [_write_added(token) for token in sorted(spec.added, key=lambda t: t.id)],
         "normalizer": kept[0],
         "pre_tokenizer": kept[1],
         "post_processor": processor,
@@ -744,9 +712,10 @@ def _stage_of(scheme: str, pattern: str) -> Stage:
     """Return the stage of a known pattern, as published models write it."""
     if scheme == "r50k":
         return BYTE_LEVEL
+    if scheme == "cl100k":
+        pattern = _CL100K
     # Oniguruma reads most of these patterns unchanged.
-    spelling = to_oniguruma(pattern) if "++" in pattern else pattern
-    return Stage(Pattern(_SPELLINGS.get(scheme, spelling)), "isolated")
+    return Stage(Pattern(to_oniguruma(pattern) if "++" in pattern else pattern), "isolated")
 
 
 def _write_cutting(cutting: Cutting) -> tuple[Any, Any]:

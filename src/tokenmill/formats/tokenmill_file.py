@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.formats.checks import PARTS_MAX, Place, parse, shown
+from tokenmill.formats.checks import PARTS_MAX, Place, parse
 from tokenmill.formats.ranks import pattern_stage
 from tokenmill.formats.spec import BYTE, DECODED, Added, Model, Ranks, Step, TokenizerSpec
 from tokenmill.patterns.schemes import Literally, Pattern
@@ -50,29 +50,13 @@ def read(data: bytes, source: str) -> TokenizerSpec:
             f"has version {document.get('version')!r} of the format, and this tokenmill reads "
             f"{VERSION}; upgrade tokenmill, or {_AGAIN}"
         )
-    try:
-        spec: TokenizerSpec = _read(TokenizerSpec, document)
-    except _FieldError as error:
-        path = "".join(name if name[0] == "[" else f".{name}" for name in reversed(error.path))
-        raise Place(source, path.removeprefix(".")).error(str(error)) from None
-    return _checked(spec, place)
+    return _checked(_read(TokenizerSpec, document, place), place)
 
 
 # ── Dataclass ↔ JSON ─────────────────────────────────────────────────────────────────────────
 
 _WITH_TYPE = (*get_args(Step), Pattern, Literally)  # members of unions
-
-
-class _FieldError(Exception):
-    """A wrong value. `path` contains the names of the fields around it, the innermost first."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.path: list[str] = []
-
-
-def _is_dataclass(value: Any) -> bool:
-    return is_dataclass(value)
+_is_dataclass: Callable[[Any], bool] = is_dataclass
 
 
 @cache
@@ -102,40 +86,34 @@ def _write(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _read(hint: Any, value: Any) -> Any:
+def _read(hint: Any, value: Any, place: Place) -> Any:
     """Return the value of a type hint."""
     if type(value) is hint:
         return value
-    if _is_dataclass(hint):
-        if type(value) is not dict:
-            raise _FieldError(f"must be an object, got {shown(value)}")
-        hints = _hints(hint)
-        if missing := [one.name for one in fields(hint) if one.name not in value]:
-            raise _FieldError(f"has no field {missing[0]!r}; {_AGAIN}")
-        return hint(**{name: _read_inside(name, hints[name], value[name]) for name in hints})
     origin, arguments = _parts(hint)
+    if _is_dataclass(hint):
+        values, hints = place.check(value, dict), _hints(hint)
+        if missing := [name for name in hints if name not in values]:
+            place.refuse(f"has no field {missing[0]!r}; {_AGAIN}")
+        return hint(
+            **{name: _read(hints[name], values[name], place.inside(name)) for name in hints}
+        )
     if origin is Union:
-        return _read_union(arguments, value)
-    if origin is tuple and type(value) is list:
-        return tuple([_read_inside(f"[{i}]", arguments[0], one) for i, one in enumerate(value)])
-    if origin is Literal and value in tuple(arguments):
-        return value
+        return _read_union(arguments, value, place)
+    if origin is tuple:
+        items = enumerate(place.check(value, list))
+        return tuple([_read(arguments[0], one, place.inside(index)) for index, one in items])
     if origin is Literal:
-        raise _FieldError(f"must be one of {', '.join(arguments)}, got {shown(value)}")
-    if hint is bytes:
-        return _read_bytes(value)
-    if origin is np.ndarray:
+        return place.choice(value, arguments)
+    if hint is bytes or origin is np.ndarray:
+        data = place.base64(value)
+        if hint is bytes:
+            return data
         dtype = np.dtype(get_args(arguments[1])[0])
-        data = _read_bytes(value)
         if len(data) % dtype.itemsize:
-            raise _FieldError(f"is truncated; {_AGAIN}")
+            place.refuse(f"is truncated; {_AGAIN}")
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
-    if origin is Mapping and type(value) is dict:
-        return value
-    if hint is float and type(value) is int:
-        return float(value)
-    kind = {tuple: list, Mapping: dict}.get(origin, hint)
-    raise _FieldError(Place("").expected(kind, value))
+    return place.check(value, dict if origin is Mapping else hint)
 
 
 @cache
@@ -144,35 +122,17 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return Union if origin is types.UnionType else origin, get_args(hint)
 
 
-def _read_inside(name: str, hint: Any, value: Any) -> Any:
-    try:
-        return _read(hint, value)
-    except _FieldError as error:
-        error.path.append(name)
-        raise
-
-
-def _read_union(hints: tuple[Any, ...], value: Any) -> Any:
+def _read_union(hints: tuple[Any, ...], value: Any, place: Place) -> Any:
     """Read None, a dataclass, which has a "type" if there are several, or another type."""
     if value is None and types.NoneType in hints:
         return None
     kinds = {one.__name__: one for one in hints if _is_dataclass(one)}
     others = [one for one in hints if not _is_dataclass(one) and one is not types.NoneType]
     if others and not (kinds and isinstance(value, dict)):
-        return _read(others[0], value)
-    if len(kinds) == 1:
-        return _read(next(iter(kinds.values())), value)
+        return _read(others[0], value, place)
     name = value.get("type") if isinstance(value, dict) else value
-    if name not in tuple(kinds):
-        raise _FieldError(f"must be one of {', '.join(kinds)}, got {shown(name)}")
-    return _read(kinds[name], value)
-
-
-def _read_bytes(value: Any) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (TypeError, ValueError) as error:
-        raise _FieldError(f"is not base64 ({error}); {_AGAIN}") from None
+    kind = next(iter(kinds)) if len(kinds) == 1 else place.choice(name, kinds)
+    return _read(kinds[kind], value, place)
 
 
 # ── Checks that types do not express ─────────────────────────────────────────────────────────
@@ -183,7 +143,7 @@ def _checked(spec: TokenizerSpec, place: Place) -> TokenizerSpec:
         place.refuse(f"has more than {PARTS_MAX} steps or stages")
     for index, token in enumerate(spec.added):
         if not token.content or not 0 <= token.id < _ADDED_ID_END:
-            place.inside(f"added[{index}]").refuse(
+            place.inside("added").inside(index).refuse(
                 f"has content {token.content!r} and id {token.id}; the content must not be empty, "
                 f"and the id must be from 0 to {_ADDED_ID_END - 1:,}"
             )
@@ -235,7 +195,7 @@ def _check_model(model: Model, place: Place, *, has_ranks: bool) -> None:
 def _check_ranks(spec: TokenizerSpec, ranks: Ranks, place: Place) -> None:
     """Raise VocabularyError unless all but the pattern and special tokens is the default."""
     model, stages = spec.model, spec.stages
-    usual = Model(model.data, model.lengths, model.ids, model.kinds, merges=None, whole=True)
+    usual = Model(model.data, model.lengths, model.ids, model.kinds, whole=True)
     plain = TokenizerSpec(model, spec.added, ranks=spec.ranks)
     match = stages[0].match if stages else None
     is_plain = (

@@ -11,12 +11,11 @@ import json
 import re
 import secrets
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.checks import Place, is_file, read_bytes
+from tokenmill.formats.checks import Place, cannot_save, is_file, read_bytes
 from tokenmill.formats.names import Names, entries_of, names_of
 from tokenmill.formats.ranks import DECODER, feature_of, pattern_stage
 from tokenmill.formats.spec import TokenizerSpec
@@ -62,8 +61,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
             "save both again, or if vocab.json was changed on purpose, write only '#version: 0.2' "
             "in the first line of merges.txt"
         )
-    options: dict[str, Any] = {"type": "BPE", "vocab": {}, "merges": []}
-    model = read_model(options, names, np.asarray(found.merges), found.unmade, cutting, place)
+    model = read_model({}, names, np.asarray(found.merges), found.unmade, cutting, place)
     return TokenizerSpec(model, stages=cutting.stages, decoder=DECODER)
 
 
@@ -78,17 +76,12 @@ def write(spec: TokenizerSpec) -> tuple[bytes, bytes]:
     if feature is None and ignores_merges(spec.model, names, pairs):
         feature = "it has ignore_merges"
     if feature is not None:
-        raise VocabularyError(
-            f"cannot save as vocab.json with merges.txt: {feature}; save to tokenizer.json or "
-            ".tokenmill"
-        )
+        raise cannot_save("vocab.json with merges.txt", feature)
     entries = entries_of(spec, names, has_added=True)
     for left, right in pairs:
         if left.startswith("#version"):
-            raise VocabularyError(
-                f"cannot save as merges.txt: readers skip the merge of {left!r} and {right!r}, "
-                "because its line begins with #version; save to tokenizer.json or .tokenmill"
-            )
+            reason = f"readers skip the merge of {left!r} and {right!r}, a line with #version"
+            raise cannot_save("merges.txt", reason)
     tokens = [name.encode() for name in entries]
     lengths = np.fromiter(map(len, tokens), np.uint32, len(tokens))
     digest = _digest(Names(b"".join(tokens), lengths, np.array([*entries.values()], np.uint32)))

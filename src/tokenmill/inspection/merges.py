@@ -45,7 +45,7 @@ class MergeRules:
         if model.order is not None:
             order = dict(zip(model.ids.tolist(), model.order.tolist(), strict=True))
             ranks = {token: order[id_] for token, id_ in table.mergeable.items()}
-        self.rank = lambda left, right: ranks.get(left + right)
+        self.rank = lambda left, right: ranks.get(left + right) if left and right else None
 
     @cached_property
     def results(self) -> Collection[bytes]:
@@ -134,11 +134,7 @@ def merge_word(table: TokenTable, rules: MergeRules, word: str) -> Word:
 def _merge_pretoken(table: TokenTable, rules: MergeRules, ids: list[int]) -> Pretoken:
     nodes, symbols = _start(table, ids)
     roots = list(range(len(nodes)))
-
-    def rank(left: bytes, right: bytes) -> int | None:
-        return rules.rank(left, right) if left and right else None
-
-    for step, (order, index) in enumerate(merge_symbols(symbols, rank), 1):
+    for step, (order, index) in enumerate(merge_symbols(symbols, rules.rank), 1):
         left, right = roots[index : index + 2]
         token = nodes[left].token + nodes[right].token
         nodes.append(Node(token, table.mergeable.get(token), (left, right), order, step))

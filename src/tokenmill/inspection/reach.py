@@ -17,20 +17,22 @@ all possible ones. A token that none of them produces is very likely unreachable
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
+from tokenmill.corpus.utf8 import first_bad
 from tokenmill.errors import VocabularyError
 from tokenmill.formats.build import build
-from tokenmill.formats.spec import Prepend, Squeeze, Strip, TokenizerSpec
+from tokenmill.formats.spec import Prepend, Squeeze, Strip
 from tokenmill.inspection.merges import MergeRules
 from tokenmill.inspection.token_table import TokenTable
 from tokenmill.native import _native
@@ -69,72 +71,66 @@ class Reach:
     merge_count: int
 
 
-class _Cores:
-    """Cores of a tokenizer without some of its components, each built when first used.
+def _make_cores(table: TokenTable) -> dict[str, _native.Core]:
+    """Return cores of a tokenizer without some of its components.
 
     "real" is complete. "inner" does not change the ends of a text. "without_added" also lacks
     added tokens, "split" also the normalizer, and "merge" also the pre-tokenizer.
     """
-
-    def __init__(self, table: TokenTable) -> None:
-        # Components are removed below, so the cores are not built from plain ranks.
-        self.spec = spec = replace(table.spec, ranks=None)
-        self._made: dict[str, _native.Core] = {}
-        model = replace(spec.model, dropout=None) if spec.model.dropout else spec.model
-        if model is spec.model:
-            self._made["real"] = table.tokenizer._core
-        steps = tuple(s for s in spec.steps if not isinstance(s, Prepend | Strip | Squeeze))
-        real = replace(spec, model=model)
-        inner = replace(real, prefix="never", steps=steps)
-        without_added = replace(inner, added=())
-        split = replace(without_added, steps=())
-        merge = replace(split, stages=(), model=replace(model, whole=False))
-        self._specs = {
-            "real": real,
-            "inner": inner,
-            "without_added": without_added,
-            "split": split,
-            "merge": merge,
-        }
-
-    def __getitem__(self, name: str) -> _native.Core:
-        if name not in self._made:
-            is_same = self._behaviour(self._specs[name]) == self._behaviour(self.spec)
-            self._made[name] = self["real"] if is_same else build(self._specs[name])
-        return self._made[name]
-
-    def _behaviour(self, spec: TokenizerSpec) -> tuple[Any, ...]:
-        """Return the components that ids of a text depend on. Special tokens are off."""
-        added = [token for token in spec.added if not token.special]
-        return id(spec.model), spec.prefix, spec.steps, spec.stages, added
+    # Components are removed below, so the cores are not built from plain ranks.
+    real = replace(table.spec, ranks=None, model=replace(table.spec.model, dropout=None))
+    steps = tuple(s for s in real.steps if not isinstance(s, Prepend | Strip | Squeeze))
+    inner = replace(real, prefix="never", steps=steps)
+    without_added = replace(inner, added=())
+    split = replace(without_added, steps=())
+    merge = replace(split, stages=(), model=replace(real.model, whole=False))
+    specs = {"real": real, "inner": inner, "without_added": without_added, "split": split}
+    cores: dict[str, _native.Core] = {}
+    made: dict[Any, _native.Core] = {}
+    for name, spec in (specs | {"merge": merge}).items():
+        added = [token for token in spec.added if not token.special]  # special tokens are off
+        key = repr((spec.model.whole, spec.prefix, spec.steps, spec.stages, added))
+        if key not in made:
+            is_whole = name == "real" and not table.spec.model.dropout
+            made[key] = table.tokenizer._core if is_whole else build(spec)
+        cores[name] = made[key]
+    return cores
 
 
 def find_unreachable(table: TokenTable, rules: MergeRules) -> Reach:
     """Encode the text of every token that a text could produce."""
-    cores = _Cores(table)
+    cores, spec = _make_cores(table), table.spec
     indexes = [index for index in table.select("token", "byte") if table.tokens[index]]
     merged = _reached(table, cores["merge"], indexes)
     left = _without(indexes, _reached(table, cores["real"], indexes))
     squeezed: set[int] = set()
-    if any(isinstance(step, Squeeze) for step in cores.spec.steps):
+    if any(isinstance(step, Squeeze) for step in spec.steps):
         squeezed = {index for index in left if b"  " in table.tokens[index]}
     left = _without(left, _reached(table, cores["inner"], left) - squeezed)
     tries = _without(left, squeezed)
-    if not cores.spec.model.whole:
+    if not spec.model.whole:
         tries = [index for index in tries if index in merged]
     left = _without(left, _reached_inside(table, cores["inner"], tries))
     reasons = _find_reasons(table, cores, rules, left, merged)
     reasons |= dict.fromkeys(squeezed, "normalizer")
-    ids = _encode_all(cores["inner"], [table.tokens[index] for index in left])
-    unreachable = [Unreachable(i, reasons[i], found) for i, found in zip(left, ids, strict=True)]
-    has_bytes = cores.spec.model.base == "bytes"
+    ids, ends = _encode(cores["inner"], [table.tokens[index] for index in left])
+    bounds = pairwise([0, *ends.tolist()])
+    unreachable = [
+        Unreachable(index, reasons[index], ids[start:end].tolist())
+        for index, (start, end) in zip(left, bounds, strict=True)
+    ]
+    has_bytes = spec.model.base == "bytes"
     sizes = table.byte_counts if has_bytes else np.abs(table.character_counts)
     merges = int(np.count_nonzero(sizes[np.fromiter(merged, np.int64, len(merged))] > 1))
     return Reach(unreachable, merges)
 
 
 def _find_reasons(
-    table: TokenTable, cores: _Cores, rules: MergeRules, left: list[int], merged: set[int]
+    table: TokenTable,
+    cores: dict[str, _native.Core],
+    rules: MergeRules,
+    left: list[int],
+    merged: set[int],
 ) -> dict[int, Reason]:
     reasons: dict[int, Reason] = {}
     not_split = _reached(table, cores["split"], left)
@@ -145,7 +141,7 @@ def _find_reasons(
             reasons[index] = "added_token" if index in not_added else "normalizer"
         elif table.kinds[index] == "byte" or table.mergeable.get(token, id_) != id_:
             reasons[index] = "other_token"
-        elif index in merged or cores.spec.model.whole:
+        elif index in merged or table.spec.model.whole:
             reasons[index] = "pattern"
         else:
             reasons[index] = "other_merges" if rules.produce(token) else "no_merge"
@@ -158,12 +154,7 @@ def _without(indexes: list[int], others: set[int]) -> list[int]:
 
 def _reached(table: TokenTable, core: _native.Core, indexes: list[int]) -> set[int]:
     """Return the tokens whose own text is encoded as this one token."""
-    texts = [table.tokens[index] for index in indexes]
-    try:
-        ids, ends = _encode_ragged(core, texts)
-    except VocabularyError:
-        pairs = zip(indexes, _encode_all(core, texts), strict=True)
-        return {index for index, found in pairs if found == [int(table.ids[index])]}
+    ids, ends = _encode(core, [table.tokens[index] for index in indexes])
     where = np.array(indexes, np.int64)
     is_one = np.diff(ends, prepend=0) == 1
     is_same = ids[ends[is_one] - 1] == table.ids[where[is_one]]
@@ -180,38 +171,31 @@ def _reached_inside(table: TokenTable, core: _native.Core, indexes: list[int]) -
             some = list(texts_around(table.tokens[index], tries))
             texts += some
             owners += [index] * len(some)
-        ids, ends = _encode_ragged(core, texts)
+        ids, ends = _encode(core, texts)
         owner = np.repeat(np.array(owners, np.int64), np.diff(ends, prepend=0))
         found |= set(owner[ids == table.ids[owner]].tolist())
     return found
 
 
-def _encode_all(core: _native.Core, texts: Sequence[bytes]) -> list[list[int]]:
-    """Return the ids of each text, empty for a text with a byte without a token."""
-    try:
-        ids, ends = _encode_ragged(core, texts)
-    except VocabularyError:
-        return [_encode_or_empty(core, text) for text in texts]
-    return [part.tolist() for part in np.split(ids, ends[:-1])] if len(ends) else []
-
-
-def _encode_or_empty(core: _native.Core, text: bytes) -> list[int]:
-    try:
-        return core.encode(text, None)
-    except VocabularyError:
-        return []
-
-
-def _encode_ragged(
+def _encode(
     core: _native.Core, texts: Sequence[bytes]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the concatenated ids of all texts, and the end offset of each text."""
+    """Return the concatenated ids of all texts, and the end offset of each text.
+
+    A text with a byte without a token has no ids.
+    """
     if not texts:
         return _NO_IDS, np.zeros(0, np.int64)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    spans = np.ascontiguousarray(np.stack([np.concatenate([[0], ends])[:-1], ends], axis=1))
+    ends = np.cumsum([len(text) for text in texts])
+    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
     threads = arguments.thread_count(None)
-    pair = core.encode_documents(b"".join(texts), spans, None, _NO_IDS, _NO_IDS, False, threads)
+    try:
+        pair = core.encode_documents(b"".join(texts), spans, None, _NO_IDS, _NO_IDS, False, threads)
+    except VocabularyError:
+        if len(texts) == 1:
+            return _NO_IDS, np.zeros(1, np.int64)
+        parts = [_encode(core, [text])[0] for text in texts]
+        return np.concatenate(parts), np.cumsum([len(part) for part in parts])
     return np.asarray(pair[0]), np.asarray(pair[1])
 
 
@@ -231,10 +215,11 @@ def texts_around(token: bytes, count_max: int) -> Iterator[bytes]:
 
     Up to `count_max` texts differ before the token, as many after it, and as many on both sides.
     """
-    is_lead = (at for at, byte in enumerate(token) if byte not in _CONTINUATION)
-    head = next(is_lead, len(token))
-    prefixes = _prefixes(token[:head], count_max)
-    suffixes = _suffixes(_open_end(token[head:]), count_max)
+    rest = token.lstrip(bytes(_CONTINUATION))
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+    decoder.decode(rest)
+    prefixes = _prefixes(token[: len(token) - len(rest)], count_max)
+    suffixes = _suffixes(decoder.getstate()[0], count_max)
     side = max(1, round(count_max**0.5))
     pairs = chain(
         product(prefixes, suffixes[:1]),
@@ -242,7 +227,7 @@ def texts_around(token: bytes, count_max: int) -> Iterator[bytes]:
         product(_sample(prefixes, side), _sample(suffixes, side)),
     )
     for prefix, suffix in pairs:
-        if _is_text(text := prefix + token + suffix):
+        if first_bad(text := prefix + token + suffix) < 0:
             yield text
 
 
@@ -260,7 +245,7 @@ def _prefixes(head: bytes, count_max: int) -> list[bytes]:
         missing = length - 1 - len(head)
         if missing >= 0:
             found += _sequences(leads, missing, count_max // 2)
-    return [prefix for prefix in found if _is_text(prefix + head)]
+    return [prefix for prefix in found if first_bad(prefix + head) < 0]
 
 
 @cache
@@ -270,23 +255,12 @@ def _suffixes(tail: bytes, count_max: int) -> list[bytes]:
         return _contexts(count_max)
     length = next(n for n, leads in _LEADS.items() if tail[0] in leads)
     found = _sequences(_CONTINUATION, length - len(tail) - 1, count_max)
-    return [suffix for suffix in found if _is_text(tail + suffix)]
+    return [suffix for suffix in found if first_bad(tail + suffix) < 0]
 
 
 def _contexts(count_max: int) -> list[bytes]:
     found = _KINDS if count_max < 2 * len(_ASCII) else dict.fromkeys(chain(_KINDS, _ASCII))
     return [text.encode() for text in found]
-
-
-def _open_end(rest: bytes) -> bytes:
-    """Return the bytes of an incomplete character at the end."""
-    for back in range(1, min(3, len(rest)) + 1):
-        lead = rest[-back]
-        if any(lead in leads and length > back for length, leads in _LEADS.items()):
-            return rest[len(rest) - back :]
-        if lead not in _CONTINUATION:
-            break
-    return b""
 
 
 def _sequences(first: range, more: int, count_max: int) -> list[bytes]:
@@ -297,11 +271,3 @@ def _sequences(first: range, more: int, count_max: int) -> list[bytes]:
     digits = np.stack(np.unravel_index(chosen, shape), axis=1)
     lowest = np.array([first.start, *[0x80] * more])
     return [bytes(row) for row in (digits + lowest).tolist()]
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from tokenmill import arguments
 from tokenmill.display import token_text
 from tokenmill.formats import spec as specs
 from tokenmill.inspection.merges import MergeRules, Word, merge_word
-from tokenmill.inspection.odd import OddKind, find_odd
-from tokenmill.inspection.reach import Reach, find_unreachable
+from tokenmill.inspection.odd import ODD, OddKind, find_odd
+from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
+from tokenmill.inspection.reach import REASONS, Reach, find_unreachable
 from tokenmill.inspection.token_table import TokenTable, are_words, make_table
 from tokenmill.patterns.schemes import Literally, Pattern, Stage, name_of
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
@@ -28,6 +29,7 @@ _GAPS_LISTED = 1000
 _GAPS_NAMED = 3
 # Lengths with a row of their own in a plot. Longer ones share a row per power of two.
 _LENGTHS_ALONE = 16
+_UNITS = ("bytes", "characters")
 _KINDS = {
     "ordinary_tokens": "token",
     "byte_tokens": "byte",
@@ -62,6 +64,14 @@ class EncodedText:
             "bytes_per_token": round(size / count, 4) if count else 0.0,
             "characters_per_token": round(characters / count, 4) if count else 0.0,
         }
+
+    def facts(self) -> list[tuple[str, list[str]]]:
+        """Return the figures as names and lines of text."""
+        found = self.figures()
+        order = ("tokens", "distinct_tokens", "pretokens", "characters", "bytes")
+        rows = {name: f"{found[name]:,}" for name in order}
+        rows |= {name: f"{found[name]:.2f}" for name in ("bytes_per_token", "characters_per_token")}
+        return [(name.replace("_", " "), [value]) for name, value in rows.items()]
 
     def as_json(self) -> dict[str, Any]:
         texts = [token_text(token) for token in self.tokens]
@@ -125,9 +135,8 @@ class TokenizerReport:
 
     def html(self) -> str:
         """Return the report as an HTML page without external files."""
-        from tokenmill.inspection.page import tokenizer_page
-
-        return tokenizer_page(self)
+        tables = self.tables(PAGE_ROWS)
+        return page(self.tokenizer.name, self.facts()[1:], tables, self.words, self.text)
 
     def sizes(self) -> dict[str, Any]:
         """Return the numbers of ids, tokens and merges."""
@@ -204,6 +213,82 @@ class TokenizerReport:
         reasons = Counter(one.reason for one in self.reach.unreachable)
         return {"count": len(rows), "reasons": dict(reasons.most_common()), "tokens": rows}
 
+    def facts(self) -> list[tuple[str, list[str]]]:
+        """Return the sizes and the components as names and lines of text."""
+        sizes = self.sizes()
+        kinds = [_count_kind(name, sizes[name]) for name in _KINDS if sizes[name]]
+        if sizes["ids_are_ranks"]:
+            order = "ranks"
+        elif sizes["out_of_order"]:
+            order = f"not ranks, {sizes['out_of_order']:,} not in the order of merges"
+        else:
+            order = "not ranks, but in the order of merges"
+        both = f"{sizes['with_and_without_space']:,} also exist without it"
+        rows = {
+            "tokenizer": self.tokenizer.name,
+            "tokens": f"{sizes['tokens']:,}: {', '.join(kinds)}",
+            "merges": f"{sizes['merges']:,}",
+            "ids": f"{sizes['ids']:,} ({order})",
+            "unused ids": _describe_gaps(sizes),
+            "with a first space": f"{sizes['with_space']:,} tokens, {both}",
+        }
+        return [*((name, [row]) for name, row in rows.items()), *self.components.items()]
+
+    def tables(self, rows_max: int) -> Iterator[Table]:
+        """Yield tables of at most `rows_max` rows."""
+        yield self._length_table()
+        scripts = self.scripts()
+        rows: list[list[Cell]] = [
+            [row["script"], row["tokens"], f"{row['share']:.1%}", row["tokens"]]
+            for row in scripts[:rows_max]
+        ]
+        yield Table("scripts", ("script", "tokens", "share", ""), rows, len(scripts))
+        rows = []
+        for pair in zip_longest(self.longest()[:rows_max], self.longest(words=True)[:rows_max]):
+            cells = [([row], str(row["id"]), row["bytes"]) for row in pair if row]
+            rows.append([cell for part in cells for cell in part])
+        heads = ("token", "id", "bytes", "word", "id", "bytes")
+        yield Table("longest tokens and words", heads, rows)
+        yield self._unreachable_table(rows_max)
+        rows = []
+        for kind, indexes in self.odd.items():
+            examples = [self.table.row(index) for index in indexes[: max(3, rows_max // 3)]]
+            rows.append([ODD[kind], len(indexes), examples])
+        if rows:
+            yield Table("odd tokens", ("kind", "count", "examples"), rows)
+
+    def _length_table(self) -> Table:
+        lengths = self.lengths()
+        counts = [{row["length"]: row["tokens"] for row in lengths[unit]} for unit in _UNITS]
+        bounds = list(range(_LENGTHS_ALONE + 1))
+        while bounds[-1] < max((length for found in counts for length in found), default=0):
+            bounds.append(bounds[-1] * 2)
+        rows = []
+        for low, high in pairwise(bounds):
+            some = [sum(n for at, n in found.items() if low < at <= high) for found in counts]
+            if any(some):
+                rows.append([low + 1, high, some[0], some[0], some[1], some[1]])
+        heads = ("from", "to", "bytes", "", "characters", "")
+        means = " and ".join(f"{lengths[f'mean_{unit}']:.2f} {unit}" for unit in _UNITS)
+        return Table("tokens by length", heads, rows, labels=2, remark=f"{means} on average")
+
+    def _unreachable_table(self, rows_max: int) -> Table:
+        found = self.unreachable()
+        rows: list[list[Cell]] = [
+            [[row], str(row["id"]), REASONS[row["reason"]], row["encoded_as"]]
+            for row in found["tokens"][:rows_max]
+        ]
+        reasons = [f"{n:,} {REASONS[name]}" for name, n in found["reasons"].items()]
+        return Table(
+            f"unreachable tokens: {found['count']:,}",
+            ("token", "id", "reason", "encoded as"),
+            rows,
+            found["count"],
+            note=f"in all: {'; '.join(reasons)}" if len(reasons) > 1 else "",
+            remark="The text of such a token is encoded as other tokens, alone and inside the "
+            "texts that were tried.",
+        )
+
     def _gaps(self) -> list[tuple[int, int]]:
         """Return the ranges of unused ids: first id, and the id after the last."""
         bounds = [-1, *self.table.ids.tolist(), self.tokenizer.vocab_size]
@@ -257,30 +342,9 @@ def _mean(lengths: NDArray[np.int64]) -> float:
     return round(float(lengths.mean()), 4) if len(lengths) else 0.0
 
 
-def size_rows(report: TokenizerReport) -> list[tuple[str, str]]:
-    """Return the sizes as pairs of a name and a text."""
-    sizes = report.sizes()
-    kinds = [f"{sizes[name]:,} {_kind_name(name, sizes[name])}" for name in _KINDS if sizes[name]]
-    if sizes["ids_are_ranks"]:
-        order = "ranks"
-    elif sizes["out_of_order"]:
-        order = f"not ranks, {sizes['out_of_order']:,} not in the order of merges"
-    else:
-        order = "not ranks, but in the order of merges"
-    both = f"{sizes['with_and_without_space']:,} also exist without it"
-    return [
-        ("tokenizer", report.tokenizer.name),
-        ("tokens", f"{sizes['tokens']:,}: {', '.join(kinds)}"),
-        ("merges", f"{sizes['merges']:,}"),
-        ("ids", f"{sizes['ids']:,} ({order})"),
-        ("unused ids", _describe_gaps(sizes)),
-        ("with a first space", f"{sizes['with_space']:,} tokens, {both}"),
-    ]
-
-
-def _kind_name(name: str, count: int) -> str:
+def _count_kind(name: str, count: int) -> str:
     name = name.replace("_", " ").replace("decode only", "decode-only")
-    return name if count > 1 else name.removesuffix("s")
+    return f"{count:,} {name if count > 1 else name.removesuffix('s')}"
 
 
 def _describe_gaps(sizes: dict[str, Any]) -> str:
@@ -289,26 +353,6 @@ def _describe_gaps(sizes: dict[str, Any]) -> str:
     ranges = [f"{a}" if b == a + 1 else f"{a} to {b - 1}" for a, b in sizes["gap_ranges"]]
     more = f", … ({len(ranges)} ranges)" if len(ranges) > _GAPS_NAMED else ""
     return f"{sizes['gaps']:,}: {', '.join(ranges[:_GAPS_NAMED])}{more}"
-
-
-def length_rows(lengths: dict[str, Any]) -> list[dict[str, int]]:
-    """Return both histograms of `lengths` in few enough rows for a plot."""
-    counts = {
-        unit: {row["length"]: row["tokens"] for row in lengths[unit]}
-        for unit in ("bytes", "characters")
-    }
-    longest = max((n for found in counts.values() for n in found), default=0)
-    bounds = list(range(_LENGTHS_ALONE + 1))
-    while bounds[-1] < longest:
-        bounds.append(bounds[-1] * 2)
-    rows = []
-    for low, high in pairwise(bounds):
-        row = {"from": low + 1, "to": high}
-        for unit, found in counts.items():
-            row[unit] = sum(n for length, n in found.items() if low < length <= high)
-        if row["bytes"] or row["characters"]:
-            rows.append(row)
-    return rows
 
 
 # The components of a tokenizer in words, in the order in which they run

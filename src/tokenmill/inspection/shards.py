@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from numpy.typing import NDArray
 
 from tokenmill.display import token_text
 from tokenmill.errors import TokenizeError
+from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
 from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
-from tokenmill.tokenizing.output import LocalOutput, open_output
+from tokenmill.tokenizing.output import open_output
 
 _CHUNK = 1 << 22
 _TOKENS_SHOWN = 20
@@ -68,9 +71,48 @@ class ShardReport:
 
     def html(self) -> str:
         """Return the report as an HTML page without external files."""
-        from tokenmill.inspection.page import shards_page
+        return page(str(self.folder), self.facts(), self.tables(PAGE_ROWS))
 
-        return shards_page(self.as_json())
+    def facts(self) -> list[tuple[str, list[str]]]:
+        """Return the totals as names and lines of text."""
+        figures = self.as_json()
+        vocabulary = figures["vocabulary"]
+        rows = {
+            "documents": f"{figures['documents']:,}",
+            "tokens": f"{figures['tokens']:,} ({figures['dtype']}, {figures['format']})",
+            "shards": f"{figures['shards']:,}",
+            "bytes of text": f"{figures['bytes']:,}",
+            "bytes per token": f"{figures['bytes_per_token']:.2f}",
+            "tokens per document": f"{figures['tokens_per_document']:,.1f} "
+            f"({self.shortest:,} to {self.longest:,})",
+            "quarantined": f"{figures['quarantined']:,}",
+            "vocabulary": f"{figures['tokenizer']['name']}, {vocabulary['size']:,} ids, "
+            f"{vocabulary['unused']:,} unused ({vocabulary['unused_share']:.1%})",
+        }
+        return [(name, [row]) for name, row in rows.items()]
+
+    def tables(self, rows_max: int) -> Iterator[Table]:
+        """Yield tables of at most `rows_max` tokens and twice as many inputs."""
+        figures = self.as_json()
+        rows: list[list[Cell]] = [
+            [row["from"], max(row["from"], row["to"] - 1), row["documents"], row["documents"]]
+            for row in figures["lengths"]
+        ]
+        if rows:
+            yield Table("tokens per document", ("from", "to", "documents", ""), rows, labels=2)
+        pairs = zip(figures["most_used"], figures["least_used"], strict=True)
+        rows = [
+            [cell for row in pair for cell in ([row], row["count"])]
+            for pair in islice(pairs, rows_max)
+        ]
+        yield Table("most and least used tokens", ("token", "count") * 2, rows)
+        rows = []
+        for source in figures["sources"][: 2 * rows_max]:
+            path = source["path"] + (f": {source['error']}" if source.get("error") else "")
+            rate = f"{source['bytes_per_token']:.2f}"
+            rows.append([source["documents"], source["tokens"], rate, source["quarantined"], path])
+        heads = ("documents", "tokens", "bytes/token", "rejected", "input")
+        yield Table("inputs", heads, rows, len(figures["sources"]))
 
     def length_rows(self) -> list[dict[str, int]]:
         """Return the number of documents per length, grouped by powers of two."""
@@ -100,9 +142,8 @@ class ShardReport:
 def inspect_shards(folder: str | os.PathLike[str]) -> ShardReport:
     """Return a report of shards. Every id is read once. See `tokenmill.inspect`."""
     output = open_output(folder)
-    where = output.folder if isinstance(output, LocalOutput) else output.name
     with output.copy() as path:
-        return replace(_inspect(path), folder=where)
+        return replace(_inspect(path), folder=output.location)
 
 
 def _inspect(path: Path) -> ShardReport:

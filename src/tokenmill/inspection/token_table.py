@@ -59,15 +59,9 @@ class TokenTable:
         counts = (-1 if text is None else len(text) for text in self.texts)
         return np.fromiter(counts, np.int64, len(self.texts))
 
-    @cached_property
-    def _by_kind(self) -> dict[Kind, NDArray[np.int64]]:
-        kinds = np.array(self.kinds)
-        return {kind: np.flatnonzero(kinds == kind) for kind in set(self.kinds)}
-
     def select(self, *kinds: Kind) -> list[int]:
         """Return the indexes of the tokens of these kinds, in order."""
-        found = [self._by_kind[kind] for kind in kinds if kind in self._by_kind]
-        return np.sort(np.concatenate(found)).tolist() if found else []
+        return [index for index, kind in enumerate(self.kinds) if kind in kinds]
 
     def row(self, index: int) -> dict[str, Any]:
         """Return a token as JSON. A byte token is spelled as in files: <0x0A>."""

@@ -15,7 +15,6 @@ that, so such a pattern raises PatternError.
 """
 
 import re
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar, Literal, NoReturn, TypeAlias
 
@@ -60,21 +59,14 @@ def parse(pattern: str, dialect: Dialect = "tiktoken") -> Node:
 # 2025.9.18. A construct with two meanings raises an error that names both.
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
-    ignore_case: bool = False
-    dot_all: bool = False
-    multi_line: bool = False
-    verbose: bool = False
-
-
 _CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27}
+_HEX_DIGITS = CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67))
 
 # The other POSIX classes are ASCII in tiktoken and Unicode in `regex`.
 _POSIX = {
     "ascii": CodePoints((0, 0x80)),
     "digit": CodePoints((0x30, 0x3A)),
-    "xdigit": CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67)),
+    "xdigit": _HEX_DIGITS,
 }
 
 _ESCAPE_REASONS = {
@@ -94,6 +86,10 @@ _ESCAPE_REASONS = {
     "<": "it is a word start in tiktoken and a '<' in regex; write < or \\b(?=\\w)",
     ">": "it is a word end in tiktoken and a '>' in regex; write > or \\b(?<=\\w)",
 }
+
+
+# Openings of groups, and their kinds.
+_GROUPS = {":": "plain", ">": "atomic"} | {look: look for look in ("=", "!", "<=", "<!")}
 
 
 class _Edge(Choice):
@@ -122,7 +118,7 @@ class _Parser:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
-        self._flags = Flags()
+        self._flags: frozenset[str] = frozenset()
         self._depth = 0
         self._ranges = 0
 
@@ -160,7 +156,7 @@ class _Parser:
         return code_point
 
     def _fold(self, members: CodePoints, position: int) -> CodePoints:
-        if not self._flags.ignore_case:
+        if "ignore_case" not in self._flags:
             return members
         self._spend(min(1_000, sum(high - low for low, high in members.ranges())), position)
         return members.folded()
@@ -230,7 +226,7 @@ class _Parser:
                 f"of Unicode {unicode.VERSION}; write the range of a block, and LC for L&",
                 start,
             )
-        if self._flags.ignore_case and members.folded() != members:
+        if "ignore_case" in self._flags and members.folded() != members:
             self.fail(
                 f"the property {written} under (?i)",
                 f"the dialects disagree about it; write (?-i:{written})",
@@ -239,14 +235,18 @@ class _Parser:
         self._spend(len(members.bounds) // 2, start)
         return ~members if negative != bool(match[1]) else members
 
+    def _enter(self, what: str, start: int) -> None:
+        if self._depth == NESTING_MAX:
+            problem = f"{what} are nested more than {NESTING_MAX} deep"
+            self.fail(problem, "write the pattern flatter", start)
+        self._depth += 1
+
     # Sets
 
     def _set(self) -> CodePoints:
         start = self._at
         self._at += 1
-        if self._depth == NESTING_MAX:
-            self.fail(f"sets are nested more than {NESTING_MAX} deep", "write them flatter", start)
-        self._depth += 1
+        self._enter("sets", start)
         negative = self._take("^")
         members = self._operand(start, first=True)
         operator = ""
@@ -348,7 +348,7 @@ class _Parser:
         if match is None:
             return None
         members = self._posix_class(match[2])
-        if members is None or (self._flags.ignore_case and members.folded() != members):
+        if members is None or ("ignore_case" in self._flags and members.folded() != members):
             self.fail(
                 f"the POSIX class {match[0]}" + (" under (?i)" if members else ""),
                 "it is ASCII in tiktoken and Unicode in regex; write the characters, or \\p{…}",
@@ -380,12 +380,12 @@ class _Parser:
         while True:
             if self._text.startswith("(?#", self._at):
                 self._skip_comment()
-            elif self._flags.verbose and self._peek() in tuple(" \t\n\r\f\v"):
+            elif "verbose" in self._flags and self._peek() in tuple(" \t\n\r\f\v"):
                 self._at += 1
-            elif self._flags.verbose and self._peek() == "#":
+            elif "verbose" in self._flags and self._peek() == "#":
                 end = self._text.find("\n", self._at)
                 self._at = len(self._text) if end < 0 else end + 1
-            elif self._flags.verbose and self._peek().isspace():
+            elif "verbose" in self._flags and self._peek().isspace():
                 self.fail(
                     "whitespace beyond ASCII under (?x)",
                     "the dialects disagree about it; remove or escape it",
@@ -431,11 +431,11 @@ class _Parser:
             return self._escape()
         self._at += 1
         if char == ".":
-            return Chars(ALL if self._flags.dot_all else _NOT_NEWLINE)
+            return Chars(ALL if "dot_all" in self._flags else _NOT_NEWLINE)
         if char == "^":
             return self._start_of_line(start)
         if char == "$":
-            after = _NOT_NEWLINE if self._flags.multi_line else ALL
+            after = _NOT_NEWLINE if "multi_line" in self._flags else ALL
             return Look(Chars(after), behind=False, negative=True, position=start)
         if char in "*+?" or (char == "{" and self._quantifier_at(start)):
             self.fail(
@@ -443,12 +443,12 @@ class _Parser:
                 f"write \\{char} for the character",
                 start,
             )
-        if char == "{" and self._flags.verbose:
+        if char == "{" and "verbose" in self._flags:
             self.fail("a '{' that is not a quantifier under (?x)", "write \\{", start)
         return Chars(self._literal(ord(char), start))
 
     def _start_of_line(self, start: int) -> Node:
-        before = _NOT_NEWLINE if self._flags.multi_line else ALL
+        before = _NOT_NEWLINE if "multi_line" in self._flags else ALL
         return Look(Chars(before), behind=True, negative=True, position=start)
 
     def _group(self) -> Node | None:
@@ -457,13 +457,7 @@ class _Parser:
         kind = self._group_kind()
         if kind == "flags":
             return None
-        if self._depth == NESTING_MAX:
-            self.fail(
-                f"groups are nested more than {NESTING_MAX} deep",
-                "write the pattern flatter",
-                start,
-            )
-        self._depth += 1
+        self._enter("groups", start)
         node = self._choice()
         self._depth -= 1
         self._flags = outer
@@ -483,12 +477,9 @@ class _Parser:
             self.fail("backtracking verbs are not supported", "write \\* for the character", start)
         if not self._take("?"):
             return "plain"
-        for opening, kind in ((":", "plain"), (">", "atomic"), ("=", "="), ("!", "!")):
+        for opening, kind in _GROUPS.items():
             if self._take(opening):
                 return kind
-        for opening in ("<=", "<!"):
-            if self._take(opening):
-                return opening
         name = self.name.match(self._text, self._at)
         if name:
             self._at = name.end()
@@ -514,9 +505,9 @@ class _Parser:
                 start,
             )
         self._at = flags.end()
-        changes = {self.flag_names[flag]: True for flag in on if flag != "u"}
-        changes |= {self.flag_names[flag]: False for flag in off}
-        self._flags = replace(self._flags, **changes)
+        names = self.flag_names
+        self._flags |= {names[flag] for flag in on if flag != "u"}
+        self._flags -= {names[flag] for flag in off}
         return "flags" if bare else "plain"
 
     def _may_set_flags(self, start: int) -> bool:
@@ -630,7 +621,6 @@ class _Parser:
 
 # Oniguruma
 
-_HEX_DIGITS = CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67))
 # Outside sets, Oniguruma's \w uses a table below U+0100 that also contains "²", "¼" and others.
 _LATIN_1_WORDS = CodePoints((0xB2, 0xB4, 0xB9, 0xBA, 0xBC, 0xBF))
 
@@ -813,7 +803,7 @@ class _OnigurumaParser(_Parser):
     def _literal(self, code_point: int, position: int) -> CodePoints:
         members = super()._literal(code_point, position)
         self._literals += 1
-        if not self._flags.ignore_case:
+        if "ignore_case" not in self._flags:
             self._run = ""
             return members
         if members & _EXPANDING != NONE:
@@ -833,7 +823,7 @@ class _OnigurumaParser(_Parser):
 
     def _set(self) -> CodePoints:
         start = self._at
-        ignores_case = self._flags.ignore_case
+        ignores_case = "ignore_case" in self._flags
         if ignores_case and self._set_depth:
             self.fail("a set in a set under (?i)", "write one set, or (?-i:…)", start)
         self._set_depth += 1

@@ -175,27 +175,18 @@ def scripts() -> list[tuple[str, CodePoints]]:
     return [(name, _table("script", loose(name))) for name in names]
 
 
-@cache
-def binary(name: str) -> CodePoints | None:
-    """Return the set of a binary property, or None if the name is unknown."""
-    if name == "any":
-        return ALL
-    if name == "ascii":
-        return CodePoints((0, 0x80))
-    if name == "assigned":
-        return ~_table("category", "cn")
-    return _table("binary", name) if name in _names("binary") else None
-
-
 def named(name: str) -> CodePoints | None:
     """Return the set of \\p{name} (category, script or binary property), or None if unknown."""
     name = loose(name)
     category = _category(name)
     if category is not None:
         return category
-    if name in _names("script"):
-        return _table("script", name)
-    return binary(name)
+    for prop in ("script", "binary"):
+        if name in _names(prop):
+            return _table(prop, name)
+    if name == "assigned":
+        return ~_table("category", "cn")
+    return {"any": ALL, "ascii": CodePoints((0, 0x80))}.get(name)
 
 
 def known(name: str) -> CodePoints:
@@ -205,16 +196,16 @@ def known(name: str) -> CodePoints:
     return found
 
 
+_PROPERTIES = {"gc": "category", "generalcategory": "category", "sc": "script", "script": "script"}
+_PROPERTIES |= {"scx": "script_extensions", "scriptextensions": "script_extensions"}
+
+
 def valued(prop: str, value: str) -> CodePoints | None:
     """Return the set of \\p{prop=value}, or None if the property or value is unknown."""
-    prop, value = loose(prop), loose(value)
-    if prop in ("gc", "generalcategory"):
+    table, value = _PROPERTIES.get(loose(prop)), loose(value)
+    if table == "category":
         return _category(value)
-    if prop in ("sc", "script"):
-        return _table("script", value) if value in _names("script") else None
-    if prop in ("scx", "scriptextensions"):
-        return _table("script_extensions", value) if value in _names("script") else None
-    return None
+    return _table(table, value) if table and value in _names("script") else None
 
 
 @cache

@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,6 @@ class File:
     suffix: str
     bytes: int
     checksum: str  # XXH3-64 in 16 hexadecimal digits
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of a manifest."""
-        return asdict(self)
 
 
 def path_of(stem: Path, suffix: str) -> Path:
@@ -184,7 +180,9 @@ def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:
         raise ShardError(f"{path} is cut off: its size is not a multiple of the size of {dtype}")
     if not count:  # an empty file cannot be mapped
         return np.empty(0, kind)
-    return np.memmap(path, kind, "r", offset, (count,)).view(np.ndarray)
+    with path.open("rb") as file:  # a map keeps the file open
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, kind, count, offset)
 
 
 def read_npy(path: Path, dtype: str) -> NDArray[Any]:

@@ -30,15 +30,24 @@ _LINE_ENDS = str.maketrans("\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " " * 10)
 
 
 class FlatWriter(ShardWriter):
-    """Ids go to the file with `suffix`, and document ends to `_write_ends`."""
+    """Ids go to the file with `suffix`, and document ends to a `.npy` file next to it.
+
+    Packed shards need no ends. A shard format may have another file or spool of ends.
+    """
 
     suffix = ".bin"
 
     def _open(self) -> None:
         self._ids = self._add(self._create_ids())
+        self._open_ends()
 
     def _create_ids(self) -> HashedFile:
         return HashedFile(self.stem, self.suffix)
+
+    def _open_ends(self) -> None:
+        self._ends: HashedFile | Spool | None = None
+        if self.spec.sequence_length is None:
+            self._ends = self._add(NpyFile(self.stem, ENDS_SUFFIX, "<i8"))
 
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows) -> None:
         self._ids.write(ids)
@@ -47,11 +56,12 @@ class FlatWriter(ShardWriter):
 
     def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
         """Write ends of documents, counted from the first id of the shard."""
-        raise NotImplementedError
+        if self._ends is not None:
+            self._ends.write(ends)
 
 
 class FlatReader(ShardReader):
-    """A shard format implements `_read_ends`, and `_read_ids` if the ids have a header."""
+    """The reader for a `FlatWriter`."""
 
     suffix = ".bin"
 
@@ -83,26 +93,6 @@ class FlatReader(ShardReader):
         return read_flat(path, self.spec.dtype)
 
     def _read_ends(self) -> NDArray[Any]:
-        raise NotImplementedError
-
-
-class EndsWriter(FlatWriter):
-    """Document ends are in a further file. Packed shards do not need it."""
-
-    def _open(self) -> None:
-        super()._open()
-        if self.spec.sequence_length is None:
-            self._ends = self._add(NpyFile(self.stem, ENDS_SUFFIX, "<i8"))
-
-    def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
-        if self.spec.sequence_length is None:
-            self._ends.write(ends)
-
-
-class EndsReader(FlatReader):
-    """The reader for an `EndsWriter`."""
-
-    def _read_ends(self) -> NDArray[Any]:
         length = self.spec.sequence_length
         if length is None:
             return read_npy(path_of(self.stem, ENDS_SUFFIX), "int64")
@@ -130,12 +120,8 @@ class Megatron(ShardFormat):
         return Megatron.HEADER.pack(b"MMIDIDX\0\0", 1, code, count, count + 1)
 
     class Writer(FlatWriter):
-        def _open(self) -> None:
-            super()._open()
-            self._ends = self._add(Spool(self.stem.parent, "<i8"))
-
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
-            self._ends.write(ends)
+        def _open_ends(self) -> None:
+            self._ends = self._spool = self._add(Spool(self.stem.parent, "<i8"))
 
         def _complete(self) -> None:
             count = self.documents
@@ -157,7 +143,7 @@ class Megatron(ShardFormat):
         def _spans(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
             """Yield starts and ends of documents, in blocks."""
             last = 0
-            for ends in self._ends.blocks(_BLOCK):
+            for ends in self._spool.blocks(_BLOCK):
                 yield np.concatenate([np.array([last], "<i8"), ends[:-1]]), ends
                 last = int(ends[-1])
 
@@ -195,12 +181,8 @@ class Datatrove(ShardFormat):
     class Writer(FlatWriter):
         suffix = ".ds"
 
-        def _open(self) -> None:
-            super()._open()
-            self._index = self._add(HashedFile(self.stem, ".ds.index"))
-
-        def _write_ends(self, ends: NDArray[np.int64], rows: Rows) -> None:
-            self._index.write(ends.astype("<u8"))
+        def _open_ends(self) -> None:
+            self._ends = self._add(HashedFile(self.stem, ".ds.index"))
 
         def _complete(self) -> None:
             name = self.spec.tokenizer or "Unknown Tokenizer"
@@ -229,8 +211,8 @@ def metric(tokens: int) -> str:
 class NanoGPT(ShardFormat):
     """nanoGPT: only u16 ids in `.bin`, for its `np.memmap`. It ignores the file of ends."""
 
-    Writer = EndsWriter
-    Reader = EndsReader
+    Writer = FlatWriter
+    Reader = FlatReader
 
     @staticmethod
     def refuse(spec: Spec) -> str | None:
@@ -251,13 +233,13 @@ class NanoGPT(ShardFormat):
 class Npy(ShardFormat):
     """numpy: ids in one `.npy` file and document ends in another. Packed shards are a matrix."""
 
-    class Writer(EndsWriter):
+    class Writer(FlatWriter):
         suffix = ".npy"
 
         def _create_ids(self) -> HashedFile:
             return NpyFile(self.stem, self.suffix, self._dtype, self.spec.sequence_length or 0)
 
-    class Reader(EndsReader):
+    class Reader(FlatReader):
         suffix = ".npy"
 
         def _read_ids(self, path: Path) -> NDArray[Any]:
@@ -277,7 +259,7 @@ class LlmC(ShardFormat):
     KINDS: ClassVar = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
     eos_first = True
 
-    class Writer(EndsWriter):
+    class Writer(FlatWriter):
         def _open(self) -> None:
             super()._open()
             self._ids.write(bytes(LlmC.HEADER_BYTES))
@@ -291,7 +273,7 @@ class LlmC(ShardFormat):
             header = np.array([*LlmC.KINDS[self.spec.dtype], self.tokens], "<i4")
             self._ids.patch(header.tobytes())
 
-    class Reader(EndsReader):
+    class Reader(FlatReader):
         def _read_ids(self, path: Path) -> NDArray[Any]:
             header = np.fromfile(path, "<i4", 3).tolist()
             if tuple(header[:2]) != LlmC.KINDS[self.spec.dtype]:
@@ -361,8 +343,7 @@ class OLMo(ShardFormat):
     class Writer(FlatWriter):
         suffix = ".npy"
 
-        def _open(self) -> None:
-            super()._open()
+        def _open_ends(self) -> None:
             self._table = self._add(GzipFile(self.stem, OLMo.TABLE))
             self._end = 0
 

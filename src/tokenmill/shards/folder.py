@@ -25,6 +25,7 @@ from tokenmill.shards.files import path_of
 from tokenmill.shards.shard_format import DOCUMENTS_SUFFIX, Shard, ShardReader, Spec, get_format
 
 MANIFEST = "manifest.json"
+FORMAT, VERSION = "tokenmill.shards", 1
 # The names of files in a manifest, which can be a foreign one, must not contain folders.
 STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
 SUFFIX = re.compile(r"[^/\\\0]*")
@@ -227,14 +228,21 @@ def open(path: str | Path) -> Shards:
         ) from None
     except ValueError as error:
         raise ShardError(f"{name} is not JSON ({error})") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != "tokenmill.shards":
-        raise ShardError(f"{name} is not a manifest of tokenmill")
-    if manifest.get("version") != 1:
-        raise ShardError(
-            f"{name} has version {manifest.get('version')!r}, and this tokenmill reads version 1; "
+    if reason := refuse_manifest(manifest):
+        raise ShardError(f"{name} {reason}")
+    return Shards(folder, manifest)
+
+
+def refuse_manifest(content: Any) -> str | None:
+    """Return the reason that a JSON value is not a manifest of this version, or None."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        return "is not a manifest of tokenmill; pass another folder"
+    if content.get("version") != VERSION:
+        return (
+            f"has version {content.get('version')!r}, and this tokenmill reads version {VERSION}; "
             "install a newer tokenmill"
         )
-    return Shards(folder, manifest)
+    return None
 
 
 def _open_url(url: str) -> Shards:

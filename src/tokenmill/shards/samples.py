@@ -14,8 +14,14 @@ from tokenmill.errors import ShardError
 from tokenmill.shards.folder import Shards
 
 _ROUNDS = 6
-_M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _BLOCK_STEPS = 1 << 12
+
+
+def mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each number: the finalizer of SplitMix64, which is a bijection."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 class Samples:
@@ -104,12 +110,7 @@ class Order:
         mask = (np.uint64(1) << self._half) - np.uint64(1)
         left, right = values >> self._half, values & mask
         for key in self._keys:
-            mixed = right ^ key
-            # The finalizer of SplitMix64.
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * _M1
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * _M2
-            mixed ^= mixed >> np.uint64(31)
-            left, right = right, left ^ (mixed & mask)
+            left, right = right, left ^ (mix_bits(right ^ key) & mask)
         return (left << self._half) | right
 
 

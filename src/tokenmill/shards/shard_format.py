@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,20 +55,14 @@ class Shard:
         return (self.tokens + self.padding) // sequence_length
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry of a manifest."""
-        return {
-            "stem": self.stem,
-            "documents": self.documents,
-            "tokens": self.tokens,
-            "files": [file.to_json() for file in self.files],
-        } | ({"padding": self.padding} if self.padding else {})
+        """Return the entry of a manifest. It has no padding of 0."""
+        row = asdict(self)
+        return row if self.padding else {key: row[key] for key in row if key != "padding"}
 
     @staticmethod
     def from_json(row: dict[str, Any]) -> Shard:
         """Return the shard of an entry of a manifest."""
-        files = tuple(File(f["suffix"], f["bytes"], f["checksum"]) for f in row["files"])
-        padding = row.get("padding", 0)
-        return Shard(row["stem"], row["documents"], row["tokens"], files, padding)
+        return Shard(**row | {"files": tuple(File(**file) for file in row["files"])})
 
 
 @dataclass(frozen=True, slots=True)

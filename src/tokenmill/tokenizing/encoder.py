@@ -21,6 +21,7 @@ from tokenmill.native import _native
 from tokenmill.tokenizer import Tokenizer
 
 CHARACTER_BYTES_MAX = 4
+_ALWAYS_SEARCHED = 1 << 12
 Ids: TypeAlias = tuple[int, ...]
 _NO_IDS = np.empty(0, np.uint32)
 _NO_ENDS = np.empty(0, np.int64)
@@ -50,7 +51,8 @@ class Encoder:
     max_unsplit_bytes: int
     chunk_bytes: int
     # The open document: text that is not encoded yet, and whether ids of it are out.
-    _rest: bytes = b""
+    _rest: bytearray = field(default_factory=bytearray)
+    _wanted: int = 0
     _is_open: bool = False
     _is_begun: bool = False
     _names: tuple[bytes, ...] | None = field(init=False)
@@ -80,7 +82,8 @@ class Encoder:
                 text = view[spans[index, 0] : spans[index, 1]]
                 is_over = index < len(spans) - 1 or not documents.goes_on
                 if self._is_open or not is_over:
-                    if self._has_long_stretch(self._rest + bytes(text)):
+                    size = len(self._rest) + len(text)
+                    if size > self.max_unsplit_bytes and self._has_long_stretch(self._rest + text):
                         raise DocumentFailed(documents.key, self._reason)
                 elif len(text) > self.max_unsplit_bytes and self._has_long_stretch(bytes(text)):
                     yield Encoded(_NO_IDS, _NO_ENDS, len(text), self._reason)
@@ -101,29 +104,33 @@ class Encoder:
         while True:
             is_last = start + self.chunk_bytes >= len(text)
             stop = len(text) if is_last else utf8.whole_end(text, start + self.chunk_bytes)
-            yield from self._encode_chunk(bytes(text[start:stop]), is_last and is_over, threads)
+            yield from self._encode_chunk(text[start:stop], is_last and is_over, threads)
             start = stop
             if is_last:
                 return
 
-    def _encode_chunk(self, chunk: bytes, is_over: bool, threads: int) -> Iterator[Encoded]:
-        text = self._rest + chunk
+    def _encode_chunk(self, chunk: memoryview, is_over: bool, threads: int) -> Iterator[Encoded]:
+        text = self._rest
+        text += chunk
+        if len(text) < self._wanted and not is_over:
+            return
         cut: int | None = len(text)
         if not is_over:
             cut = None if self._names is None else _native.last_cut(text, list(self._names))
-        self._rest = text[cut:] if cut else text
+        # Without a cut, the next search waits for twice as much text. So time stays linear.
+        self._wanted = 0 if cut or len(text) < _ALWAYS_SEARCHED else 2 * len(text)
         if cut or is_over:
             before = () if self._is_begun else self.before
             after = self.after if is_over else ()
             spans = np.array([[0, cut or 0]], np.int64)
             ids, ends = self._encode(text, spans, before, after, threads)
+            del text[:cut]
             self._is_begun = True
             yield Encoded(ids, ends if is_over else _NO_ENDS, cut or 0)
         if is_over:
-            self._rest = b""
             self._is_open = self._is_begun = False
 
-    def _has_long_stretch(self, text: bytes) -> bool:
+    def _has_long_stretch(self, text: bytes | bytearray) -> bool:
         """Whether two cuts of a text are too far apart. The text begins at a cut."""
         longest = self.max_unsplit_bytes
         if self._names is None:

@@ -2,7 +2,7 @@
 
 An executor starts orders and returns messages. `run_orders` gives it the orders, counts deaths and
 failures, and tries again. To add an executor, write a class with the methods of `Executor` and add
-it to `make_executor`. Every executor calls `Worker.do`.
+it to `make_executor`. Every process that does orders has a `ThreadExecutor`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
@@ -43,7 +43,6 @@ from tokenmill.tokenizing.task import Job, block_bytes_of, run_task
 _FAILURES_MAX = 2
 _WAIT_SECONDS = 0.2
 _SILENCE_SECONDS = 120.0
-_TICK_SECONDS = 0.2
 _TRACE_LINES = 3
 # glibc returns memory to the system after each block and takes it again: a third of the time. The
 # keys are M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD of malloc.h.
@@ -133,7 +132,7 @@ def run_orders(executor: Executor, orders: Iterable[Order]) -> Iterator[Message]
                 yield {"order": order, "given_up": f"{message[kind]}, {count} times"}
 
 
-# ── workers ──────────────────────────────────────────────────────────────────────────────────
+# ── threads of this process ──────────────────────────────────────────────────────────────────
 
 
 def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
@@ -156,13 +155,12 @@ def load_tokenizer(output: Output, planned: plan.Plan) -> Tokenizer:
     return tokenizer
 
 
-class Worker:
-    """Does orders of a run in this process."""
+class ThreadExecutor(Executor):
+    """Threads of this process. The other executors use one in each of their processes."""
 
     def __init__(self, settings: Settings) -> None:
         self._output = open_output(settings.output)
         self._plan = plan.require(self._output, settings.stdin)
-        self._threads = settings.threads
         if settings.staging is None:
             stack = ExitStack()
             staging = stack.enter_context(self._output.staging())
@@ -180,11 +178,27 @@ class Worker:
         self._entries: journal.Entries | None = None
         self._lock = threading.Lock()
         # Bytes of files, tokens and documents of each running order.
-        self.counts: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}
+        self._pool = ThreadPoolExecutor(settings.threads)
+        self._done: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.capacity = settings.threads
+        self.wait_seconds = _WAIT_SECONDS
 
-    def do(self, order: Order) -> Message:
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(self, order: Order) -> None:
+        self._pool.submit(lambda: self._done.put(self._do(order)))
+
+    def messages(self) -> Iterator[Message]:
+        with suppress(queue.Empty):
+            yield self._done.get(timeout=self.wait_seconds)
+        running = {str(number): list(counts) for number, counts in list(self._counts.items())}
+        yield {"progress": running, "memory": memory_bytes()}
+
+    def _do(self, order: Order) -> Message:
         """Do one order. Return its message."""
-        counts = self.counts[order.number] = [0, 0, 0]
+        counts = self._counts[order.number] = [0, 0, 0]
 
         def report(*more: int) -> None:
             for index, count in enumerate(more):
@@ -206,17 +220,11 @@ class Worker:
             lines = traceback.format_exc().strip().splitlines()
             return {"order": order, "failed": " · ".join(lines[-_TRACE_LINES:])}
         finally:
-            self.counts.pop(order.number, None)
-
-    def progress(self) -> Message:
-        """The counts of all running orders."""
-        running = list(self.counts.items())
-        done = {str(number): list(counts) for number, counts in running}
-        return {"progress": done, "memory": memory_bytes()}
+            self._counts.pop(order.number, None)
 
     def _threads_each(self) -> int:
         """The number of threads for each of the running orders."""
-        return max(1, self._threads // max(1, len(self.counts)))
+        return max(1, self.capacity // max(1, len(self._counts)))
 
     def _all_entries(self) -> journal.Entries:
         """The entries of all tasks, which are done when the shuffle pass begins."""
@@ -226,67 +234,7 @@ class Worker:
             return self._entries
 
 
-def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
-    """Run a worker process: orders and messages are lines of these file descriptors."""
-    # The driver handles an interrupt and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for name, value in _MALLOPT.items():
-            mallopt(name, value)
-    out = os.fdopen(messages, "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries print to stderr
-    lock = threading.Lock()
-
-    def send(message: Message) -> None:
-        with lock:
-            out.write(json.dumps(message) + "\n")
-            out.flush()
-
-    try:
-        worker = Worker(settings)
-    except TokenmillError as error:
-        send({"stop": str(error)})
-        os._exit(0)
-    send({"ready": True})
-
-    def tick() -> None:
-        while True:
-            time.sleep(_TICK_SECONDS)
-            if worker.counts:
-                send(worker.progress())
-
-    threading.Thread(target=tick, daemon=True).start()
-    pool = ThreadPoolExecutor(settings.threads)
-    for line in os.fdopen(orders, encoding="utf-8"):
-        pool.submit(lambda order: send(worker.do(order)), Order(*json.loads(line)))
-    # The driver has ended.
-    os._exit(0)
-
-
-# ── executors ────────────────────────────────────────────────────────────────────────────────
-
-
-class ThreadExecutor(Executor):
-    """Threads of this process, for files that only it can read, such as memory://."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._worker = Worker(settings)
-        self.capacity = settings.threads
-        self._pool = ThreadPoolExecutor(settings.threads)
-        self._running: set[Future[Message]] = set()
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def start(self, order: Order) -> None:
-        self._running.add(self._pool.submit(self._worker.do, order))
-
-    def messages(self) -> Iterator[Message]:
-        done, self._running = wait(self._running, _WAIT_SECONDS, FIRST_COMPLETED)
-        yield from (future.result() for future in done)
-        yield self._worker.progress()
+# ── a worker process ─────────────────────────────────────────────────────────────────────────
 
 
 class ProcessExecutor(Executor):
@@ -300,9 +248,9 @@ class ProcessExecutor(Executor):
         self.capacity = settings.threads
         self._running: dict[int, Order] = {}
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None at the end
         self._is_ready = False
         self._silences = 0
-        self._inbox: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
 
     def __exit__(self, *_: object) -> None:
         self._end_process()
@@ -310,8 +258,10 @@ class ProcessExecutor(Executor):
     def start(self, order: Order) -> None:
         if self._process is None:
             self._process = start_process(self._settings)
+            self._lines = queue.SimpleQueue()
             self._is_ready = False
-            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+            pipes = (self._process.stdout, self._lines)
+            threading.Thread(target=_listen, args=pipes, daemon=True).start()
         assert self._process.stdin is not None
         self._running[order.number] = order
         with suppress(OSError):  # the process died, and its output ends
@@ -320,7 +270,7 @@ class ProcessExecutor(Executor):
 
     def messages(self) -> Iterator[Message]:
         try:
-            sender, line = self._inbox.get(timeout=_WAIT_SECONDS)
+            line = self._lines.get(timeout=_WAIT_SECONDS)
         except queue.Empty:
             # Timeouts are counted, because the clock also runs while this process is stopped.
             self._silences += 1
@@ -329,26 +279,16 @@ class ProcessExecutor(Executor):
                 self._process.kill()  # it hangs: a worker sends five messages per second
             return
         self._silences = 0
-        if self._process is None or sender != self._process.pid:
-            return  # a message of an earlier process
         if line is None:
             yield from self._report_death()
             return
         message = json.loads(line)
-        if "ready" in message:
-            self._is_ready = True
-            return
         if "order" in message:
             message["order"] = self._running.pop(message["order"][0])
-        yield message
-
-    def _listen(self, process: subprocess.Popen[str] | ForkedProcess) -> None:
-        assert process.stdout is not None
-        with suppress(ValueError):  # the pipe is closed
-            for line in process.stdout:
-                if line.endswith("\n"):  # otherwise the process died while it wrote
-                    self._inbox.put((process.pid, line))
-        self._inbox.put((process.pid, None))
+        if "ready" in message:
+            self._is_ready = True
+        else:
+            yield message
 
     def _report_death(self) -> Iterator[Message]:
         status = self._end_process()
@@ -373,6 +313,50 @@ class ProcessExecutor(Executor):
                 if pipe is not None:
                     pipe.close()
         return status
+
+
+def _listen(pipe: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
+    with suppress(ValueError):  # the pipe is closed
+        for line in pipe:
+            if line.endswith("\n"):  # otherwise the process died while it wrote
+                lines.put(line)
+    lines.put(None)
+
+
+def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
+    """Run a worker process: orders and messages are lines of these file descriptors."""
+    # The driver handles an interrupt and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in _MALLOPT.items():
+            mallopt(name, value)
+    out = os.fdopen(messages, "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print to stderr
+
+    def send(message: Message) -> None:
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    try:
+        executor = ThreadExecutor(settings)
+    except TokenmillError as error:
+        send({"stop": str(error)})
+        os._exit(0)
+    send({"ready": True})
+
+    def send_messages() -> None:
+        with suppress(OSError):  # the driver has ended
+            while True:
+                for message in executor.messages():
+                    send(message)
+
+    threading.Thread(target=send_messages, daemon=True).start()
+    for line in os.fdopen(orders, encoding="utf-8"):
+        executor.start(Order(*json.loads(line)))
+    # The driver has ended.
+    os._exit(0)
 
 
 def start_process(settings: Settings) -> subprocess.Popen[str] | ForkedProcess:
@@ -435,6 +419,9 @@ class ForkedProcess:
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._status
+
+
+# ── a Ray cluster ────────────────────────────────────────────────────────────────────────────
 
 
 class RayExecutor(Executor):
@@ -521,30 +508,33 @@ class RayExecutor(Executor):
         yield message if "stop" in message else message | {"order": order}
 
 
-# A Ray process does many orders of a run and loads plan and tokenizer once. One thread does the
-# orders, and another one reports.
-_workers: dict[str, tuple[Worker, ThreadPoolExecutor]] = {}
+# A Ray process does many orders of a run, one at a time, and loads plan and tokenizer once.
+_workers: dict[str, ThreadExecutor] = {}
 
 
 def do_remotely(common: dict[str, Any], order: Order) -> Iterator[Message]:
     """Do one order on a machine of a cluster. Yield its counts until it ends, then its message."""
+    run = common["run"]
     try:
         settings = Settings(*common["settings"])
         if settings.cwd is not None:
             ray_cluster.enter(settings.cwd)
-        if common["run"] not in _workers:
+        if run not in _workers:
             _workers.clear()
-            _workers[common["run"]] = Worker(settings), ThreadPoolExecutor(1)
-        worker, thread = _workers[common["run"]]
+            _workers[run] = ThreadExecutor(settings)
+        executor = _workers[run]
+        executor.wait_seconds = common["report_seconds"]
+        executor.start(Order(*order))
     except (OSError, TokenmillError) as error:
         yield {"stop": str(error)}
         return
-    try:
-        coming = thread.submit(worker.do, Order(*order))
     except RuntimeError as error:  # no thread can be started, and the pool would do the order later
-        del _workers[common["run"]]
+        del _workers[run]
         yield {"failed": repr(error)}
         return
-    while not wait([coming], timeout=common["report_seconds"]).done:
-        yield {"counts": list(worker.counts.get(order[0], (0, 0, 0)))}
-    yield coming.result()
+    while True:
+        for message in executor.messages():
+            if "progress" not in message:
+                yield message
+                return
+            yield {"counts": message["progress"].get(str(order[0]), [0, 0, 0])}

@@ -9,32 +9,28 @@ which contains the entries in the order of the plan, and removes the journal.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.formats.hf_folder import files_of
-from tokenmill.native import _native
-from tokenmill.shards.files import File, checksum_file, format_checksum
-from tokenmill.shards.folder import STEM, SUFFIX
+from tokenmill.shards import folder
+from tokenmill.shards.files import HashedFile
 from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing import quarantine
 from tokenmill.tokenizing.output import Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
 
-MANIFEST = "manifest.json"
+MANIFEST = folder.MANIFEST
 TOKENIZER = "tokenizer.tokenmill"
 FOLDER = "journal"
 SHUFFLE = "shuffle-tmp"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
-_FORMAT = "tokenmill.shards"
-_VERSION = 1
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _REPAIR = "delete it and run the same tokenize command again"
@@ -80,17 +76,17 @@ def read_entries(
 
     Entries of failed tasks are left out unless `failed`, because their tasks are tried again.
     """
-    sizes = output.list()
+    sizes = output.sizes()
     names = sorted(filter(_ENTRY_FILE.fullmatch, sizes))  # a killed task leaves temporary files
     found: list[Any] = [] if manifest is None else [*manifest["tasks"], *manifest["shuffled"]]
-    found += map(_parse, output.read_many(names))
+    found += map(_parse, output.read_all(names))
     entries, failures = Entries(), []
     for entry in found:
         if not is_valid(entry) or not _is_of_plan(entry, plan):
             continue
         if "failed" in entry:
             failures.append(entry)
-        elif has_files(entry, sizes, plan):
+        elif all(sizes.get(name) == size for name, size in files_of_entry(entry)):
             entries.add(entry)
     for entry in failures if failed else ():
         entries.tasks.setdefault(entry["task"], entry)
@@ -109,16 +105,11 @@ def _is_of_plan(entry: Entry, plan: Plan) -> bool:
         return True
     if entry["task"] >= len(plan.tasks):
         return False
+    if plan.options["shuffle"] is not None and not {"shuffle_files", "failed"} & entry.keys():
+        return False  # an entry of a manifest, whose documents are in shuffled shards
     task = plan.tasks[entry["task"]]
     names = [segment["source"] for segment in entry["segments"]]
     return entry["id"] == task.id and names == [segment.source.name for segment in task.segments]
-
-
-def has_files(entry: Entry, sizes: Mapping[str, int], plan: Plan) -> bool:
-    """Whether the files of an entry exist with their sizes."""
-    if plan.options["shuffle"] is not None and "task" in entry and "shuffle_files" not in entry:
-        return False  # an entry of a manifest, whose documents are in shuffled shards
-    return all(sizes.get(name) == size for name, size in files_of_entry(entry))
 
 
 def files_of_entry(entry: Entry) -> Iterator[tuple[str, int]]:
@@ -143,8 +134,8 @@ def failed_entry(task: Task, why: str) -> Entry:
 
 # Entries may come from another machine or a damaged disk. These are the kinds of their fields.
 _COUNTED = dict.fromkeys(COUNTS, int)
-_FILE = {"suffix": SUFFIX, "bytes": int, "checksum": str}
-_SHARDS = {"shards": [{"stem": STEM, "files": [_FILE]}]}
+_FILE = {"suffix": folder.SUFFIX, "bytes": int, "checksum": str}
+_SHARDS = {"shards": [{"stem": folder.STEM, "files": [_FILE]}]}
 _TASK = _SHARDS | _COUNTED | {"task": int, "id": str, "segments": [{"source": str} | _COUNTED]}
 _SHUFFLED = _SHARDS | {"shuffled": int, "of": int, "tasks": str}
 _SHUFFLE_FILES = [{"name": re.compile(r"[0-9]{5,}\.[a-z_]+"), "bytes": int}]
@@ -171,23 +162,21 @@ def finalize(
     shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
     content = describe(plan, tasks, shuffled)
     files = []
+
+    def write(name: str, parts: Iterable[bytes]) -> None:
+        file = HashedFile(staging / name, "")
+        for part in parts:
+            file.write(part)
+        files.append(replace(file.finish(), suffix=name))
+        output.commit(file.path, name)
+
     if content["totals"]["quarantined"]:
-        path = staging / quarantine.ERRORS
-        with path.open("wb") as file:
-            quarantine.write_errors(output, tasks, file)
-            file.flush()
-            os.fsync(file.fileno())
-        files.append(File(path.name, path.stat().st_size, checksum_file(path)))
-        output.commit(path, path.name)
+        write(quarantine.ERRORS, quarantine.error_lines(output, tasks))
     shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
     index = get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
-        name, data = index
-        output.write(name, data)
-        found = _native.Checksum()
-        found.update(data)
-        files.append(File(name, len(data), format_checksum(found)))
-    content["files"] = [file.to_json() for file in files]
+        write(index[0], [index[1]])
+    content["files"] = list(map(asdict, files))
     output.write(MANIFEST, dump_lines(content))
     clear(output, content)
     return content
@@ -202,7 +191,7 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
         if entry["quarantined"] and "failed" not in entry
     }
     ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{quarantine.FOLDER}/", quarantine.ERRORS)
-    output.remove([name for name in output.list() if name.startswith(ours) and name not in needed])
+    output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
 
 
 def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str, Any]:
@@ -211,13 +200,10 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
     totals = {name: sum(entry[name] for entry in tasks) for name in COUNTS}
     totals["shards"] = sum(len(entry["shards"]) for entry in [*tasks, *shuffled])
     return {
-        "format": _FORMAT,
-        "version": _VERSION,
+        "format": folder.FORMAT,
+        "version": folder.VERSION,
         "shard_format": options["format"],
-        "dtype": options["dtype"],
-        "sequence_length": options["sequence_length"],
-        "eos": options["eos"],
-        "bos": options["bos"],
+        **{name: options[name] for name in ("dtype", "sequence_length", "eos", "bos")},
         "tokenizer": plan.tokenizer,
         "options": options,
         "totals": totals,
@@ -258,15 +244,8 @@ def load_manifest(output: Output) -> dict[str, Any] | None:
         return None
     with reading(output.name):
         content = json.loads(data)
-        if content.get("format") != _FORMAT:
-            raise TokenizeError(
-                f"{output.name}/{MANIFEST} is not a manifest of tokenmill; pass another folder"
-            )
-        if content.get("version") != _VERSION:
-            raise TokenizeError(
-                f"{output.name}/{MANIFEST} has version {content.get('version')!r}; this version "
-                f"of tokenmill reads {_VERSION}"
-            )
+        if reason := folder.refuse_manifest(content):
+            raise TokenizeError(f"{output.name}/{MANIFEST} {reason}")
         missing = [name for name in _PARTS if not is_a(_PARTS[name], content.get(name))]
         if missing:
             raise TokenizeError(

@@ -184,14 +184,14 @@ def check_planned(options: dict[str, Any]) -> dict[str, Any]:
 
 def ids_before(options: Mapping[str, Any]) -> tuple[int, ...]:
     """The ids before each document. Some shard formats have eos there."""
-    eos = options["eos"] if _eos_is_first(options["format"]) else None
+    eos = options["eos"] if get_format(options["format"]).eos_first else None
     return tuple(id_ for id_ in (eos, options["bos"]) if id_ is not None)
 
 
 def ids_after(options: Mapping[str, Any]) -> tuple[int, ...]:
     """The ids after each document."""
     eos = options["eos"]
-    return () if eos is None or _eos_is_first(options["format"]) else (eos,)
+    return () if eos is None or get_format(options["format"]).eos_first else (eos,)
 
 
 def spec_of(options: Mapping[str, Any], tokenizer: Tokenizer) -> Spec:
@@ -220,22 +220,14 @@ def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:
             )
     if options["id_field"] is None:
         return
-    keeping = [name for name in FORMATS if _keeps_names(name)]
+    keeping = [name for name in FORMATS if get_format(name).keeps_names]
     is_packed = options["sequence_length"] is not None
-    if is_packed or not _keeps_names(options["format"]):
+    if is_packed or options["format"] not in keeping:
         where = "packed sequences have" if is_packed else f"{options['format']} has"
         raise TokenizeError(
             f"--id-field {options['id_field']!r} has no effect: {where} no ids of documents. Leave "
             f"it out, or use one of {', '.join(keeping)} without --sequence-length"
         )
-
-
-def _keeps_names(name: str) -> bool:
-    return get_format(name).keeps_names
-
-
-def _eos_is_first(name: str) -> bool:
-    return get_format(name).eos_first
 
 
 def find_token(tokenizer: Tokenizer, value: Any, option: str) -> int | None:

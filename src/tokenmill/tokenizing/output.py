@@ -31,7 +31,7 @@ from tokenmill.object_store import ObjectStore
 LOCK = ".lock"
 STAGING = ".tmp"
 # Files that a kill may leave under a temporary name.
-_WHOLE = ("plan.json", "manifest.json", "errors.jsonl", "index.json", "tokenizer.tokenmill")
+_STRAY = re.compile(r"\.(?:plan|manifest)\.json\..*")
 _LOCK_SECONDS = 1.0
 _SHORTENED_URL = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")
 _LOCAL_URLS = ("file://", "local://")
@@ -54,17 +54,17 @@ def open_output(output: str | os.PathLike[str]) -> Output:
         return LocalOutput(Path(name.partition("://")[2]))
     if any(sign in name for sign in "*?["):
         raise TokenizeError(f"output {name!r} must be one URL, without *, ? and [")
-    return StoreOutput(name.rstrip("/"))
+    return StoreOutput(name)
 
 
 class LocalOutput:
-    """A folder. Files are written to its staging directory and renamed.
+    """A folder, with the methods of an ObjectStore. Files get their names when they are complete.
 
     A name of a file may contain one folder, as in `journal/00012.json`.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = self.location = folder
         self.name = str(folder)
 
     def make(self) -> None:
@@ -74,7 +74,7 @@ class LocalOutput:
         except (FileExistsError, NotADirectoryError):
             raise TokenizeError(f"output {self.name!r} must be a folder, not a file") from None
 
-    def list(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, int]:
         """The names of all files, and their bytes."""
         found = {}
         for place, folders, names in os.walk(self.folder):
@@ -82,7 +82,7 @@ class LocalOutput:
             folders[:] = [name for name in folders if name != STAGING]
             for name in names:
                 # NFS shows files that are removed and still open.
-                if name != LOCK and not name.startswith(".nfs") and not _is_stray(name):
+                if name != LOCK and not name.startswith(".nfs") and not _STRAY.fullmatch(name):
                     with suppress(FileNotFoundError):
                         found[(inside / name).as_posix()] = (Path(place) / name).stat().st_size
         return found
@@ -94,11 +94,11 @@ class LocalOutput:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def read_many(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The bytes of small files. Files that do not exist any more are left out."""
+    def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
+        """The bytes of small files. Files that do not exist are left out."""
         return (data for name in names if (data := self.read(name)) is not None)
 
-    def create(self, name: str, data: bytes) -> bool:
+    def write_new(self, name: str, data: bytes) -> bool:
         """Write a new file. Return False if it exists."""
         return write_new(self._made(name), data)
 
@@ -168,7 +168,7 @@ class LocalOutput:
         """Remove temporary files of killed runs."""
         shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         for path in self.folder.iterdir():
-            if _is_stray(path.name):
+            if _STRAY.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
     def _made(self, name: str) -> Path:
@@ -180,37 +180,24 @@ class LocalOutput:
         return path
 
 
-class StoreOutput:
+class StoreOutput(ObjectStore):
     """A prefix in an object store. Files are uploaded; an upload that completes is a commit."""
 
     def __init__(self, url: str) -> None:
-        self.name = url
-        self.store = ObjectStore(url)
+        super().__init__(url)
+        self.name = self.location = self.address
 
     def make(self) -> None:
         """An object store has no folders."""
 
-    def list(self) -> dict[str, int]:
-        return self.store.sizes()
-
     def read(self, name: str) -> bytes | None:
-        return next(self.read_many([name]), None)
-
-    def read_many(self, names: Iterable[str]) -> Iterator[bytes]:
-        return self.store.read_all(names)
-
-    def create(self, name: str, data: bytes) -> bool:
-        return self.store.write_new(name, data)
-
-    def write(self, name: str, data: bytes) -> None:
-        self.store.write(name, data)
+        """The bytes of an object; None if it does not exist."""
+        return next(self.read_all([name]), None)
 
     def commit(self, path: Path, name: str) -> None:
-        self.store.put(path, name)
+        """Upload a file from the staging directory."""
+        self.put(path, name)
         path.unlink()
-
-    def remove(self, names: Iterable[str]) -> None:
-        self.store.remove(names)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -225,7 +212,7 @@ class StoreOutput:
     @contextmanager
     def copy(self) -> Iterator[Path]:
         with self.staging() as path:
-            self.store.fetch_all(path)
+            self.fetch_all(path)
             try:
                 yield path
             except TokenizeError as error:
@@ -233,10 +220,6 @@ class StoreOutput:
 
 
 Output: TypeAlias = LocalOutput | StoreOutput
-
-
-def _is_stray(name: str) -> bool:
-    return any(name.startswith(f".{ours}.") for ours in _WHOLE)
 
 
 def _lock(handle: int, shared: bool) -> bool:

@@ -196,17 +196,15 @@ def load(output: Output, stdin: str | None = None) -> Plan | None:
         return None
     try:
         content = json.loads(data)
-        if content["format"] != _FORMAT or content["version"] != _VERSION:
-            raise TokenizeError(
-                f"{output.name}/{NAME} is of another version of tokenmill; use another output"
-            )
-        return _read(content, stdin)
+        if (content["format"], content["version"]) == (_FORMAT, _VERSION):
+            return _read(content, stdin)
     except DAMAGE as error:
-        if isinstance(error, TokenizeError):
-            raise
         raise TokenizeError(
             f"{output.name}/{NAME} is damaged ({error}); remove the output and start again"
         ) from None
+    raise TokenizeError(
+        f"{output.name}/{NAME} is of another version of tokenmill; use another output"
+    )
 
 
 def _read(content: dict[str, Any], stdin: str | None) -> Plan:

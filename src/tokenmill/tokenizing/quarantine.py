@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tokenmill.corpus.documents import Problem
 from tokenmill.errors import TokenizeError
+from tokenmill.shards.files import HashedFile
 from tokenmill.tokenizing.output import Output
 
 ERRORS = "errors.jsonl"
@@ -19,16 +19,16 @@ _RECORD_CHARS_SHOWN = 200
 
 
 class Quarantine:
-    """The rejected records of one task."""
+    """The rejected records of one task. `keeps_records` includes their bytes."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+    def __init__(self, path: Path, keeps_records: bool) -> None:
+        self._path, self._keeps_records = path, keeps_records
+        self._file: HashedFile | None = None
         self.count = 0
 
-    def add(self, problem: Problem, *, keeps_record: bool) -> None:
+    def add(self, problem: Problem) -> None:
         if self._file is None:
-            self._file = self._path.open("wb")
+            self._file = HashedFile(self._path, "")
         row = {
             "source": problem.source,
             "line": problem.line,
@@ -36,7 +36,7 @@ class Quarantine:
             "bytes": problem.bytes,
             "reason": problem.reason,
         }
-        if keeps_record:
+        if self._keeps_records:
             row |= _record(problem.record)
         self._file.write(json.dumps(row).encode() + b"\n")
         self.count += 1
@@ -45,15 +45,12 @@ class Quarantine:
         """The file, which is on the disk; None if there is none."""
         if self._file is None:
             return None
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        self._file.finish()
         return self._path
 
     def discard(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._path.unlink(missing_ok=True)
+            self._file.discard()
 
 
 def _record(raw: bytes) -> dict[str, Any]:
@@ -68,15 +65,14 @@ def errors_name(task: int) -> str:
     return f"{FOLDER}/{task:05d}.jsonl"
 
 
-def write_errors(output: Output, entries: Iterable[dict[str, Any]], target: BinaryIO) -> None:
-    """Write a line for each rejected record, in the order of the plan."""
+def error_lines(output: Output, entries: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield a line for each rejected record, in the order of the plan."""
     for entry in entries:
-        task = entry["task"]
         for line in _lines(output, entry):
             line.pop("record_base64", None)
             if "record" in line:
                 line["record"] = line["record"][:_RECORD_CHARS_SHOWN]
-            target.write(json.dumps({"task": task} | line).encode() + b"\n")
+            yield json.dumps({"task": entry["task"]} | line).encode() + b"\n"
 
 
 def _lines(output: Output, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -197,10 +197,9 @@ class _Run:
         return self.result(manifest, len(self.plan.tasks))
 
     def result(self, content: dict[str, Any], resumed: int, tasks: int | None = None) -> Result:
-        output = self.output
         total = len(self.plan.tasks)
         return Result(
-            output.folder if isinstance(output, LocalOutput) else output.name,
+            self.output.location,
             **content["totals"],
             failures=[source for source in content["sources"] if "error" in source],
             options=self.plan.options,
@@ -268,7 +267,7 @@ def tokenize(
                 raise_full_disk(error.errno, str(error), target.name)
                 raise
             run = _Run(target, staging, planned, used, values, progress)
-            return _do(run)
+            return _resume(run)
     except TokenmillError as error:
         if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
             target.remove([plan.NAME, journal.TOKENIZER, LOCK])
@@ -277,20 +276,28 @@ def tokenize(
         raise
 
 
-def _do(run: _Run) -> Result:
+def _resume(run: _Run) -> Result:
     """Do the tasks of a run or a rank that have no entry."""
-    output, rank = run.output, run.options["rank"]
+    output, rank, count = run.output, run.options["rank"], len(run.plan.tasks)
     manifest = journal.load_manifest(output)
     with journal.reading(output.name):
         entries = journal.read_entries(output, run.plan, manifest)
-        is_complete = manifest is not None and _is_complete(run, manifest, entries)
-    if manifest is not None and (is_complete or rank is not None):
-        return run.reuse(manifest)
-    if manifest is not None and run.plan.options["shuffle"] is not None:
-        if not _retry(run, manifest):
+        if manifest is not None:
+            is_shuffled = run.plan.options["shuffle"] is not None
+            found = len(entries.shuffled if is_shuffled else entries.tasks)
+            is_whole = found == (len(manifest["shuffled"]) if is_shuffled else count)
+            failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
+            if rank is not None or (is_whole and not failed):
+                return run.reuse(manifest)
+    if manifest is not None and is_shuffled:
+        if is_whole and not _retry(run, manifest, failed):
             return run.reuse(manifest)
+        # The manifest is removed last. After a kill, its files are missing, and the next run
+        # resumes.
+        for entry in filter(journal.is_valid, manifest["shuffled"]):
+            output.remove([name for name, _ in journal.files_of_entry(entry)])
+        output.remove([journal.MANIFEST])
         entries = journal.read_entries(output, run.plan)
-    count = len(run.plan.tasks)
     numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
     done = [entries.tasks[number] for number in numbers if number in entries.tasks]
     tracker = run.tracker(done, numbers)
@@ -302,37 +309,16 @@ def _do(run: _Run) -> Result:
     return run.result(content, len(done), len(numbers))
 
 
-def _is_complete(run: _Run, manifest: dict[str, Any], entries: Entries) -> bool:
-    """Whether all tasks of a manifest succeeded, and all files exist."""
-    if any("failed" in entry for entry in manifest["tasks"]):
-        return False
-    if run.plan.options["shuffle"] is None:
-        return len(entries.tasks) == len(run.plan.tasks)
-    return len(entries.shuffled) == len(manifest["shuffled"])
+def _retry(run: _Run, manifest: dict[str, Any], failed: list[int]) -> bool:
+    """Try the failed tasks of a shuffled output again. Return whether one is done now.
 
-
-def _retry(run: _Run, manifest: dict[str, Any]) -> bool:
-    """Try the failed tasks of a shuffled output again. Return whether all tasks must be done again.
-
-    One more document changes every shard, and the ids of the other tasks were removed.
+    Then all tasks must be done again: one more document changes every shard, and the ids of the
+    other tasks were removed.
     """
-    failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
-    sizes = run.output.list()
-    shards = list(filter(journal.is_valid, manifest["shuffled"]))
-    is_whole = len(shards) == len(manifest["shuffled"]) and all(
-        journal.has_files(entry, sizes, run.plan) for entry in shards
-    )
-    if failed and is_whole:
-        entries = journal.read_entries(run.output, run.plan)
-        done = (entry for entry in manifest["tasks"] if "failed" not in entry)
-        run.do_tasks(entries, run.tracker(done), failed)
-        if all("failed" in entries.tasks[number] for number in failed):
-            return False
-    # The manifest is removed last. After a kill, its files are missing, and the next run resumes.
-    names = [name for entry in shards for name, _ in journal.files_of_entry(entry)]
-    run.output.remove(names)
-    run.output.remove([journal.MANIFEST])
-    return True
+    entries = journal.read_entries(run.output, run.plan)
+    done = (entry for entry in manifest["tasks"] if "failed" not in entry)
+    run.do_tasks(entries, run.tracker(done), failed)
+    return any("failed" not in entries.tasks[number] for number in failed)
 
 
 @describe(RunOptions)
@@ -417,7 +403,7 @@ def _check_places(output: Output, sources: list[Source], options: dict[str, Any]
 
 def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
     """Write the plan, or compare it with the plan of the output."""
-    others = set(output.list()) - {journal.TOKENIZER}
+    others = set(output.sizes()) - {journal.TOKENIZER}
     if others and not others & {plan.NAME, journal.MANIFEST}:
         raise TokenizeError(
             f"{output.name!r} has other files, such as {min(others)!r}; pass an empty folder"
@@ -426,12 +412,12 @@ def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -
     if was is None:
         check_field(planned)
         check_id_field(planned)
-        if not output.create(plan.NAME, planned.dump()):  # another rank has written it
+        if not output.write_new(plan.NAME, planned.dump()):  # another rank has written it
             was = plan.require(output)
     if was is not None:
         plan.refuse_difference(was, planned, output.name)
     # A run that was killed may have a plan and no tokenizer.
-    if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.list():
+    if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.sizes():
         tokenizer.save(staging / journal.TOKENIZER)
         output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
 

@@ -85,7 +85,6 @@ class Attempt:
     select: Callable[[Documents], Documents] = lambda documents: documents
     encoder: Encoder = field(init=False)
     checksum: _native.Checksum = field(default_factory=_native.Checksum)
-    reported: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def __post_init__(self) -> None:
         self.encoder = make_encoder(self.job.tokenizer, self.job.options, self.job.block_bytes)
@@ -107,10 +106,8 @@ class Attempt:
                 self._reject(problem, tally)
                 if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
                     tally["error"] = problem.reason
-            counts = documents.bytes_read - done, tally["tokens"] - tokens, len(documents.spans)
-            self.report(*counts)
-            self.reported = [a + b for a, b in zip(self.reported, counts, strict=True)]
-            done = documents.bytes_read
+            more_bytes, done = documents.bytes_read - done, documents.bytes_read
+            self.report(more_bytes, tally["tokens"] - tokens, len(documents.spans))
         is_whole = segment.start == 0 and segment.end is None
         if is_whole and not tally["documents"] and not tally["quarantined"]:
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
@@ -172,12 +169,12 @@ def run_task(
                 f"{problem}. To quarantine such records, pass --on-error quarantine and another "
                 "output"
             )
-        quarantine.add(problem, keeps_record=policy == "quarantine")
+        quarantine.add(problem)
         refuse_too_many(quarantine.count, job.max_errors)
 
     def run(skip: Mapping[Key, str]) -> dict[str, Any]:
         writer = _make_writer(job, task.number)
-        quarantine = Quarantine(job.staging / f"{task.number:05d}.errors")
+        quarantine = Quarantine(job.staging / f"{task.number:05d}.errors", policy == "quarantine")
         attempt = Attempt(job, writer, partial(reject, quarantine), skip, threads, report)
         segments: list[dict[str, Any]] = []
         try:
@@ -189,7 +186,7 @@ def run_task(
                         f"input {segment.source.name!r} was changed while it was read; start again "
                         "with another output"
                     )
-            written = writer.finish()
+            written = writer.finish_entry()
             job.commit(written)
             path = quarantine.finish()
             if path is None:
@@ -197,7 +194,6 @@ def run_task(
             else:
                 job.output.commit(path, errors_name(task.number))
         except BaseException:
-            report(*(-count for count in attempt.reported))
             writer.discard()
             quarantine.discard()
             raise
@@ -224,10 +220,10 @@ def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: 
 def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
     """The writer of a task: of shards, or of files for the shuffle pass."""
     options = job.options
-    if options["shuffle"] is not None:
-        keeps_names = options["id_field"] is not None
-        return ShuffleWriter(job.staging, number, options["dtype"], keeps_names=keeps_names)
-    return job.make_shards_writer(number, options["shard_tokens"])
+    if options["shuffle"] is None:
+        return job.make_shards_writer(number, options["shard_tokens"])
+    has_names = options["id_field"] is not None
+    return ShuffleWriter(job.staging, number, spec_of(options, job.tokenizer), has_names)
 
 
 def refuse_too_many(count: int, max_errors: int | None) -> None:

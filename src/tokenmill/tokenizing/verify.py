@@ -7,12 +7,13 @@ task runner reads and encodes the inputs again, with a writer that compares.
 
 from __future__ import annotations
 
-from collections import deque
+import os
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from tokenmill import object_store
 from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Problem, Segment
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
+from tokenmill.options import describe, number, resolve, share
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.files import checksum_file
@@ -28,14 +31,12 @@ from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output
-from tokenmill.tokenizing.shuffle import by_task, output_numbers, shard_order
+from tokenmill.tokenizing.shuffle import output_numbers
 from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
 
 _FINDINGS_MAX = 100
 _BLOCK_BYTES = 4 << 20
 _TEXT_BYTES_SHOWN = 40
-_COUNTS = ("documents", "tokens")
-_Located = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
@@ -66,40 +67,50 @@ class Verdict:
             self.findings.append(text)
 
 
+class VerifyOptions(TypedDict, total=False):
+    """The part of an output that is checked."""
+
+    sample: Annotated[float | None, share(
+        None, "share of the documents to encode again and compare; 100% is all", metavar="5%"
+    )]  # fmt: skip
+    threads: Annotated[int | None, number(None, "number of threads (default: all cores)")]
+
+
+@describe(VerifyOptions)
 def verify(
-    folder: str | Path,
+    folder: str | os.PathLike[str],
     *,
-    decode: float = 0.0,
-    threads: int = 1,
     progress: Callable[[int, int], None] = lambda *_: None,
+    **options: Unpack[VerifyOptions],
 ) -> Verdict:
-    """Checks a folder. `decode` is the share of documents to compare with the sources; 1 is all.
+    """Compare the shards of a complete output with its manifest, and documents with their inputs.
 
-    `progress` gets the bytes of files that are checked, and the bytes of all files.
+    Args:
+        folder: The folder or URL of the output.
+        progress: Function that gets the bytes of the files checked so far, and of all files.
+
+    Options:
+
+    Raises:
+        TokenizeError: The output is not complete, or its manifest is damaged.
     """
+    values = resolve(VerifyOptions, options, TokenizeError)
     with open_output(folder).copy() as path:
-        return _verify(path, decode, threads, progress)
-
-
-def _verify(
-    path: Path, decode: float, threads: int, progress: Callable[[int, int], None]
-) -> Verdict:
-    content = journal.load_manifest(open_output(path))
-    if content is None:
-        has_plan = (path / plan.NAME).exists()
-        raise TokenizeError(
-            f"{str(path)!r} is not complete; run the same tokenize command again"
-            if has_plan
-            else f"{str(path)!r} is not an output of tokenize: it has no {journal.MANIFEST}"
-        )
-    verdict = Verdict()
-    with journal.reading(str(path)):
-        _check_files(path, content, verdict, threads, progress)
-        if verdict.is_good:
-            _check_contents(path, content, verdict)
-        if decode and verdict.is_good:
-            _check_documents(path, content, verdict, decode)
-    return verdict
+        content = journal.load_manifest(open_output(path))
+        if content is None:
+            raise TokenizeError(
+                f"{str(path)!r} is not complete; run the same tokenize command again"
+                if (path / plan.NAME).exists()
+                else f"{str(path)!r} is not an output of tokenize: it has no {journal.MANIFEST}"
+            )
+        verdict = Verdict()
+        with journal.reading(str(path)):
+            _check_files(path, content, verdict, values["threads"] or cpu_count(), progress)
+            if verdict.is_good:
+                _check_contents(path, content, verdict)
+            if verdict.is_good and values["sample"] is not None:
+                _check_documents(path, content, verdict, values["sample"])
+        return verdict
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -151,59 +162,58 @@ def _check_contents(folder: Path, content: dict[str, Any], verdict: Verdict) -> 
     """Compare the documents and tokens that the readers find with the counts of the manifest."""
     try:
         with open_shards(folder) as shards:
-            sums = _count(shards, content)
+            for finding in _wrong_counts(shards, content):
+                verdict.find(finding)
     except MissingExtraError as error:
         verdict.notes.append(f"documents are not counted: {error}")
     except ShardError as error:
         verdict.find(str(error))
-    else:
-        for finding in _differences(content, sums):
-            verdict.find(finding)
 
 
-def _count(shards: Shards, content: dict[str, Any]) -> dict[int, NDArray[np.int64]]:
-    """Documents and tokens of each segment by task. The last row is of documents without one."""
-    tasks = content["tasks"]
-    sums = {
-        entry["task"]: np.zeros((len(entry["segments"]) + 1, len(_COUNTS)), np.int64)
-        for entry in tasks
-    }
-    bounds = {
-        entry["task"]: np.cumsum([segment["documents"] for segment in entry["segments"]])
-        for entry in tasks
-    }
-    for task, numbers, lengths in _locate(shards, content):
-        segments = np.searchsorted(bounds[task], numbers, side="right")
-        for index, weights in enumerate((None, lengths)):
-            found = np.bincount(segments, weights, minlength=len(sums[task]))
-            sums[task][:, index] += found.astype(np.int64)
-    return sums
-
-
-def _locate(shards: Shards, content: dict[str, Any]) -> Iterator[_Located]:
-    """The documents of each shard: their task, their numbers there, and their numbers of ids."""
-    seed = content["options"]["shuffle"]
-    index = 0
-    for entry in content["tasks"] if seed is None else ():
+def _wrong_counts(shards: Shards, content: dict[str, Any]) -> Iterator[str]:
+    found: dict[str, Counter[str]] = {source["path"]: Counter() for source in content["sources"]}
+    for entry, lengths in _task_lengths(shards, content):
         first = 0
-        for _ in entry["shards"]:
-            lengths = _lengths(shards, index)
-            yield entry["task"], np.arange(first, first + len(lengths)), lengths
-            first += len(lengths)
-            index += 1
-    counts = {entry["task"]: entry["documents"] for entry in content["tasks"]}
-    for entry in content["shuffled"]:
-        found = shard_order(seed, counts, entry["shuffled"], entry["of"])
-        all_lengths = [_lengths(shards, index + more) for more in range(len(entry["shards"]))]
-        index += len(entry["shards"])
-        lengths = np.concatenate([np.empty(0, np.int64), *all_lengths])
-        if len(lengths) != len(found.tasks):
-            raise ShardError(
-                f"shard {entry['shuffled']} has {len(lengths):,} documents; expected "
-                f"{len(found.tasks):,} for its seed"
+        for segment in entry["segments"]:
+            here = lengths[first : first + segment["documents"]]
+            first += segment["documents"]
+            found[segment["source"]].update(documents=len(here), tokens=int(here.sum()))
+        if not first == len(lengths) == entry["documents"]:
+            yield (
+                f"task {entry['task']}: the shards have {len(lengths):,} of its documents, and its "
+                f"segments {first:,}; expected {entry['documents']:,} as in the manifest"
             )
-        for task, here in by_task(found.tasks):
-            yield task, found.numbers[here], lengths[here]
+    rows = [(f"{row['path']}: ", row, found[row["path"]]) for row in content["sources"]]
+    rows.append(("", content["totals"], sum(found.values(), Counter())))
+    for start, expected, counts in rows:
+        for name in ("documents", "tokens"):
+            if counts[name] != expected[name]:
+                yield (
+                    f"{start}the shards have {counts[name]:,} {name}; expected "
+                    f"{expected[name]:,} as in the manifest"
+                )
+
+
+def _task_lengths(
+    shards: Shards, content: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], NDArray[np.int64]]]:
+    """Each task with the numbers of ids of its documents."""
+    indexes = iter(range(len(shards.shards)))
+
+    def lengths_of(entry: dict[str, Any]) -> NDArray[np.int64]:
+        found = [_lengths(shards, next(indexes)) for _ in entry["shards"]]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    if content["options"]["shuffle"] is None:
+        for entry in content["tasks"]:
+            yield entry, lengths_of(entry)
+        return
+    lengths = np.concatenate([np.empty(0, np.int64), *map(lengths_of, content["shuffled"])])
+    expected = sum(entry["documents"] for entry in content["tasks"])
+    if len(lengths) != expected:
+        raise ShardError(f"the shards have {len(lengths):,} documents, and the tasks {expected:,}")
+    for entry, numbers in zip(content["tasks"], output_numbers(content), strict=True):
+        yield entry, lengths[numbers]
 
 
 def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
@@ -228,37 +238,15 @@ def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
     return lengths
 
 
-def _differences(content: dict[str, Any], sums: dict[int, NDArray[np.int64]]) -> Iterator[str]:
-    found = {source["path"]: np.zeros(len(_COUNTS), np.int64) for source in content["sources"]}
-    for entry in content["tasks"]:
-        counts = sums[entry["task"]]
-        if counts[:, 0].sum() != entry["documents"] or counts[-1].any():
-            yield (
-                f"task {entry['task']}: the shards have {counts[:, 0].sum():,} of its documents; "
-                f"expected {entry['documents']:,} as in the manifest"
-            )
-        for segment, row in zip(entry["segments"], counts, strict=False):
-            found[segment["source"]] += row
-    expected = [(f"{source['path']}: ", source) for source in content["sources"]]
-    expected.append(("", content["totals"]))
-    rows = [*found.values(), sum(found.values(), np.zeros(len(_COUNTS), np.int64))]
-    for (start, counts), row in zip(expected, rows, strict=True):
-        for name, count in zip(_COUNTS, row.tolist(), strict=True):
-            if count != counts[name]:
-                yield (
-                    f"{start}the shards have {count:,} {name}; expected {counts[name]:,} as in the "
-                    "manifest"
-                )
-
-
 # ── documents ────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, share: float) -> None:
+def _check_documents(
+    folder: Path, content: dict[str, Any], verdict: Verdict, sample: float
+) -> None:
     output = open_output(folder)
     planned = plan.require(output)
-    tokenizer = load_tokenizer(output, planned)
-    job = Job(output, folder, planned.options, tokenizer, _BLOCK_BYTES)
+    job = Job(output, folder, planned.options, load_tokenizer(output, planned), _BLOCK_BYTES)
     with open_shards(folder) as shards:
         for task, entry, numbers in zip(
             planned.tasks, content["tasks"], output_numbers(content), strict=True
@@ -270,22 +258,18 @@ def _check_documents(folder: Path, content: dict[str, Any], verdict: Verdict, sh
                     f"task {task.number} is not compared, because its input was standard input"
                 )
                 continue
+            gone = {s.source.name for s in task.segments if _is_missing(s.source.name)}
             # An input that could not be read during the run may be missing now.
-            segments = [
-                segment
-                for segment, counts in zip(task.segments, entry["segments"], strict=True)
-                if counts["documents"]
-                or "error" not in counts
-                or not _is_missing(segment.source.name)
-            ]
-            missing = next((s.source.name for s in segments if _is_missing(s.source.name)), None)
+            needed = [c["source"] for c in entry["segments"] if c["documents"] or "error" not in c]
+            missing = next((name for name in needed if name in gone), None)
             if missing is not None:
                 verdict.find(
                     f"{missing}: file not found, so task {task.number} is not compared; run verify "
                     "in the working directory of tokenize"
                 )
                 continue
-            comparison = _compare_task(job, segments, shards, numbers, share)
+            segments = [s for s in task.segments if s.source.name not in gone]
+            comparison = _compare_task(job, segments, shards, numbers, sample)
             verdict.add(comparison.verdict)
             if comparison.documents != entry["documents"]:
                 verdict.find(
@@ -302,16 +286,12 @@ def _is_missing(name: str) -> bool:
 
 
 def _compare_task(
-    job: Job,
-    segments: list[Segment],
-    shards: Shards,
-    numbers: NDArray[np.int64],
-    share: float,
+    job: Job, segments: list[Segment], shards: Shards, numbers: NDArray[np.int64], sample: float
 ) -> Comparison:
-    """Read and encode segments of a task again, and compare a share of their documents."""
+    """Read and encode segments of a task again, and compare a sample of their documents."""
 
     def attempt(skip: Mapping[Key, str]) -> Comparison:
-        comparison = Comparison(shards, numbers, share, job.options["max_unsplit_bytes"])
+        comparison = Comparison(shards, numbers, sample, job.options["max_unsplit_bytes"])
         run = Attempt(job, comparison, comparison.reject, skip, select=comparison.select)
         for segment in segments:
             run.run_segment(segment)
@@ -325,93 +305,76 @@ def _compare_task(
 class Comparison:
     """A writer that compares the ids of a task with those in the shards.
 
-    `numbers` are the numbers of the task's documents in the output. `share` of them are compared.
+    `numbers` are the numbers of the task's documents in the output. A `sample` is compared.
     """
 
     shards: Shards
     numbers: NDArray[np.int64]
-    share: float
+    sample: float
     max_unsplit_bytes: int
     documents: int = 0  # in the inputs
     input: str = ""  # their checksum
     verdict: Verdict = field(default_factory=Verdict)
     _random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    # The block: the number of its first document, and the index and first bytes of each chosen
-    # document that has no end yet.
-    _first: int = 0
+    # The number and the first bytes of each chosen document without an end, and the ids of the
+    # first of them.
     _chosen: deque[tuple[int, bytes]] = field(default_factory=deque)
-    # The document that is being compared: whether it began in an earlier block, and its ids.
-    _is_open: bool = False
     _tokens: int = 0
     _is_same: bool = True
 
     def select(self, documents: Documents) -> Documents:
-        """Choose a share of the documents of the next block.
+        """Choose a sample of the documents of the next block.
 
         Documents that continue, and those that are long enough to be rejected, are always chosen.
         """
         spans = documents.spans
-        chosen = self._random.random(len(spans)) < self.share
+        if not len(spans):
+            return documents
+        is_open = len(self._chosen)  # the first document continues from the last block
+        chosen = self._random.random(len(spans)) < self.sample
         chosen |= spans[:, 1] - spans[:, 0] > self.max_unsplit_bytes
-        if len(spans):
-            chosen[-1] |= documents.goes_on
-            chosen[0] |= self._is_open
-            texts = memoryview(documents.data)
-            starts = [
-                (index, bytes(texts[spans[index, 0] : spans[index, 1]][:_TEXT_BYTES_SHOWN]))
-                for index in np.flatnonzero(chosen).tolist()
-            ]
-            if self._is_open:
-                starts[0] = (0, self._chosen[0][1])
-            self._chosen = deque(starts)
-            self._first = self.documents
-            self.documents += len(spans) - int(documents.goes_on)
-            self._is_open = documents.goes_on
+        chosen[-1] |= documents.goes_on
+        chosen[0] |= bool(is_open)
+        texts = memoryview(documents.data)
+        for index in np.flatnonzero(chosen)[is_open:].tolist():
+            text = texts[spans[index, 0] : spans[index, 1]][:_TEXT_BYTES_SHOWN]
+            self._chosen.append((self.documents + index, bytes(text)))
+        self.documents += len(spans) - int(documents.goes_on)
         return replace(documents, spans=spans[chosen])
 
     def reject(self, problem: Problem) -> None:
         """Leave out a document that is not in the shards."""
         if problem.cause == UNSPLIT:
             self._chosen.popleft()
-            self._first -= 1
+            self._chosen = deque((number - 1, text) for number, text in self._chosen)
             self.documents -= 1
 
     def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
         """Compare ids of the chosen documents."""
         start = 0
         for end in ends.tolist():
-            assert rows is not None
-            self._compare(ids[start:end])
-            self._end(str(rows.sources))
+            is_whole = self._compare(ids[start:end])
             start = end
+            number, text = self._chosen.popleft()
+            self.verdict.documents += 1
+            if not is_whole:
+                assert rows is not None
+                self.verdict.find(
+                    f"{rows.sources}: document {number + 1:,} of its task differs from the shards; "
+                    f"it begins with {text!r}"
+                )
+            self._tokens, self._is_same = 0, True
         if start < len(ids):
             self._compare(ids[start:])
 
-    def _span(self) -> tuple[int, int, int] | None:
-        """The shard of the next document, and its first and last id there. None if it has none."""
-        index = self._first + self._chosen[0][0]
-        if index >= len(self.numbers):
-            return None
-        return self.shards.original_span(int(self.numbers[index]))
-
-    def _compare(self, ids: NDArray[Any]) -> None:
-        """Compare more ids of the next document."""
-        start, self._tokens = self._tokens, self._tokens + len(ids)
-        span = self._span()
-        if span is None or self._tokens > span[2] - span[1]:
-            self._is_same = False
-        elif self._is_same:
-            shard, first, _ = span
-            found = self.shards.reader(shard).stretch(first + start, first + self._tokens)
-            self._is_same = bool(np.array_equal(found, ids))
-
-    def _end(self, source: str) -> None:
-        span = self._span()
-        index, text = self._chosen.popleft()
-        self.verdict.documents += 1
-        if not self._is_same or span is None or self._tokens != span[2] - span[1]:
-            self.verdict.find(
-                f"{source}: document {self._first + index + 1:,} of its task differs from the "
-                f"shards; it begins with {text!r}"
-            )
-        self._tokens, self._is_same = 0, True
+    def _compare(self, ids: NDArray[Any]) -> bool:
+        """Compare more ids of the next document. Return whether it is equal and complete now."""
+        number = self._chosen[0][0]
+        if number >= len(self.numbers):
+            return False
+        shard, start, end = self.shards.original_span(int(self.numbers[number]))
+        start += self._tokens
+        found = self.shards.reader(shard).stretch(start, min(start + len(ids), end))
+        self._is_same = self._is_same and np.array_equal(found, ids)
+        self._tokens += len(ids)
+        return self._is_same and start + len(ids) == end

@@ -7,7 +7,6 @@ of the documents are a file next to the shard, and the last sequence of a shard 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.shards.files import File, NpyFile
+from tokenmill.shards.files import File, HashedFile, NpyFile
 from tokenmill.shards.shard_format import (
     DOCUMENTS_SUFFIX,
     Rows,
@@ -25,6 +24,8 @@ from tokenmill.shards.shard_format import (
     get_format,
 )
 
+# The files of a task for the shuffle pass.
+IDS, ENDS, NAMES, NAME_ENDS = ".ids", ".ends", ".names", ".name_ends"
 _NO_ENDS = np.empty(0, np.int64)
 
 
@@ -58,7 +59,7 @@ class ShardsWriter:
         if start < len(ids):
             self._open_writer().append(ids[start:], _NO_ENDS, None)
 
-    def finish(self) -> dict[str, Any]:
+    def finish_entry(self) -> dict[str, Any]:
         """End the last shard. Return the part of an entry with all of them, in order."""
         self._end_shard()
         return {"shards": [shard.to_json() for shard in self.shards]}
@@ -138,42 +139,30 @@ class _Packed:
             self._writer.append(ids, ends, None)
 
 
-class ShuffleWriter:
-    """Ids of a task → flat files for the shuffle pass."""
+class ShuffleWriter(ShardWriter):
+    """Ids of a task, and names of its documents if there are any → files for the shuffle pass."""
 
-    def __init__(self, folder: Path, number: int, dtype: str, *, keeps_names: bool) -> None:
-        self._stem = folder / f"{number:05d}"
-        self._dtype = np.dtype(dtype)
-        suffixes = (".ids", ".ends") + ((".names", ".name_ends") if keeps_names else ())
-        self._files = {suffix: self._stem.with_suffix(suffix).open("wb") for suffix in suffixes}
-        self._tokens = self._name_bytes = 0
+    def __init__(self, folder: Path, number: int, spec: Spec, has_names: bool) -> None:
+        self._has_names = has_names
+        self._name_bytes = 0
+        super().__init__(folder / f"{number:05d}", spec)
 
-    def append(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows | None) -> None:
-        self._files[".ids"].write(np.ascontiguousarray(ids, self._dtype).data)
-        self._files[".ends"].write((ends + self._tokens).tobytes())
-        self._tokens += len(ids)
-        if ".names" in self._files and len(ends):
-            names = None if rows is None else rows.names
-            self._add_names([""] * len(ends) if names is None else list(names))
+    def _open(self) -> None:
+        suffixes = (IDS, ENDS, NAMES, NAME_ENDS) if self._has_names else (IDS, ENDS)
+        self._files = {suffix: self._add(HashedFile(self.stem, suffix)) for suffix in suffixes}
 
-    def _add_names(self, names: list[str]) -> None:
-        spelled = [name.encode("utf-8", "replace") for name in names]
-        ends = np.cumsum([len(name) for name in spelled], dtype=np.int64) + self._name_bytes
-        self._files[".names"].write(b"".join(spelled))
-        self._files[".name_ends"].write(ends.tobytes())
-        self._name_bytes = int(ends[-1])
+    def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], rows: Rows) -> None:
+        self._files[IDS].write(ids)
+        self._files[ENDS].write(ends + self.tokens)
+        if self._has_names:
+            names = [name.encode("utf-8", "replace") for name in rows.names or [""] * len(ends)]
+            name_ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+            self._files[NAMES].write(b"".join(names))
+            self._files[NAME_ENDS].write(name_ends + self._name_bytes)
+            self._name_bytes += sum(map(len, names))
 
-    def finish(self) -> dict[str, Any]:
+    def finish_entry(self) -> dict[str, Any]:
         """Flush the files to the disk. Return the part of an entry with their names and sizes."""
-        files = []
-        for suffix, file in self._files.items():
-            file.flush()
-            os.fsync(file.fileno())
-            files.append({"name": self._stem.name + suffix, "bytes": file.tell()})
-            file.close()
+        name = self.stem.name
+        files = [{"name": name + file.suffix, "bytes": file.bytes} for file in self.finish()]
         return {"shards": [], "shuffle_files": files}
-
-    def discard(self) -> None:
-        for suffix, file in self._files.items():
-            file.close()
-            self._stem.with_suffix(suffix).unlink(missing_ok=True)

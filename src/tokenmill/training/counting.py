@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,9 +25,12 @@ from tokenmill.corpus.text import refuse_binary
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.files import write_whole
 from tokenmill.native import _native
-from tokenmill.progress import Progress, Report, silent
-from tokenmill.ray_cluster import Engine
+from tokenmill.patterns.schemes import scheme_of
+from tokenmill.progress import Progress
+from tokenmill.ray_cluster import RAY
 from tokenmill.training.checkpoint import Checkpoint, Run
+from tokenmill.training.merging import TRAINERS
+from tokenmill.training.options import note
 
 Counts: TypeAlias = "_native.Inventory | _native.CountsFile"
 
@@ -46,49 +49,58 @@ _LOOK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The inputs, the options and the limits of counting.
+    """The inputs and the options of counting, as `resolve_options` returns them.
 
-    Documents end at `special_tokens`. `sample` is the share of documents that is counted, chosen by
-    a hash of each and `seed`. A rejected record is an error, or with `on_error="skip"` a warning.
-    `note` receives warnings. With `ordered`, counts are in the order of first occurrence. With
-    `apart`, each source has runs of its own. `prepare` turns the texts of a batch into those that
-    are counted.
+    Documents end at the texts `cut_at`. `prepare` turns the texts of a batch into those that are
+    counted.
     """
 
     sources: list[Source]
-    scheme: str | bytes
-    special_tokens: tuple[str, ...]
-    metadata: bytes
+    options: Mapping[str, Any]
+    pattern: str
+    cut_at: tuple[str, ...]
     folder: Path
-    threads: int
-    memory: int | None = None
-    field: str = "text"
-    utf8: str = "bytes"
-    sample: float | None = None
-    seed: int = 0
-    on_error: str = "fail"
-    max_errors: int | None = None
-    note: Callable[[str], None] = print
-    ordered: bool = False
-    apart: bool = False
-    progress: Report = silent
     checkpoint: Checkpoint | None = None
     prepare: Callable[[list[Any]], list[Any]] | None = None
-    engine: Engine | None = None
+
+    @property
+    def metadata(self) -> bytes:
+        return metadata(self.pattern, self.cut_at)
+
+    @property
+    def threads(self) -> int:
+        return arguments.thread_count(self.options["threads"])
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the trainer needs the counts in the order of first occurrence."""
+        trainer = self.options.get("trainer")
+        return trainer is not None and TRAINERS[trainer].needs_order
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether each source has runs of its own, for the report."""
+        return self.options.get("report") is not None
+
+    def progress(self, state: Progress) -> None:
+        """Call the function that the user gave."""
+        report = self.options["progress"]
+        if report is not None:
+            report(state)
 
 
 @dataclass(slots=True)
 class Counted:
     """The counts of all sources, in memory or in the file `path`; with `apart`, runs by source."""
 
-    counts: Counts | None
+    counts: Counts
     path: str | None = None
     runs: dict[str, list[Run]] = field(default_factory=dict)
 
     def take(self) -> Counts:
         """The counts, which are then the caller's alone: words need their memory."""
-        assert self.counts is not None
-        counts, self.counts = self.counts, None
+        counts = self.counts
+        del self.counts
         return counts
 
 
@@ -131,165 +143,149 @@ def parts(counts: Counts) -> Iterator[_native.Inventory]:
         yield part
 
 
-def bytes_seen(counts: Counts | None) -> set[int]:
+def bytes_seen(counts: Counts) -> set[int]:
     """The bytes that occur."""
-    assert counts is not None
-    seen = np.zeros(256, bool)
-    for part in parts(counts):
-        seen[np.unique(np.asarray(part.arrays()[0]))] = True
-    return set(np.flatnonzero(seen).tolist())
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Sources of one weight, which are counted together, or one source with its `name`."""
-
-    index: int
-    sources: list[Source]
-    name: str
-
-    @property
-    def weight(self) -> float:
-        return self.sources[0].weight
+    return {byte for part in parts(counts) for byte in np.unique(part.arrays()[0]).tolist()}
 
 
 class _Counting:
-    """One run of counting."""
+    """One run of counting. Sources of a group have one weight and are counted together."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._checkpoint = plan.checkpoint
         self._runs: list[Run] = list(plan.checkpoint.runs) if plan.checkpoint else []
-        sizes = [source.size for source in plan.sources]
-        self._bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
+        is_known = all(source.size is not None for source in plan.sources)
+        self._bytes_total = _size(plan.sources) if is_known else None
         self._bytes_done = 0
         self._unique = 0
         self._batch_bytes = _BATCH_BYTES
-        self._rejections = Rejections(plan.on_error, plan.max_errors)
-        if plan.memory is not None:
-            fitting = plan.memory // (3 * _BATCHES_IN_MEMORY)
+        self._rejections = Rejections(plan.options["on_error"], plan.options["max_errors"])
+        self._memory: int | None = plan.options["memory"]
+        if self._memory is not None:
+            fitting = self._memory // (3 * _BATCHES_IN_MEMORY)
             self._batch_bytes = max(_BATCH_BYTES_MIN, min(self._batch_bytes, fitting))
 
     def run(self) -> Counted:
-        self._check_field()
+        plan, checkpoint = self._plan, self._checkpoint
+        options = DocumentOptions(plan.options["field"], utf8=plan.options["utf8"])
+        if (error := corpus.find_wrong_field(plan.sources, options)) is not None:
+            raise InputError(error)  # before hours of work
         groups = self._groups()
-        is_alone = len(groups) == 1 and groups[0].weight == 1
-        is_alone = is_alone and not self._plan.apart and self._checkpoint is None
-        for group in groups:
-            if self._checkpoint is not None and group.index < self._checkpoint.group:
-                self._bytes_done += sum(source.size or 0 for source in group.sources)
+        is_alone = len(groups) == 1 and groups[0][0].weight == 1
+        is_alone = is_alone and not plan.is_apart and checkpoint is None
+        for index, sources in enumerate(groups):
+            if checkpoint is not None and index < checkpoint.group:
+                self._bytes_done += _size(sources)
                 continue
-            counts = self._count_group(group, is_alone)
+            counts = self._count_group(index, sources, is_alone)
             if counts is not None:
                 is_file = isinstance(counts, _native.CountsFile)
-                return Counted(counts, group.sources[0].name if is_file else None)
-            if self._checkpoint is not None:
-                self._checkpoint.record(self._runs, group.index + 1)
+                return Counted(counts, sources[0].name if is_file else None)
+            if checkpoint is not None:
+                checkpoint.record(self._runs, index + 1)
         counted = self._add_up()
         count = len(self._runs)
-        self._plan.progress(Progress("adding up", count, count, unique=self._unique))
+        plan.progress(Progress("adding up", count, count, unique=self._unique))
         return counted
 
-    def _check_field(self) -> None:
-        """Raise before hours of work if the records have no text in the field."""
-        options = DocumentOptions(self._plan.field, utf8=self._plan.utf8)
-        error = corpus.find_wrong_field(self._plan.sources, options)
-        if error is not None:
-            raise InputError(error)
-
-    def _groups(self) -> list[_Group]:
-        """Sources that are counted together: those of one weight, or each alone."""
+    def _groups(self) -> list[list[Source]]:
         groups: dict[object, list[Source]] = {}
         for index, source in enumerate(self._plan.sources):
-            alone = self._plan.apart or source.kind in ("counts", "mapping")
+            alone = self._plan.is_apart or source.kind in ("counts", "mapping")
             groups.setdefault(index if alone else ("weight", source.weight), []).append(source)
-        return [
-            _Group(index, sources, sources[0].name if self._plan.apart else "")
-            for index, sources in enumerate(groups.values())
-        ]
+        return list(groups.values())
 
-    def _count_group(self, group: _Group, is_alone: bool) -> Counts | None:
+    def _count_group(self, index: int, sources: list[Source], is_alone: bool) -> Counts | None:
         """Count one group into runs. Return its counts instead if no others are added."""
-        first = group.sources[0]
+        plan, first = self._plan, sources[0]
         if first.kind == "counts":
             if is_alone:
                 return _native.CountsFile(first.name)
-            self._runs.append(Run(first.name, first.weight, group.name, given=True))
+            self._add_run(first, first.name)
             return None
         if first.kind == "mapping":
             inventory = inventory_of(first.given)
             if is_alone:
                 return inventory
-            inventory.write(self._add_run(group), self._plan.metadata)
+            inventory.write(self._add_run(first), plan.metadata)
             return None
-        if self._plan.engine is not None:
-            self._count_on(self._plan.engine, group)
+        if plan.options["engine"] == RAY:
+            self._count_on_ray(sources)
             return None
-        plan = self._plan
-        names = list(plan.special_tokens)
-        counter = _native.Counter(plan.scheme, names, secrets.randbits(64), plan.ordered)
-        with ThreadPoolExecutor(1, "tokenmill-count") as pool:
-            self._pump(pool, counter, group)
-        fits = plan.memory is None or counter.memory() <= plan.memory * _KEPT_SHARE
-        is_whole = not any(run.group == group.index for run in self._runs)
-        if plan.ordered or (is_alone and is_whole and fits):
+        separator = plan.options["separator"]
+        names = [*plan.cut_at, separator] if separator else [*plan.cut_at]
+        scheme, seed = scheme_of(plan.pattern), secrets.randbits(64)
+        counter = _native.Counter(scheme, names, seed, plan.is_ordered)
+        self._count_documents(counter, index, sources)
+        fits = self._memory is None or counter.memory() <= self._memory * _KEPT_SHARE
+        if plan.is_ordered or (is_alone and fits and not self._runs):
             return counter.take()
-        self._spill(counter, group)
+        self._spill(counter, first)
         return None
 
-    def _count_on(self, engine: Engine, group: _Group) -> None:
-        """The same on a cluster."""
+    def _count_on_ray(self, sources: list[Source]) -> None:
+        """Count the files of a group on a cluster."""
         from tokenmill.training.ray_counting import count_on_ray
 
         def report(count: int) -> None:
             self._bytes_done += count
             self._plan.progress(Progress("counting", self._bytes_done, self._bytes_total))
 
-        for run in count_on_ray(self._plan, group.sources, engine, report):
-            write_whole(Path(self._add_run(group)), run)
+        for run in count_on_ray(self._plan, sources, report):
+            write_whole(Path(self._add_run(sources[0])), run)
 
-    def _pump(self, pool: ThreadPoolExecutor, counter: _native.Counter, group: _Group) -> None:
+    def _count_documents(self, counter: _native.Counter, index: int, sources: list[Source]) -> None:
         """Read a batch while the one before it is counted."""
         pending: Future[None] | None = None
         position = (0, 0)
-        for blocks, next_position in self._batches(group):
+        with ThreadPoolExecutor(1, "tokenmill-count") as pool:
+            for blocks, next_position in self._batches(index, sources):
+                if pending is not None:
+                    self._finish(pending, counter)
+                    self._save(counter, index, sources[0], position)
+                pending = pool.submit(self._count, counter, blocks)
+                position = next_position
             if pending is not None:
-                pending.result()
-                self._report(counter)
-                self._save(counter, group, position)
-            pending = pool.submit(self._count, counter, blocks)
-            position = next_position
-        if pending is not None:
-            pending.result()
-            self._report(counter)
+                self._finish(pending, counter)
         if rejected := self._rejections.count:
-            self._plan.note(
+            note(
                 f"{rejected:,} record{'s'[: rejected != 1]} gave no document, the first: "
                 f"{self._rejections.first}"
             )
+
+    def _finish(self, pending: Future[None], counter: _native.Counter) -> None:
+        """Wait until a batch is counted."""
+        pending.result()
+        self._unique = counter.unique()
+        self._plan.progress(
+            Progress("counting", self._bytes_done, self._bytes_total, unique=self._unique)
+        )
 
     def _count(self, counter: _native.Counter, blocks: list[Documents]) -> None:
         prepare = self._plan.prepare
         if prepare is not None:
             texts = prepare([text for block in blocks for text in _texts(block)])
-            arguments.read_all(counter.add, texts, self._plan.threads)
+            counter.add(texts, self._plan.threads)
             return
         spans = [(block.data, np.ascontiguousarray(block.spans), block.goes_on) for block in blocks]
         counter.add_blocks(spans, self._plan.threads)
 
-    def _batches(self, group: _Group) -> Iterator[tuple[list[Documents], tuple[int, int]]]:
+    def _batches(
+        self, index: int, sources: list[Source]
+    ) -> Iterator[tuple[list[Documents], tuple[int, int]]]:
         """Blocks of documents in batches of about equal size, and the position after each.
 
         A position is the number of a source, and the number of bytes of its documents that were
         read.
         """
         first, start = (0, 0)
-        if self._checkpoint is not None and self._checkpoint.group == group.index:
+        if self._checkpoint is not None and self._checkpoint.group == index:
             first, start = self._checkpoint.place
-        self._bytes_done += sum(source.size or 0 for source in group.sources[:first])
+        self._bytes_done += _size(sources[:first])
         blocks: list[Documents] = []
         size = 0
-        for number, source in enumerate(group.sources[first:], first):
+        for number, source in enumerate(sources[first:], first):
             before = self._bytes_done
             position = start if number == first else 0
             is_open = False
@@ -306,16 +302,19 @@ class _Counting:
             if is_open:  # the file failed in a document
                 blocks.append(Documents(spans=np.zeros((1, 2), np.int64)))
             self._bytes_done = before + source.size if source.size else self._bytes_done
-        yield blocks, (len(group.sources), 0)
+        yield blocks, (len(sources), 0)
 
     def _read(self, source: Source, start: int) -> Iterator[Documents]:
         """The documents of a source, without the first `start` bytes of them."""
         plan = self._plan
-        needs_whole = plan.prepare is not None or plan.sample is not None
+        needs_whole = plan.prepare is not None or plan.options["sample"] is not None
         if source.kind == "text" and needs_whole:
             source = replace(source, kind="lines")  # a text file has no other parts to choose from
         options = DocumentOptions(
-            plan.field, utf8=plan.utf8, block_bytes=self._batch_bytes, keep_newlines=True
+            plan.options["field"],
+            utf8=plan.options["utf8"],
+            block_bytes=self._batch_bytes,
+            keep_newlines=True,
         )
         is_first = source.kind in ("text", "lines")
         documents = corpus.read_once(Segment(source), options)
@@ -327,7 +326,7 @@ class _Counting:
                 is_first = False
                 warning = refuse_binary(bytes(memoryview(block.data)[:_LOOK_BYTES]), source.name)
                 if warning is not None:
-                    plan.note(warning)
+                    note(warning)
             if len(block.spans):
                 yield block
 
@@ -337,19 +336,22 @@ class _Counting:
         The hash is of the bytes alone. So the choice depends neither on the order nor on threads,
         and copies of a document are chosen together.
         """
-        share = self._plan.sample
+        share = self._plan.options["sample"]
         if share is None:
             return documents
         limit = int(share * 2**64)
-        key = self._plan.seed.to_bytes(8, "little")
-        chosen = [_hash(text, key) < limit for text in _texts(documents)]
+        key = self._plan.options["seed"].to_bytes(8, "little")
+        hashes = (hashlib.blake2b(t, digest_size=8, key=key).digest() for t in _texts(documents))
+        chosen = [int.from_bytes(one, "little") < limit for one in hashes]
         return Documents(documents.data, documents.spans[np.array(chosen, bool)])
 
-    def _save(self, counter: _native.Counter, group: _Group, place: tuple[int, int]) -> None:
+    def _save(
+        self, counter: _native.Counter, index: int, first: Source, place: tuple[int, int]
+    ) -> None:
         """Spill the counts and record the position if it is time, while the counter is idle."""
-        memory = self._plan.memory
+        memory = self._memory
         is_full = memory is not None and counter.memory() > memory * _TABLES_SHARE
-        if self._plan.ordered and is_full:
+        if self._plan.is_ordered and is_full:
             raise TrainingError(
                 f"the counts take more than {_TABLES_SHARE:.0%} of memory={memory:_}, and this "
                 "trainer needs all of them in order; raise memory or choose another trainer"
@@ -357,31 +359,26 @@ class _Counting:
         if is_full or (self._checkpoint is not None and self._checkpoint.is_due()):
             # The end of an open document is in the counter, and not in the runs.
             place = (place[0], place[1] - counter.open_bytes())
-            self._spill(counter, group)
+            self._spill(counter, first)
             if self._checkpoint is not None:
-                self._checkpoint.record(self._runs, group.index, place)
+                self._checkpoint.record(self._runs, index, place)
 
-    def _spill(self, counter: _native.Counter, group: _Group) -> None:
+    def _spill(self, counter: _native.Counter, first: Source) -> None:
         if counter.unique():
-            counter.spill(self._add_run(group))
+            counter.spill(self._add_run(first))
 
-    def _add_run(self, group: _Group) -> str:
-        """The path of a new run, which the caller writes."""
-        path = str(self._plan.folder / f"run-{len(self._runs):06}.tmc")
-        self._runs.append(Run(path, group.weight, group.name, group=group.index))
+    def _add_run(self, first: Source, given: str | None = None) -> str:
+        """The path of a new run of the group that begins with a source. The caller writes it."""
+        path = given or str(self._plan.folder / f"run-{len(self._runs):06}.tmc")
+        name = first.name if self._plan.is_apart else ""
+        self._runs.append(Run(path, first.weight, name, given is not None))
         return path
-
-    def _report(self, counter: _native.Counter) -> None:
-        self._unique = counter.unique()
-        self._plan.progress(
-            Progress("counting", self._bytes_done, self._bytes_total, unique=self._unique)
-        )
 
     def _add_up(self) -> Counted:
         """One file of all runs."""
         runs, plan = self._runs, self._plan
         if not runs:
-            return Counted(None)
+            return Counted(inventory_of({}))
         apart: dict[str, list[Run]] = {}
         for run in runs:
             apart.setdefault(run.source, []).append(run)
@@ -396,7 +393,7 @@ class _Counting:
             ]
             weights = np.array([run.weight for run in merged])
             _native.merge_counts([run.path for run in merged], weights, path, plan.metadata)
-            if not plan.apart and self._checkpoint is None:
+            if not plan.is_apart and self._checkpoint is None:
                 for run in merged:
                     if not run.given:
                         Path(run.path).unlink(missing_ok=True)
@@ -413,13 +410,13 @@ class _Counting:
         return [Run(path, weight, "")]
 
 
+def _size(sources: Iterable[Source]) -> int:
+    return sum(source.size or 0 for source in sources)
+
+
 def _texts(documents: Documents) -> Iterator[memoryview]:
     view = memoryview(documents.data)
     return (view[start:end] for start, end in documents.spans.tolist())
-
-
-def _hash(text: memoryview, key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")
 
 
 def _without_start(blocks: Iterator[Documents], size: int) -> Iterator[Documents]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.native import _native
-from tokenmill.progress import Report
 
 # In the alphabet: a byte that is removed from words. As a length: no limit.
 _NONE = 2**32 - 1
@@ -58,35 +56,22 @@ TRAINERS = {
 }
 
 
-@dataclass(frozen=True)
-class Merges:
-    """Learned merges: merge i joins lefts[i] and rights[i] to ids[i]. The pair had counts[i]."""
-
-    lefts: NDArray[np.uint32]
-    rights: NDArray[np.uint32]
-    ids: NDArray[np.uint32]
-    counts: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        return self.lefts, self.rights, self.ids, self.counts
-
-    def __add__(self, other: Merges) -> Merges:
-        pairs = zip(self.columns, other.columns, strict=True)
-        return Merges(*(np.concatenate(pair) for pair in pairs))
+# Merge i joins the ids `left` and `right` to `id`. The pair had `count`.
+MERGE = np.dtype([("left", "u4"), ("right", "u4"), ("id", "u4"), ("count", "u8")])
+Merges: TypeAlias = NDArray[np.void]
 
 
-def no_merges() -> Merges:
-    """An empty list of merges."""
-    none = np.array([], np.uint32)
-    return Merges(none, none, none, np.array([], np.uint64))
+def merges_of(left: Any, right: Any, id: Any, count: Any) -> Merges:
+    """Merges from their columns."""
+    merges = np.empty(len(left), MERGE)
+    merges["left"], merges["right"], merges["id"], merges["count"] = left, right, id, count
+    return merges
 
 
-@dataclass(frozen=True)
-class ExactnessCheck:
+NO_MERGES = merges_of([], [], [], [])
+
+
+class ExactnessCheck(NamedTuple):
     """The reason why the merges are exact, and the work that they took.
 
     Pairs whose count was never above `min_tracked_count` were not tracked. No merge has a lower
@@ -102,46 +87,34 @@ class ExactnessCheck:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """Threads and memory of a run, None if the user did not set them, and a folder for files."""
-
-    threads: int | None
-    memory: int | None
-    folder: Path
-    progress: Report
-
-    def for_words(self, count: int) -> dict[str, Any]:
-        """The `threads`, `memory` and `spill` for merging a number of unique pretokens."""
-        threads = arguments.thread_count(self.threads)
-        if self.threads is None and count < _FEW_WORDS:
-            threads = 1
-        if self.memory is None:
-            return {"threads": threads, "memory": 0, "spill": None}
-        memory = max(self.memory - _PYTHON_BYTES, self.memory // 4)
-        is_large = count * _WORD_BYTES > memory * _WORDS_SHARE
-        if is_large and sys.platform != "linux":
-            least = int(count * _WORD_BYTES / _WORDS_SHARE) + _PYTHON_BYTES
-            raise TrainingError(
-                f"memory={self.memory:_} is too small for {count:_} unique pretokens: on "
-                f"{sys.platform} they cannot be moved to disk; pass {least:_} or more"
-            )
-        return {
-            "threads": threads,
-            "memory": memory,
-            "spill": self.folder if is_large else None,
-        }
+def limits(options: Mapping[str, Any], folder: Path, count: int) -> dict[str, Any]:
+    """The `threads`, `memory` and `spill` of `Merging` for a number of unique pretokens."""
+    threads, memory = options["threads"], options["memory"]
+    if threads is None and count < _FEW_WORDS:
+        threads = 1
+    threads = arguments.thread_count(threads)
+    if memory is None:
+        return {"threads": threads}
+    limit = max(memory - _PYTHON_BYTES, memory // 4)
+    is_large = count * _WORD_BYTES > limit * _WORDS_SHARE
+    if is_large and sys.platform != "linux":
+        least = int(count * _WORD_BYTES / _WORDS_SHARE) + _PYTHON_BYTES
+        raise TrainingError(
+            f"memory={memory:_} is too small for {count:_} unique pretokens: on {sys.platform} "
+            f"they cannot be moved to disk; pass {least:_} or more"
+        )
+    return {"threads": threads, "memory": limit, "spill": folder if is_large else None}
 
 
 class Merging:
     """Words → merges.
 
     `tokens` are the tokens before the first merge, by id. A merge with the bytes of one of them
-    gets its id. `alphabet` has the token of each byte. Other bytes are removed from their words.
-    New ids are in `range(first_id, ids_end)`. Tokens from `made_from` on are merges of an earlier
-    run. `revives` allows merges whose tokens occur in the words already. `memory` limits the lists
-    of words if it is above 0. With a folder `spill`, the words are in unnamed files there. With
-    trainer "sentencepiece" all tokens are characters, `scripts` has the script of each, and
+    gets its id. Bytes that are not tokens are removed from their words. New ids are in
+    `range(first_id, ids_end)`. Tokens from `made_from` on are merges of an earlier run. `revives`
+    allows merges whose tokens occur in the words already. `memory` limits the lists of words if it
+    is above 0. With a folder `spill`, the words are in unnamed files there. With trainer
+    "sentencepiece" all tokens are characters, `scripts` has the script of each, and
     `max_token_length` counts characters.
     """
 
@@ -149,7 +122,6 @@ class Merging:
         self,
         *,
         tokens: Mapping[int, bytes],
-        alphabet: Mapping[int, int],
         first_id: int,
         ids_end: int,
         trainer: str,
@@ -163,8 +135,9 @@ class Merging:
         scripts: NDArray[np.uint32] | None = None,
     ) -> None:
         ids_of_bytes = np.full(256, _NONE, np.uint32)
-        for byte, id in alphabet.items():
-            ids_of_bytes[byte] = id
+        for id_, token in tokens.items():
+            if len(token) == 1:
+                ids_of_bytes[token[0]] = id_
         self._learner = _native.Learner(
             alphabet=ids_of_bytes,
             tokens=b"".join(tokens.values()),
@@ -209,10 +182,9 @@ class Merging:
         self._learner.run(progress)
         merges = self.merges()
         min_tracked_count, *numbers = self._learner.certificate()
-        last_count = int(merges.counts[-1]) if len(merges) else 0
+        last_count = int(merges["count"][-1]) if len(merges) else 0
         return merges, ExactnessCheck(min_tracked_count, last_count, *numbers)
 
-    def merges(self, start: int = 0) -> Merges:
-        """The merges from `start` on: all of them, or inside `progress` those so far."""
-        columns: Iterable[Any] = map(np.asarray, self._learner.merges(start))
-        return Merges(*columns)
+    def merges(self) -> Merges:
+        """All merges, or inside `progress` those so far."""
+        return merges_of(*self._learner.merges(0))

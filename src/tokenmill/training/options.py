@@ -43,6 +43,9 @@ _DEFAULT_PATTERN = "o200k"
 _MEMORY_MIN = 64 << 20
 _VOCAB_MAX = 1 << 24
 _NUMBER_MAX = (1 << 62) - 1
+_INPUTS: dict[str, Any] = {"group": "inputs"}
+_VOCABULARY: dict[str, Any] = {"group": "vocabulary"}
+_RUN: dict[str, Any] = {"group": "run", "shapes_output": False}
 
 
 def _limited(option: Option, most: int = _NUMBER_MAX) -> Option:
@@ -67,18 +70,15 @@ def _check_names(value: Any) -> list[str]:
 
 def _check_weights(value: Any) -> dict[str, float]:
     """Weights from a mapping, or from the pairs of a command line."""
-    pairs = list(value.items()) if isinstance(value, Mapping) else value
-    found: dict[str, float] = {}
-    for pair in pairs if isinstance(pairs, list) else [None]:
-        if not (isinstance(pair, tuple) and isinstance(pair[0], str | os.PathLike)):
-            raise ValueError("a mapping of inputs to numbers")
-        name, weight = os.fspath(pair[0]), pair[1]
-        if not is_weight(weight):
-            raise ValueError("a mapping of inputs to numbers above 0")
-        if name in found:
-            raise ValueError(f"one number per input, and {name!r} has two")
-        found[name] = float(weight)
-    return found
+    try:
+        pairs = [(os.fspath(name), weight) for name, weight in dict(value).items()]
+    except (TypeError, ValueError):
+        pairs = [("", 0.0)]
+    if not all(is_weight(weight) for _, weight in pairs):
+        raise ValueError("a mapping of inputs to numbers above 0")
+    if len(pairs) < len(value):
+        raise ValueError("a mapping with one number for each input")
+    return {name: float(weight) for name, weight in pairs}
 
 
 def _parse_weight(word: str) -> tuple[str, float]:
@@ -93,17 +93,13 @@ def _parse_weight(word: str) -> tuple[str, float]:
     return name, weight
 
 
-def _path(help: str, **more: Any) -> Option:
+def _path(help: str, metavar: str) -> Option:
     def check(value: Any) -> Path:
         if not isinstance(value, str | os.PathLike):
             raise ValueError("a path")
         return Path(value)
 
-    return Option(None, help, check, **more)
-
-
-_VOCABULARY = {"group": "vocabulary"}
-_RUN = {"group": "run", "shapes_output": False}
+    return Option(None, help, check, metavar=metavar, **_RUN)
 
 
 class CountOptions(ReadOptions, total=False):
@@ -112,18 +108,15 @@ class CountOptions(ReadOptions, total=False):
     weights: Annotated[
         Mapping[Any, float] | None,
         Option(
-            None, "factors for the counts of inputs or globs",
-            _check_weights, _parse_weight, metavar="FILE=2.5", flag="--weight", group="inputs",
-            repeats=True, shapes_output=False,
+            None, "factors for the counts of inputs or globs", _check_weights, _parse_weight,
+            metavar="FILE=2.5", flag="--weight", repeats=True, shapes_output=False, **_INPUTS,
         ),
     ]  # fmt: skip
     sample: Annotated[
         float | None,
-        share(None, "share of the documents to train on; for text files, of lines", group="inputs"),
+        share(None, "share of the documents to train on; for text files, of lines", **_INPUTS),
     ]
-    seed: Annotated[
-        int, number(0, "seed of the sample", least=0, most=(1 << 64) - 1, group="inputs")
-    ]
+    seed: Annotated[int, number(0, "seed of the sample", least=0, most=(1 << 64) - 1, **_INPUTS)]
     pattern: Annotated[
         str | None,
         text(
@@ -152,8 +145,7 @@ class CountOptions(ReadOptions, total=False):
         text(None, "address of a Ray cluster (default: a new one on this machine)", **_RUN),
     ]
     progress: Annotated[
-        Report | None,
-        anything(None, "function that is called with a Progress", **_RUN),
+        Report | None, anything(None, "function that is called with a Progress", **_RUN)
     ]
 
 
@@ -163,10 +155,7 @@ class TrainOptions(CountOptions, total=False):
     trainer: Annotated[
         str,
         one_of(
-            tuple(TRAINERS),
-            "tokenizers",
-            "library whose merges and ids are learned",
-            **_VOCABULARY,
+            tuple(TRAINERS), "tokenizers", "library whose merges and ids are learned", **_VOCABULARY
         ),
     ]
     min_frequency: Annotated[
@@ -204,16 +193,13 @@ class TrainOptions(CountOptions, total=False):
     ]
     resume: Annotated[
         Path_ | None,
-        _path("folder for checkpoints, from which an interrupted run resumes", metavar="DIR",
-              **_RUN),
-    ]  # fmt: skip
+        _path("folder for checkpoints, from which an interrupted run resumes", "DIR"),
+    ]
     trace: Annotated[
-        Path_ | None,
-        _path("file for all merges with their counts, as JSON lines", metavar="FILE", **_RUN),
+        Path_ | None, _path("file for all merges with their counts, as JSON lines", "FILE")
     ]
     report: Annotated[
-        Path_ | None,
-        _path("file for the use of the vocabulary by each input, as JSON", metavar="FILE", **_RUN),
+        Path_ | None, _path("file for the use of the vocabulary by each input, as JSON", "FILE")
     ]
 
 
@@ -226,19 +212,15 @@ def note(text: str) -> None:
     warnings.warn(text, TrainingWarning, stacklevel=2)
 
 
-# Values → checked values
-
-
 def resolve_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a table, checked one by one and against each other."""
     options = resolve(kind, given, TrainingError, **READ_DEFAULTS)
+    trainer, separator = options.get("trainer"), options["separator"] or ""
+    Engine(options["engine"], options["ray_address"]).check()
     if options["on_error"] == "quarantine":
         raise TrainingError("on_error='quarantine' is not supported in training; use skip or fail")
-    Engine(options["engine"], options["ray_address"]).check()
-    separator = options["separator"] or ""
-    if not _is_unicode(separator):
+    if separator != separator.encode(errors="replace").decode():
         raise TrainingError(f"separator must be valid Unicode text, got {separator!r}")
-    trainer = options.get("trainer")
     if trainer == "sentencepiece":
         for name in ("pattern", "extend", "separator", "initial_alphabet"):
             if options[name] not in (None, "bytes"):
@@ -252,14 +234,6 @@ def resolve_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
             f"trainer='sentencepiece', got trainer={trainer!r}; remove character_coverage"
         )
     return options
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_sizes(sizes: Any) -> list[int]:
@@ -315,25 +289,38 @@ def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Sour
     return pattern_of(_DEFAULT_PATTERN) if wanted is None else wanted
 
 
-# Rules between options and inputs
-
-
 def check_sources(options: Mapping[str, Any], sources: list[Source]) -> None:
     """Reject combinations of options and inputs that are not possible."""
     trainer, resume = options.get("trainer"), options.get("resume")
-    has_counts = any(source.kind in ("counts", "mapping") for source in sources)
-    if options["sample"] is not None and has_counts:
-        raise TrainingError(
-            f"sample={options['sample']} requires documents, but the inputs contain counts; "
-            "remove sample, or sample the documents when you count them"
-        )
-    if trainer == "sentencepiece" and has_counts:
-        raise TrainingError(
-            "trainer='sentencepiece' requires lines, but the inputs contain counts; pass the "
-            "documents"
-        )
+    kinds = {source.kind for source in sources}
+    if kinds & {"counts", "mapping"}:
+        if options["sample"] is not None:
+            raise TrainingError(
+                f"sample={options['sample']} requires documents, but the inputs contain counts; "
+                "remove sample, or sample the documents when you count them"
+            )
+        if trainer == "sentencepiece":
+            raise TrainingError(
+                "trainer='sentencepiece' requires lines, but the inputs contain counts; pass the "
+                "documents"
+            )
     if trainer is not None and TRAINERS[trainer].needs_order:
-        _check_order(options, sources)
+        lost = {
+            "weights": any(source.weight != 1 for source in sources),
+            "resume": resume is not None,
+            "report": options["report"] is not None,
+            "engine": options["engine"] == RAY,
+        }
+        for name in (name for name in lost if lost[name]):
+            raise TrainingError(
+                f"trainer={trainer!r} depends on document order and cannot be combined with "
+                f"{name}; remove {name} or choose another trainer"
+            )
+        if "counts" in kinds or ("mapping" in kinds and len(kinds) > 1):
+            raise TrainingError(
+                f"trainer={trainer!r} depends on document order, which counts do not contain; pass "
+                "the documents"
+            )
     if resume is not None:
         for source in sources:
             if not source.is_file:
@@ -341,29 +328,6 @@ def check_sources(options: Mapping[str, Any], sources: list[Source]) -> None:
                     f"resume={str(resume)!r} requires files, but {source.name!r} cannot be read "
                     "again; pass files or remove resume"
                 )
-
-
-def _check_order(options: Mapping[str, Any], sources: list[Source]) -> None:
-    """Reject options that lose the order of the documents, on which the merges depend."""
-    trainer = options["trainer"]
-    given = {
-        "weights": any(source.weight != 1 for source in sources),
-        "resume": options["resume"] is not None,
-        "report": options["report"] is not None,
-        "engine='ray'": options["engine"] == RAY,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise TrainingError(
-                f"trainer={trainer!r} depends on document order and cannot be combined with "
-                f"{name}; remove {name.partition('=')[0]} or choose another trainer"
-            )
-    kinds = {source.kind for source in sources}
-    if "counts" in kinds or ("mapping" in kinds and len(kinds) > 1):
-        raise TrainingError(
-            f"trainer={trainer!r} depends on document order, which counts do not contain; pass the "
-            "documents"
-        )
 
 
 def check_counts_files(

@@ -20,8 +20,9 @@ from tokenmill import ray_cluster
 from tokenmill.corpus import Source
 from tokenmill.errors import ClusterError, TrainingError
 from tokenmill.native import _native
-from tokenmill.progress import silent
+from tokenmill.options import table
 from tokenmill.training import counting
+from tokenmill.training.options import CountOptions
 
 # Bytes of pretokens, their lengths, their counts.
 Part: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint64]]"
@@ -30,44 +31,50 @@ _TASKS_PER_PROCESSOR = 4
 _PARTS_MAX = 64
 _WAIT_SECONDS = 0.5
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_EMPTY: Part = np.empty(0, np.uint8), np.empty(0, np.uint32), np.empty(0, np.uint64)
 
 
 def count_on_ray(
     plan: counting.Plan,
     sources: list[Source],
-    engine: ray_cluster.Engine,
-    tell: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> Iterator[bytes]:
     """The counts of files as runs, of which no two have a pretoken in common.
 
-    `tell` hears how many bytes of files are counted.
+    `report` is called with numbers of bytes of files that are counted.
     """
-    strange = [source.name for source in sources if not source.is_file]
-    if strange:
-        raise TrainingError(
-            f"the engine ray counts files, which its machines can read, not {strange[0]!r}; count "
-            "it on this machine into a .tmc file, and give that"
-        )
+    for source in sources:
+        if not source.is_file:
+            raise TrainingError(
+                f"the engine ray counts files, which its machines can read, not {source.name!r}; "
+                "count it on this machine into a .tmc file, and give that"
+            )
     running: dict[Any, list[Source]] = {}
-    with ray_cluster.connected(engine.address, plan.threads, lambda: running) as ray:
+    address = plan.options["ray_address"]
+    with ray_cluster.connected(address, plan.threads, lambda: running) as ray:
         processors = ray_cluster.processors(ray)
         # Sums are weighed, not parts of them.
         plain = [replace(source, weight=1.0) for source in sources]
-        chunks = _chunks(plain, _TASKS_PER_PROCESSOR * processors)
         parts = min(processors, _PARTS_MAX)
         # Objects of this process are not sent.
-        lean = replace(plan, sources=[], threads=1, checkpoint=None, progress=silent, engine=None)
+        options = {name: plan.options[name] for name in table(CountOptions)}
+        options |= {"threads": 1, "progress": None, "engine": ray_cluster.LOCAL}
+        lean = replace(plan, sources=[], options=options, checkpoint=None)
         count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
         counted = []
-        for chunk in chunks:
+        for chunk in _chunks(plain, _TASKS_PER_PROCESSOR * processors):
             counted.append(count.remote(lean, chunk, parts, ray_cluster.here()))
-            running[counted[-1][-1]] = chunk  # its last output says that it is over
+            running[counted[-1][-1]] = chunk  # the last output of a task shows its end
         sums = [
             add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
             for part in range(parts)
         ]
-        _wait(ray, running, tell)  # without which no sum can begin
+        while running:  # no sum can begin before all tasks have ended
+            ready, _ = ray.wait(list(running), timeout=_WAIT_SECONDS)
+            for reference in ready:
+                _get(ray, reference)
+                report(sum(source.size or 0 for source in running.pop(reference)))
         for reference in sums:
             yield _get(ray, reference)
 
@@ -83,16 +90,8 @@ def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
     return groups
 
 
-def _wait(ray: Any, running: dict[Any, list[Source]], tell: Callable[[int], None]) -> None:
-    """Wait for the counting tasks. Raise the first error of one of them."""
-    while running:
-        ready, _ = ray.wait(list(running), timeout=_WAIT_SECONDS)
-        for reference in ready:
-            _get(ray, reference)
-            tell(sum(source.size or 0 for source in running.pop(reference)))
-
-
 def _get(ray: Any, reference: Any) -> Any:
+    """The output of a task, or its error."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -108,15 +107,15 @@ def _get(ray: Any, reference: Any) -> Any:
 
 
 def _count(plan: counting.Plan, sources: list[Source], parts: int, folder: str) -> list[Any]:
-    """Counts files where Ray has put it: the counts by parts, and at the end that it is done."""
+    """Count files on a machine of the cluster: the counts by parts, and True at the end."""
     ray_cluster.enter(folder)
-    found: list[list[Part]] = [[] for _ in range(parts)]
+    found = [[_EMPTY] for _ in range(parts)]
     with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
         mine = replace(plan, sources=sources, folder=Path(temporary))
         for counts in counting.parts(counting.count_documents(mine).take()):
             for part, chosen in enumerate(_split(counts, parts)):
                 found[part].append(chosen)
-    return [*map(_joined, found), True]
+    return [*(tuple(map(np.concatenate, zip(*some, strict=True))) for some in found), True]
 
 
 def _split(counts: _native.Inventory, parts: int) -> Iterator[Part]:
@@ -133,13 +132,6 @@ def _split(counts: _native.Inventory, parts: int) -> Iterator[Part]:
     for part in range(parts):
         chosen = owner == part
         yield data[np.repeat(chosen, lengths)], short[chosen], numbers[chosen]
-
-
-def _joined(found: list[Part]) -> Part:
-    if not found:
-        return np.empty(0, np.uint8), np.empty(0, np.uint32), np.empty(0, np.uint64)
-    data, lengths, numbers = zip(*found, strict=True)
-    return np.concatenate(data), np.concatenate(lengths), np.concatenate(numbers)
 
 
 def _add_up(metadata: bytes, *parts: Part) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,81 +18,91 @@ from tokenmill import arguments
 from tokenmill.files import write_whole
 from tokenmill.native import _native
 from tokenmill.progress import Progress, Report
+from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Run
-from tokenmill.training.counting import parts
-from tokenmill.training.merging import Merges
-from tokenmill.training.numbering import Encoder, Vocabulary
+from tokenmill.training.counting import Plan, parts
+from tokenmill.training.merging import ExactnessCheck
+from tokenmill.training.numbering import Vocabulary, encode_counts
 
 
-def write_trace(
-    path: Path, vocabulary: Vocabulary, merges: Merges, head: Mapping[str, Any]
+def write_reports(
+    plan: Plan,
+    provenance: Mapping[str, Any],
+    vocabulary: Vocabulary,
+    check: ExactnessCheck | None,
+    runs: Mapping[str, list[Run]],
+    make_encoder: Callable[[], Tokenizer],
+    space_id: int | None = None,
 ) -> None:
+    """Write the trace and the report of a vocabulary to the files in the options.
+
+    `runs` are the counts of each source. With `space_id`, counted pretokens lack a space at their
+    start, and the encoder removes a pretoken that is only the space.
+    """
+    trace, report = plan.options["trace"], plan.options["report"]
+    if trace is not None:
+        head = {} if check is None else {"exactness_check": check._asdict()}
+        write_trace(trace, vocabulary, {**provenance, **head})
+    if report is not None:
+        write_report(report, vocabulary, runs, make_encoder(), plan.progress, space_id)
+
+
+def write_trace(path: Path, vocabulary: Vocabulary, head: Mapping[str, Any]) -> None:
     """Write a JSON line about the run, then one per merge: ids, count and the token's bytes."""
-    count = len(vocabulary.merges) - vocabulary.base
-    columns = (merges.ids, merges.lefts, merges.rights, merges.counts)
-    rows = zip(*(column[:count].tolist() for column in columns), strict=True)
-    lines = [json.dumps({"merges": count, **head}, ensure_ascii=False)]
-    for id_, left, right, occurrences in rows:
-        token = vocabulary.tokens[id_]
-        row = {"id": id_, "left": left, "right": right, "count": occurrences, "hex": token.hex()}
-        lines.append(json.dumps({**row, "text": token.decode(errors="replace")}))
+    lines = [json.dumps({"merges": len(vocabulary.merges), **head}, ensure_ascii=False)]
+    for left, right, id_, count in vocabulary.merges.tolist():
+        row = {"id": id_, "left": left, "right": right, "count": count}
+        lines.append(json.dumps(row | _spelling(vocabulary.tokens[id_])))
     write_whole(path, ("\n".join(lines) + "\n").encode())
+
+
+def _spelling(token: bytes) -> dict[str, str]:
+    return {"hex": token.hex(), "text": token.decode(errors="replace")}
 
 
 def write_report(
     path: Path,
-    vocab_size: int,
     vocabulary: Vocabulary,
-    encoder: Encoder,
     runs: Mapping[str, list[Run]],
+    encoder: Tokenizer,
     progress: Report,
+    space_id: int | None,
 ) -> None:
-    """Write the report as JSON. `runs` are the counts of each source."""
-    tokens = vocabulary.tokens
-    ids = vocabulary.ids()
+    """Write the report as JSON."""
     sources: dict[str, dict[str, Any]] = {}
     used: dict[str, NDArray[np.uint64]] = {}
+    threads = arguments.thread_count(None)
     for index, (name, of_source) in enumerate(runs.items()):
         progress(Progress("reporting", index, len(runs)))
-        sources[name], used[name] = _measure(encoder, of_source, vocab_size)
-    lengths = Counter(map(len, tokens.values()))
+        used[name] = np.zeros(vocabulary.size, np.uint64)
+        bytes_total = pretokens = 0
+        for part in (part for run in of_source for part in parts(_native.CountsFile(run.path))):
+            ids, lengths, counts = encode_counts(encoder, part, threads, space_id)
+            np.add.at(used[name], ids, np.repeat(counts, lengths))
+            sizes = np.asarray(part.arrays()[1]).astype(np.uint64) + np.uint64(space_id is not None)
+            bytes_total += int(np.dot(sizes, counts))
+            pretokens += int(counts.sum())
+        tokens = int(used[name].sum())
+        sources[name] = {
+            "bytes": bytes_total,
+            "pretokens": pretokens,
+            "tokens": tokens,
+            "bytes_per_token": round(bytes_total / tokens, 4) if tokens else 0.0,
+            "weight": of_source[0].weight,
+        }
+    token_lengths = Counter(map(len, vocabulary.tokens.values()))
     document = {
-        "vocab_size": vocab_size,
-        "merges": len(vocabulary.merges) - vocabulary.base,
+        "vocab_size": vocabulary.size,
+        "merges": len(vocabulary.merges),
         "sources": sources,
-        "token_lengths": {str(length): lengths[length] for length in sorted(lengths)},
+        "token_lengths": {str(size): count for size, count in sorted(token_lengths.items())},
         "tokens": [
             {
                 "id": id_,
-                "hex": tokens[id_].hex(),
-                "text": tokens[id_].decode(errors="replace"),
+                **_spelling(vocabulary.tokens[id_]),
                 "used": {name: int(counts[id_]) for name, counts in used.items() if counts[id_]},
             }
-            for id_ in (ids[left + right] for left, right in vocabulary.merges[vocabulary.base :])
+            for id_ in vocabulary.merges["id"].tolist()
         ],
     }
     write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
-
-
-def _measure(
-    encoder: Encoder, runs: list[Run], ids_end: int
-) -> tuple[dict[str, Any], NDArray[np.uint64]]:
-    """The figures of one source, and its number of uses of each token."""
-    used = np.zeros(ids_end, np.uint64)
-    bytes_total = pretokens = 0
-    for run in runs:
-        for part in parts(_native.CountsFile(run.path)):
-            ids, lengths, counts = encoder.encode(part, arguments.thread_count(None))
-            np.add.at(used, ids, np.repeat(counts, lengths))
-            sizes = np.asarray(part.arrays()[1]).astype(np.uint64) + np.uint64(encoder.space_bytes)
-            bytes_total += int(np.dot(sizes, counts))
-            pretokens += int(counts.sum())
-    tokens = int(used.sum())
-    figures = {
-        "bytes": bytes_total,
-        "pretokens": pretokens,
-        "tokens": tokens,
-        "bytes_per_token": round(bytes_total / tokens, 4) if tokens else 0.0,
-        "weight": runs[0].weight,
-    }
-    return figures, used

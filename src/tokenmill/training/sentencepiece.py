@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import arguments
 from tokenmill.errors import TrainingError
 from tokenmill.formats.sentencepiece import META, PieceOptions, parts_of
 from tokenmill.formats.tokenizer_json import SPACE
@@ -28,11 +27,11 @@ from tokenmill.patterns.unicode import CODE_POINTS, scripts
 from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import merging
-from tokenmill.training.counting import Counted, Counts, parts
-from tokenmill.training.merging import ExactnessCheck, Merges, Merging, Resources
-from tokenmill.training.numbering import Encoder, Vocabulary, Words
+from tokenmill.training.counting import Counted, Counts, Plan, parts
+from tokenmill.training.merging import NO_MERGES, ExactnessCheck, Merges, Merging, limits, merges_of
+from tokenmill.training.numbering import Vocabulary, Words
 from tokenmill.training.options import note
-from tokenmill.training.report import write_report, write_trace
+from tokenmill.training.report import write_reports
 
 PATTERN = r"▁|[^ \n▁]+"
 
@@ -47,7 +46,7 @@ _CHUNK_BYTES = 1 << 20  # several per thread
 _SLICE_ENTRIES = 1 << 17
 _NO_ID = 2**32 - 1
 
-Pair = tuple[str, str]
+Pair = tuple[int, int]
 
 
 def piece_options(options: Mapping[str, Any], special_tokens: tuple[str, ...]) -> PieceOptions:
@@ -69,9 +68,12 @@ def piece_options(options: Mapping[str, Any], special_tokens: tuple[str, ...]) -
 # ── Documents → lines for the counter ────────────────────────────────────────────────────────
 
 
-def sentences(texts: list[Any], names: tuple[str, ...]) -> list[bytes]:
-    """The lines of all documents in a few texts for PATTERN, cut at the special tokens `names`."""
-    data = b"\n".join(map(_bytes_of, texts))
+def sentences(texts: Iterable[Any], names: tuple[str, ...]) -> list[bytes]:
+    """The lines of all documents in a few texts for PATTERN, cut at the special tokens `names`.
+
+    Texts are bytes-like.
+    """
+    data = b"\n".join(texts)
     lines = data.split(b"\n")
     if max(map(len, lines)) > SENTENCE_BYTES_MAX or _RESERVED in data:
         used = [n for n in lines if len(n) <= SENTENCE_BYTES_MAX and _RESERVED not in n]
@@ -88,15 +90,6 @@ def _names(names: tuple[str, ...]) -> re.Pattern[bytes]:
     """A pattern that matches the longest of the names at a position."""
     ordered = sorted((name.encode() for name in names), key=len, reverse=True)
     return re.compile(b"|".join(map(re.escape, ordered)))
-
-
-def _bytes_of(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        return arguments.repair(text, error).encode()
 
 
 def _valid(data: bytes) -> bytes:
@@ -268,15 +261,6 @@ def _split_words(
 # ── Words → merges ───────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class PieceMerge:
-    """Two pieces that are merged, and the count of the pair."""
-
-    left: str
-    right: str
-    count: int
-
-
 def learn(
     alphabet: Alphabet,
     words: Callable[[], Iterable[Words]],
@@ -285,81 +269,76 @@ def learn(
     min_frequency: int,
     length_max: int,
     progress: merging.Progress | None = None,
-    **resources: Any,
-) -> tuple[list[PieceMerge], ExactnessCheck]:
-    """The merges in order. `words` is called once or twice. `resources` are those of `Merging`."""
-    characters = alphabet.characters
+    **limits: Any,
+) -> tuple[list[str], Merges, ExactnessCheck]:
+    """The characters and the merged pieces by id here, and the merges.
+
+    `words` is called once or twice. `limits` are those of `Merging`.
+    """
+    texts = list(alphabet.characters)
     with Merging(
-        tokens={id_: character.encode() for id_, character in enumerate(characters)},
-        alphabet={},
-        first_id=len(characters),
-        ids_end=len(characters) + merges_max,
+        tokens={id_: character.encode() for id_, character in enumerate(texts)},
+        first_id=len(texts),
+        ids_end=len(texts) + merges_max,
         trainer="sentencepiece",
         min_frequency=min_frequency,
         max_token_length=length_max + 1,
         scripts=alphabet.scripts(),
-        **resources,
+        **limits,
     ) as learner:
         for part in words():
             learner.add_ids(*part)
         merges, check = learner.run(progress)
-    texts = list(characters)
-    found = []
-    columns = (merges.lefts, merges.rights, merges.counts)
-    for left, right, count in zip(*(column.tolist() for column in columns), strict=True):
-        found.append(PieceMerge(texts[left], texts[right], count))
+    for left, right, _, _ in merges.tolist():
         texts.append(texts[left] + texts[right])
-    if min_frequency == 0 and len(found) < merges_max:
-        known = _each_word(characters, words())
-        found += lost_pairs(known, found, length_max)[: merges_max - len(found)]
-    return found, check
-
-
-def _each_word(characters: Sequence[str], words: Iterable[Words]) -> Iterator[list[str]]:
-    for ids, lengths, _ in words:
-        tokens = [characters[id_] for id_ in ids.tolist()]
-        start = 0
-        for length in lengths.tolist():
-            yield tokens[start : start + length]
-            start += length
+    if min_frequency == 0 and len(merges) < merges_max:
+        lost = lost_pairs(texts, words(), merges, length_max)[: merges_max - len(merges)]
+        lefts, rights = np.array(lost, np.uint32).reshape(-1, 2).T
+        ids = len(texts) + np.arange(len(lost))
+        merges = np.concatenate([merges, merges_of(lefts, rights, ids, 0)])
+        texts += [texts[left] + texts[right] for left, right in lost]
+    return texts, merges, check
 
 
 def lost_pairs(
-    words: Iterable[list[str]], merges: Sequence[PieceMerge], length_max: int
-) -> list[PieceMerge]:
+    texts: Sequence[str], words: Iterable[Words], merges: Merges, length_max: int
+) -> list[Pair]:
     """Pairs that were in a word before a merge and are in no word after the last one.
 
     SentencePiece adds them with a count of 0 if the vocabulary is not full: the shortest first,
     then in lexical order. The core does not track them, so all merges are repeated word by word.
     """
-    ranks = {(one.left, one.right): rank for rank, one in enumerate(merges)}
+    merged = {(left, right): id_ for left, right, id_, _ in merges.tolist()}
     seen: dict[str, Pair] = {}
     done = set()
-    for word in words:
-        text = "".join(word)
-        if text in done:
-            continue
-        done.add(text)
-        for pair in _pairs_seen(word, ranks):
-            piece = pair[0] + pair[1]
-            seen[piece] = min(pair, seen.get(piece, pair))
-    for one in merges:
-        seen.pop(one.left + one.right, None)
+    for ids, lengths, _ in words:
+        for word in np.split(ids, np.cumsum(lengths)[:-1]):
+            text = word.tobytes()
+            if text in done:
+                continue
+            done.add(text)
+            for pair in _pairs_seen(word.tolist(), merged):
+                piece = texts[pair[0]] + texts[pair[1]]
+                other = seen.setdefault(piece, pair)
+                if texts[pair[0]] < texts[other[0]]:
+                    seen[piece] = pair
+    for piece in texts:
+        seen.pop(piece, None)
     rest = [piece for piece in seen if len(piece) <= length_max and _has_one_script(piece)]
-    return [PieceMerge(*seen[p], 0) for p in sorted(rest, key=lambda p: (len(p), p))]
+    return [seen[piece] for piece in sorted(rest, key=lambda piece: (len(piece), piece))]
 
 
-def _pairs_seen(word: list[str], ranks: Mapping[Pair, int]) -> Iterator[Pair]:
+def _pairs_seen(word: list[int], merged: Mapping[Pair, int]) -> Iterator[Pair]:
     """All pairs of a word while it is merged, including those within one merge."""
     yield from pairwise(word)
     while True:
-        best = min(pairwise(word), key=lambda pair: ranks.get(pair, len(ranks)), default=None)
-        if best is None or best not in ranks:
+        found = [merged[pair] for pair in pairwise(word) if pair in merged]
+        if not found:
             return
-        at = 0
+        best, at = min(found), 0
         while at < len(word) - 1:
-            if (word[at], word[at + 1]) == best:
-                word[at : at + 2] = [best[0] + best[1]]
+            if merged.get((word[at], word[at + 1])) == best:
+                word[at : at + 2] = [best]
                 if at > 0:
                     yield word[at - 1], word[at]
                 if at < len(word) - 1:
@@ -374,11 +353,10 @@ def train_pieces(
     counted: Counted,
     sizes: Sequence[int],
     chosen: PieceOptions,
-    options: Mapping[str, Any],
-    resources: Resources,
+    plan: Plan,
     provenance: Mapping[str, Any],
 ) -> list[Tokenizer]:
-    """The tokenizers of all sizes from one run, with the trace and the report in `options`."""
+    """The tokenizers of all sizes from one run, with its trace and report."""
     counts = counted.take()
     alphabet = find_alphabet(counts, chosen.coverage)
     characters, front = alphabet.characters, chosen.front
@@ -389,57 +367,41 @@ def train_pieces(
             f"{len(front)} special tokens; pass {least:_} or more, or a lower character_coverage"
         )
     merges_max = max(sizes) - least
-    merges, check = learn(
+    texts, merges, check = learn(
         alphabet,
         lambda: alphabet.words(counts),
         merges_max,
-        min_frequency=options["min_frequency"],
+        min_frequency=plan.options["min_frequency"],
         length_max=chosen.length_max,
-        progress=lambda done, count: resources.progress(
-            Progress("merging", done, merges_max, 0, count)
-        ),
-        **resources.for_words(len(counts)),
+        progress=lambda done, count: plan.progress(Progress("merging", done, merges_max, 0, count)),
+        **limits(plan.options, plan.folder, len(counts)),
     )
     last = (check.last_count, check.min_tracked_count)
-    resources.progress(Progress("merging", len(merges), len(merges), 0, *last))
+    plan.progress(Progress("merging", len(merges), len(merges), 0, *last))
     if len(merges) < merges_max:
         note(
             f"the text contains only {len(merges):_} pieces to learn: the vocabulary has "
             f"{least + len(merges):_} tokens instead of {max(sizes):_}; add more text"
         )
-    made = []
-    for size in sizes:
-        texts = [one.left + one.right for one in merges[: size - least]]
-        spec = parts_of((*front, *texts, *characters), chosen)
-        made.append(Tokenizer._from_spec(spec, "trained"))
-    if options["trace"] is not None or options["report"] is not None:
-        vocabulary, numbered = _numbered(front, merges, characters)
-        if options["trace"] is not None:
-            head = {**provenance, "exactness_check": asdict(check)}
-            write_trace(options["trace"], vocabulary, numbered, head)
-        if options["report"] is not None:
-            largest = max(made, key=len)
-            # The tokenizer adds the "▁" before each word and removes a word "▁".
-            space_id = vocabulary.ids().get(_SPACE, 0)
-            encoder = Encoder(largest, space_bytes=1, empty_id=space_id)
-            runs, progress = counted.runs, resources.progress
-            write_report(options["report"], len(largest), vocabulary, encoder, runs, progress)
-    return made
-
-
-def _numbered(
-    front: Sequence[str], merges: Sequence[PieceMerge], characters: Sequence[str]
-) -> tuple[Vocabulary, Merges]:
-    """The vocabulary and the merges by id, as the trace and the report take them."""
-    pieces = [*front, *(one.left + one.right for one in merges), *characters]
-    ids = {piece: id_ for id_, piece in enumerate(pieces) if id_ >= len(front)}
-    tokens = {id_: piece.encode() for piece, id_ in ids.items()}
-    special_tokens = {name: id_ for id_, name in enumerate(front)}
-    pairs = [(one.left.encode(), one.right.encode()) for one in merges]
-    numbered = Merges(
-        np.array([ids[one.left] for one in merges], np.uint32),
-        np.array([ids[one.right] for one in merges], np.uint32),
-        np.array([ids[one.left + one.right] for one in merges], np.uint32),
-        np.array([one.count for one in merges], np.uint64),
+    learned = texts[len(characters) :]
+    made = [
+        Tokenizer._from_spec(
+            parts_of((*front, *learned[: size - least], *characters), chosen), "trained"
+        )
+        for size in sizes
+    ]
+    # In the tokenizer the merges come first, then the characters.
+    ids = len(front) + np.roll(np.arange(len(texts)), -len(merges))
+    left, right, id_ = (ids[merges[name]] for name in ("left", "right", "id"))
+    vocabulary = Vocabulary(
+        {id_: text.encode() for id_, text in zip(ids.tolist(), texts, strict=True)},
+        {name: id_ for id_, name in enumerate(front)},
+        merges_of(left, right, id_, merges["count"]),
+        len(front) + len(texts),
+        NO_MERGES,
     )
-    return Vocabulary(tokens, special_tokens, pairs, 0, len(pieces)), numbered
+    space_id = int(ids[texts.index(SPACE)]) if SPACE in texts else 0
+    write_reports(
+        plan, provenance, vocabulary, check, counted.runs, lambda: max(made, key=len), space_id
+    )
+    return made

@@ -5,44 +5,50 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from tokenmill import arguments, corpus
-from tokenmill.corpus import Source
+from tokenmill import corpus
 from tokenmill.errors import InputError
 from tokenmill.formats.ranks import of_ranks
+from tokenmill.formats.sentencepiece import PieceOptions
 from tokenmill.formats.spec import Ranks
 from tokenmill.native import _native
 from tokenmill.options import describe, table
-from tokenmill.patterns.schemes import scheme_of
-from tokenmill.progress import Progress, silent
-from tokenmill.ray_cluster import RAY, Engine
+from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import options as rules
 from tokenmill.training import sentencepiece
-from tokenmill.training.checkpoint import Checkpoint, describe_input, temporary_folder
+from tokenmill.training.checkpoint import Checkpoint, temporary_folder
 from tokenmill.training.counting import (
     Counted,
     Plan,
     bytes_seen,
     count_documents,
-    metadata,
     parts,
 )
-from tokenmill.training.merging import TRAINERS, Merges, Merging, Resources, no_merges
+from tokenmill.training.merging import (
+    NO_MERGES,
+    TRAINERS,
+    ExactnessCheck,
+    Merges,
+    Merging,
+    limits,
+)
 from tokenmill.training.numbering import (
     Numbering,
+    Vocabulary,
     assign,
+    encode_counts,
     encoder_of,
     extended_numbering,
     new_numbering,
 )
 from tokenmill.training.options import CountOptions, TrainOptions
-from tokenmill.training.report import write_report, write_trace
+from tokenmill.training.report import write_reports
 
 Path_: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = Path_ | Iterable[Path_]
@@ -169,14 +175,12 @@ def train_from_counts(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of training or counting: options, sources, and the plan for counting them."""
+    """A run of training or counting. `pieces` are the options of SentencePiece's trainer."""
 
-    options: dict[str, Any]
-    base: Tokenizer | None
-    pattern: str
-    special_tokens: tuple[str, ...]
     plan: Plan
-    resources: Resources
+    base: Tokenizer | None
+    special_tokens: tuple[str, ...]
+    pieces: PieceOptions | None
 
     def count(self) -> Counted:
         counted = count_documents(self.plan)
@@ -195,166 +199,133 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
     sources = corpus.find(inputs, options["input_format"], options["weights"], counts=True)
     rules.check_sources(options, sources)
     special_tokens = rules.special_names(options, base)
-    prepare = None
+    pieces = prepare = None
+    pattern = options["pattern"]
     if trainer == "sentencepiece":
-        options = {**options, "pattern": sentencepiece.PATTERN}
-        chosen = sentencepiece.piece_options(options, special_tokens)
-        prepare = partial(sentencepiece.sentences, names=chosen.front)
-    pattern = rules.choose_pattern(options["pattern"], base, sources)
+        pattern = sentencepiece.PATTERN
+        pieces = sentencepiece.piece_options(options, special_tokens)
+        prepare = partial(sentencepiece.sentences, names=pieces.front)
+    pattern = rules.choose_pattern(pattern, base, sources)
     # `count_pretokens`, which has no trainer, cuts at special tokens.
     cut_at = special_tokens if trainer is None or TRAINERS[trainer].cuts_at_special_tokens else ()
     rules.check_counts_files(sources, pattern, special_tokens, cut_at)
-    ends = (*cut_at, options["separator"]) if options["separator"] else cut_at
-    names = ("field", "utf8", "sample", "seed", "on_error", "max_errors")
-    progress = options["progress"] or silent
-    engine = Engine(options["engine"], options["ray_address"])
     with temporary_folder() if resume is None else nullcontext(resume) as folder:
-        checkpoint = None
+        plan = Plan(sources, options, pattern, cut_at, folder, prepare=prepare)
+        run = _Run(plan, base, special_tokens, pieces)
         if resume is not None:
-            decisive = _decisive(options, pattern, special_tokens, base, sizes, sources)
-            checkpoint = Checkpoint(resume, decisive)
-        plan = Plan(
-            sources,
-            scheme_of(pattern),
-            ends,
-            metadata(pattern, cut_at),
-            folder,
-            arguments.thread_count(options["threads"]),
-            options["memory"],
-            **{name: options[name] for name in names},
-            note=rules.note,
-            ordered=trainer is not None and TRAINERS[trainer].needs_order,
-            apart=options.get("report") is not None,
-            progress=progress,
-            checkpoint=checkpoint,
-            prepare=prepare,
-            engine=engine if engine.name == RAY else None,
-        )
-        resources = Resources(options["threads"], options["memory"], folder, progress)
-        yield _Run(options, base, pattern, special_tokens, plan, resources)
+            checkpoint = Checkpoint(resume, _decisive(run, sizes))
+            run = replace(run, plan=replace(plan, checkpoint=checkpoint))
+        yield run
 
 
-def _decisive(
-    options: Mapping[str, Any],
-    pattern: str,
-    special_tokens: tuple[str, ...],
-    base: Tokenizer | None,
-    sizes: list[int] | None,
-    sources: list[Source],
-) -> dict[str, Any]:
+def _decisive(run: _Run, sizes: list[int] | None) -> dict[str, Any]:
     """The options and inputs that decide the result, as a checkpoint compares them."""
-    known = table(TrainOptions)
-    return {
+    known, options = table(TrainOptions), run.plan.options
+    decisive = {
         **{name: value for name, value in options.items() if known[name].shapes_output},
-        "pattern": pattern,
-        "special_tokens": list(special_tokens),
-        "extend": None if base is None else base._fingerprint,
-        "report": options["report"] is not None,
+        "pattern": run.plan.pattern,
+        "special_tokens": list(run.special_tokens),
+        "extend": None if run.base is None else run.base._fingerprint,
+        "report": run.plan.is_apart,
         "vocab_size": sizes,
-        "inputs": [describe_input(source) for source in sources],
+        "inputs": [source.name for source in run.plan.sources],
     }
+    for source in run.plan.sources:
+        decisive[f"the format of input {source.name!r}"] = source.kind
+        decisive[f"the size of input {source.name!r}"] = source.size
+        decisive[f"the modification time of input {source.name!r}"] = source.modified
+        decisive[f"the weight of input {source.name!r}"] = source.weight
+    return decisive
 
 
-def _train(inputs: Any, sizes: Iterable[int], options: Mapping[str, Any]) -> list[Tokenizer]:
+def _train(inputs: Any, sizes: Iterable[int], given: Mapping[str, Any]) -> list[Tokenizer]:
     """Tokenizers of all sizes from one run."""
     sizes = rules.check_sizes(sizes)
-    with _start(inputs, rules.resolve_options(TrainOptions, options), sizes) as run:
-        if run.options["trainer"] == "sentencepiece":
-            chosen = sentencepiece.piece_options(run.options, run.special_tokens)
-            provenance = _provenance(run.options)
-            provenance["max_token_length"] = chosen.length_max
-            provenance["character_coverage"] = chosen.coverage
-            return sentencepiece.train_pieces(
-                run.count(), sizes, chosen, run.options, run.resources, provenance
-            )
-        return _train_bytes(run, sizes)
-
-
-def _provenance(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of training that are saved with the vocabulary."""
+    options = rules.resolve_options(TrainOptions, given)
+    # Files of vocabularies contain these options.
     names = ["trainer", "min_frequency", "max_token_length"]
     if options["sample"] is not None:
         names = ["sample", "seed", *names]
-    return {name: options[name] for name in names}
+    provenance = {name: options[name] for name in names}
+    with _start(inputs, options, sizes) as run:
+        if run.pieces is None:
+            provenance["initial_alphabet"] = options["initial_alphabet"]
+            return _train_bytes(run, sizes, provenance)
+        provenance["max_token_length"] = run.pieces.length_max
+        provenance["character_coverage"] = run.pieces.coverage
+        counted = run.count()
+        return sentencepiece.train_pieces(counted, sizes, run.pieces, run.plan, provenance)
 
 
-def _train_bytes(run: _Run, sizes: list[int]) -> list[Tokenizer]:
+def _train_bytes(run: _Run, sizes: list[int], provenance: dict[str, Any]) -> list[Tokenizer]:
     """Train byte-level vocabularies."""
-    options = run.options
-    alphabet = options["initial_alphabet"]
-    trainer = options["trainer"]
+    plan, trainer = run.plan, run.plan.options["trainer"]
     if run.base is None:
         numbering = new_numbering(trainer, run.special_tokens, range(256))
     else:
         numbering = extended_numbering(run.base, run.special_tokens, trainer)
-    if alphabet == "bytes":
+    takes_seen = plan.options["initial_alphabet"] == "seen"
+    if not takes_seen:
         numbering.merges_max(min(sizes))  # an error before hours of counting
     counted = run.count()
-    if alphabet == "seen" and run.base is None:
+    if takes_seen and run.base is None:
         numbering = new_numbering(trainer, run.special_tokens, bytes_seen(counted.counts))
     merges, check = _learn(run, counted, numbering, max(map(numbering.merges_max, sizes)))
-    provenance = {**_provenance(options), "initial_alphabet": alphabet}
-    trained = [_tokenizer(run.pattern, numbering, merges, n, provenance) for n in sizes]
-    if options["trace"] is not None or options["report"] is not None:
-        vocabulary = assign(numbering, merges, max(sizes))
-        if options["trace"] is not None:
-            write_trace(options["trace"], vocabulary, merges, {**provenance, **check})
-        if options["report"] is not None:
-            encoder, progress = encoder_of(vocabulary), run.plan.progress
-            size = max(one.vocab_size for one in trained)
-            write_report(options["report"], size, vocabulary, encoder, counted.runs, progress)
+    vocabularies = {size: assign(numbering, merges, size) for size in sizes}
+    trained = [_tokenizer(plan.pattern, vocabularies[n], n, provenance) for n in sizes]
+    largest = vocabularies[max(sizes)]
+    write_reports(plan, provenance, largest, check, counted.runs, partial(encoder_of, largest))
     return trained
 
 
 def _learn(
     run: _Run, counted: Counted, numbering: Numbering, merges_max: int
-) -> tuple[Merges, dict[str, Any]]:
-    """The merges, and the exactness check for the trace."""
-    checkpoint, progress = run.plan.checkpoint, run.plan.progress
-    before = checkpoint.merges if checkpoint is not None else no_merges()
+) -> tuple[Merges, ExactnessCheck | None]:
+    """The merges, and their exactness check unless the checkpoint contains all of them."""
+    plan, checkpoint, progress = run.plan, run.plan.checkpoint, run.plan.progress
+    before = NO_MERGES if checkpoint is None else checkpoint.merges
     if checkpoint is not None and checkpoint.is_finished:
-        return before, {}
+        return before, None
     counts = counted.take()
     done = assign(numbering, before, numbering.first_id + len(numbering.back) + merges_max)
+    longer = (id_ for id_, token in numbering.tokens.items() if len(token) > 1)
     merging = Merging(
         tokens={**numbering.reserved, **done.tokens},
-        alphabet=numbering.alphabet(),
         first_id=done.next_id,
         ids_end=numbering.first_id + merges_max,
-        trainer=run.options["trainer"],
-        min_frequency=run.options["min_frequency"],
-        max_token_length=run.options["max_token_length"],
-        made_from=numbering.made_from(),
-        revives=bool(numbering.base),
-        **run.resources.for_words(len(counts)),
+        trainer=plan.options["trainer"],
+        min_frequency=plan.options["min_frequency"],
+        max_token_length=plan.options["max_token_length"],
+        made_from=min(longer, default=numbering.first_id),
+        revives=len(numbering.base) > 0,
+        **limits(plan.options, plan.folder, len(counts)),
     )
 
     def report(count: int, best_count: int) -> None:
         progress(Progress("merging", len(before) + count, merges_max, 0, best_count))
         if checkpoint is not None and checkpoint.is_due():
-            checkpoint.record_merges(before + merging.merges())
+            checkpoint.record_merges(np.concatenate([before, merging.merges()]))
 
     with merging:
-        if done.merges:  # of the extended tokenizer or of the checkpoint
+        if len(done.base) or len(done.merges):
             encoder = encoder_of(done)
             for part in parts(counts):
-                merging.add_ids(*encoder.encode(part, run.plan.threads))
+                merging.add_ids(*encode_counts(encoder, part, plan.threads))
         else:
             merging.add(counts)
         del counts
         merges, check = merging.run(report)
-        merges = before + merges
+    merges = np.concatenate([before, merges])
     last = (check.last_count, check.min_tracked_count)
     progress(Progress("merging", len(merges), len(merges), 0, *last))
     if checkpoint is not None:
         checkpoint.record_merges(merges, is_finished=True)
-    return merges, {"exactness_check": asdict(check)}
+    return merges, check
 
 
 def _tokenizer(
-    pattern: str, numbering: Numbering, merges: Merges, size: int, provenance: Mapping[str, Any]
+    pattern: str, vocabulary: Vocabulary, size: int, provenance: Mapping[str, Any]
 ) -> Tokenizer:
-    vocabulary = assign(numbering, merges, size)
     names = {id_: name.encode() for name, id_ in vocabulary.special_tokens.items()}
     for id_ in names.keys() & vocabulary.tokens.keys():
         rules.note(
@@ -364,15 +335,14 @@ def _tokenizer(
     tokens = {
         token: id_ for id_, token in vocabulary.tokens.items() if names.get(id_, token) == token
     }
-    ids = vocabulary.ids()
-    pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
-    made = Ranks(np.array(pairs, np.uint32).reshape(-1, 2), {**provenance, "vocab_size": size})
+    merges = np.concatenate([vocabulary.base, vocabulary.merges])
+    pairs = np.stack([merges["left"], merges["right"]], axis=1)
     spec = of_ranks(tokens, pattern, vocabulary.special_tokens, "the trained vocabulary")
-    tokenizer = Tokenizer._from_spec(replace(spec, ranks=made), "trained")
-    if tokenizer.vocab_size < size:
+    made = Ranks(pairs, {**provenance, "vocab_size": size})
+    if vocabulary.size < size:
         rules.note(
-            f"the text contains only {len(vocabulary.merges) - vocabulary.base:_} merges to learn: "
-            f"the vocabulary has {tokenizer.vocab_size:_} tokens instead of {size:_}; add more "
-            "text, or lower min_frequency"
+            f"the text contains only {len(vocabulary.merges):_} merges to learn: the vocabulary "
+            f"has {vocabulary.size:_} tokens instead of {size:_}; add more text, or lower "
+            "min_frequency"
         )
-    return tokenizer
+    return Tokenizer._from_spec(replace(spec, ranks=made), "trained")

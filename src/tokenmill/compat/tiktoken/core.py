@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, NoReturn
@@ -12,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.compat.tiktoken import unstable
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import UnknownTokenError
 from tokenmill.formats.build import build, tokens_of
@@ -20,10 +21,10 @@ from tokenmill.formats.ranks import of_ranks
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.vocabularies import EMBEDDED
 
 _NOTHING: frozenset[str] = frozenset()
 _WHOLE = r"(?s:.+)"
+_WHITESPACE = b" \n\t"
 
 
 class Encoding:
@@ -155,7 +156,7 @@ class Encoding:
         """Return the ids that more text cannot change, and the possible continuations."""
         choice = self._choose(text, allowed_special, disallowed_special)
         ids, spans = arguments.read(self._core.encode_with_offsets, text.encode(), choice)
-        return unstable.complete(self, text.encode(), ids, spans, choice is not None)
+        return _complete(self, text.encode(), ids, spans, choice is not None)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of a token or special token; KeyError for an unknown token."""
@@ -262,7 +263,7 @@ class Encoding:
         except UnicodeDecodeError as error:
             stable = text[: error.start]
         ids, spans = self._core.encode_with_offsets(stable, None)
-        count = unstable.last_count(self, stable, ids, spans, False)
+        count = _last_count(self, stable, ids, spans, False)
         kept = spans[len(ids) - count][0] if count else len(stable)
         return ids[: len(ids) - count] + self._encode_single_piece(text[kept:])
 
@@ -323,6 +324,10 @@ class Encoding:
         # A registered encoding is pickled as its name.
         if self is registry.ENCODINGS.get(self.name):
             return self.name
+        return self._arguments()
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
         return {
             "name": self.name,
             "pat_str": self._pat_str,
@@ -339,26 +344,11 @@ class Encoding:
             self.__init__(**value)  # type: ignore[misc]
 
 
-def embedded_arguments(name: str) -> dict[str, Any]:
-    """Return the arguments of `Encoding` for an embedded vocabulary."""
-    encoding = Encoding._embedded(name)
-    return {
-        "name": name,
-        "pat_str": encoding._pat_str,
-        "mergeable_ranks": encoding._mergeable_ranks,
-        "special_tokens": dict(EMBEDDED[name].special_tokens),
-    }
-
-
 @functools.lru_cache(maxsize=128)
 def _finder(names: frozenset[str]) -> tuple[str, re.Pattern[str]]:
     """Return the common prefix of all names, and a pattern that matches any of them."""
-    first, last = min(names), max(names)
-    same = next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
-        min(len(first), len(last)),
-    )
-    return first[:same], re.compile("|".join(map(re.escape, names)))
+    prefix = os.path.commonprefix([*names])  # noqa: RUF071, of characters
+    return prefix, re.compile("|".join(map(re.escape, names)))
 
 
 def _find_any(names: frozenset[str], text: str) -> str | None:
@@ -392,3 +382,87 @@ def _check_text(text: Any) -> str:
 
 def _threads(count: int) -> int:
     return arguments.thread_count(min(count, cpu_count()))
+
+
+# Unstable ends. More text can extend the last pretoken, so its ids are not stable. The
+# continuations are the encodings of all texts that begin with the last pretoken and end inside the
+# token that crosses its end.
+
+
+def _last_count(
+    encoding: Encoding,
+    text: bytes,
+    ids: list[int],
+    spans: list[tuple[int, int]],
+    has_specials: bool,
+) -> int:
+    """Return the number of ids of the last pretoken and of whitespace tokens before it."""
+    start = 0
+    if has_specials:
+        # The search is by id, because the text of a special token may also be ordinary text.
+        special_tokens = encoding._special_token_values
+        last = next((i for i in reversed(range(len(ids))) if ids[i] in special_tokens), None)
+        start = 0 if last is None else spans[last][1]
+    pretokens = encoding._split(text[start:])
+    if not pretokens:
+        return 0
+    begins = start + pretokens[-1][0]
+    count = sum(span[0] >= begins for span in spans)
+
+    def is_whitespace(index: int) -> bool:
+        return not encoding.decode_single_token_bytes(ids[index]).strip(_WHITESPACE)
+
+    if count and is_whitespace(len(ids) - count):
+        while count < len(ids) and is_whitespace(len(ids) - count - 1):
+            count += 1
+    return count
+
+
+def _complete(
+    encoding: Encoding,
+    text: bytes,
+    ids: list[int],
+    spans: list[tuple[int, int]],
+    has_specials: bool,
+) -> tuple[list[int], list[list[int]]]:
+    """Return the stable ids, and all possible continuations."""
+    count = _last_count(encoding, text, ids, spans, has_specials)
+    if count == 0:
+        return ids, []
+    stable, unstable = ids[: len(ids) - count], ids[len(ids) - count :]
+    rest = encoding.decode_bytes(unstable)
+    ranks, tokens = encoding._mergeable_ranks, encoding.token_byte_values()
+    # One token that begins with all of the rest, or ids of a part and a token across the end.
+    found: set[tuple[int, ...]] = {(ranks[token],) for token in _starting_with(tokens, rest)}
+    for cut in range(1, len(rest)):
+        for token in _starting_with(tokens, rest[cut:]):
+            found.add(_until(encoding, rest[:cut] + token, len(rest)))
+    last = rest.decode("utf-8", "ignore")[-1:]
+    end = last.encode()
+    if last.isspace() and len(rest) > len(end) and rest.endswith(end):
+        # Whitespace at the end is a pretoken of its own before other text.
+        parts = rest.removesuffix(end), end
+        found.add(tuple(id_ for part in parts for id_ in encoding._encode_single_piece(part)))
+    return stable, [list(one) for one in sorted(found)]
+
+
+def _starting_with(tokens: list[bytes], start: bytes) -> list[bytes]:
+    first = bisect_left(tokens, start)
+    end = first
+    while end < len(tokens) and tokens[end].startswith(start):
+        end += 1
+    return tokens[first:end]
+
+
+def _until(encoding: Encoding, text: bytes, length: int) -> tuple[int, ...]:
+    """Return the ids of a text up to the one that reaches `length` bytes."""
+    try:
+        ids = encoding.encode_ordinary(text.decode())
+    except UnicodeDecodeError:
+        ids = encoding._encode_single_piece(text)
+    reached = 0
+    for count, id_ in enumerate(ids, 1):
+        reached += len(encoding.decode_single_token_bytes(id_))
+        if reached >= length:
+            return tuple(ids[:count])
+    return tuple(ids)

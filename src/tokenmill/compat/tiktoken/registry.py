@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tokenmill.compat.tiktoken.core import Encoding, embedded_arguments
+from tokenmill.compat.tiktoken.core import Encoding
 from tokenmill.vocabularies import EMBEDDED, MODEL_PREFIXES, MODELS
 
 ENCODINGS: dict[str, Encoding] = {}
@@ -38,7 +38,8 @@ def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
         if ENCODING_CONSTRUCTORS is not None:
             return ENCODING_CONSTRUCTORS
         found: dict[str, Callable[[], dict[str, Any]]] = {
-            name: functools.partial(embedded_arguments, name) for name in EMBEDDED
+            name: lambda name=name: Encoding._embedded(name)._arguments()  # type: ignore[misc]
+            for name in EMBEDDED
         }
         for module_name in _available_plugin_modules()[1:]:
             module = importlib.import_module(module_name)
@@ -60,8 +61,6 @@ def get_encoding(encoding_name: str) -> Encoding:
     """Return the encoding of a name, created once; ValueError for an unknown name."""
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
-    if encoding_name in ENCODINGS:
-        return ENCODINGS[encoding_name]
     with _lock:
         if encoding_name in ENCODINGS:
             return ENCODINGS[encoding_name]

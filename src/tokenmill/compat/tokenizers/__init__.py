@@ -14,7 +14,7 @@ from tokenmill.compat.tokenizers import (
     processors,
     trainers,
 )
-from tokenmill.compat.tokenizers.components import AddedToken, Regex, refuse
+from tokenmill.compat.tokenizers.components import AddedToken, Regex, refused_class
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.implementations import (
     BertWordPieceTokenizer,
@@ -32,9 +32,7 @@ __version__ = "0.23.3"
 Offsets: TypeAlias = tuple[int, int]
 TextInputSequence: TypeAlias = str
 PreTokenizedInputSequence: TypeAlias = list[str] | tuple[str]
-TextEncodeInput: TypeAlias = (
-    TextInputSequence | tuple[TextInputSequence, TextInputSequence] | list[TextInputSequence]
-)
+TextEncodeInput: TypeAlias = str | tuple[str, str] | list[str]
 PreTokenizedEncodeInput: TypeAlias = (
     PreTokenizedInputSequence
     | tuple[PreTokenizedInputSequence, PreTokenizedInputSequence]
@@ -68,47 +66,14 @@ class SplitDelimiterBehavior(Enum):
     CONTIGUOUS = "contiguous"
 
 
-class NormalizedString:
-    """Not supported: the real library has it for components written in Python."""
-
-    def __init__(self, sequence: str) -> None:
-        refuse("NormalizedString")
-
-
-class PreTokenizedString:
-    """Not supported: the real library has it for components written in Python."""
-
-    def __init__(self, s: str) -> None:
-        refuse("PreTokenizedString")
-
+NormalizedString = refused_class(object, "NormalizedString", "NormalizedString")
+PreTokenizedString = refused_class(object, "PreTokenizedString", "PreTokenizedString")
 
 __all__ = [
-    "AddedToken",
-    "BertWordPieceTokenizer",
-    "ByteLevelBPETokenizer",
-    "CharBPETokenizer",
-    "EncodeInput",
-    "Encoding",
-    "InputSequence",
-    "NormalizedString",
-    "OffsetReferential",
-    "OffsetType",
-    "Offsets",
-    "PreTokenizedEncodeInput",
-    "PreTokenizedInputSequence",
-    "PreTokenizedString",
-    "Regex",
-    "SentencePieceBPETokenizer",
-    "SentencePieceUnigramTokenizer",
-    "SplitDelimiterBehavior",
-    "TextEncodeInput",
-    "TextInputSequence",
-    "Token",
-    "Tokenizer",
-    "decoders",
-    "models",
-    "normalizers",
-    "pre_tokenizers",
-    "processors",
-    "trainers",
-]
+    "AddedToken", "BertWordPieceTokenizer", "ByteLevelBPETokenizer", "CharBPETokenizer",
+    "EncodeInput", "Encoding", "InputSequence", "NormalizedString", "OffsetReferential",
+    "OffsetType", "Offsets", "PreTokenizedEncodeInput", "PreTokenizedInputSequence",
+    "PreTokenizedString", "Regex", "SentencePieceBPETokenizer", "SentencePieceUnigramTokenizer",
+    "SplitDelimiterBehavior", "TextEncodeInput", "TextInputSequence", "Token", "Tokenizer",
+    "decoders", "models", "normalizers", "pre_tokenizers", "processors", "trainers",
+]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Components of a tokenizer.json as objects, made from one table.
+"""Components of a tokenizer.json as objects, and added tokens.
 
-A row of `TABLE` gives the constructor arguments of a class, their defaults, types and JSON keys.
-`Component` makes the signature, the attributes, the JSON and the pickle of the class from its row.
+The definition of a class names its options: the constructor arguments with their defaults, checks
+and JSON keys. `Component` makes the signature, the attributes, the JSON and the pickle from them.
 A component may change while a tokenizer uses it: `Component.changes` counts all changes, so that a
 tokenizer can tell when to rebuild its pipeline.
 
@@ -11,27 +11,22 @@ tokenizer can tell when to rebuild its pipeline.
 from __future__ import annotations
 
 import array
-import base64
+import contextlib
 import copy
+import functools
 import inspect
 import json
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, SupportsFloat, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
 
 from tokenmill.errors import TokenizersError
 from tokenmill.formats.spec import Added
 
 T = TypeVar("T")
-_BEHAVIORS = {
-    "removed": "Removed", "isolated": "Isolated", "merged_with_previous": "MergedWithPrevious",
-    "merged_with_next": "MergedWithNext", "contiguous": "Contiguous",
-}  # fmt: skip
-_PROGRESS_FORMATS = {"indicatif": "Indicatif", "json": "JsonLines", "silent": "Silent"}
+_REQUIRED = inspect.Parameter.empty
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -44,6 +39,10 @@ def check_unsigned(value: object, bits: int = 64) -> int:
     if number < 0 or number >> bits:
         raise OverflowError(f"number must be from 0 to 2**{bits} - 1, got {number}")
     return number
+
+
+def check_id(value: object) -> int:
+    return check_unsigned(value, 32)
 
 
 def check_instance(value: object, kind: type[T]) -> T:
@@ -85,37 +84,45 @@ def check_ids(value: object) -> list[int]:
     try:
         array.array("I", ids)  # checks all ids at once if they are valid
     except (TypeError, OverflowError, ValueError):
-        return [check_unsigned(id_, 32) for id_ in ids]
+        return list(map(check_id, ids))
     return ids if isinstance(ids, list) else [operator.index(id_) for id_ in ids]
 
 
-def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
-    """Return one of the choices of the option `name`."""
-    if check_text(value) not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return check_text(value)
+def one_of(choices: Mapping[str, str]) -> Callable[[object], str]:
+    """Return a check for names of `choices`, whose values tokenizer.json has."""
+
+    def check(value: object) -> str:
+        name = check_text(getattr(value, "value", value))  # of an enumeration
+        if name not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}, got {value!r}")
+        return choices[name]
+
+    return check
 
 
-def maybe(check: Callable[[object], T]) -> Callable[[object], T | None]:
+def maybe(check: Callable[[Any], T]) -> Callable[[Any], T | None]:
     """Return a check that also accepts None."""
-
-    def check_maybe(value: object) -> T | None:
-        return None if value is None else check(value)
-
-    check_maybe.__annotations__["return"] = f"{check.__annotations__['return']} | None"
-    return check_maybe
+    return lambda value: None if value is None else check(value)
 
 
-def _flag_or(default: bool) -> Callable[[object], bool]:
+def flag_or(default: bool) -> Callable[[object], bool]:
     """Return a check of a flag whose value None means `default`."""
     return lambda value: default if value is None else check_flag(value)
 
 
-def warn_unknown(kwargs: Iterable[str], known: Iterable[str] = ()) -> None:
+def warn_unknown(names: Iterable[str]) -> None:
     """Report unknown options on standard error, as the real library does."""
-    for name in kwargs:
-        if name not in known:
-            sys.stderr.write(f"Ignored unknown kwarg option {name}\n")
+    for name in names:
+        sys.stderr.write(f"Ignored unknown kwarg option {name}\n")
+
+
+@contextlib.contextmanager
+def os_errors() -> Iterator[None]:
+    """Replace an OS error, for which the real library raises a bare Exception."""
+    try:
+        yield
+    except OSError as error:
+        raise TokenizersError(str(error)) from None
 
 
 def refuse(feature: str) -> NoReturn:
@@ -125,14 +132,31 @@ def refuse(feature: str) -> NoReturn:
     )
 
 
-def refused_class(base: type[T], name: str, feature: str, members: Iterable[str] = ()) -> type[T]:
-    """Return a class whose constructor and static `members` are refused."""
+def refused_call(feature: str) -> Any:
+    """Return a static method that is refused."""
 
     def fail(*_: object, **__: object) -> NoReturn:
+        """Not supported: only the real library has it."""
         refuse(feature)
 
-    methods: dict[str, Any] = dict.fromkeys(members, staticmethod(fail))
-    return type(name, (base,), {"__init__": fail, "__doc__": f"{name}: not supported.", **methods})
+    return staticmethod(fail)
+
+
+def refused_class(base: type[T], name: str, feature: str, members: Iterable[str] = ()) -> type[T]:
+    """Return a class whose constructor and static `members` are refused."""
+    methods = dict.fromkeys(["__init__", *members], refused_call(feature))
+    return type(name, (base,), {"__doc__": f"{name}: not supported.", **methods})
+
+
+class once(functools.cached_property[T]):  # noqa: N801, as cached_property
+    """A cached property without the lock of Python 3.11.
+
+    The lock is that of all instances, and a process that is forked while it is held keeps it.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        super().__init__(make)
+        self.lock = contextlib.nullcontext()
 
 
 class Regex:
@@ -148,113 +172,10 @@ def _check_pattern(value: object) -> dict[str, str]:
     """Return a str or a Regex in the form of tokenizer.json."""
     if isinstance(value, Regex):
         return {"Regex": value._pattern}
-    if isinstance(value, str):
-        return {"String": value}
-    raise TypeError(f"pattern must be a str or a Regex, got {type(value).__name__}")
+    return {"String": check_text(value)}
 
 
-def _check_behavior(value: object) -> str:
-    name = getattr(value, "value", value)  # of the enumeration SplitDelimiterBehavior
-    return _BEHAVIORS[check_choice(name, "behavior", _BEHAVIORS)]
-
-
-def _check_scheme(value: object) -> str:
-    return check_choice(value, "prepend_scheme", ("first", "never", "always"))
-
-
-def _check_charsmap(value: Any) -> str:
-    return base64.b64encode(bytes(value)).decode()
-
-
-def _check_token(value: object) -> tuple[str, int]:
-    """Return a token with its id."""
-    pair = check_instance(value, tuple)
-    if len(pair) != 2:
-        raise ValueError(f"expected a tuple of a token and its id, got {pair!r}")
-    return check_text(pair[0]), check_unsigned(pair[1], 32)
-
-
-def _check_alphabet(value: object) -> list[str]:
-    """Return the first character of each text, in order and without duplicates."""
-    return sorted({text[0] for text in map(check_text, check_sequence(value)) if text})
-
-
-def _check_progress_format(value: object) -> str:
-    return _PROGRESS_FORMATS.get(check_text(value), "Indicatif")
-
-
-def _check_special_tokens(value: object) -> list[AddedToken]:
-    return tokens_of(list(check_sequence(value)), True)
-
-
-def _check_dropout(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, SupportsFloat):
-        raise TypeError(f"dropout must be a number, got {type(value).__name__}")
-    return float(np.float32(value))
-
-
-def _template_or(default: str) -> Callable[[object], list[dict[str, Any]]]:
-    """Return a check of a template, a str or a list of str; None means `default`."""
-
-    def check_template(value: object) -> list[dict[str, Any]]:
-        parts = default if value is None else value
-        parts = parts.split(" ") if isinstance(parts, str) else parts
-        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise TypeError(f"template must be a str or a list of str, got {value!r}")
-        return [_template_part(part) for part in parts]
-
-    return check_template
-
-
-def _template_part(text: str) -> dict[str, Any]:
-    """Return "$A:1" or "[SEP]:1" in the form of tokenizer.json."""
-    name, *rest = text.split(":")
-    kind, id_, type_id = "SpecialToken", name, rest[0] if len(rest) == 1 else "0"
-    is_valid = len(rest) <= 1 and _is_u32(type_id)
-    if name.startswith("$"):
-        kind, sequence = "Sequence", name[1:]
-        id_ = sequence.upper() if sequence in ("A", "a", "B", "b") else "A"
-        if sequence not in ("", "A", "a", "B", "b"):
-            is_valid = is_valid and _is_u32(sequence)
-            type_id = type_id if rest else sequence
-    if not is_valid:
-        raise ValueError(f"Cannot build Piece from {text!r}; write $A:0, $B:1 or TOKEN:0")
-    return {kind: {"id": id_, "type_id": int(type_id)}}
-
-
-def _is_u32(text: str) -> bool:
-    digits = text.removeprefix("+")
-    return digits.isascii() and digits.isdigit() and int(digits) < 1 << 32
-
-
-def _check_template_tokens(value: object) -> dict[str, dict[str, Any]]:
-    tokens = [_template_token(each) for each in (() if value is None else check_sequence(value))]
-    return {token["id"]: token for token in sorted(tokens, key=lambda token: str(token["id"]))}
-
-
-def _template_token(value: object) -> dict[str, Any]:
-    """Return (token, id), (id, token) or a dict with several ids in the form of tokenizer.json."""
-    if isinstance(value, tuple) and len(value) == 2:
-        name, id_ = value if isinstance(value[0], str) else value[::-1]
-        if isinstance(name, str) and isinstance(id_, int) and 0 <= id_ < 1 << 32:
-            return {"id": name, "ids": [id_], "tokens": [name]}
-    if not isinstance(value, dict):
-        raise TypeError(f"expected (token, id), (id, token) or a dict, got {value!r}")
-    for key in ("id", "ids", "tokens"):
-        if key not in value:
-            raise ValueError(f"{key!r} is missing in {value!r}")
-    ids = [check_unsigned(id_, 32) for id_ in value["ids"]]
-    tokens = [check_text(token) for token in value["tokens"]]
-    if len(ids) != len(tokens):
-        raise TokenizersError(f"expected as many ids as tokens, got {len(ids)} and {len(tokens)}")
-    return {"id": value["id"], "ids": ids, "tokens": tokens}
-
-
-# ── The table ────────────────────────────────────────────────────────────────────────────────────
-
-_REQUIRED = inspect.Parameter.empty
+# ── Options ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +186,7 @@ class Option:
     check: Callable[[Any], Any]
     default: Any = _REQUIRED
     key: str = ""  # in tokenizer.json and as a second attribute; the name if empty
-    read: Callable[[Any], Any] | None = None  # the stored value → the attribute
+    read: Callable[[Any], Any] = lambda value: value  # the stored value → the attribute
     is_locked: bool = False  # the attribute can neither be read nor set
     is_argument: bool = True
 
@@ -273,28 +194,22 @@ class Option:
     def json_key(self) -> str:
         return self.key or self.name
 
-    def parameter(self, kind: Any) -> inspect.Parameter:
-        annotations = getattr(self.check, "__annotations__", {})
-        annotation = annotations.get("return", _REQUIRED)
-        return inspect.Parameter(self.name, kind, default=self.default, annotation=annotation)
+    def attribute(self) -> property:
+        """Return the property that reads and sets this option."""
+
+        def get(component: Component) -> Any:
+            if self.is_locked:
+                raise TokenizersError(f"cannot read or set {self.name}; create a new component")
+            return self.read(component._data[self.json_key])
+
+        def put(component: Component, value: object) -> None:
+            get(component)
+            component._put(self.json_key, self.check(value))
+
+        return property(get, put)
 
 
-class Row:
-    """One class: its docstring and its options."""
-
-    def __init__(
-        self,
-        doc: str,
-        *options: Option,
-        unknown: Literal["refuse", "ignore", "warn"] = "refuse",
-        is_keyword_only: bool = False,
-    ) -> None:
-        self.doc, self.options = doc, options
-        self.unknown = unknown  # what happens to other keyword arguments
-        self.is_keyword_only = is_keyword_only
-
-
-def _fields(is_argument: bool = True, **defaults: bool | int | str) -> Iterator[Option]:
+def options_of(is_argument: bool = True, **defaults: bool | int | str) -> Iterator[Option]:
     """Return options whose type is that of the default."""
     checks: dict[type, Callable[[Any], Any]] = {
         bool: check_flag, int: check_unsigned, str: check_text,
@@ -303,160 +218,15 @@ def _fields(is_argument: bool = True, **defaults: bool | int | str) -> Iterator[
         yield Option(name, checks[type(default)], default, is_argument=is_argument)
 
 
-_BYTE_LEVEL = {"add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-_METASPACE = (
+# Options of several families.
+BYTE_LEVEL = {"add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+METASPACE = (
     Option("replacement", check_character, "▁"),
-    Option("prepend_scheme", _check_scheme, "always"),
-    *_fields(split=True),
+    Option("prepend_scheme", one_of({x: x for x in ("first", "never", "always")}), "always"),
+    *options_of(split=True),
 )
-_PATTERN = Option("pattern", _check_pattern, is_locked=True)
-_REPLACE = (_PATTERN, Option("content", check_text))
-_TOKENS = (
-    Option("sep", _check_token, read=tuple),
-    Option("cls_token", _check_token, key="cls", read=tuple),
-)
-
-TABLE: dict[str, dict[str, Row]] = {
-    "normalizers": {
-        "NFC": Row("Unicode normalization form C."),
-        "NFD": Row("Unicode normalization form D."),
-        "NFKC": Row("Unicode normalization form KC."),
-        "NFKD": Row("Unicode normalization form KD."),
-        "Lowercase": Row("Lower case."),
-        "Nmt": Row("Control characters as in Google's NMT; cannot be run."),
-        "StripAccents": Row("Removes combining marks; cannot be run."),
-        "ByteLevel": Row("Bytes as printable characters."),
-        "Strip": Row(
-            "Removes whitespace at the ends.",
-            Option("left", check_flag, True, "strip_left"),
-            Option("right", check_flag, True, "strip_right"),
-        ),
-        "Prepend": Row("Adds a prefix.", *_fields(prepend="▁")),
-        "Replace": Row("Replaces each match.", *_REPLACE),
-        "BertNormalizer": Row(
-            "BERT's normalizer; cannot be run.",
-            *_fields(clean_text=True, handle_chinese_chars=True),
-            Option("strip_accents", maybe(check_flag), None),
-            *_fields(lowercase=True),
-        ),
-        "Precompiled": Row(
-            "SentencePiece's character map.", Option("precompiled_charsmap", _check_charsmap)
-        ),
-        "Sequence": Row("Normalizers in order.", Option("normalizers", check_list)),
-    },
-    "pre_tokenizers": {
-        "ByteLevel": Row(
-            "GPT-2's pattern, then bytes as printable characters.",
-            *_fields(**_BYTE_LEVEL),
-            unknown="ignore",
-        ),
-        "Split": Row(
-            "Splits at matches.",
-            _PATTERN,
-            Option("behavior", _check_behavior, read=str.lower),
-            *_fields(invert=False),
-        ),
-        "Digits": Row("Splits numbers from other text.", *_fields(individual_digits=False)),
-        "Punctuation": Row(
-            "Splits at punctuation.",
-            Option("behavior", _check_behavior, "isolated", read=str.lower),
-        ),
-        "Metaspace": Row("SentencePiece's split, where a space is part of a word.", *_METASPACE),
-        "CharDelimiterSplit": Row(
-            "Splits at a character and removes it.", Option("delimiter", check_character)
-        ),
-        "FixedLength": Row("Chunks of `length` characters.", *_fields(length=5)),
-        "Whitespace": Row(r"Splits by `\w+|[^\w\s]+`."),
-        "WhitespaceSplit": Row("Splits at whitespace."),
-        "BertPreTokenizer": Row("BERT's pre-tokenizer; cannot be run."),
-        "UnicodeScripts": Row("Splits between scripts; cannot be run."),
-        "Sequence": Row(
-            "Pre-tokenizers in order, each on the pretokens of the one before.",
-            Option("pre_tokenizers", check_list, key="pretokenizers"),
-        ),
-    },
-    "decoders": {
-        "ByteLevel": Row(
-            "Printable characters back to bytes.",
-            *_fields(is_argument=False, **_BYTE_LEVEL),
-            unknown="ignore",
-        ),
-        "ByteFallback": Row('Tokens such as "<0xE4>" back to bytes.'),
-        "Fuse": Row("Joins all tokens."),
-        "Replace": Row("Replaces each match.", *_REPLACE),
-        "Strip": Row(
-            "Removes a character at the ends of each token, at most `left` and `right` times.",
-            Option("content", check_character, " "),
-            Option("left", check_unsigned, 0, "start"),
-            Option("right", check_unsigned, 0, "stop"),
-        ),
-        "Metaspace": Row("The replacement character back to spaces.", *_METASPACE),
-        "BPEDecoder": Row("The end-of-word suffix back to spaces.", *_fields(suffix="</w>")),
-        "WordPiece": Row(
-            "WordPiece tokens to text; cannot be run.", *_fields(prefix="##", cleanup=True)
-        ),
-        "CTC": Row(
-            "CTC tokens of speech models to text; cannot be run.",
-            *_fields(pad_token="<pad>", word_delimiter_token="|", cleanup=True),
-        ),
-        "Sequence": Row("Decoders in order.", Option("decoders_py", check_list, key="decoders")),
-    },
-    "processors": {
-        "ByteLevel": Row(
-            "Removes whitespace from the offsets of byte-level tokens.",
-            *(Option(name, _flag_or(True), None) for name in _BYTE_LEVEL),
-            unknown="ignore",
-        ),
-        "BertProcessing": Row("[CLS] A [SEP] B [SEP].", *_TOKENS),
-        "RobertaProcessing": Row(
-            "<s> A </s></s> B </s>, all of type 0.",
-            *_TOKENS,
-            *_fields(trim_offsets=True, add_prefix_space=True),
-        ),
-        "TemplateProcessing": Row(
-            "Special tokens at the positions of a template.",
-            Option("single", _template_or("$0"), None),
-            Option("pair", _template_or("$A:0 $B:1"), None),
-            Option("special_tokens", _check_template_tokens, None),
-        ),
-        "Sequence": Row(
-            "Processors in order.", Option("processors_py", check_list, key="processors")
-        ),
-    },
-    "models": {
-        "BPE": Row(
-            "Byte-pair encoding.",
-            Option("dropout", _check_dropout, None),
-            Option("unk_token", maybe(check_text), None),
-            Option("continuing_subword_prefix", maybe(check_text), None),
-            Option("end_of_word_suffix", maybe(check_text), None),
-            Option("fuse_unk", _flag_or(False), None),
-            *_fields(byte_fallback=False, ignore_merges=False),
-            unknown="warn",
-        ),
-    },
-    "trainers": {
-        "BpeTrainer": Row(
-            "Options for training BPE.",
-            *_fields(vocab_size=30000, min_frequency=0, show_progress=True),
-            Option(
-                "progress_format",
-                _check_progress_format,
-                "indicatif",
-                read={shown: name for name, shown in _PROGRESS_FORMATS.items()}.__getitem__,
-            ),
-            Option("special_tokens", _check_special_tokens, (), read=list),
-            Option("limit_alphabet", maybe(check_unsigned), None),
-            Option("initial_alphabet", _check_alphabet, ()),
-            Option("continuing_subword_prefix", maybe(check_text), None),
-            Option("end_of_word_suffix", maybe(check_text), None),
-            Option("max_token_length", maybe(check_unsigned), None),
-            Option("words", dict, {}, is_argument=False),
-            unknown="warn",
-            is_keyword_only=True,
-        ),
-    },
-}
+PATTERN = Option("pattern", _check_pattern, is_locked=True)
+REPLACE = (PATTERN, Option("content", check_text))
 
 
 # ── Components ───────────────────────────────────────────────────────────────────────────────────
@@ -475,46 +245,58 @@ class Component:
     changes: ClassVar[int] = 0  # of all components
     classes: ClassVar[dict[str, type[Component]]]  # of a family, by the type in tokenizer.json
     family: ClassVar[type[Component]]
+    options: ClassVar[Sequence[Option]]
+    warns: ClassVar[bool]  # of unknown keyword arguments
     __signature__: ClassVar[inspect.Signature]
-    _row: ClassVar[Row]
     _data: dict[str, Any]
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(
+        cls,
+        options: Iterable[Option] | None = None,
+        unknown: Literal["refuse", "ignore", "warn"] = "refuse",
+        is_keyword_only: bool = False,
+    ) -> None:
+        """Define a class. One without `options` is a base class, or is not supported."""
         if cls.__base__ is Component:
             cls.family, cls.classes = cls, {}
-            cls.__signature__ = inspect.Signature()
-        module = cls.__module__.rpartition(".")[2]
-        row = TABLE.get(module, {}).get(cls.__name__)
-        if row is None:
-            return
-        cls.classes[cls.__name__] = cls
-        cls.__doc__ = cls.__doc__ or row.doc
-        cls._row = row
-        for option in row.options:
+        if options is not None:
+            cls.classes[cls.__name__] = cls
+        cls.options, cls.warns = tuple(options or ()), unknown == "warn"
+        for option in cls.options:
             for name in {option.name, option.json_key}:
-                setattr(cls, name, _attribute(option))
-        cls.__signature__ = _signature(row)
+                setattr(cls, name, option.attribute())
+        kinds = inspect.Parameter
+        kind = kinds.KEYWORD_ONLY if is_keyword_only else kinds.POSITIONAL_OR_KEYWORD
+        parameters = [
+            kinds(option.name, kind, default=option.default)
+            for option in cls.options
+            if option.is_argument
+        ]
+        if unknown != "refuse":
+            parameters.append(kinds("kwargs", kinds.VAR_KEYWORD))
+        cls.__signature__ = inspect.Signature(parameters)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if not hasattr(self, "_row"):
+        if type(self).__name__ not in self.classes:
             raise TypeError(f"cannot create instances of the base class {type(self).__name__}")
-        bound = type(self).__signature__.bind(*args, **kwargs)
+        bound = self.__signature__.bind(*args, **kwargs)
         bound.apply_defaults()
-        if self._row.unknown == "warn":
+        if self.warns:
             warn_unknown(bound.arguments["kwargs"])
         self._data = {
             option.json_key: option.check(bound.arguments.get(option.name, option.default))
-            for option in self._row.options
+            for option in self.options
         }
 
     @classmethod
-    def define(cls, name: str) -> type[Self]:
-        """Return the class of a row that has no methods of its own."""
-        return type(name, (cls,), {"__module__": cls.__module__})
+    def define(cls, name: str, doc: str, *options: Option, **more: Any) -> type[Self]:
+        """Return a class that has no methods of its own."""
+        body = {"__module__": cls.__module__, "__doc__": doc}
+        return type(name, (cls,), body, options=options, **more)
 
     @classmethod
     def read(cls, data: Mapping[str, Any] | None) -> Any:
@@ -533,7 +315,7 @@ class Component:
             data = {**data, "prepend_scheme": "never"}  # an old Metaspace
         made = cls.__new__(cls)
         made._data = {}
-        for option in cls._row.options:
+        for option in cls.options:
             key = option.json_key
             made._data[key] = data[key] if key in data else option.check(option.default)
         return made
@@ -560,44 +342,18 @@ def json_of(component: Component | None) -> dict[str, Any] | None:
     return None if component is None else component.to_json()
 
 
-def _attribute(option: Option) -> property:
-    key, read = option.json_key, option.read
-
-    def get(component: Component) -> Any:
-        if option.is_locked:
-            raise TokenizersError(f"cannot read {option.name} of a component")
-        found = component._data[key]
-        return found if read is None else read(found)
-
-    def put(component: Component, value: object) -> None:
-        if option.is_locked:
-            raise TokenizersError(f"cannot set {option.name}; create a new component")
-        component._put(key, option.check(value))
-
-    return property(get, put)
-
-
-def _signature(row: Row) -> inspect.Signature:
-    kinds = inspect.Parameter
-    kind = kinds.KEYWORD_ONLY if row.is_keyword_only else kinds.POSITIONAL_OR_KEYWORD
-    parameters = [option.parameter(kind) for option in row.options if option.is_argument]
-    if row.unknown != "refuse":
-        parameters.append(kinds("kwargs", kinds.VAR_KEYWORD))
-    return inspect.Signature(parameters)
-
-
 class Steps(Component):
     """A component that is a list of others, which run in order."""
 
-    IS_FLAT: ClassVar[bool] = True  # whether a Sequence in a Sequence is replaced by its steps
+    is_flat: ClassVar[bool] = True  # whether a Sequence in a Sequence is replaced by its steps
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         ((key, parts),) = self._data.items()
         steps: list[Component] = []
         for part in parts:
-            step = self._check_part(part)
-            steps += step._parts if self.IS_FLAT and isinstance(step, Steps) else [step]
+            step = check_instance(part, self.family)
+            steps += step._parts if self.is_flat and isinstance(step, Steps) else [step]
         self._data = {key: steps}
 
     @property
@@ -616,20 +372,11 @@ class Steps(Component):
         return {"type": "Sequence", key: [part.to_json() for part in self._parts]}
 
     def __getitem__(self, index: int) -> Any:
-        return self._parts[self._check_index(index)]
+        return self._parts[check_unsigned(index)]
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self._parts[self._check_index(index)] = copy.copy(self._check_part(value))
+        self._parts[check_unsigned(index)] = copy.copy(check_instance(value, self.family))
         Component.changes += 1
-
-    def _check_part(self, part: object) -> Component:
-        return check_instance(part, self.family)
-
-    def _check_index(self, index: object) -> int:
-        number = check_unsigned(index)
-        if number >= len(self._parts):
-            raise IndexError(f"index must be below {len(self._parts)}, got {number}")
-        return number
 
 
 # ── Added tokens ─────────────────────────────────────────────────────────────────────────────────
@@ -653,7 +400,7 @@ class AddedToken:
         self.content = "" if content is None else check_text(content)
         self._single_word = check_flag(single_word)
         self._lstrip, self._rstrip = check_flag(lstrip), check_flag(rstrip)
-        self._normalized = None if normalized is None else check_flag(normalized)
+        self._normalized = maybe(check_flag)(normalized)
         self.special = check_flag(special)
 
     single_word = property(lambda self: self._single_word, doc="Matches whole words only.")
@@ -664,9 +411,6 @@ class AddedToken:
     def normalized(self) -> bool:
         """Matches normalized text. The default is True for tokens that are not special."""
         return not self.special if self._normalized is None else self._normalized
-
-    def _flags(self) -> dict[str, bool]:
-        return {name: getattr(self, name) for name in _FLAGS}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AddedToken) and self.__getstate__() == other.__getstate__()
@@ -683,19 +427,22 @@ class AddedToken:
         return f'AddedToken("{self.content}", {flags})'
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"content": self.content, **self._flags()}
+        return {"content": self.content, **flags_of(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def flags_of(token: object) -> dict[str, bool]:
+    """Return the flags of an added token of any class."""
+    return {name: getattr(token, name) for name in _FLAGS}
 
 
 def tokens_of(tokens: object, special: bool) -> list[AddedToken]:
     """Return copies of tokens; `special` makes the copies and the originals special."""
     found = []
     for each in check_list(tokens):
-        if isinstance(each, str):
-            each = AddedToken(each)
-        token = check_instance(each, AddedToken)
+        token = AddedToken(each) if isinstance(each, str) else check_instance(each, AddedToken)
         token.special = token.special or special
         found.append(copy.copy(token))
         found[-1]._normalized = token._normalized  # None follows a later change of `special`
@@ -708,54 +455,44 @@ class AddedTokens:
     A token text that is added again gets the new flags, but a special token stays special.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: Mapping[int, Any] | None = None) -> None:
+        """`tokens` are added tokens of any class by id, as they are in a file."""
         self.ids: dict[str, int] = {}
         self.by_id: dict[int, AddedToken] = {}
         self.special_tokens: set[str] = set()
+        found = tokens or {}
+        ids = {token.content: id_ for id_, token in found.items()}
+        made = (AddedToken(token.content, **flags_of(token)) for token in found.values())
+        self.add(made, ids, 0)
 
-    def add(
-        self,
-        tokens: Iterable[AddedToken],
-        find: Callable[[str], int | None],
-        size: Callable[[], int],
-    ) -> int:
+    def add(self, tokens: Iterable[AddedToken], model: Mapping[str, int], size: int) -> int:
         """Add tokens, and return the number of new or changed ones.
 
-        `find` and `size` are the model's. They are called only for tokens that are not added yet.
+        `model` has the ids of the model's tokens, and `size` is their number.
         """
         given = list(tokens)
         # The largest id before the call counts: the real library ignores ids of the model that
         # this call adds beyond the model's size.
-        last = max(self.by_id, default=-1)
-        next_id: int | None = None
+        next_id = max(size, max(self.by_id, default=-1) + 1)
         self.special_tokens |= {token.content for token in given if token.special and token.content}
         count = 0
         for token in given:
             known = self.ids.get(token.content)
             if not token.content or (known is not None and self.by_id[known] == token):
                 continue
-            id_ = known if known is not None else find(token.content)
+            id_ = known if known is not None else model.get(token.content)
             if id_ is None:
-                id_ = next_id = max(size(), last + 1) if next_id is None else next_id + 1
+                id_, next_id = next_id, next_id + 1
             self.ids[token.content] = id_
             self.by_id[id_] = token
             count += 1
         return count
 
-    def read(self, tokens: Iterable[Added]) -> None:
-        """Add the tokens of a file, which have ids."""
-        ids = {token.content: token.id for token in tokens}
-        made = (
-            AddedToken(token.content, **{name: getattr(token, name) for name in _FLAGS})
-            for token in tokens
-        )
-        self.add(made, ids.get, lambda: 0)
-
     def spec(self) -> tuple[Added, ...]:
         """Return the tokens as a tokenizer specification has them."""
         made = []
         for id_, token in sorted(self.by_id.items()):
-            flags = {**token._flags(), "special": token.content in self.special_tokens}
+            flags = {**flags_of(token), "special": token.content in self.special_tokens}
             made.append(Added(token.content, id_, **flags))
         return tuple(made)
 

@@ -7,13 +7,21 @@ from collections.abc import Sequence as Sequence_
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.compat.tokenizers.components import (
+    BYTE_LEVEL,
+    METASPACE,
+    REPLACE,
     Component,
+    Option,
     Steps,
+    check_character,
+    check_id,
     check_ids,
+    check_list,
     check_sequence,
     check_text,
     check_unsigned,
-    refuse,
+    options_of,
+    refused_call,
 )
 from tokenmill.decoding import flatten, run_chain, step_of
 from tokenmill.errors import TokenizersError
@@ -27,31 +35,48 @@ class Decoder(Component):
 
     def decode(self, tokens: Sequence_[str]) -> str:
         """Return the text of tokens."""
-        texts = [check_text(token) for token in check_sequence(tokens)]
-        chain = [step_of(step) for step in flatten(self.to_json())]
-        return "".join(run_chain(chain, texts))
+        texts = list(map(check_text, check_sequence(tokens)))
+        return "".join(run_chain(list(map(step_of, flatten(self.to_json()))), texts))
 
-    @staticmethod
-    def custom(decoder: object) -> Decoder:
-        """Not supported: components written in Python need the real library."""
-        refuse("a decoder written in Python")
+    custom = refused_call("a decoder written in Python")
 
 
-class Sequence(Decoder, Steps):
+class Sequence(Decoder, Steps, options=[Option("decoders_py", check_list, key="decoders")]):
     """Decoders in order."""
 
-    IS_FLAT = False
+    is_flat = False
 
 
-ByteLevel = Decoder.define("ByteLevel")
-ByteFallback = Decoder.define("ByteFallback")
-Fuse = Decoder.define("Fuse")
-Replace = Decoder.define("Replace")
-Strip = Decoder.define("Strip")
-Metaspace = Decoder.define("Metaspace")
-BPEDecoder = Decoder.define("BPEDecoder")
-WordPiece = Decoder.define("WordPiece")
-CTC = Decoder.define("CTC")
+ByteLevel = Decoder.define(
+    "ByteLevel",
+    "Printable characters back to bytes.",
+    *options_of(is_argument=False, **BYTE_LEVEL),
+    unknown="ignore",
+)
+ByteFallback = Decoder.define("ByteFallback", 'Tokens such as "<0xE4>" back to bytes.')
+Fuse = Decoder.define("Fuse", "Joins all tokens.")
+Replace = Decoder.define("Replace", "Replaces each match.", *REPLACE)
+Strip = Decoder.define(
+    "Strip",
+    "Removes a character at the ends of each token, at most `left` and `right` times.",
+    Option("content", check_character, " "),
+    Option("left", check_unsigned, 0, "start"),
+    Option("right", check_unsigned, 0, "stop"),
+)
+Metaspace = Decoder.define("Metaspace", "The replacement character back to spaces.", *METASPACE)
+BPEDecoder = Decoder.define(
+    "BPEDecoder", "The end-of-word suffix back to spaces.", *options_of(suffix="</w>")
+)
+WordPiece = Decoder.define(
+    "WordPiece",
+    "WordPiece tokens to text; cannot be run.",
+    *options_of(prefix="##", cleanup=True),
+)
+CTC = Decoder.define(
+    "CTC",
+    "CTC tokens of speech models to text; cannot be run.",
+    *options_of(pad_token="<pad>", word_delimiter_token="|", cleanup=True),
+)
 
 
 class DecodeStream:
@@ -70,10 +95,10 @@ class DecodeStream:
 
     def step(self, tokenizer: Tokenizer, id: int | Sequence_[int]) -> str | None:
         """Return the characters that an id completes, or None."""
-        if not hasattr(tokenizer, "_decodes"):
+        if not hasattr(tokenizer, "decode"):
             raise TypeError(f"expected Tokenizer, got {type(tokenizer).__name__}")
         try:
-            added = check_ids(id) if isinstance(id, Sequence_) else [check_unsigned(id, 32)]
+            added = check_ids(id) if isinstance(id, Sequence_) else [check_id(id)]
         except (TypeError, OverflowError):
             raise TypeError(f"id must be an int or a list of int, got {id!r}") from None
         if not self._prefix and self._ids:
@@ -86,7 +111,7 @@ class DecodeStream:
         if not grown or text.endswith("\ufffd"):
             return None
         if not text.startswith(self._prefix):
-            raise TokenizersError(
+            raise TokenizersError(  # servers match this text
                 "Invalid prefix encountered while decoding stream. "
                 f"Token ID: {added[-1] if added else 0}, Expected prefix: '{self._prefix}', "
                 f"Actual string: '{text}'"

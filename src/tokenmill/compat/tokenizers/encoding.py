@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from tokenmill.compat.tokenizers.components import (
-    check_choice,
+    Component,
+    Option,
     check_flag,
+    check_id,
     check_instance,
     check_sequence,
-    check_text,
     check_unsigned,
     dump,
+    maybe,
+    one_of,
+    options_of,
     warn_unknown,
 )
 from tokenmill.errors import TokenizersError
@@ -32,23 +36,39 @@ _LISTS = {
     "ids": "_ids", "type_ids": "_type_ids", "tokens": "_tokens", "words": "_words",
     "offsets": "_offsets", "special_tokens_mask": "_special", "attention_mask": "_attention",
 }  # fmt: skip
-_SIDES = ("left", "right")
+_check_side = one_of({"left": "Left", "right": "Right"})
 
 
-@dataclass(slots=True)
-class Run:
+class Run(NamedTuple):
     """Adjacent tokens of an encoding with the same type and masks."""
 
-    length: int
+    ids: Sequence[int]
     type_id: int
     special: int = 0
     attention: int = 1
 
 
+def _list(name: str, doc: str) -> Any:
+    """Return a property with a copy of a list of the complete encoding."""
+    return property(lambda encoding: getattr(encoding._complete(), name)[:], doc=doc)
+
+
+def _list_of_runs(name: str, field: str, doc: str) -> Any:
+    """Return a property with a list that has a field of `Run` until the encoding is complete."""
+
+    def get(encoding: Encoding) -> list[int]:
+        if encoding._runs is None:
+            return list(getattr(encoding, name))
+        values = (repeat(getattr(run, field), len(run.ids)) for run in encoding._runs)
+        return list(chain.from_iterable(values))
+
+    return property(get, doc=doc)
+
+
 class Encoding:
     """The result of encoding a text or a pair."""
 
-    _ids: list[int]
+    _ids: Sequence[int]  # a list if the encoding is complete
     _type_ids: list[int]
     _tokens: list[str]
     _words: list[int | None]
@@ -71,52 +91,28 @@ class Encoding:
 
     # Attributes
 
+    type_ids = _list_of_runs(
+        "_type_ids", "type_id", "The type of each token: usually the text, by the post-processor."
+    )
+    attention_mask = _list_of_runs("_attention", "attention", "1 for tokens, 0 for padding.")
+    special_tokens_mask = _list_of_runs(
+        "_special", "special", "1 for tokens that the post-processor or padding added."
+    )
+    tokens = _list("_tokens", "The tokens as in the vocabulary.")
+    offsets = _list("_offsets", "The characters of the text that each token covers: (start, end).")
+    word_ids = _list("_words", "The word of each token; None for special tokens.")
+    overflowing = _list("_overflowing", "The encodings of the tokens that truncation removed.")
+
     @property
     def ids(self) -> list[int]:
         """The ids."""
-        return self._ids[:]
-
-    @property
-    def type_ids(self) -> list[int]:
-        """The type of each token, which the post-processor sets: usually the text of a pair."""
-        if self._runs is not None:
-            return [run.type_id for run in self._runs for _ in range(run.length)]
-        return self._type_ids[:]
-
-    @property
-    def attention_mask(self) -> list[int]:
-        """1 for tokens, 0 for padding."""
-        if self._runs is not None:
-            return [run.attention for run in self._runs for _ in range(run.length)]
-        return self._attention[:]
-
-    @property
-    def special_tokens_mask(self) -> list[int]:
-        """1 for tokens that the post-processor or padding added."""
-        if self._runs is not None:
-            return [run.special for run in self._runs for _ in range(run.length)]
-        return self._special[:]
-
-    @property
-    def tokens(self) -> list[str]:
-        """The tokens as in the vocabulary."""
-        return self._complete()._tokens[:]
-
-    @property
-    def offsets(self) -> list[Offsets]:
-        """The characters of the text that each token covers: (start, end)."""
-        return self._complete()._offsets[:]
-
-    @property
-    def word_ids(self) -> list[int | None]:
-        """The word of each token; None for special tokens."""
-        return self._complete()._words[:]
+        return list(self._ids)
 
     @property
     def words(self) -> list[int | None]:
         """The old name of `word_ids`."""
         warnings.warn("use Encoding.word_ids instead of words", DeprecationWarning, stacklevel=2)
-        return self.word_ids
+        return self.word_ids  # type: ignore[no-any-return]
 
     @property
     def sequence_ids(self) -> list[int | None]:
@@ -131,11 +127,6 @@ class Encoding:
     def n_sequences(self) -> int:
         """The number of texts."""
         return len(self._complete()._ranges) or 1
-
-    @property
-    def overflowing(self) -> list[Encoding]:
-        """The encodings of the tokens that truncation removed."""
-        return self._complete()._overflowing[:]
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -176,30 +167,25 @@ class Encoding:
     def token_to_sequence(self, token_index: int) -> int | None:
         """Return the text of a token, or None."""
         token = check_unsigned(token_index)
-        ranges = self._complete()._ranges
-        if token > len(self):
-            return None
-        if not ranges:
-            return 0
+        ranges = self._complete()._ranges or {0: (0, len(self) + 1)}  # also one past the end
         return next((i for i, (start, stop) in ranges.items() if start <= token < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
         """Return the characters that a token covers, or None."""
-        inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
-        return self._offsets[token_index] if inside else None
+        return self._offsets[token_index] if self._is_of_text(token_index) else None
 
     def token_to_word(self, token_index: int) -> int | None:
         """Return the word of a token, or None."""
-        inside = self.token_to_sequence(token_index) is not None and token_index < len(self)
-        return self._words[token_index] if inside else None
+        return self._words[token_index] if self._is_of_text(token_index) else None
+
+    def _is_of_text(self, index: int) -> bool:
+        return self.token_to_sequence(index) is not None and index < len(self)
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the token that covers a character, or None."""
-        position, sequence = check_unsigned(char_pos), check_unsigned(sequence_index)
-        for token in range(*self._range(sequence)):
-            if self._offsets[token][0] <= position < self._offsets[token][1]:
-                return token
-        return None
+        position, tokens = check_unsigned(char_pos), range(*self._range(sequence_index))
+        offsets = self._offsets
+        return next((i for i in tokens if offsets[i][0] <= position < offsets[i][1]), None)
 
     def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the word that covers a character, or None."""
@@ -208,9 +194,8 @@ class Encoding:
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
         """Return the tokens of a word: (first, one past the last), or None."""
-        word, sequence = check_unsigned(word_index, 32), check_unsigned(sequence_index)
-        found = []
-        for token in range(*self._range(sequence)):
+        word, found = check_id(word_index), []
+        for token in range(*self._range(sequence_index)):
             here = self._words[token]
             if here is not None and here > word:
                 break
@@ -226,7 +211,7 @@ class Encoding:
         return self._offsets[tokens[0]][0], self._offsets[tokens[1] - 1][1]
 
     def _range(self, sequence: int) -> tuple[int, int]:
-        return self._complete()._ranges.get(sequence, (0, len(self)))
+        return self._complete()._ranges.get(check_unsigned(sequence), (0, len(self)))
 
     # Changes
 
@@ -247,35 +232,33 @@ class Encoding:
     ) -> None:
         """Pad to `length` tokens."""
         warn_unknown(kwargs)
-        side = check_choice(direction, "direction", _SIDES)
-        target = check_unsigned(length)
-        pad = (check_unsigned(pad_id, 32), check_unsigned(pad_type_id, 32))
-        self._pad(target, *pad, check_text(pad_token), side == "left")
+        padding = Padding(
+            direction=direction, pad_id=pad_id, pad_type_id=pad_type_id, pad_token=pad_token
+        )
+        self._pad(check_unsigned(length), padding)
 
-    def _pad(self, target: int, id_: int, type_id: int, token: str, left: bool) -> None:
+    def _pad(self, target: int, padding: Padding) -> None:
         self._complete()
         # Another encoding may share them and pad them in another way.
         self._overflowing = [each._copy() for each in self._overflowing]
         for each in self._overflowing:
-            each._pad(target, id_, type_id, token, left)
+            each._pad(target, padding)
         n = target - len(self._ids)
         if n <= 0:
             return
-        padding = _without_text([id_] * n, [token] * n, type_id, 0)
-        if left:
+        pad = of_specials([padding.pad_id] * n, [padding.pad_token] * n, padding.pad_type_id, 0)
+        if padding.direction == "left":
             ranges = {i: (start + n, stop + n) for i, (start, stop) in self._ranges.items()}
-            self._join(padding, self, ranges)
+            self._join(pad, self, ranges)
         else:
-            self._join(self, padding, self._ranges)
+            self._join(self, pad, self._ranges)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
         """Truncate to `max_length` tokens; the others go to `overflowing`."""
-        longest, overlap = check_unsigned(max_length), check_unsigned(stride)
-        if check_text(direction) not in _SIDES:
-            raise ValueError(f"Invalid truncation direction value : {direction}")
-        self._truncate(longest, overlap, direction == "left")
+        truncation = Truncation(max_length=max_length, stride=stride, direction=direction)
+        self._truncate(truncation.max_length, truncation)
 
-    def _truncate(self, longest: int, stride: int, left: bool) -> None:
+    def _truncate(self, longest: int, truncation: Truncation) -> None:
         length = len(self._ids)
         if longest >= length:
             return
@@ -285,7 +268,7 @@ class Encoding:
             self.__init__()  # type: ignore[misc]
             self._overflowing = [everything]
             return
-        windows = windows_of(length, longest, stride, left)
+        windows = truncation.windows(length, longest)
         first, *others = [self._slice(start, stop) for start, stop in windows]
         self._take(first)
         self._overflowing = others
@@ -305,12 +288,10 @@ class Encoding:
         return self
 
     def _take(self, other: Encoding) -> None:
-        for name in (*_LISTS.values(), "_overflowing", "_ranges"):
-            setattr(self, name, getattr(other._complete(), name))
-        self._make, self._runs = None, None
+        vars(self).update(vars(other._complete()))
 
     def _copy(self) -> Encoding:
-        made = Encoding()
+        made = Encoding.__new__(Encoding)
         made._take(self)
         return made
 
@@ -342,17 +323,18 @@ class Encoding:
         moved = {i: (length + start, length + stop) for i, (start, stop) in pair._ranges.items()}
         shift = self._offsets[-1][1] if growing and self._offsets else 0
         if shift:
-            shifted = pair._copy()
-            shifted._offsets = [(start + shift, stop + shift) for start, stop in pair._offsets]
-            pair = shifted
+            pair = pair._copy()
+            pair._offsets = [(start + shift, stop + shift) for start, stop in pair._offsets]
         self._join(self, pair, {**self._ranges, **moved})
         self._overflowing = overflowing
 
 
-def lazy_encoding(ids: list[int], runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
+def lazy_encoding(runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
     """Return an encoding that has only ids until `make` completes it."""
     made = Encoding.__new__(Encoding)
-    made._ids, made._runs, made._make = ids, runs, make
+    columns = [run.ids for run in runs]
+    made._ids = columns[0] if len(runs) == 1 else list(chain.from_iterable(columns))
+    made._runs, made._make = runs, make
     return made
 
 
@@ -370,12 +352,8 @@ def of_tokens(
     return made
 
 
-def of_specials(ids: list[int], tokens: list[str], type_id: int) -> Encoding:
-    """Return the encoding of special tokens that a post-processor adds."""
-    return _without_text(ids, tokens, type_id, 1)
-
-
-def _without_text(ids: list[int], tokens: list[str], type_id: int, attention: int) -> Encoding:
+def of_specials(ids: list[int], tokens: list[str], type_id: int, attention: int = 1) -> Encoding:
+    """Return the encoding of special tokens or, with `attention` 0, of padding."""
     n = len(ids)
     made = of_tokens(ids, tokens, [(0, 0)] * n, [None] * n, type_id)
     made._special, made._attention = [1] * n, [attention] * n
@@ -389,176 +367,127 @@ def merge(encodings: Iterable[Encoding], growing: bool) -> Encoding:
     return made
 
 
-def windows_of(length: int, longest: int, stride: int, left: bool) -> list[tuple[int, int]]:
-    """Return the windows of a sequence that is too long; the first one is not overflow."""
-    if stride >= longest:
-        raise TokenizersError(
-            f"stride must be below {longest}, the maximum length without special tokens, got "
-            f"{stride}"
-        )
-    step = longest - stride
-    if left:
-        stops = range(length, 0, -step)
-        found = [(max(stop - longest, 0), stop) for stop in stops]
-        end = next(i for i, (start, _) in enumerate(found) if start == 0)
-    else:
-        found = [(start, min(start + longest, length)) for start in range(0, length, step)]
-        end = next(i for i, (_, stop) in enumerate(found) if stop == length)
-    return found[: end + 1]
-
+# ── Truncation and padding ───────────────────────────────────────────────────────────────────────
 
 _STRATEGIES = {
     "longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond",
 }  # fmt: skip
+_STRATEGY_NAMES = {json_name: name for name, json_name in _STRATEGIES.items()}
+_DIRECTION = Option("direction", _check_side, "right", read=str.lower)
 
 
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """The maximum length of encodings, and how they are truncated."""
-
-    max_length: int
-    stride: int = 0
-    strategy: str = "longest_first"
-    direction: str = "right"
-
-    @classmethod
-    def of(cls, max_length: object, options: Mapping[str, Any]) -> Truncation:
-        """Return the checked options of `enable_truncation`."""
-        warn_unknown(options, ("stride", "strategy", "direction"))
-        return cls(
-            check_unsigned(max_length),
-            check_unsigned(options.get("stride", 0)),
-            check_choice(options.get("strategy", "longest_first"), "strategy", _STRATEGIES),
-            check_choice(options.get("direction", "right"), "direction", _SIDES),
-        )
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> Truncation | None:
-        if data is None:
-            return None
-        names = {json_name: name for name, json_name in _STRATEGIES.items()}
-        direction = data.get("direction", "Right").lower()
-        return cls(data["max_length"], data["stride"], names[data["strategy"]], direction)
+class Lengths(Component):
+    """Truncation or padding, which have no type in tokenizer.json."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "direction": self.direction.capitalize(), "max_length": self.max_length,
-            "strategy": _STRATEGIES[self.strategy], "stride": self.stride,
-        }  # fmt: skip
+        return self._data
+
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {option.name: getattr(self, option.name) for option in self.options}
+
+
+class Truncation(
+    Lengths,
+    options=(
+        _DIRECTION,
+        Option("max_length", check_unsigned),
+        Option("strategy", one_of(_STRATEGIES), "longest_first", read=_STRATEGY_NAMES.__getitem__),
+        Option("stride", check_unsigned, 0),
+    ),
+    unknown="warn",
+    is_keyword_only=True,
+):
+    """The maximum length of encodings, and how they are truncated."""
 
     def check_stride(self, added: int) -> None:
         """Raise ValueError for a stride that leaves no space for new tokens."""
         space = self.max_length - added
         if 0 <= space < self.stride:
             raise ValueError(
-                f"stride must be at most {space} ({self.max_length} tokens without {added} "
-                f"special tokens), got {self.stride}"
+                f"stride must be at most {space}, max_length without {added} special tokens, got "
+                f"{self.stride}"
             )
 
-    def lengths(self, first: int, second: int | None, added: int) -> tuple[int, int | None]:
-        """Return the truncated lengths of two sequences; None for a second that does not exist.
+    def lengths(self, lengths: list[int], added: int) -> list[int]:
+        """Return the truncated lengths of one sequence or two.
 
-        `added` is the number of special tokens. If they alone are too long, both lengths stay.
+        `added` is the number of special tokens. If they alone are too long, the lengths stay.
         """
         longest = self.max_length - added
-        if longest < 0:
-            return first, second
+        removed = sum(lengths) - longest
+        if longest < 0 or removed <= 0:
+            return lengths
         if longest == 0:
-            return 0, None if second is None else 0
-        removed = first + (second or 0) - longest
-        if removed <= 0:
-            return first, second
-        if self.strategy == "longest_first":
-            if second is None:
-                return longest, None
-            return _balanced(first, second, longest)
-        if self.strategy == "only_second" and second is None:
-            raise TokenizersError("cannot truncate only_second without a second sequence")
-        target = first if self.strategy == "only_first" else second or 0
-        if target <= removed:
-            raise TokenizersError(
-                f"cannot truncate {self.strategy}: it has {target} tokens, and {removed} must go"
-            )
-        if self.strategy == "only_first":
-            return first - removed, second
-        return first, target - removed
+            return [0] * len(lengths)
+        strategy = self.strategy
+        if strategy == "longest_first":
+            return [longest] if len(lengths) == 1 else _balanced(lengths, longest)
+        index = int(strategy == "only_second")
+        if index == len(lengths) or lengths[index] <= removed:
+            raise TokenizersError(f"cannot truncate {strategy}: {removed} tokens must go")
+        return [n - removed if i == index else n for i, n in enumerate(lengths)]
 
-    def apply(self, first: Encoding, second: Encoding | None, added: int) -> None:
-        """Truncate both in place; the removed tokens become overflow."""
-        lengths = self.lengths(len(first), None if second is None else len(second), added)
-        for encoding, length in zip((first, second), lengths, strict=True):
-            if encoding is not None and length is not None:
-                encoding._truncate(length, self.stride, self.direction == "left")
+    def cut(self, sequences: list[list[int]], added: int) -> list[list[int]]:
+        """Return the ids of one sequence or two without those that truncation removes."""
+        found, lengths = [], self.lengths(list(map(len, sequences)), added)
+        for ids, length in zip(sequences, lengths, strict=True):
+            if 0 < length < len(ids):
+                self.check_overlap(length)
+            first = max(len(ids) - length, 0) if self.direction == "left" else 0
+            found.append(ids[first : first + length] if length < len(ids) else ids)
+        return found
+
+    def check_overlap(self, longest: int) -> None:
+        """Raise TokenizersError for a stride that leaves no space in a window."""
+        if self.stride >= longest:
+            raise TokenizersError(f"stride must be below {longest}, got {self.stride}")
+
+    def windows(self, length: int, longest: int) -> list[tuple[int, int]]:
+        """Return the windows of a sequence that is too long; the first one is not overflow."""
+        self.check_overlap(longest)
+        step = longest - self.stride
+        # The window that reaches the other end is the last one.
+        starts = range(0, length - longest + step, step)
+        found = [(start, min(start + longest, length)) for start in starts]
+        if self.direction == "left":
+            return [(length - stop, length - start) for start, stop in found]
+        return found
 
 
-def _balanced(first: int, second: int, longest: int) -> tuple[int, int]:
+def _balanced(lengths: list[int], longest: int) -> list[int]:
     """Return the lengths of longest_first: the longer one is truncated, or both to one half."""
-    short, long = sorted((first, second))
+    short, long = sorted(lengths)
     long = short if short > longest else max(short, longest - short)
     if short + long > longest:
         short = longest // 2
         long = short + longest % 2
-    return (short, long) if first <= second else (long, short)
+    return [short, long] if lengths[0] <= lengths[1] else [long, short]
 
 
-@dataclass(frozen=True, slots=True)
-class Padding:
+class Padding(
+    Lengths,
+    options=(
+        Option(
+            "length",
+            lambda length: "BatchLongest" if length is None else {"Fixed": check_unsigned(length)},
+            None,
+            key="strategy",
+            read=lambda strategy: None if strategy == "BatchLongest" else strategy["Fixed"],
+        ),
+        _DIRECTION,
+        Option("pad_to_multiple_of", maybe(check_unsigned), None),
+        Option("pad_id", check_id, 0),
+        Option("pad_type_id", check_id, 0),
+        *options_of(pad_token="[PAD]"),
+    ),
+    unknown="warn",
+    is_keyword_only=True,
+):
     """The padding token and the target length; None is the longest of a batch."""
-
-    length: int | None = None
-    pad_to_multiple_of: int | None = None
-    pad_id: int = 0
-    pad_token: str = "[PAD]"
-    pad_type_id: int = 0
-    direction: str = "right"
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Padding:
-        """Return the checked options of `enable_padding`."""
-        given = dict(options)
-        if "max_length" in given:  # the old name
-            given["length"] = given.pop("max_length")
-        warn_unknown(given, asdict(cls()))
-        length, multiple = given.get("length"), given.get("pad_to_multiple_of")
-        return cls(
-            None if length is None else check_unsigned(length),
-            None if multiple is None else check_unsigned(multiple),
-            check_unsigned(given.get("pad_id", 0), 32),
-            check_text(given.get("pad_token", "[PAD]")),
-            check_unsigned(given.get("pad_type_id", 0), 32),
-            check_choice(given.get("direction", "right"), "direction", _SIDES),
-        )
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> Padding | None:
-        if data is None:
-            return None
-        strategy = data["strategy"]
-        length = None if strategy == "BatchLongest" else strategy["Fixed"]
-        return cls(
-            length, data.get("pad_to_multiple_of"), data["pad_id"], data["pad_token"],
-            data["pad_type_id"], data["direction"].lower(),
-        )  # fmt: skip
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "strategy": "BatchLongest" if self.length is None else {"Fixed": self.length},
-            "direction": self.direction.capitalize(),
-            "pad_to_multiple_of": self.pad_to_multiple_of,
-            "pad_id": self.pad_id, "pad_type_id": self.pad_type_id, "pad_token": self.pad_token,
-        }  # fmt: skip
 
     def target(self, longest: int) -> int:
         """Return the padded length of a batch whose longest encoding has `longest` tokens."""
         length = longest if self.length is None else self.length
         multiple = self.pad_to_multiple_of or 1
         return -(-length // multiple) * multiple
-
-    def fill(self, encodings: Sequence[Encoding]) -> None:
-        target = self.target(max(map(len, encodings), default=0))
-        for each in encodings:
-            self.fill_to(each, target)
-
-    def fill_to(self, encoding: Encoding, target: int) -> None:
-        left = self.direction == "left"
-        encoding._pad(target, self.pad_id, self.pad_type_id, self.pad_token, left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from tokenmill.compat.tokenizers import (
     decoders,
@@ -12,7 +12,7 @@ from tokenmill.compat.tokenizers import (
     processors,
     trainers,
 )
-from tokenmill.compat.tokenizers.components import AddedToken, refuse, refused_class
+from tokenmill.compat.tokenizers.components import AddedToken, refused_call, refused_class
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.models import BPE
 from tokenmill.compat.tokenizers.tokenizer import Tokenizer
@@ -222,10 +222,7 @@ class SentencePieceBPETokenizer(BaseTokenizer):
             },
         )  # fmt: skip
 
-    def train(self, *_: object, **__: object) -> NoReturn:
-        """Not supported: tokenmill trains on bytes here. See `tokenmill.train`."""
-        refuse("training SentencePieceBPETokenizer, which is on characters,")
-
+    train = refused_call("training SentencePieceBPETokenizer, which is on characters,")
     train_from_iterator = train
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, SupportsFloat, TypeAlias
 
 import numpy as np
 
@@ -15,28 +15,37 @@ from tokenmill import arguments
 from tokenmill.compat.tokenizers import trainers
 from tokenmill.compat.tokenizers.components import (
     Component,
+    Option,
+    check_id,
     check_instance,
     check_text,
     check_unsigned,
     dump,
+    flag_or,
+    maybe,
+    once,
+    options_of,
+    os_errors,
     refused_class,
 )
 from tokenmill.errors import TokenizersError
 from tokenmill.files import write_together
 from tokenmill.formats import tokenizer_json
 from tokenmill.formats.build import build
+from tokenmill.formats.names import names_of
+from tokenmill.formats.spec import TokenizerSpec
 
 Vocabulary: TypeAlias = dict[str, int]
 Merges: TypeAlias = list[tuple[str, str]]
 
 
+@dataclass(slots=True)
 class Token:
     """A token with its offsets in bytes."""
 
-    __slots__ = ("id", "offsets", "value")
-
-    def __init__(self, id: int, value: str, offsets: tuple[int, int]) -> None:
-        self.id, self.value, self.offsets = id, value, offsets
+    id: int
+    value: str
+    offsets: tuple[int, int]
 
     def as_tuple(self) -> tuple[int, str, tuple[int, int]]:
         """Return id, value and offsets."""
@@ -47,13 +56,27 @@ class Model(Component):
     """The base class of all models."""
 
 
-class BPE(Model):
+def _check_dropout(value: object) -> float:
+    if not isinstance(value, SupportsFloat):
+        raise TypeError(f"dropout must be a number, got {value!r}")
+    return float(np.float32(value))
+
+
+class BPE(
+    Model,
+    options=(
+        Option("dropout", maybe(_check_dropout), None),
+        Option("unk_token", maybe(check_text), None),
+        Option("continuing_subword_prefix", maybe(check_text), None),
+        Option("end_of_word_suffix", maybe(check_text), None),
+        Option("fuse_unk", flag_or(False), None),
+        *options_of(byte_fallback=False, ignore_merges=False),
+    ),
+    unknown="warn",
+):
     """Byte-pair encoding."""
 
-    # A function while a model of a file is not spelled out: the first use of the tokens calls it.
-    _lazy_vocab: Vocabulary | Callable[[], Vocabulary]
-    _lazy_merges: Merges | Callable[[], Merges]
-    _tokens: dict[int, str] | None = None
+    _spec: TokenizerSpec  # of a file, whose tokens are spelled out when they are first used
     _version = 0  # of the vocabulary, which only training changes
 
     def __init__(
@@ -69,53 +92,48 @@ class BPE(Model):
             raise TokenizersError(f"dropout must be from 0 to 1, got {self.dropout}")
         if isinstance(vocab, str) and isinstance(merges, str):
             vocab, merges = self.read_file(vocab, merges)
-        vocabulary, pairs = _check_vocabulary(vocab or {}), _check_merges(merges or [])
-        for left, right in pairs:
+        tokens = check_instance(vocab or {}, dict)
+        self._vocab = {check_text(token): check_id(id_) for token, id_ in tokens.items()}
+        self._merges = _check_merges(merges or [])
+        for left, right in self._merges:
             for token in (left, right, left + right):
-                if token not in vocabulary:
+                if token not in self._vocab:
                     raise TokenizersError(f"merge {left!r} {right!r}: no token {token!r}")
-        self._lazy_vocab, self._lazy_merges = vocabulary, pairs
+
+    @classmethod
+    def _of_file(cls, options: Mapping[str, Any], spec: TokenizerSpec) -> Self:
+        """Return the model of a file, whose JSON without tokens and merges is `options`."""
+        made = super().from_data(options)
+        made._data["dropout"] = maybe(_check_dropout)(made._data["dropout"])
+        made._spec = spec
+        return made
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         made = super().from_data(data)
-        made._data["dropout"] = cls._row.options[0].check(made._data["dropout"])
-        pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in data["merges"]]
-        made._lazy_vocab, made._lazy_merges = dict(data["vocab"]), _check_merges(pairs)
+        made._vocab, made._merges = data["vocab"], [(a, b) for a, b in data["merges"]]
         return made
 
-    @classmethod
-    def _of_file(
-        cls,
-        options: Mapping[str, Any],
-        vocabulary: Callable[[], Vocabulary],
-        merges: Callable[[], Merges],
-    ) -> BPE:
-        """Return a model whose tokens are spelled out when they are first used."""
-        made = cls.from_data({**options, "vocab": {}, "merges": []})
-        made._lazy_vocab, made._lazy_merges = vocabulary, merges
-        return made
-
-    @property
+    @once
     def _vocab(self) -> Vocabulary:
-        if not isinstance(self._lazy_vocab, dict):
-            self._lazy_vocab = self._lazy_vocab()
-        return self._lazy_vocab
+        model = self._spec.model
+        return dict(zip(names_of(model), model.ids.tolist(), strict=True))
 
-    @property
+    @once
     def _merges(self) -> Merges:
-        if not isinstance(self._lazy_merges, list):
-            self._lazy_merges = self._lazy_merges()
-        return self._lazy_merges
+        return tokenizer_json.write_merges(self._spec, names_of(self._spec.model))
+
+    @once
+    def _token_map(self) -> dict[int, str]:
+        return {id_: token for token, id_ in self._vocab.items()}
 
     def _replace(self, vocabulary: Vocabulary, merges: Merges, by: trainers.BpeTrainer) -> None:
         """Take the result of training. The marks of words are the trainer's as well."""
-        marks = ("continuing_subword_prefix", "end_of_word_suffix")
-        self._data = {**self._data, **{name: getattr(by, name) for name in marks}}
-        self._tokens = None
-        self._lazy_vocab, self._lazy_merges = vocabulary, merges
+        for name in ("continuing_subword_prefix", "end_of_word_suffix"):
+            setattr(self, name, getattr(by, name))
+        vars(self).pop("_token_map", None)
+        self._vocab, self._merges = vocabulary, merges
         self._version += 1
-        Component.changes += 1
 
     def to_json(self) -> dict[str, Any]:
         vocabulary = dict(sorted(self._vocab.items(), key=lambda entry: entry[1]))
@@ -134,12 +152,7 @@ class BPE(Model):
 
     def id_to_token(self, id: int) -> str | None:
         """Return the token of an id, or None."""
-        return self._token_map().get(check_unsigned(id, 32))
-
-    def _token_map(self) -> dict[int, str]:
-        if self._tokens is None:
-            self._tokens = {id_: token for token, id_ in self._vocab.items()}
-        return self._tokens
+        return self._token_map.get(check_id(id))
 
     def tokenize(self, sequence: str) -> list[Token]:
         """Return the tokens of a pretoken."""
@@ -151,9 +164,8 @@ class BPE(Model):
         document = {"version": "1.0", "added_tokens": [], "model": self.to_json()}
         spec = tokenizer_json.read(json.dumps(document).encode(), "the model")
         ids, spans, _ = arguments.read(build(spec).encode_words, text, None)
-        names = self._token_map()
         return [
-            Token(id_, names[id_], (starts[start], starts[stop]))
+            Token(id_, self._token_map[id_], (starts[start], starts[stop]))
             for id_, (start, stop) in zip(ids, spans, strict=True)
         ]
 
@@ -167,29 +179,24 @@ class BPE(Model):
         paths = [Path(check_text(folder)) / f"{start}{end}" for end in ("vocab.json", "merges.txt")]
         lines = [f"{left} {right}\n" for left, right in self._merges]
         texts = [dump(self.to_json()["vocab"]), "#version: 0.2\n" + "".join(lines)]
-        try:
+        with os_errors():
             write_together({p: text.encode() for p, text in zip(paths, texts, strict=True)})
-        except OSError as error:
-            raise TokenizersError(os_error_text(error)) from None
         return [str(path) for path in paths]
 
     @staticmethod
     def read_file(vocab: str, merges: str) -> tuple[Vocabulary, Merges]:
         """Return the contents of vocab.json and merges.txt."""
-        try:
+        with os_errors():
             tokens = json.loads(Path(check_text(vocab)).read_text(encoding="utf-8"))
             lines = Path(check_text(merges)).read_text(encoding="utf-8").split("\n")
-        except OSError as error:
-            raise TokenizersError(os_error_text(error)) from None
         found: Merges = []
         for number, line in enumerate(lines, 1):
-            line = line.removesuffix("\r")
             if not line or line.startswith("#version"):
                 continue
-            left, space, right = line.partition(" ")
-            if not space or " " in right:
+            pair = line.split(" ")
+            if len(pair) != 2:
                 raise TokenizersError(f"{merges}, line {number}: expected two tokens, got {line!r}")
-            found.append((left, right))
+            found.append((pair[0], pair[1]))
         return tokens, found
 
     @classmethod
@@ -204,11 +211,9 @@ class BPE(Model):
         check_unsigned(capacity)
 
 
+_FIRST = ("vocab", "merges", "cache_capacity")
 BPE.__signature__ = inspect.Signature(
-    [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        for name in ("vocab", "merges", "cache_capacity")
-    ]
+    [inspect.Parameter(x, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None) for x in _FIRST]
     + list(BPE.__signature__.parameters.values())
 )
 Unigram, WordLevel, WordPiece = (
@@ -217,25 +222,15 @@ Unigram, WordLevel, WordPiece = (
 )
 
 
-def _check_vocabulary(vocabulary: object) -> Vocabulary:
-    entries = check_instance(vocabulary, dict)
-    return {check_text(token): check_unsigned(id_, 32) for token, id_ in entries.items()}
-
-
 def _check_merges(merges: object) -> Merges:
     """Return pairs in order; a duplicate has the position of its last occurrence."""
     if not isinstance(merges, Iterable):
         raise TypeError(f"merges must be a sequence, got {type(merges).__name__}")
     last: dict[tuple[str, str], None] = {}
     for merge in merges:
-        if not isinstance(merge, tuple) or len(merge) != 2:
+        pair = check_instance(merge, tuple)
+        if len(pair) != 2:
             raise TypeError(f"a merge must be a tuple of two tokens, got {merge!r}")
-        pair = (check_text(merge[0]), check_text(merge[1]))
         last.pop(pair, None)
-        last[pair] = None
+        last[check_text(pair[0]), check_text(pair[1])] = None
     return list(last)
-
-
-def os_error_text(error: OSError) -> str:
-    """Return the text of an OS error as the real library writes it."""
-    return f"{os.strerror(error.errno or 0)} (os error {error.errno})"

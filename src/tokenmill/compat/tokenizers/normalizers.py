@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from tokenmill.compat.tokenizers import cutting
-from tokenmill.compat.tokenizers.components import Component, Steps, check_text, refuse
+import base64
+
+from tokenmill.compat.tokenizers.components import (
+    REPLACE,
+    Component,
+    Option,
+    Steps,
+    check_flag,
+    check_list,
+    check_text,
+    maybe,
+    options_of,
+    refused_call,
+)
+from tokenmill.formats.build import pack_steps
+from tokenmill.formats.checks import Place
+from tokenmill.formats.names import spell
+from tokenmill.formats.tokenizer_json import read_normalizer
+from tokenmill.native import _native
 
 
 class Normalizer(Component):
@@ -11,38 +28,49 @@ class Normalizer(Component):
 
     def normalize_str(self, sequence: str) -> str:
         """Return the normalized text."""
-        return cutting.normalize(self.to_json(), check_text(sequence))
+        steps, is_byte_level = read_normalizer(self.to_json(), Place("the normalizer"))
+        found, _ = _native.normalize(pack_steps(steps), check_text(sequence))
+        return spell(found.encode()) if is_byte_level else found
 
-    def normalize(self, normalized: object) -> None:
-        """Not supported: `NormalizedString` is part of the real library only."""
-        refuse("NormalizedString")
-
-    @staticmethod
-    def custom(obj: object) -> Normalizer:
-        """Not supported: components written in Python need the real library."""
-        refuse("a normalizer written in Python")
+    normalize = refused_call("NormalizedString")
+    custom = refused_call("a normalizer written in Python")
 
 
-class Sequence(Normalizer, Steps):
+class Sequence(Normalizer, Steps, options=[Option("normalizers", check_list)]):
     """Normalizers in order."""
 
     def __len__(self) -> int:
         return len(self._parts)
 
 
-NFC = Normalizer.define("NFC")
-NFD = Normalizer.define("NFD")
-NFKC = Normalizer.define("NFKC")
-NFKD = Normalizer.define("NFKD")
-Lowercase = Normalizer.define("Lowercase")
-Nmt = Normalizer.define("Nmt")
-StripAccents = Normalizer.define("StripAccents")
-ByteLevel = Normalizer.define("ByteLevel")
-Strip = Normalizer.define("Strip")
-Prepend = Normalizer.define("Prepend")
-Replace = Normalizer.define("Replace")
-BertNormalizer = Normalizer.define("BertNormalizer")
-Precompiled = Normalizer.define("Precompiled")
+NFC = Normalizer.define("NFC", "Unicode normalization form C.")
+NFD = Normalizer.define("NFD", "Unicode normalization form D.")
+NFKC = Normalizer.define("NFKC", "Unicode normalization form KC.")
+NFKD = Normalizer.define("NFKD", "Unicode normalization form KD.")
+Lowercase = Normalizer.define("Lowercase", "Lower case.")
+Nmt = Normalizer.define("Nmt", "Control characters as in Google's NMT; cannot be run.")
+StripAccents = Normalizer.define("StripAccents", "Removes combining marks; cannot be run.")
+ByteLevel = Normalizer.define("ByteLevel", "Bytes as printable characters.")
+Prepend = Normalizer.define("Prepend", "Adds a prefix.", *options_of(prepend="▁"))
+Replace = Normalizer.define("Replace", "Replaces each match.", *REPLACE)
+Strip = Normalizer.define(
+    "Strip",
+    "Removes whitespace at the ends.",
+    Option("left", check_flag, True, "strip_left"),
+    Option("right", check_flag, True, "strip_right"),
+)
+BertNormalizer = Normalizer.define(
+    "BertNormalizer",
+    "BERT's normalizer; cannot be run.",
+    *options_of(clean_text=True, handle_chinese_chars=True),
+    Option("strip_accents", maybe(check_flag), None),
+    *options_of(lowercase=True),
+)
+Precompiled = Normalizer.define(
+    "Precompiled",
+    "SentencePiece's character map.",
+    Option("precompiled_charsmap", lambda data: base64.b64encode(bytes(data)).decode()),
+)
 
 NORMALIZERS = {"nfc": NFC, "nfd": NFD, "nfkc": NFKC, "nfkd": NFKD}
 

@@ -1,6 +1,6 @@
 """Inputs → encodings, for a tokenizer whose components no longer change.
 
-The fast path computes ids: the core's ids, the slots of the post-processor, and runs instead of
+The fast path computes ids: the core's ids, the items of the post-processor, and runs instead of
 lists. The complete path follows the real library step by step. It runs when a caller first reads
 tokens, offsets or words of an encoding.
 
@@ -9,14 +9,17 @@ tokens, offsets or words of an encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
-from typing import Any, TypeAlias
+from functools import cache, partial
+from itertools import chain, islice
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
 
 from tokenmill import arguments
-from tokenmill.compat.tokenizers import cutting, processors
+from tokenmill.compat.tokenizers import processors
+from tokenmill.compat.tokenizers.components import check_flag, check_sequence, once
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
     Padding,
@@ -25,24 +28,18 @@ from tokenmill.compat.tokenizers.encoding import (
     lazy_encoding,
     merge,
     of_tokens,
-    windows_of,
 )
+from tokenmill.compat.tokenizers.normalizers import Normalizer
+from tokenmill.formats.spec import Item
 from tokenmill.native import _native
 
 # A text, or words that the caller has split.
 Input: TypeAlias = str | list[str]
-Pair: TypeAlias = tuple[Input, Input | None]
+Texts: TypeAlias = list[Input]  # one, or two of a pair
 
-
-class Names(dict[int, str]):
-    """The token of each id, looked up once."""
-
-    def __init__(self, token: Callable[[int], str | None]) -> None:
-        self._token = token
-
-    def __missing__(self, id_: int) -> str:
-        self[id_] = found = self._token(id_) or ""
-        return found
+# Programs match these texts of the real library.
+_TEXT = "TextInputSequence must be str"
+_WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
 
 
 @dataclass(frozen=True)
@@ -56,158 +53,140 @@ class Pipeline:
     processor: processors.PostProcessor | None
     truncation: Truncation | None
     padding: Padding | None
-    names: Names
+    name_of: Callable[[int], str]  # the token of an id, with a cache
     # The texts of the added tokens that split a text before it is normalized.
     cuts: Mapping[int, str]
     # Added tokens that an encoding shows as the matched text instead of the token text: whether
     # they match normalized text, and the token text.
     taken: Mapping[int, tuple[bool, str]]
-    normalizer: Mapping[str, Any] | None
+    normalizer: Normalizer | None
     is_random: bool  # with dropout, encoding the same text again gives other ids
 
-    def encode(self, pair: Pair, special_tokens: bool) -> Encoding:
-        return self.encode_batch([pair], special_tokens, single=True)[0]
+    # Calls with the arguments of the real library
+
+    def encode(
+        self,
+        sequence: object,
+        pair: object = None,
+        is_pretokenized: object = False,
+        add_special_tokens: object = True,
+    ) -> Encoding:
+        """Encode one text or one pair."""
+        words, given = check_flag(is_pretokenized), [sequence] if pair is None else [sequence, pair]
+        texts = [_check_input(each, words) for each in given]
+        specials = check_flag(add_special_tokens)
+        if self.is_random:
+            return self.complete(texts, specials)
+        return self._encode([texts], [list(map(self._ids, texts))], specials)[0]
 
     def encode_batch(
-        self, pairs: Sequence[Pair], special_tokens: bool, single: bool = False, bare: bool = False
+        self,
+        input: object,
+        is_pretokenized: object = False,
+        add_special_tokens: object = True,
+        bare: bool = False,
     ) -> list[Encoding]:
-        """Return the encodings of a batch; `bare` ones have no tokens, offsets and words."""
-        if self.is_random:
-            made = [self.complete(pair, special_tokens, bare) for pair in pairs]
-            if self.padding is not None and not single:
-                self.padding.fill(made)
-            return made
-        if single:
-            first, second = pairs[0]
-            columns = [self._ids(first), None if second is None else self._ids(second)]
-        else:
-            columns = self._ids_of_all([text for pair in pairs for text in pair])
-        found = [
-            self._fast(columns[2 * index] or [], columns[2 * index + 1], special_tokens, bare)
-            for index in range(len(pairs))
-        ]
-        padding, target = self.padding, 0
-        if padding is not None:
-            # The real library pads each encoding alone before it pads the batch.
-            lengths = [padding.target(len(ids)) for ids, _ in found]
-            target = padding.target(max(lengths, default=0))
-        made = []
-        for pair, (ids, runs) in zip(pairs, found, strict=True):
-            missing = target - len(ids)
-            if padding is not None and missing > 0:
-                pad, run = [padding.pad_id] * missing, Run(missing, padding.pad_type_id, 1, 0)
-                left = padding.direction == "left"
-                ids, runs = (pad + ids, [run, *runs]) if left else (ids + pad, [*runs, run])
-            make = partial(self.complete, pair, special_tokens, bare, target)
-            made.append(lazy_encoding(ids, runs, make))
+        """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
+        words = check_flag(is_pretokenized)
+        batch = [_check_inputs(each, words) for each in check_sequence(input)]
+        specials = check_flag(add_special_tokens)
+        if not self.is_random:
+            return self._encode(batch, self._ids_of_batch(batch), specials, bare)
+        made = [self.complete(texts, specials, bare) for texts in batch]
+        if self.padding is not None:
+            target = self.padding.target(max(map(len, made), default=0))
+            for each in made:
+                each._pad(target, self.padding)
         return made
 
     # The fast path
 
-    def _fast(
-        self, first: list[int], second: list[int] | None, special_tokens: bool, bare: bool
-    ) -> tuple[list[int], list[Run]]:
-        """Return ids and runs without padding."""
-        slots = self._slots(second is not None, special_tokens)
-        sequences = [first, second or []]
-        if self.truncation is not None:
-            sequences = self._truncate(self.truncation, first, second, special_tokens)
-        columns = [sequences[s.sequence] if s.ids is None else s.ids for s in slots]
-        is_untyped = bare and self.processor is None
-        runs = [
-            Run(len(column), 0 if is_untyped else slot.type_id, int(slot.ids is not None))
-            for column, slot in zip(columns, slots, strict=True)
+    def _encode(
+        self, batch: list[Texts], ids: list[list[list[int]]], specials: bool, bare: bool = False
+    ) -> list[Encoding]:
+        """Return encodings of texts that have these ids."""
+        found = [self._runs(each, specials, bare) for each in ids]
+        padding, target = self.padding, 0
+        if padding is not None:
+            lengths = [sum(len(run.ids) for run in runs) for runs in found]
+            target = padding.target(max(lengths, default=0))
+            pad_id, type_id, side = padding.pad_id, padding.pad_type_id, padding.direction
+            for runs, length in zip(found, lengths, strict=True):
+                if length < target:
+                    run = Run([pad_id] * (target - length), type_id, 1, 0)
+                    runs.insert(0 if side == "left" else len(runs), run)
+        return [
+            lazy_encoding(runs, partial(self.complete, texts, specials, bare, target))
+            for texts, runs in zip(batch, found, strict=True)
         ]
-        return columns[0] if len(columns) == 1 else list(chain.from_iterable(columns)), runs
 
-    def _slots(self, is_pair: bool, special_tokens: bool) -> list[processors.Slot]:
-        key = (is_pair, special_tokens)
-        if key not in self._plans:
-            self._plans[key] = processors.plan(self.processor, is_pair, special_tokens)
-        return self._plans[key]
+    def _runs(self, sequences: list[list[int]], specials: bool, bare: bool) -> list[Run]:
+        """Return the ids of one encoding without padding."""
+        is_pair = len(sequences) == 2
+        if self.truncation is not None:
+            sequences = self.truncation.cut(sequences, self._added(is_pair, specials))
+        is_typed = not bare or self.processor is not None
+        return [
+            Run(sequences[item.name == "B"], item.type_id if is_typed else 0)
+            if item.ids is None
+            else Run(item.ids, item.type_id, 1)
+            for item in self._items(is_pair, specials)
+        ]
 
-    @cached_property
-    def _plans(self) -> dict[tuple[bool, bool], list[processors.Slot]]:
-        return {}
-
-    def _truncate(
-        self,
-        truncation: Truncation,
-        first: list[int],
-        second: list[int] | None,
-        special_tokens: bool,
-    ) -> list[list[int]]:
-        count = None if second is None else len(second)
-        lengths = truncation.lengths(
-            len(first), count, self._added(second is not None, special_tokens)
-        )
-        found = []
-        for ids, length in zip((first, second or []), lengths, strict=True):
-            if length is None or length >= len(ids):
-                found.append(ids)
-                continue
-            if length:  # raises the error for a stride that is too large
-                windows_of(length + 1, length, truncation.stride, False)
-            left = truncation.direction == "left"
-            found.append(ids[len(ids) - length :] if left else ids[:length])
-        return found
+    @once
+    def _items(self) -> Callable[[bool, bool], list[Item]]:
+        """The items for a pair or one text, with or without special tokens."""
+        return cache(partial(processors.plan, self.processor))
 
     def _ids(self, text: Input) -> list[int]:
         if isinstance(text, str):
             return arguments.read(self.core.encode, text, self.allowed)
-        return [id_ for ids in self._encode_all(text) for id_ in ids]
+        return list(chain.from_iterable(self._encode_all(text)))
 
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
         threads = arguments.thread_count(None)
         return arguments.read_all(self.core.encode_batch, texts, self.allowed, threads)
 
-    def _ids_of_all(self, texts: Sequence[Input | None]) -> list[list[int] | None]:
+    def _ids_of_batch(self, batch: list[Texts]) -> list[list[list[int]]]:
         """Return the ids of all texts with one call of the core."""
         flat: list[str] = []
-        for text in texts:
-            if text is not None:
-                flat += [text] if isinstance(text, str) else text
+        for text in chain.from_iterable(batch):
+            flat += [text] if isinstance(text, str) else text
         found = iter(self._encode_all(flat))
-        made: list[list[int] | None] = []
-        for text in texts:
-            if text is None:
-                made.append(None)
-            elif isinstance(text, str):
-                made.append(next(found))
-            else:
-                made.append([id_ for _ in text for id_ in next(found)])
-        return made
+
+        def take(text: Input) -> list[int]:
+            return next(found) if isinstance(text, str) else [*chain(*islice(found, len(text)))]
+
+        return [list(map(take, texts)) for texts in batch]
 
     # The complete path
 
     def complete(
-        self, pair: Pair, special_tokens: bool, bare: bool = False, target: int = 0
+        self, texts: Texts, specials: bool, bare: bool = False, target: int = 0
     ) -> Encoding:
         """Return the complete encoding; `target` is the padded length of the batch."""
-        first = self._sequence(pair[0], 0, bare)
         # Both sequences of a bare encoding have type 0 until a post-processor sets the types.
-        second = None if pair[1] is None else self._sequence(pair[1], int(not bare), bare)
-        made = self.post_process(first, second, special_tokens)
-        if self.padding is not None:
-            self.padding.fill_to(made, target)
-        return made
+        encodings = [
+            self._sequence(text, 0 if bare else index, bare) for index, text in enumerate(texts)
+        ]
+        return self.post_process(encodings, specials, target)
 
-    def post_process(
-        self, first: Encoding, second: Encoding | None, special_tokens: bool
-    ) -> Encoding:
-        """Truncate, run the post-processor and pad. The arguments may change."""
+    def post_process(self, encodings: list[Encoding], specials: bool, target: int = 0) -> Encoding:
+        """Truncate one encoding or two, run the post-processor and pad. They may change."""
         if self.truncation is not None:
-            self.truncation.apply(first, second, self._added(second is not None, special_tokens))
-        made = processors.process(self.processor, first, second, special_tokens)
+            added = self._added(len(encodings) == 2, specials)
+            lengths = self.truncation.lengths(list(map(len, encodings)), added)
+            for encoding, length in zip(encodings, lengths, strict=True):
+                encoding._truncate(length, self.truncation)
+        made = processors.process(self.processor, encodings, specials)
         if self.padding is not None:
-            self.padding.fill([made])
+            made._pad(max(target, self.padding.target(len(made))), self.padding)
         return made
 
-    def _added(self, is_pair: bool, special_tokens: bool) -> int:
+    def _added(self, is_pair: bool, specials: bool) -> int:
         """Return the number of special tokens that the post-processor adds."""
-        if self.processor is None or not special_tokens:
-            return 0
-        return self.processor._added(is_pair)
+        items = self._items(is_pair, specials)
+        return sum(len(item.ids) for item in items if item.ids is not None)
 
     def _sequence(self, text: Input, type_id: int, bare: bool) -> Encoding:
         if isinstance(text, str):
@@ -220,7 +199,7 @@ class Pipeline:
         if bare:
             n = len(ids)
             return of_tokens(ids, [""] * n, [(0, 0)] * n, [None] * n, type_id)
-        tokens = list(map(self.names.__getitem__, ids))
+        tokens = list(map(self.name_of, ids))
         if not self.taken.keys().isdisjoint(ids):
             self._set_taken(tokens, text, ids, spans)
         numbers: list[int | None] = [word] * len(ids)
@@ -244,16 +223,45 @@ class Pipeline:
         is_normal, content = self.taken[id_]
         if self.normalizer is None or not is_normal:
             return found
-        name = self.names[id_]
+        name, normalize = self.name_of(id_), self.normalizer.normalize_str
         # A normalizer may add a prefix to a segment. So the token is first searched in text that is
         # normalized as the middle of a segment.
         separator = "\x01"
-        middle = cutting.normalize(self.normalizer, separator + found)
-        middle = middle.removeprefix(cutting.normalize(self.normalizer, separator))
-        whole = cutting.normalize(self.normalizer, found) if is_first else ""
+        middle = normalize(separator + found)
+        middle = middle.removeprefix(normalize(separator))
+        whole = normalize(found) if is_first else ""
         for normal in (middle, whole):
             before, found_name, after = normal.rpartition(name)
             if found_name:
                 before = before[len(before.rstrip()) :]
                 return before + name + after[: len(after) - len(after.lstrip())]
         return content  # the model found it, not the added-token split
+
+
+def _check_inputs(value: Any, words: bool) -> Texts:
+    """Return the text of an input, or both texts of a pair."""
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if is_pair and not (words and isinstance(value[0], str)):
+        return [_check_input(value[0], words), _check_input(value[1], words)]
+    return [_check_input(value, words)]
+
+
+def _check_input(value: object, words: bool) -> Input:
+    if not words:
+        if _is_text(value):
+            return value
+        raise TypeError(_TEXT)
+    given = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(given, list | tuple) and all(map(_is_text, given)):
+        return list(given)
+    raise TypeError(_WORDS)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Return whether a value is a str that can be encoded as UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False

@@ -1,38 +1,47 @@
 """Post-processors: they add special tokens to encodings and join the encodings of a pair.
 
-A post-processor describes its result as slots: sequences and special tokens in order. The pipeline
-fills the slots with ids, and `process` fills them with encodings.
+The template of a post-processor has items: sequences and special tokens in order. The pipeline
+replaces items by ids, and `process` replaces them by encodings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import re
+from typing import Any
 
 from tokenmill.compat.tokenizers.components import (
+    BYTE_LEVEL,
     Component,
+    Option,
     Steps,
     check_flag,
+    check_id,
     check_instance,
+    check_list,
+    check_sequence,
+    check_text,
+    flag_or,
+    once,
+    options_of,
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, merge, of_specials
-from tokenmill.errors import TokenizersError
+from tokenmill.errors import TokenizersError, VocabularyError
+from tokenmill.formats.checks import Place
+from tokenmill.formats.spec import Item, Template
+from tokenmill.formats.tokenizer_json import read_template
 
 # The characters that offsets exclude at the ends of tokens: White_Space, and the space as a byte.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\u0120"
 )
+# A part of a template: a sequence, "$", "$A" or "$1", or a token, each with an optional type id.
+_PART = re.compile(
+    r"(?:\$(?:(?P<letter>[ABab])|(?P<number>\+?\d+))?|(?P<token>(?!\$)[^:]*))"
+    r"(?::(?P<type>\+?\d+))?",
+    re.ASCII,
+)
 _SECOND = "a Sequence with two post-processors that add tokens is not supported"
-
-
-class Slot(NamedTuple):
-    """A part of the result: a sequence, or special tokens if there are `ids`."""
-
-    type_id: int
-    sequence: int = 0
-    ids: list[int] | None = None
-    tokens: list[str] | None = None
 
 
 class PostProcessor(Component):
@@ -46,19 +55,25 @@ class PostProcessor(Component):
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Return one encoding of one or two, with the special tokens."""
-        first = check_instance(encoding, Encoding)._copy()
-        second = None if pair is None else check_instance(pair, Encoding)._copy()
-        return process(self, first, second, check_flag(add_special_tokens))
+        return process(self, copies_of(encoding, pair), check_flag(add_special_tokens))
+
+    @once
+    def _template(self) -> Template:
+        try:
+            return read_template(self.to_json(), Place("the post-processor"))
+        except VocabularyError as error:
+            raise TokenizersError(str(error)) from None
+
+    def _put(self, key: str, value: object) -> None:
+        super()._put(key, value)
+        vars(self).pop("_template", None)
 
     def _added(self, is_pair: bool) -> int:
-        return sum(len(slot.ids) for slot in self._slots(is_pair) if slot.ids is not None)
-
-    def _slots(self, is_pair: bool) -> list[Slot]:
-        """Return the slots of the result: by default the sequences."""
-        return [Slot(index, index) for index in range(1 + is_pair)]
+        items = self._template.pair if is_pair else self._template.single
+        return sum(len(item.ids) for item in items if item.ids is not None)
 
     def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
-        """Change the encodings before they fill the slots."""
+        """Change the encodings before they replace the items."""
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
         """Return encodings in order, which are then merged."""
@@ -66,96 +81,99 @@ class PostProcessor(Component):
             raise TokenizersError(_SECOND)
         self._prepare(encodings, specials)
         found = []
-        for slot in plan(self, len(encodings) == 2, specials):
-            if slot.ids is not None and slot.tokens is not None:
-                found.append(of_specials(slot.ids, slot.tokens, slot.type_id))
+        for item in plan(self, len(encodings) == 2, specials):
+            if item.ids is not None:
+                found.append(of_specials([*item.ids], [*item.tokens], item.type_id))
                 continue
-            each = encodings[slot.sequence]
-            each._type_ids = [slot.type_id] * len(each)
-            each.set_sequence_id(slot.sequence)
+            sequence = int(item.name == "B")
+            each = encodings[sequence]
+            each._type_ids = [item.type_id] * len(each)
+            each.set_sequence_id(sequence)
             found.append(each._copy())
         return found
 
 
-def process(
-    processor: PostProcessor | None, first: Encoding, second: Encoding | None, specials: bool
-) -> Encoding:
+def copies_of(*encodings: object) -> list[Encoding]:
+    """Return copies of encodings; None is left out."""
+    return [check_instance(one, Encoding)._copy() for one in encodings if one is not None]
+
+
+def process(processor: PostProcessor | None, encodings: list[Encoding], specials: bool) -> Encoding:
     """Return one encoding of one or two, which it may change."""
-    encodings = [first] if second is None else [first, second]
     if processor is None:
-        if second is None:
-            return first
+        if len(encodings) == 1:
+            return encodings[0]
         for index, each in enumerate(encodings):
             each.set_sequence_id(index)
         return merge(encodings, False)
     for index, each in enumerate(encodings):
-        _set_sequence(each, index)
         each._type_ids = [index] * len(each)
+        each._overflowing = [one._copy() for one in each._overflowing]
+        for one in (each, *each._overflowing):
+            one.set_sequence_id(index)
     return merge(processor._run(encodings, specials), False)
 
 
-def plan(processor: PostProcessor | None, is_pair: bool, specials: bool) -> list[Slot]:
-    """Return the slots that are filled for one text or a pair."""
-    if processor is None:
-        return [Slot(index, index) for index in range(1 + is_pair)]
-    slots = [slot for slot in processor._slots(is_pair) if specials or slot.ids is None]
-    if any(slot.sequence > is_pair for slot in slots):
+def plan(processor: PostProcessor | None, is_pair: bool, specials: bool) -> list[Item]:
+    """Return the items that are replaced for one text or a pair."""
+    template = Template() if processor is None else processor._template
+    if not is_pair and any(item.ids is None and item.name == "B" for item in template.single):
         raise TokenizersError("the template for one sequence uses $B")
-    return slots
+    items = template.pair if is_pair else template.single
+    return [item for item in items if specials or item.ids is None]
 
 
-def _set_sequence(encoding: Encoding, sequence: int) -> None:
-    encoding.set_sequence_id(sequence)
-    encoding._overflowing = [each._copy() for each in encoding._overflowing]
-    for each in encoding._overflowing:
-        each.set_sequence_id(sequence)
-
-
-def _trim(encoding: Encoding, prefix: bool) -> None:
+def _trim(encodings: list[Encoding], prefix: bool) -> None:
     """Exclude whitespace at the ends of tokens from their offsets.
 
     With `prefix` a single leading space of the first token is the one that encoding added. It has
     no offset, so it stays. Several leading spaces are all part of the text.
     """
-    offsets = list(encoding._complete()._offsets)
-    for i, token in enumerate(encoding._tokens):
-        (start, stop) = offsets[i]
-        left = len(token) - len(token.lstrip(_SPACES))
-        right = len(token) - len(token.rstrip(_SPACES))
-        if left > 1 or (left and not (prefix and (i == 0 or start == 0))):
-            start = min(start + left, stop)
-        if right and stop >= right:
-            stop = max(stop - right, start)
-        offsets[i] = (start, stop)
-    encoding._offsets = offsets
+    for encoding in [one for each in encodings for one in (each, *each._complete()._overflowing)]:
+        offsets = list(encoding._complete()._offsets)
+        for i, token in enumerate(encoding._tokens):
+            (start, stop) = offsets[i]
+            left = len(token) - len(token.lstrip(_SPACES))
+            right = len(token) - len(token.rstrip(_SPACES))
+            if left > 1 or (left and not (prefix and (i == 0 or start == 0))):
+                start = min(start + left, stop)
+            if right and stop >= right:
+                stop = max(stop - right, start)
+            offsets[i] = (start, stop)
+        encoding._offsets = offsets
 
 
-def _trim_all(encodings: list[Encoding], prefix: bool) -> None:
-    for encoding in encodings:
-        _trim(encoding, prefix)
-        for each in encoding._overflowing:
-            _trim(each, prefix)
-
-
-class ByteLevel(PostProcessor):
+class ByteLevel(
+    PostProcessor,
+    options=[Option(name, flag_or(True), None) for name in BYTE_LEVEL],
+    unknown="ignore",
+):
     """Removes whitespace from the offsets of byte-level tokens."""
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
         if self.trim_offsets:
-            _trim_all(encodings, self.add_prefix_space)
+            _trim(encodings, self.add_prefix_space)
         for index, each in enumerate(encodings):
             each.set_sequence_id(index)
         return encodings
 
 
-class BertProcessing(PostProcessor):
-    """[CLS] A [SEP] B [SEP]."""
+def _check_token(value: object) -> list[Any]:
+    """Return a token with its id in the form of tokenizer.json."""
+    pair = check_instance(value, tuple)
+    if len(pair) != 2:
+        raise ValueError(f"expected a tuple of a token and its id, got {pair!r}")
+    return [check_text(pair[0]), check_id(pair[1])]
 
-    def _slots(self, is_pair: bool) -> list[Slot]:
-        (sep, sep_id), (cls, cls_id) = self.sep, self.cls
-        end = Slot(0, 0, [sep_id], [sep])
-        first = [Slot(0, 0, [cls_id], [cls]), Slot(0), end]
-        return [*first, Slot(1, 1), end._replace(type_id=1)] if is_pair else first
+
+_TOKENS = (
+    Option("sep", _check_token, read=tuple),
+    Option("cls_token", _check_token, key="cls", read=tuple),
+)
+
+
+class BertProcessing(PostProcessor, options=_TOKENS):
+    """[CLS] A [SEP] B [SEP]."""
 
     def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if not specials:
@@ -166,17 +184,14 @@ class BertProcessing(PostProcessor):
                 each._ranges = {index: (0, len(each))}
 
 
-class RobertaProcessing(BertProcessing):
+class RobertaProcessing(
+    BertProcessing, options=[*_TOKENS, *options_of(trim_offsets=True, add_prefix_space=True)]
+):
     """<s> A </s></s> B </s>, all of type 0."""
-
-    def _slots(self, is_pair: bool) -> list[Slot]:
-        slots = super()._slots(is_pair)
-        between = [slots[2]] if is_pair else []
-        return [slot._replace(type_id=0) for slot in (*slots[:3], *between, *slots[3:])]
 
     def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if self.trim_offsets:
-            _trim_all(encodings, self.add_prefix_space)
+            _trim(encodings, self.add_prefix_space)
         super()._prepare(encodings, specials)
         # The real library leaves the types of the overflow if it adds no special tokens.
         for encoding in encodings if specials else ():
@@ -184,43 +199,80 @@ class RobertaProcessing(BertProcessing):
                 each._type_ids = [0] * len(each)
 
 
-class TemplateProcessing(PostProcessor):
+def _template_or(default: str) -> Any:
+    """Return a check of a template, a str or a list of str; None means `default`."""
+
+    def check_template(value: object) -> list[dict[str, Any]]:
+        parts = default if value is None else value
+        parts = parts.split(" ") if isinstance(parts, str) else check_list(parts)
+        return [_template_part(check_text(part)) for part in parts]
+
+    return check_template
+
+
+def _template_part(text: str) -> dict[str, Any]:
+    """Return "$A:1" or "[SEP]:1" in the form of tokenizer.json."""
+    found = _PART.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a part of a template; write $A:0, $B:1 or TOKEN:0")
+    type_id = int(found["type"] or found["number"] or 0)
+    if found["token"] is not None:
+        return {"SpecialToken": {"id": found["token"], "type_id": type_id}}
+    return {"Sequence": {"id": (found["letter"] or "A").upper(), "type_id": type_id}}
+
+
+def _check_template_tokens(value: object) -> dict[str, dict[str, Any]]:
+    tokens = [_template_token(each) for each in (() if value is None else check_sequence(value))]
+    return {token["id"]: token for token in sorted(tokens, key=lambda token: str(token["id"]))}
+
+
+def _template_token(value: object) -> dict[str, Any]:
+    """Return (token, id), (id, token) or a dict with several ids in the form of tokenizer.json."""
+    if isinstance(value, tuple) and len(value) == 2:
+        name, id_ = value if isinstance(value[0], str) else value[::-1]
+        if isinstance(name, str) and isinstance(id_, int) and 0 <= id_ < 1 << 32:
+            return {"id": name, "ids": [id_], "tokens": [name]}
+    if not isinstance(value, dict):
+        raise TypeError(f"expected (token, id), (id, token) or a dict, got {value!r}")
+    if missing := {"id", "ids", "tokens"} - value.keys():
+        raise ValueError(f"{', '.join(sorted(missing))} missing in {value!r}")
+    ids, tokens = list(map(check_id, value["ids"])), list(map(check_text, value["tokens"]))
+    if len(ids) != len(tokens):
+        raise TokenizersError(f"expected as many ids as tokens, got {len(ids)} and {len(tokens)}")
+    return {"id": value["id"], "ids": ids, "tokens": tokens}
+
+
+class TemplateProcessing(
+    PostProcessor,
+    options=(
+        Option("single", _template_or("$0"), None),
+        Option("pair", _template_or("$A:0 $B:1"), None),
+        Option("special_tokens", _check_template_tokens, None),
+    ),
+):
     """Special tokens at the positions of a template."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        single, pair = self._items(False), self._items(True)
-        if {"A", "B"} - {part["id"] for kind, part in pair if kind == "Sequence"}:
+        try:
+            pair = self._template.pair
+        except TokenizersError as error:
+            raise ValueError(str(error)) from None
+        if {"A", "B"} - {item.name for item in pair if item.ids is None}:
             raise ValueError("the template for a pair must use both sequences, $A and $B")
-        tokens = [part["id"] for kind, part in single + pair if kind == "SpecialToken"]
-        missing = [name for name in dict.fromkeys(tokens) if name not in self.special_tokens]
-        if missing:
-            raise ValueError(f"Missing SpecialToken(s) with id(s) `{', '.join(missing)}`")
-
-    def _items(self, is_pair: bool) -> list[tuple[str, dict[str, Any]]]:
-        """Return each part of a template: its kind, and its id and type."""
-        template: list[dict[str, Any]] = self._data["pair" if is_pair else "single"]
-        return [item for part in template for item in part.items()]
-
-    def _slots(self, is_pair: bool) -> list[Slot]:
-        slots = []
-        for kind, part in self._items(is_pair):
-            if kind == "Sequence":
-                slots.append(Slot(part["type_id"], int(part["id"] != "A")))
-            else:
-                token = self._token(part["id"])
-                slots.append(Slot(part["type_id"], 0, token["ids"], token["tokens"]))
-        return slots
-
-    def _token(self, name: str) -> Mapping[str, Any]:
-        known: Mapping[str, Mapping[str, Any]] = self._data["special_tokens"]
-        if name not in known:
-            raise TokenizersError(f"special_tokens has no ids for {name!r}")
-        return known[name]
 
 
-class Sequence(PostProcessor, Steps):
+class Sequence(
+    PostProcessor, Steps, options=[Option("processors_py", check_list, key="processors")]
+):
     """Post-processors in order."""
+
+    @property
+    def _template(self) -> Template:  # not cached, because its parts may change
+        found = [part._template for part in self._parts if not isinstance(part, ByteLevel)]
+        if len(found) > 1:
+            raise TokenizersError(_SECOND)
+        return found[0] if found else Template()
 
     def _added(self, is_pair: bool) -> int:
         return sum(part._added(is_pair) for part in self._parts)
@@ -229,10 +281,3 @@ class Sequence(PostProcessor, Steps):
         for part in self._parts:
             encodings = part._run(encodings, specials)
         return encodings
-
-    def _slots(self, is_pair: bool) -> list[Slot]:
-        others = [part for part in self._parts if not isinstance(part, ByteLevel)]
-        if len(others) > 1:
-            raise TokenizersError(_SECOND)
-        (only,) = others or (ByteLevel(),)
-        return only._slots(is_pair)  # type: ignore[no-any-return]

@@ -7,48 +7,51 @@ first use, and again after a component changed.
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
-from collections.abc import Iterable, Sequence
+import functools
+import operator
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, ParamSpec, TypeVar
 
 from tokenmill.compat.tokenizers import (
-    cutting,
     decoders,
     models,
     normalizers,
     pre_tokenizers,
     processors,
     trainers,
-    training,
 )
 from tokenmill.compat.tokenizers.components import (
     AddedToken,
     AddedTokens,
     Component,
     check_flag,
+    check_id,
     check_ids,
     check_instance,
     check_sequence,
     check_text,
-    check_unsigned,
     dump,
     json_of,
+    maybe,
+    once,
+    os_errors,
     tokens_of,
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, Padding, Truncation
-from tokenmill.compat.tokenizers.pipeline import Input, Names, Pair, Pipeline
+from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.decoding import Decoder
-from tokenmill.errors import TokenizersError, VocabularyError
+from tokenmill.errors import VocabularyError
 from tokenmill.formats import detect, tokenizer_json
 from tokenmill.formats.build import build
 from tokenmill.formats.checks import Place
-from tokenmill.formats.names import names_of
 from tokenmill.formats.spec import Added, TokenizerSpec
 from tokenmill.native import _native
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _FAMILIES: dict[str, type[Component]] = {
     "normalizer": normalizers.Normalizer,
     "pre_tokenizer": pre_tokenizers.PreTokenizer,
@@ -56,17 +59,29 @@ _FAMILIES: dict[str, type[Component]] = {
     "decoder": decoders.Decoder,
 }
 
-# Programs match these texts of the real library.
-_TEXT = "TextInputSequence must be str"
-_WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
 
+def _setting(name: str, check: Callable[[Any], Any], doc: str) -> Any:
+    """Return a property whose change discards the pipeline."""
 
-def _component(name: str, doc: str) -> property:
-    def put(tokenizer: Tokenizer, part: object) -> None:
-        tokenizer._parts[name] = None if part is None else check_instance(part, _FAMILIES[name])
+    def put(tokenizer: Tokenizer, value: object) -> None:
+        setattr(tokenizer, f"_{name}", check(value))
         tokenizer._changes = -1
 
-    return property(lambda tokenizer: tokenizer._parts[name], put, doc=doc)
+    return property(operator.attrgetter(f"_{name}"), put, doc=doc)
+
+
+def _component(name: str, doc: str) -> Any:
+    return _setting(name, maybe(lambda part: check_instance(part, _FAMILIES[name])), doc)
+
+
+def _in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return a coroutine function that runs a method in another thread."""
+
+    @functools.wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return call
 
 
 class Tokenizer:
@@ -74,16 +89,15 @@ class Tokenizer:
 
     def __init__(self, model: models.Model) -> None:
         self._model: models.Model = check_instance(model, models.Model)
-        self._parts: dict[str, Component | None] = dict.fromkeys(_FAMILIES)
+        self._normalizer: normalizers.Normalizer | None = None
+        self._pre_tokenizer: pre_tokenizers.PreTokenizer | None = None
+        self._post_processor: processors.PostProcessor | None = None
+        self._decoder: decoders.Decoder | None = None
         self._truncation: Truncation | None = None
         self._padding: Padding | None = None
         self._added = AddedTokens()
         self._encode_special_tokens = False
-        # Built at the first use, and dropped after a change.
-        self._pipeline: Pipeline | None = None
-        self._decoder: Decoder | None = None
-        self._normal: dict[int, str] = {}  # id → normalized text of an added token
-        self._changes = -1  # Component.changes when they were built
+        self._changes = -1  # Component.changes when the cached properties were built
         # The specification with the key of its inputs, and the core with its added tokens: they are
         # used again while their inputs stay the same.
         self._read: tuple[object, TokenizerSpec] | None = None
@@ -111,10 +125,8 @@ class Tokenizer:
     @staticmethod
     def from_file(path: str) -> Tokenizer:
         """Return the tokenizer of a file; TokenizersError if the file cannot be read."""
-        try:
+        with os_errors():
             data = Path(check_text(path)).read_bytes()
-        except OSError as error:
-            raise TokenizersError(models.os_error_text(error)) from None
         return _read(data, path)
 
     @staticmethod
@@ -122,8 +134,11 @@ class Tokenizer:
         identifier: str, revision: str = "main", token: str | None = None
     ) -> Tokenizer:
         """Return the tokenizer of a name in the local Hugging Face cache, without a download."""
-        path = _find_pretrained(check_text(identifier), check_text(revision))
-        return Tokenizer.from_file(path)
+        name = check_text(identifier)
+        if not detect.is_hub_name(name if "/" in name else f"models/{name}"):
+            raise VocabularyError(f"{name!r} is not a valid model name; write org/name")
+        folder = detect.find_in_hub(name, check_text(revision))
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
     def to_str(self, pretty: bool = False) -> str:
         """Return the text of its tokenizer.json."""
@@ -132,28 +147,25 @@ class Tokenizer:
     def save(self, path: str, pretty: bool = True) -> None:
         """Write tokenizer.json to `path`; TokenizersError for an OS error."""
         text = self.to_str(pretty)
-        try:
+        with os_errors():
             Path(check_text(path)).write_bytes(text.encode("utf-8", "surrogatepass"))
-        except OSError as error:
-            raise TokenizersError(models.os_error_text(error)) from None
 
     def _document(self) -> dict[str, Any]:
-        truncation, padding = self._truncation, self._padding
         return {
             "version": "1.0",
-            "truncation": None if truncation is None else truncation.to_json(),
-            "padding": None if padding is None else padding.to_json(),
+            "truncation": json_of(self._truncation),
+            "padding": json_of(self._padding),
             "added_tokens": self._added.to_json(),
             **self._json_parts(),
             "model": self._model.to_json(),
         }
 
     def _json_parts(self) -> dict[str, Any]:
-        return {name: json_of(part) for name, part in self._parts.items()}
+        return {name: json_of(getattr(self, name)) for name in _FAMILIES}
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={part!r}" for name, part in self._parts.items())
-        return f"Tokenizer(model={self._model!r}, {parts})"
+        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("model", *_FAMILIES))
+        return f"Tokenizer({parts})"
 
     def __getstate__(self) -> bytes:
         return self.to_str().encode("utf-8", "surrogatepass")
@@ -166,36 +178,26 @@ class Tokenizer:
 
     # Components
 
+    model = _setting(
+        "model",
+        lambda model: check_instance(model, models.Model),
+        "The BPE model: tokens and merges.",
+    )
     normalizer = _component("normalizer", "The normalizer, or None.")
     pre_tokenizer = _component("pre_tokenizer", "The pre-tokenizer, or None.")
     post_processor = _component("post_processor", "The post-processor, or None.")
     decoder = _component("decoder", "The decoder, or None.")
-
-    @property
-    def model(self) -> Any:
-        """The BPE model: tokens and merges."""
-        return self._model
-
-    @model.setter
-    def model(self, model: models.Model) -> None:
-        self._model = check_instance(model, models.Model)
-        self._changes = -1
-
-    @property
-    def encode_special_tokens(self) -> bool:
-        """Whether special tokens in a text are encoded as ordinary text."""
-        return self._encode_special_tokens
-
-    @encode_special_tokens.setter
-    def encode_special_tokens(self, value: bool) -> None:
-        self._encode_special_tokens = check_flag(value)
-        self._changes = -1
+    encode_special_tokens = _setting(
+        "encode_special_tokens",
+        check_flag,
+        "Whether special tokens in a text are encoded as ordinary text.",
+    )
 
     # Truncation and padding
 
     def enable_truncation(self, max_length: int, **kwargs: Any) -> None:
         """Truncate encodings to `max_length`, with `stride`, `strategy` and `direction`."""
-        truncation = Truncation.of(max_length, kwargs)
+        truncation = Truncation(max_length=max_length, **kwargs)
         truncation.check_stride(self.num_special_tokens_to_add(False))
         self._truncation = truncation
         self._changes = -1
@@ -208,11 +210,13 @@ class Tokenizer:
     @property
     def truncation(self) -> dict[str, Any] | None:
         """The options of `enable_truncation`, or None."""
-        return None if self._truncation is None else dataclasses.asdict(self._truncation)
+        return None if self._truncation is None else self._truncation.values()
 
     def enable_padding(self, **kwargs: Any) -> None:
         """Pad encodings, with `direction`, `pad_id`, `pad_token`, `length` and so on."""
-        self._padding = Padding.of(kwargs)
+        if "max_length" in kwargs:  # the old name
+            kwargs["length"] = kwargs.pop("max_length")
+        self._padding = Padding(**kwargs)
         self._changes = -1
 
     def no_padding(self) -> None:
@@ -223,7 +227,7 @@ class Tokenizer:
     @property
     def padding(self) -> dict[str, Any] | None:
         """The options of `enable_padding`, or None."""
-        return None if self._padding is None else dataclasses.asdict(self._padding)
+        return None if self._padding is None else self._padding.values()
 
     # The vocabulary
 
@@ -250,20 +254,16 @@ class Tokenizer:
 
     def id_to_token(self, id: int) -> str | None:
         """Return the token of an id, or None."""
-        return self._token(check_unsigned(id, 32))
+        return self._token(check_id(id))
 
     def _token(self, id_: int) -> str | None:
         found = self._added.by_id.get(id_)
         if found is None:
-            return self._bpe()._token_map().get(id_)
-        normalizer = self._parts["normalizer"]
-        if normalizer is None or not found.normalized:
+            return self._bpe()._token_map.get(id_)
+        if self._normalizer is None or not found.normalized:
             return found.content
         # A decoder reverts the normalizer, so its input is the normalized text.
-        self._drop_old()
-        if id_ not in self._normal:
-            self._normal[id_] = cutting.normalize(normalizer.to_json(), found.content)
-        return self._normal[id_]
+        return self._current()._normalize(found.content)
 
     def _bpe(self) -> models.BPE:
         return check_instance(self._model, models.BPE)
@@ -277,11 +277,9 @@ class Tokenizer:
         return self._add(tokens_of(tokens, True))
 
     def _add(self, tokens: Iterable[AddedToken]) -> int:
-        model = self._bpe()
+        vocabulary = self._bpe()._vocab
         self._changes = -1
-        return self._added.add(
-            tokens, lambda name: model._vocab.get(name), lambda: len(model._vocab)
-        )
+        return self._added.add(tokens, vocabulary, len(vocabulary))
 
     # Encoding
 
@@ -293,68 +291,59 @@ class Tokenizer:
         add_special_tokens: bool = True,
     ) -> Encoding:
         """Return the encoding of a text or a pair, or of words if `is_pretokenized`."""
-        return encode(self._ready(), sequence, pair, is_pretokenized, add_special_tokens)
+        return self._ready().encode(sequence, pair, is_pretokenized, add_special_tokens)
 
     def encode_batch(
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
         """Return the encodings of texts and pairs."""
-        return encode_batch(self._ready(), input, is_pretokenized, add_special_tokens)
+        return self._ready().encode_batch(input, is_pretokenized, add_special_tokens)
 
     def encode_batch_fast(
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> list[Encoding]:
         """Return encodings without tokens, offsets and words."""
-        return encode_batch(self._ready(), input, is_pretokenized, add_special_tokens, bare=True)
+        return self._ready().encode_batch(input, is_pretokenized, add_special_tokens, bare=True)
 
     def post_process(
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Truncate, add special tokens and pad, as `encode` does."""
-        first = check_instance(encoding, Encoding)._copy()
-        second = None if pair is None else check_instance(pair, Encoding)._copy()
-        return self._ready().post_process(first, second, check_flag(add_special_tokens))
+        encodings = processors.copies_of(encoding, pair)
+        return self._ready().post_process(encodings, check_flag(add_special_tokens))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Return the number of tokens that the post-processor adds to a text, or to a pair."""
-        processor = self._parts["post_processor"]
-        pair = check_flag(is_pair)
-        return processor._added(pair) if isinstance(processor, processors.PostProcessor) else 0
+        pair, processor = check_flag(is_pair), self._post_processor
+        return 0 if processor is None else processor._added(pair)
 
-    async def async_encode(self, *args: Any, **kwargs: Any) -> Encoding:
-        """Run `encode` in another thread."""
-        return await asyncio.to_thread(self.encode, *args, **kwargs)
-
-    async def async_encode_batch(self, *args: Any, **kwargs: Any) -> list[Encoding]:
-        """Run `encode_batch` in another thread."""
-        return await asyncio.to_thread(self.encode_batch, *args, **kwargs)
-
-    async def async_encode_batch_fast(self, *args: Any, **kwargs: Any) -> list[Encoding]:
-        """Run `encode_batch_fast` in another thread."""
-        return await asyncio.to_thread(self.encode_batch_fast, *args, **kwargs)
+    async_encode = _in_thread(encode)
+    async_encode_batch = _in_thread(encode_batch)
+    async_encode_batch_fast = _in_thread(encode_batch_fast)
 
     # Decoding
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids, by default without special tokens."""
-        return self._decodes().decode(check_ids(ids), check_flag(skip_special_tokens))
+        return self._current()._decodes.decode(check_ids(ids), check_flag(skip_special_tokens))
 
     def decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the texts of many sequences of ids."""
-        checked = [check_ids(ids) for ids in check_sequence(sequences)]
-        return [self._decodes().decode(ids, check_flag(skip_special_tokens)) for ids in checked]
+        checked, skip = (
+            list(map(check_ids, check_sequence(sequences))),
+            check_flag(skip_special_tokens),
+        )
+        return [self._current()._decodes.decode(ids, skip) for ids in checked]
 
-    async def async_decode_batch(self, *args: Any, **kwargs: Any) -> list[str]:
-        """Run `decode_batch` in another thread."""
-        return await asyncio.to_thread(self.decode_batch, *args, **kwargs)
+    async_decode_batch = _in_thread(decode_batch)
 
     # Training
 
     def train(self, files: Sequence[str], trainer: trainers.Trainer | None = None) -> None:
         """Learn tokens and merges from the lines of files."""
-        self._train(training.lines_of(check_sequence(files)), trainer)
+        self._train(trainers.lines_of(check_sequence(files)), trainer)
 
     def train_from_iterator(
         self,
@@ -363,75 +352,80 @@ class Tokenizer:
         length: int | None = None,
     ) -> None:
         """Learn tokens and merges from texts, or from lists of them."""
-        self._train(training.texts_of(iterator), trainer)
+        self._train(trainers.texts_of(iterator), trainer)
 
     def _train(self, texts: Iterable[str], trainer: trainers.Trainer | None) -> None:
         chosen = self._bpe().get_trainer() if trainer is None else trainer
         options = check_instance(chosen, trainers.BpeTrainer)
-        found = training.train(texts, options, self._json_parts(), list(self._added.ids))
+        found = trainers.train(texts, options, self._json_parts(), list(self._added.ids))
         self._bpe()._replace(*found, options)
         self._add(options.special_tokens)
 
     # The pipeline and the decoder
 
-    def _drop_old(self) -> None:
+    def _current(self) -> Tokenizer:
         """Drop everything that was built before the last change."""
         if self._changes != Component.changes:
-            self._pipeline, self._decoder, self._normal = None, None, {}
+            for name in ("_pipeline", "_decodes", "_normalize"):
+                vars(self).pop(name, None)
             self._changes = Component.changes
-
-    def _decodes(self) -> Decoder:
-        self._drop_old()
-        if self._decoder is None:
-            special_tokens = {
-                id_ for id_ in self._added.by_id if self._token(id_) in self._added.special_tokens
-            }
-            self._decoder = Decoder(json_of(self._parts["decoder"]), self._token, special_tokens)
-        return self._decoder
+        return self
 
     def _ready(self) -> Pipeline:
-        self._drop_old()
-        if self._pipeline is None:
-            self._pipeline = self._make()
-        return self._pipeline
+        return self._current()._pipeline
 
-    def _make(self) -> Pipeline:
+    @once
+    def _normalize(self) -> Callable[[str], str]:
+        assert self._normalizer is not None
+        return functools.cache(self._normalizer.normalize_str)
+
+    @once
+    def _decodes(self) -> Decoder:
+        special_tokens = {
+            id_ for id_ in self._added.by_id if self._token(id_) in self._added.special_tokens
+        }
+        return Decoder(json_of(self._decoder), self._token, special_tokens)
+
+    @once
+    def _pipeline(self) -> Pipeline:
         added = self._added.spec()
         names = sorted(added, key=lambda token: token.content.encode())
-        drop = self._encode_special_tokens
-        processor, normalizer = self._parts["post_processor"], self._parts["normalizer"]
+        drop, normalizer = self._encode_special_tokens, self._normalizer
         return Pipeline(
             core=self._core_with(added),
             allowed=bytes(2 if drop and token.special else 1 for token in names),
-            processor=processors.PostProcessor.read(json_of(processor)),
+            processor=processors.PostProcessor.read(json_of(self._post_processor)),
             truncation=self._truncation,
             padding=self._padding,
-            names=Names(self._token),
+            name_of=functools.cache(lambda id_: self._token(id_) or ""),
             cuts={token.id: token.content for token in added if not token.normalized},
             taken={
                 token.id: (token.normalized, token.content)
                 for token in added
                 if token.lstrip or token.rstrip or (token.normalized and normalizer is not None)
             },
-            normalizer=json_of(normalizer),
+            normalizer=copy.copy(normalizer),
             is_random=bool(self._bpe().dropout),
         )
 
     def _core_with(self, added: tuple[Added, ...]) -> _native.Core:
         """Return the core, built from the last specification if that is still valid."""
         key = self._key()
+        pre_tokenizer = json_of(self._pre_tokenizer)
         if self._read is None or self._read[0] != key:
             # Only these are read: encoding works with an unsupported post-processor or decoder.
-            names = ("normalizer", "pre_tokenizer", "model")
-            document = {name: value for name, value in self._document().items() if name in names}
-            data = dump({"version": "1.0", "added_tokens": [], **document}).encode()
-            self._read, self._made = (key, tokenizer_json.read(data, "this tokenizer")), None
+            document = {
+                "version": "1.0",
+                "normalizer": json_of(self._normalizer),
+                "pre_tokenizer": pre_tokenizer,
+                "model": self._model.to_json(),
+            }
+            spec = tokenizer_json.read(dump(document).encode(), "this tokenizer")
+            self._read, self._made = (key, spec), None
         if self._made is None or self._made[0] != added:
             spec, place = self._read[1], Place("this tokenizer")
-            pre_tokenizer = json_of(self._parts["pre_tokenizer"])
             tokenizer_json.check_normalized(added, spec.blank, spec.steps, pre_tokenizer, place)
-            core = build(dataclasses.replace(spec, added=added))
-            self._made = (added, core)
+            self._made = added, build(dataclasses.replace(spec, added=added))
         return self._made[1]
 
     def _key(self) -> tuple[object, ...]:
@@ -444,88 +438,12 @@ class Tokenizer:
 def _read(data: bytes, source: str) -> Tokenizer:
     """Return the tokenizer of a file; VocabularyError if it cannot be exact."""
     spec = tokenizer_json.read(data, source)
-    rest = {**spec.extra, "decoder": spec.decoder}
-    model = models.BPE._of_file(
-        rest["model"],
-        lambda: dict(zip(names_of(spec.model), spec.model.ids.tolist(), strict=True)),
-        lambda: tokenizer_json.write_merges(spec, names_of(spec.model)),
-    )
-    made = Tokenizer(model)
-    made._parts = {name: family.read(rest.get(name)) for name, family in _FAMILIES.items()}
-    made._truncation = Truncation.from_json(rest.get("truncation"))
-    made._padding = Padding.from_json(rest.get("padding"))
-    made._added.read(spec.added)
+    sections = {**spec.extra, "decoder": spec.decoder}
+    made = Tokenizer(models.BPE._of_file(sections["model"], spec))
+    for name, family in _FAMILIES.items():
+        setattr(made, name, family.read(sections.get(name)))
+    made._truncation = maybe(Truncation.from_data)(sections.get("truncation"))
+    made._padding = maybe(Padding.from_data)(sections.get("padding"))
+    made._added = AddedTokens({token.id: token for token in spec.added})
     made._read = (made._key(), spec)
     return made
-
-
-def _find_pretrained(name: str, revision: str) -> str:
-    """Return the path of the tokenizer.json of a name in the local cache."""
-    if not detect.is_hub_name(name if "/" in name else f"models/{name}"):
-        raise VocabularyError(f"{name!r} is not a valid model name; write org/name")
-    return str(detect.find_in_hub(name, revision) / "tokenizer.json")
-
-
-# Calls with the arguments of the real library, which the transformers patch uses as well
-
-
-def encode(
-    pipeline: Pipeline,
-    sequence: object,
-    pair: object = None,
-    is_pretokenized: object = False,
-    add_special_tokens: object = True,
-) -> Encoding:
-    """Encode one text or one pair."""
-    words = check_flag(is_pretokenized)
-    first = _check_input(sequence, words)
-    second = None if pair is None else _check_input(pair, words)
-    return pipeline.encode((first, second), check_flag(add_special_tokens))
-
-
-def encode_batch(
-    pipeline: Pipeline,
-    input: object,
-    is_pretokenized: object = False,
-    add_special_tokens: object = True,
-    bare: bool = False,
-) -> list[Encoding]:
-    """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
-    words = check_flag(is_pretokenized)
-    pairs = [_check_pair(each, words) for each in check_sequence(input)]
-    return pipeline.encode_batch(pairs, check_flag(add_special_tokens), bare=bare)
-
-
-def _check_input(value: object, words: bool) -> Input:
-    found = _words(value) if words else _text(value)
-    if found is None:
-        raise TypeError(_WORDS if words else _TEXT)
-    return found
-
-
-def _check_pair(value: Any, words: bool) -> Pair:
-    single = _words(value) if words else _text(value)
-    if single is None and isinstance(value, tuple | list) and len(value) == 2:
-        return _check_input(value[0], words), _check_input(value[1], words)
-    return _check_input(value, words), None
-
-
-def _text(value: object) -> str | None:
-    """Return a str that can be encoded as UTF-8, or None."""
-    if not isinstance(value, str):
-        return None
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return None
-    return value
-
-
-def _words(value: object) -> list[str] | None:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        return None
-    found = [_text(word) for word in value]
-    return None if None in found else [word for word in found if word is not None]

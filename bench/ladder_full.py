@@ -1,0 +1,268 @@
+"""The training ladder at the sizes of its source → results/ladder_full.json, and docs/ladder.md.
+
+    ladder_full.py [--runs 3] [--jobs 1]     measures and renders: many hours one after the other
+    ladder_full.py --only 50/500 --steps 8,9
+    ladder_full.py --render                  renders the measured results
+
+The source measured texts of 50, 100 and 500 MB, and its machine and text are unknown. The text here
+is the real text of the shared data, all corpora. Beyond its end, documents are repeated with
+altered words, so that the number of distinct words grows as in real text. `--jobs` measures several
+steps at the same time, on a machine with more CPU cores than jobs.
+
+A verdict compares CPU times. It is "not clear" if the ranges of the two steps overlap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import corpora
+import machine
+from markdown import replace_block, table
+
+sys.path.insert(0, str(machine.ROOT))
+
+from ladder.runner import duration, number, unit_of
+from ladder.training.steps import STEPS, Measurement, median_of
+
+ROOT = machine.ROOT
+RESULTS = ROOT / "bench" / "results" / "ladder_full.json"
+PAGE = ROOT / "docs" / "ladder.md"
+TEXT = corpora.FOLDER / "ladder_full.txt"
+ALTERED = 0.02  # of the words of a repeated document
+
+
+class Size(NamedTuple):
+    megabytes: int
+    vocab_size: int
+    steps: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.megabytes}/{self.vocab_size}"
+
+
+# The longest steps come first, so that several jobs end at about the same time.
+SIZES = (
+    Size(500, 10_000, (13, 12, 11, 14, 15)),
+    Size(100, 10_000, (13, 11, 14, 15)),
+    Size(100, 2_000, (9, 10, 11, 12, 13, 14, 15)),
+    Size(50, 500, (7, 8, 9, 10, 11, 14, 15)),
+)
+
+
+class Claim(NamedTuple):
+    """An observation of the source: the figures of two steps at one size."""
+
+    size: str
+    before: int
+    after: int
+    text: str
+    seconds: tuple[float, float] | None
+    peak_mb: tuple[float, float] | None
+
+    def is_faster(self) -> bool:
+        return self.seconds is None or self.seconds[1] < self.seconds[0]
+
+
+CLAIMS = (
+    Claim("50/500", 8, 9, "compaction saves time", None, None),
+    Claim("100/2000", 9, 10, "the heap saves time", (123.14, 117.88), (543.58, 544.49)),
+    Claim("100/2000", 10, 11, "arrays take more time", (117.88, 124.84), (544.49, 535.95)),
+    Claim("100/2000", 11, 12, "batches take more time", (124.84, 135.02), (535.95, 535.95)),
+    Claim("100/10000", 11, 13, "the policy saves time", (325.76, 279.17), (940.05, 938.19)),
+    Claim("500/10000", 11, 12, "batches take more time", (2915.65, 3105.91), (3176.38, 3176.38)),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="runs of each step (default: 3)")
+    parser.add_argument("--jobs", type=int, default=1, help="steps at the same time (default: 1)")
+    parser.add_argument("--only", help="one size, such as 50/500")
+    parser.add_argument("--steps", help="some steps, such as 8,9")
+    parser.add_argument("--render", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    if not options.render:
+        measure_all(options)
+    render(json.loads(RESULTS.read_text()))
+
+
+def measure_all(options: argparse.Namespace) -> None:
+    sizes = [size for size in SIZES if options.only in (None, str(size))]
+    if not sizes:
+        raise SystemExit(f"no size {options.only!r}; the sizes are {', '.join(map(str, SIZES))}")
+    wanted = {int(step) for step in options.steps.split(",")} if options.steps else None
+    write_text(max(size.megabytes for size in sizes))
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results |= {"machine": machine.describe(), "date": time.strftime("%Y-%m-%d")}
+    results["jobs"] = options.jobs
+    lock = threading.Lock()
+
+    def run(job: tuple[Size, int]) -> None:
+        size, step = job
+        row, text_bytes = measure(size, step)
+        with lock:
+            results["sizes"][str(size)][str(step)].append(row)
+            results.setdefault("text_bytes", {})[str(size)] = text_bytes
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+    jobs = [
+        (size, step)
+        for size, _ in itertools.product(sizes, range(options.runs))
+        for step in size.steps
+        if wanted is None or step in wanted
+    ]
+    for size, step in jobs:
+        results.setdefault("sizes", {}).setdefault(str(size), {})[str(step)] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(run, jobs))
+
+
+def measure(size: Size, step: int) -> tuple[dict[str, Any], int]:
+    """Measure a step once, in processes of its own."""
+    command = [sys.executable, "-m", "ladder", "training", str(TEXT), "--json", "--limit", "0"]
+    command += ["--max-mb", str(size.megabytes), "--vocab-size", str(size.vocab_size)]
+    done = subprocess.run(
+        [*command, "--steps", str(step)], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    return found["steps"][0], found["text_bytes"]
+
+
+def write_text(megabytes: int) -> None:
+    """Write the text of all sizes, the same on every machine with the same corpora."""
+    corpora.prepare(corpora.EVERYTHING)
+    left = megabytes * 1_000_000
+    pick = random.Random(0)
+    with TEXT.open("w", encoding="utf-8") as out:
+        for turn in itertools.count():
+            for document in corpora.stream(corpora.EVERYTHING):
+                text = altered(document, pick) if turn else document
+                out.write(text + corpora.SEPARATOR)
+                left -= len(text.encode()) + len(corpora.SEPARATOR)
+                if left <= 0:
+                    return
+
+
+def altered(document: str, pick: random.Random) -> str:
+    """Return a document in which some words have changed."""
+    words = document.split(" ")
+    for at in pick.sample(range(len(words)), int(ALTERED * len(words))):
+        kind = pick.randrange(3)
+        if kind == 0:
+            words[at] = pick.choice(words)
+        elif kind == 1:
+            words[at] += f"{pick.getrandbits(24):06x}"
+        else:
+            words[at] = words[at].swapcase()
+    return " ".join(words)
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────
+
+
+def render(results: dict[str, Any]) -> None:
+    rows = {
+        size: {
+            int(step): median_of([Measurement(**row) for row in runs]) for step, runs in of.items()
+        }
+        for size, of in results["sizes"].items()
+    }
+    for name, block in (("sizes", sizes_table(rows)), ("claims", claims_table(rows))):
+        if not replace_block(PAGE, name, block):
+            raise SystemExit(f"{PAGE} has no block named {name}")
+    replace_block(PAGE, "full-machine", machine_line(results))
+
+
+def medians(of: dict[str, list[dict[str, Any]]]) -> dict[int, Measurement]:
+    """Return the medians of the runs of each step."""
+    found = {int(step): [Measurement(**run) for run in runs] for step, runs in of.items()}
+    return {step: median_of(runs) for step, runs in found.items() if runs}
+
+
+def sizes_table(rows: dict[str, dict[int, Measurement]]) -> str:
+    """Return CPU time and peak memory of every step at every size."""
+    names = [str(size) for size in reversed(SIZES) if str(size) in rows]
+    heads = [head for name in names for head in (f"{name}: CPU time", "peak")]
+    lines = [["step", *heads]]
+    for step in STEPS:
+        found = [rows[name].get(step.number) for name in names]
+        if any(found):
+            cells = [cell for row in found for cell in (cpu(row), peak(row))]
+            lines.append([f"{step.number} {step.name}", *cells])
+    return table(lines)
+
+
+def cpu(row: Measurement | None) -> str:
+    if row is None:
+        return ""
+    if row.cpu_max - row.cpu_min < 0.005 * row.cpu_max:
+        return duration(row.cpu_seconds)
+    size, _ = unit_of(row.cpu_seconds)
+    return (
+        f"{duration(row.cpu_seconds)} ({number(row.cpu_min / size)}–{number(row.cpu_max / size)})"
+    )
+
+
+def peak(row: Measurement | None) -> str:
+    return f"{row.peak_mb:,.0f} MB" if row else ""
+
+
+def claims_table(rows: dict[str, dict[int, Measurement]]) -> str:
+    """Return the observations of the source next to the measured figures."""
+    lines = [
+        ["size", "steps", "the source", "its time", "here: CPU time", "its peak", "here: peak"]
+    ]
+    lines[0].append("verdict")
+    for claim in CLAIMS:
+        of = rows.get(claim.size, {})
+        before, after = of.get(claim.before), of.get(claim.after)
+        lines.append([
+            claim.size,
+            f"{claim.before} → {claim.after}",
+            claim.text,
+            change(*claim.seconds, "s") if claim.seconds else "–",
+            change(before.cpu_seconds, after.cpu_seconds, "s") if before and after else "",
+            change(*claim.peak_mb, "MB") if claim.peak_mb else "–",
+            change(before.peak_mb, after.peak_mb, "MB") if before and after else "",
+            verdict(claim, before, after),
+        ])  # fmt: skip
+    return table(lines, rule="---")
+
+
+def change(before: float, after: float, unit: str) -> str:
+    return f"{before:,.0f} → {after:,.0f} {unit} ({100 * (after / before - 1):+.1f} %)"
+
+
+def verdict(claim: Claim, before: Measurement | None, after: Measurement | None) -> str:
+    if before is None or after is None:
+        return "not measured"
+    if after.cpu_max < before.cpu_min:
+        return "holds" if claim.is_faster() else "does not hold"
+    if after.cpu_min > before.cpu_max:
+        return "does not hold" if claim.is_faster() else "holds"
+    return "not clear"
+
+
+def machine_line(results: dict[str, Any]) -> str:
+    where = results["machine"]
+    counts = {len(runs) for of in results["sizes"].values() for runs in of.values()}
+    runs = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+    return (
+        f"{where['cpu']}, {where['cores']} CPU cores, {where['system']}, {results['date']}, "
+        f"{results['jobs']} steps at the same time. Medians of {runs} runs, in brackets the "
+        "fastest and the slowest. `make ladder-full`."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A tokenizer and the name of a library → the encoder that the steps call.
+
+The first four steps are the same program for any library, so a gain is a gain of the architecture.
+Both encoders return the same ids. Each call uses one thread, and the steps start the threads or
+processes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import LadderError
+from tokenmill.tokenizer import Tokenizer
+
+LIBRARIES = ("tokenmill", "tokenizers")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Encodes with tokenmill."""
+
+    tokenizer: Tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text)
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return self.tokenizer.encode_batch(texts, threads=1)
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFaceEncoder(Encoder):
+    """Encodes with the library tokenizers, which also encodes for transformers."""
+
+    other: Any
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.other.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [each.ids for each in self.other.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def load(library: str, name: str) -> Encoder:
+    """Return an encoder for a tokenizer. The other library reads the file that tokenmill saves."""
+    tokenizer = Tokenizer.load(name)
+    if library == "tokenmill":
+        return Encoder(tokenizer)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the steps start the threads
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise LadderError("the library tokenizers is not found; pip install tokenizers") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer.json"
+        tokenizer.save(path)
+        return HuggingFaceEncoder(tokenizer, tokenizers.Tokenizer.from_file(str(path)))
