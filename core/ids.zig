@@ -19,7 +19,6 @@ const units = @import("units.zig");
 const words = @import("ids/words.zig");
 const Characters = @import("units/characters.zig").Characters;
 const Document = @import("ids/document.zig").Document;
-const Making = @import("ids/prepared.zig").Making;
 const Cache = @import("cache.zig").Cache;
 const Merger = merge.Merger;
 pub const caches = @import("cache/registry.zig");
@@ -222,8 +221,8 @@ pub const Encoder = struct {
 
     /// Encodes a document batch by batch.
     pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
-        if (@TypeOf(sink) == *Spans) return sink.encode(self, document);
-        if (@TypeOf(sink) == *Making) return sink.pushDocument(document.bytes);
+        const Sink = @typeInfo(@TypeOf(sink)).pointer.child;
+        if (@hasDecl(Sink, "encodeDocument")) return sink.encodeDocument(self, document);
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &self.tokenizer.scheme, document.bytes);
         defer batches.deinit();

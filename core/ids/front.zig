@@ -12,6 +12,7 @@ const Allocator = std.mem.Allocator;
 const added = @import("../added.zig");
 const ids = @import("../ids.zig");
 const normal = @import("../normalize.zig");
+const Error = @import("../merge.zig").Error;
 const unicode = @import("../unicode.zig");
 const Document = @import("document.zig").Document;
 const Maker = @import("front_names.zig").Maker;
@@ -52,7 +53,7 @@ pub const Given = struct {
     }
 };
 
-pub const Error = error{
+pub const InitError = error{
     OutOfMemory,
     /// Normalization leaves an empty token text. `culprit` is the index of the token.
     EmptyName,
@@ -80,7 +81,12 @@ pub const Front = struct {
     is_late: bool,
 
     /// Takes ownership of `steps`, which are freed if the call fails.
-    pub fn init(gpa: Allocator, given: Given, steps: normal.Steps, culprit: *usize) Error!Front {
+    pub fn init(
+        gpa: Allocator,
+        given: Given,
+        steps: normal.Steps,
+        culprit: *usize,
+    ) InitError!Front {
         var parts = steps;
         errdefer parts.deinit(gpa);
         var names: added.Names = try .init(gpa, given.names, given.lengths, null);
@@ -250,12 +256,12 @@ pub const Front = struct {
     /// Encodes a text that begins at `offset` of the whole text.
     pub inline fn encode(
         self: *const Front,
-        encoder: *ids.Encoder,
+        encoder: anytype,
         text: []const u8,
         offset: usize,
         allowed: ?[]const u8,
         sink: anytype,
-    ) ids.Error!void {
+    ) Error!void {
         var segments: Segments = .{
             .front = self,
             .text = text,
@@ -285,13 +291,13 @@ pub const Front = struct {
     /// Encodes a range of a text in which no added token matches the raw text.
     pub fn encodeSegment(
         self: *const Front,
-        encoder: *ids.Encoder,
+        encoder: anytype,
         text: []const u8,
         start: usize,
         end: usize,
         choice: ?[]const u8,
         sink: anytype,
-    ) ids.Error!void {
+    ) Error!void {
         var segments: Segments = .{
             .front = self,
             .text = text,
@@ -334,11 +340,11 @@ const Segments = struct {
 
     inline fn encode(
         self: *Segments,
-        encoder: *ids.Encoder,
+        encoder: anytype,
         start: usize,
         end: usize,
         sink: anytype,
-    ) ids.Error!void {
+    ) Error!void {
         if (start >= end) return;
         const segment: Document = .of(self.text, start, end, self.offset);
         if (self.isDocument(start, end)) return encoder.encodeDocument(segment, sink);
@@ -348,12 +354,12 @@ const Segments = struct {
     /// Encodes a segment that preprocessing may change.
     noinline fn encodeAnew(
         self: *Segments,
-        encoder: *ids.Encoder,
+        encoder: anytype,
         segment: Document,
         sink: anytype,
-    ) ids.Error!void {
+    ) Error!void {
         const front = self.front;
-        const keeps_places = @TypeOf(sink) == *ids.Spans;
+        const keeps_places = @hasDecl(@typeInfo(@TypeOf(sink)).pointer.child, "keeps_places");
         // The alignment is also needed to detect the start of the text.
         const may_begin = front.prefix == .missing_first and segment.origin == 0;
         var whole = segment;

@@ -229,9 +229,14 @@ pub const Making = struct {
         if (self.prepared.has_stops) try self.stops.append(self.prepared.gpa, stop);
     }
 
-    pub fn pushDocument(self: *Making, bytes: []const u8) Allocator.Error!void {
+    /// Called by the encoder for each document.
+    pub fn encodeDocument(
+        self: *Making,
+        _: *ids.Encoder,
+        document: Document,
+    ) Allocator.Error!void {
         if (self.in_document) try self.addMark(null);
-        try self.bytes.appendSlice(self.prepared.gpa, bytes);
+        try self.bytes.appendSlice(self.prepared.gpa, document.bytes);
         self.in_document = true;
     }
 

@@ -18,6 +18,9 @@ pub const Walk = @import("walk.zig").Walk;
 
 /// A sink that collects ids and their spans, for texts of less than 4 GB.
 pub const Spans = struct {
+    /// Documents need an alignment with the text.
+    pub const keeps_places = true;
+
     gpa: Allocator,
     list: ids.List,
     spans: std.ArrayList(normal.Place) = .empty,
@@ -56,7 +59,12 @@ pub const Spans = struct {
         self.word += 1;
     }
 
-    pub fn encode(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    /// Called by the encoder for each document.
+    pub fn encodeDocument(
+        self: *Spans,
+        encoder: *ids.Encoder,
+        document: Document,
+    ) ids.Error!void {
         const is_slow = self.is_slow or !coversAll(&encoder.tokenizer.vocabulary);
         if (is_slow) return self.encodeSlowly(encoder, document);
         return self.encodeBatches(encoder, document);
