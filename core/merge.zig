@@ -117,3 +117,7 @@ pub const Merger = struct {
         }
     }
 };
+
+test {
+    _ = @import("merge/testing.zig");
+}

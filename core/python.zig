@@ -13,7 +13,9 @@ const documents = @import("python/documents.zig");
 const fronts = @import("python/fronts.zig");
 const core = @import("python/core.zig");
 const files = @import("python/files.zig");
-const ids = @import("ids.zig");
+const batch = @import("encode/batch.zig");
+const caches = @import("cache/registry.zig");
+const tokenizers = @import("encode/tokenizer.zig");
 const merges = @import("python/merges.zig");
 const models = @import("python/models.zig");
 const normal = @import("python/normal.zig");
@@ -85,7 +87,7 @@ fn finish(
         scheme.deinit(gpa);
         return null;
     };
-    const made = ids.Tokenizer.init(gpa, parts, scheme, front, seed);
+    const made = tokenizers.Tokenizer.init(gpa, parts, scheme, front, seed);
     const tokenizer = made catch return api.PyErr_NoMemory();
     return core.Core.create(stateOf(module).core_type.?, tokenizer);
 }
@@ -211,31 +213,31 @@ fn readSpelling(module: *Object, args: Args) ?*Object {
 /// use_units_after(bytes): for tests and measurements; results are the same for any value
 fn useUnitsAfter(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
-    ids.wide_bytes_min.store(bytes, .monotonic);
+    tokenizers.wide_bytes_min.store(bytes, .monotonic);
     return api.none();
 }
 
 /// use_job_bytes(bytes): for tests and measurements; results are the same for any value
 fn useJobBytes(_: *Object, args: Args) ?*Object {
     const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
-    ids.batch.job_bytes_max.store(bytes, .monotonic);
+    batch.job_bytes_max.store(bytes, .monotonic);
     return api.none();
 }
 
 /// cache_limit() → the memory limit in bytes of the caches of all tokenizers
 fn cacheLimit(_: *Object, _: Args) ?*Object {
-    return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
+    return api.PyLong_FromUnsignedLongLong(caches.getLimit());
 }
 
 /// after_fork(): must be called first in a forked child
 fn afterFork(_: *Object, _: Args) ?*Object {
-    ids.caches.afterFork();
+    caches.afterFork();
     return api.none();
 }
 
 /// set_cache_limit(bytes)
 fn setCacheLimit(_: *Object, args: Args) ?*Object {
-    ids.caches.setLimit(@intCast(api.PyLong_AsUnsignedLongLongMask(args[0])));
+    caches.setLimit(@intCast(api.PyLong_AsUnsignedLongLongMask(args[0])));
     return api.none();
 }
 

@@ -6,7 +6,8 @@ const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
 const documents = @import("../documents.zig");
 const fronts = @import("fronts.zig");
-const ids = @import("../ids.zig");
+const batch_ = @import("../encode/batch.zig");
+const encoder_ = @import("../encode/encoder.zig");
 const Args = core_.Args;
 const Core = core_.Core;
 const Object = api.Object;
@@ -21,7 +22,7 @@ const long_text_len = 1 << 20;
 const Goal = enum { encode, count };
 
 fn Outcome(comptime goal: Goal) type {
-    return if (goal == .encode) ids.batch.Ragged else []i64;
+    return if (goal == .encode) batch_.Ragged else []i64;
 }
 
 /// Encodes or counts texts on several threads, without the GIL. Returns null if an exception is
@@ -34,7 +35,7 @@ fn run(
     threads: *Object,
     is_public: bool,
 ) ?Outcome(goal) {
-    var batch: ids.batch.Batch = .{
+    var batch: batch_.Batch = .{
         .gpa = gpa,
         .tokenizer = core.tokenizer.?,
         .texts = texts,
@@ -116,9 +117,9 @@ pub fn encodeText(
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
-    var sink: ids.List = .{ .gpa = gpa };
+    var sink: encoder_.List = .{ .gpa = gpa };
     defer sink.ids.deinit(gpa);
-    ids.batch.reserve(&sink, text.len);
+    batch_.reserve(&sink, text.len);
     if (!core_.encodeInto(core, text, allowed, &sink)) return null;
     if (is_public) core.tokenizer.?.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa) catch {
@@ -140,7 +141,7 @@ pub fn count(self: *Object, args: Args) ?*Object {
         defer gpa.free(counts);
         return api.PyLong_FromLongLong(counts[0]);
     }
-    var sink: ids.Count = .{};
+    var sink: encoder_.Count = .{};
     if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
     return api.PyLong_FromUnsignedLongLong(sink.count);
 }
@@ -178,7 +179,7 @@ pub fn encodeRagged(self: *Object, args: Args) ?*Object {
     return buffersOf(core, runList(.encode, core, args, true) orelse return null);
 }
 
-fn buffersOf(core: *Core, ragged: ids.batch.Ragged) ?*Object {
+fn buffersOf(core: *Core, ragged: batch_.Ragged) ?*Object {
     const buffer_type = core.state().buffer_type.?;
     const numbers = buffer.create(buffer_type, .u32, ragged.ids);
     return core_.pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
@@ -210,7 +211,7 @@ pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
     defer gpa.free(after);
     const narrow = api.PyLong_AsLongLong(args[5]) != 0;
     if (narrow and !isNarrow(core, before, after)) return null;
-    var batch: ids.batch.Batch = .{
+    var batch: batch_.Batch = .{
         .gpa = gpa,
         .tokenizer = core.tokenizer.?,
         .texts = texts,

@@ -7,7 +7,9 @@ const std = @import("std");
 const api = @import("api.zig");
 const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
-const ids = @import("../ids.zig");
+const encoder_ = @import("../encode/encoder.zig");
+const platform = @import("../platform.zig");
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 const pretokens = @import("../pretokens.zig");
 const session = @import("session.zig");
 const spans = @import("spans.zig");
@@ -45,7 +47,7 @@ pub const State = struct {
 /// An instance of `tokenmill._native.Core`: an immutable tokenizer.
 pub const Core = extern struct {
     head: Object,
-    tokenizer: ?*ids.Tokenizer,
+    tokenizer: ?*Tokenizer,
     ints: ?*Ints,
 
     pub fn of(object: *Object) *Core {
@@ -56,7 +58,7 @@ pub const Core = extern struct {
     }
 
     /// Takes ownership of `tokenizer`, which is freed if the call fails.
-    pub fn create(core_type: *api.Type, tokenizer: ids.Tokenizer) ?*Object {
+    pub fn create(core_type: *api.Type, tokenizer: Tokenizer) ?*Object {
         var moved = tokenizer;
         const object = api.PyType_GenericAlloc(core_type, 0) orelse {
             moved.deinit(gpa);
@@ -71,8 +73,8 @@ pub const Core = extern struct {
         return object;
     }
 
-    fn fill(self: *Core, tokenizer: ids.Tokenizer) !void {
-        const place = try gpa.create(ids.Tokenizer);
+    fn fill(self: *Core, tokenizer: Tokenizer) !void {
+        const place = try gpa.create(Tokenizer);
         errdefer gpa.destroy(place);
         const ints = try gpa.create(Ints);
         errdefer gpa.destroy(ints);
@@ -230,7 +232,7 @@ pub fn numbersFrom(comptime Number: type, object: *Object) ?[]Number {
     return numbers;
 }
 
-pub fn failEncoding(core: *Core, failure: ids.Error, missing_byte: u8) ?*Object {
+pub fn failEncoding(core: *Core, failure: encoder_.Error, missing_byte: u8) ?*Object {
     return switch (failure) {
         error.OutOfMemory => api.PyErr_NoMemory(),
         // The exception that interrupted it, such as KeyboardInterrupt, is already set.
@@ -288,7 +290,7 @@ pub const Unlocked = struct {
     pub fn end(self: *Unlocked) void {
         api.PyEval_RestoreThread(self.saved);
     }
-    pub fn poll(self: *Unlocked) ids.Poll {
+    pub fn poll(self: *Unlocked) platform.threads.Poll {
         return .{ .context = self, .function = sawSignal };
     }
     fn sawSignal(context: *anyopaque) bool {
@@ -302,7 +304,7 @@ pub const Unlocked = struct {
 
 /// Encodes one text into a sink, without the GIL if that pays off. False if an exception is set.
 pub fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
-    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    var encoder: encoder_.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     const outcome = if (text.len < gil_bytes) encoder.encode(text, allowed, sink) else blk: {
         var unlocked: Unlocked = .begin();
@@ -323,8 +325,8 @@ fn encode(self: *Object, args: Args) ?*Object {
     const allowed = allowedFrom(core, args[1]) orelse return null;
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
-    var buffer_: [short_text_len + ids.List.room_extra]u32 = undefined;
-    var sink: ids.List = .{ .gpa = gpa };
+    var buffer_: [short_text_len + encoder_.List.room_extra]u32 = undefined;
+    var sink: encoder_.List = .{ .gpa = gpa };
     const count_max = core.tokenizer.?.front.idsMax(text.bytes.len);
     if (count_max != null and count_max.? <= short_text_len) {
         // The list never exceeds this capacity.

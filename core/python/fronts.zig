@@ -3,7 +3,7 @@
 const std = @import("std");
 const api = @import("api.zig");
 const core_ = @import("core.zig");
-const ids = @import("../ids.zig");
+const preprocess = @import("../preprocess.zig");
 const normal = @import("normal.zig");
 const Core = core_.Core;
 const Object = api.Object;
@@ -19,7 +19,7 @@ pub fn from(
     vocabulary: *const Vocabulary,
     tuple: *Object,
     blank: bool,
-) ?ids.front.Front {
+) ?preprocess.Front {
     if (api.PyTuple_Size(tuple) != 6) {
         if (api.PyErr_Occurred() == null) {
             _ = core_.fail(api.typeError(), "a front must be a tuple of 6", .{});
@@ -43,7 +43,7 @@ pub fn from(
         };
     };
     const prefix = prefixFrom(api.PyTuple_GetItem(tuple, 5).?) orelse return null;
-    const given: ids.front.Given = .{
+    const given: preprocess.Given = .{
         .names = names.bytes,
         .lengths = lengths,
         .ids = numbers,
@@ -53,7 +53,7 @@ pub fn from(
     };
     const steps = normal.stepsFrom(state, api.PyTuple_GetItem(tuple, 4).?) orelse return null;
     var culprit: usize = 0;
-    return ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| {
+    return preprocess.Front.init(gpa, given, steps, &culprit) catch |failure| {
         switch (failure) {
             error.OutOfMemory => _ = api.PyErr_NoMemory(),
             error.EmptyName => {
@@ -67,16 +67,16 @@ pub fn from(
     };
 }
 
-fn nameOf(given: ids.front.Given, index: usize) []const u8 {
+fn nameOf(given: preprocess.Given, index: usize) []const u8 {
     var start: usize = 0;
     for (given.lengths[0..index]) |length| start += length;
     return given.names[start..][0..given.lengths[index]];
 }
 
-fn prefixFrom(object: *Object) ?ids.front.Prefix {
+fn prefixFrom(object: *Object) ?preprocess.Prefix {
     var text = Text.from(object) orelse return null;
     defer text.release();
-    return std.meta.stringToEnum(ids.front.Prefix, text.bytes) orelse {
+    return std.meta.stringToEnum(preprocess.Prefix, text.bytes) orelse {
         const name = text.bytes[0..@min(text.bytes.len, 80)];
         _ = core_.fail(api.valueError(), "unknown prefix '{s}'", .{name});
         return null;

@@ -8,7 +8,8 @@ const api = @import("api.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
 const fronts = @import("fronts.zig");
-const ids = @import("../ids.zig");
+const Encoder = @import("../encode/encoder.zig").Encoder;
+const Session = @import("../session.zig").Session;
 const Text = @import("text.zig").Text;
 
 const gpa = buffer.gpa;
@@ -21,7 +22,7 @@ const Instance = extern struct {
     head: Object,
     /// Kept alive, since the session uses its tokenizer.
     core: ?*Object,
-    session: ?*ids.Session,
+    session: ?*Session,
     is_busy: bool,
 
     fn of(object: *Object) *Instance {
@@ -34,14 +35,14 @@ pub fn create(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     const allowed = core_.allowedFrom(core, args[0]) orelse return null;
     if (!fronts.allowRepeating(core, "a session")) return null;
-    const made = ids.Session.init(gpa, core.tokenizer.?, allowed) catch return api.PyErr_NoMemory();
+    const made = Session.init(gpa, core.tokenizer.?, allowed) catch return api.PyErr_NoMemory();
     return wrap(self, made);
 }
 
 /// Takes ownership of `session`, which is freed if the call fails.
-fn wrap(core: *Object, session: ids.Session) ?*Object {
+fn wrap(core: *Object, session: Session) ?*Object {
     var moved = session;
-    const place = gpa.create(ids.Session) catch {
+    const place = gpa.create(Session) catch {
         moved.deinit();
         return api.PyErr_NoMemory();
     };
@@ -74,7 +75,7 @@ fn dealloc(object: *Object) callconv(.c) void {
 }
 
 /// Returns the session if no other thread is changing it; otherwise an exception is set.
-fn idle(object: *Object) ?*ids.Session {
+fn idle(object: *Object) ?*Session {
     const self = Instance.of(object);
     if (!self.is_busy) return self.session.?;
     api.PyErr_SetString(
@@ -90,7 +91,7 @@ fn change(object: *Object, goal: Goal, text: []const u8) ?*Object {
     const self = Instance.of(object);
     const core = Core.of(self.core.?);
     const session = self.session.?;
-    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    var encoder: Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     const again = switch (goal) {
         .replace_from => |cut| session.bytesBehindPoint(cut),
@@ -110,7 +111,7 @@ fn change(object: *Object, goal: Goal, text: []const u8) ?*Object {
     });
 }
 
-fn run(session: *ids.Session, encoder: *ids.Encoder, goal: Goal, text: []const u8) !usize {
+fn run(session: *Session, encoder: *Encoder, goal: Goal, text: []const u8) !usize {
     return switch (goal) {
         .replace_from => |cut| session.replace(encoder, cut, text),
         .update => session.update(encoder, text),
@@ -166,7 +167,7 @@ fn idBuffer(self: *Object, args: Args) ?*Object {
     return buffer.create(state.buffer_type.?, .u32, copied);
 }
 
-fn sliceOf(session: *const ids.Session, args: Args) []const u32 {
+fn sliceOf(session: *const Session, args: Args) []const u32 {
     const all = session.inner().ids.items;
     const end = @min(@as(usize, @intCast(api.PyLong_AsLongLong(args[1]))), all.len);
     const start: usize = @intCast(api.PyLong_AsLongLong(args[0]));

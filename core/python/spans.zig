@@ -5,7 +5,8 @@ const api = @import("api.zig");
 const batches = @import("batches.zig");
 const buffer = @import("buffer.zig");
 const core_ = @import("core.zig");
-const ids = @import("../ids.zig");
+const offsets = @import("../offsets.zig");
+const parallel = @import("../offsets/parallel.zig");
 const lists = @import("lists.zig");
 const Args = core_.Args;
 const Core = core_.Core;
@@ -18,7 +19,7 @@ const gpa = buffer.gpa;
 /// encode_with_offsets(text, allowed) → (ids, spans): in characters for str, otherwise in bytes
 pub fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     if (!fill(core, &sink, args)) return null;
     return core_.pairOf(core.ints.?.listOf(sink.list.ids.items), lists.pairsOf(sink.spans.items));
@@ -27,7 +28,7 @@ pub fn encodeWithOffsets(self: *Object, args: Args) ?*Object {
 /// encode_words(text, allowed) → (ids, spans, the number of each id's pretoken or added token)
 pub fn encodeWords(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     sink.words = .empty;
     if (!fill(core, &sink, args)) return null;
@@ -47,7 +48,7 @@ pub fn encodeWords(self: *Object, args: Args) ?*Object {
 }
 
 /// Encodes (text, allowed) into a sink. False if an exception is set.
-fn fill(core: *Core, sink: *ids.Spans, args: Args) bool {
+fn fill(core: *Core, sink: *offsets.Spans, args: Args) bool {
     const allowed = core_.allowedFrom(core, args[1]) orelse return false;
     var text = Text.from(args[0]) orelse return false;
     defer text.release();
@@ -63,7 +64,7 @@ fn countsCharacters(object: *Object, text: []const u8) bool {
 }
 
 /// Returns the converter of spans to characters; null if they stay in bytes.
-fn walkOf(object: *Object, text: []const u8) ?ids.spans.Walk {
+fn walkOf(object: *Object, text: []const u8) ?offsets.Walk {
     return if (countsCharacters(object, text)) .{ .gpa = gpa, .text = text } else null;
 }
 
@@ -81,20 +82,20 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     if (!fits(text.bytes)) return null;
-    if (batches.isForThreads(text.bytes, args[2]) and ids.told.areTold(core.tokenizer.?)) {
+    if (batches.isForThreads(text.bytes, args[2]) and parallel.areTold(core.tokenizer.?)) {
         const numbers =
             batches.encodeText(core, text.bytes, allowed, args[2], false) orelse return null;
         const counted = if (countsCharacters(args[0], text.bytes)) text.bytes else null;
         const threads = batches.threadsFrom(args[2]);
         var unlocked: core_.Unlocked = .begin();
-        const told = ids.told.tell(gpa, core.tokenizer.?, numbers, counted, threads);
+        const told = parallel.tell(gpa, core.tokenizer.?, numbers, counted, threads);
         unlocked.end();
         return finish(core, numbers, told catch {
             gpa.free(numbers);
             return api.PyErr_NoMemory();
         });
     }
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     sink.reserve(text.bytes.len);
     sink.walk = walkOf(args[0], text.bytes);

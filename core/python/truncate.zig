@@ -3,7 +3,8 @@
 const api = @import("api.zig");
 const core_ = @import("core.zig");
 const fronts = @import("fronts.zig");
-const ids = @import("../ids.zig");
+const Encoder = @import("../encode/encoder.zig").Encoder;
+const truncate_ = @import("../session/truncate.zig");
 const Args = core_.Args;
 const Core = core_.Core;
 const Object = api.Object;
@@ -19,14 +20,14 @@ pub fn truncate(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     if (!fronts.allowRepeating(core, "truncate")) return null;
-    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+    var encoder: Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     var unlocked: core_.Unlocked = .begin();
     encoder.merger.poll = unlocked.poll();
     const outcome = if (left)
-        ids.truncate.suffixStart(&encoder, text.bytes, tokens_max)
+        truncate_.suffixStart(&encoder, text.bytes, tokens_max)
     else
-        ids.truncate.prefixEnd(&encoder, text.bytes, tokens_max);
+        truncate_.prefixEnd(&encoder, text.bytes, tokens_max);
     unlocked.end();
     const cut = outcome catch |failure|
         return core_.failEncoding(core, failure, encoder.merger.missing_byte);

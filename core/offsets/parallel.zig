@@ -8,13 +8,13 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
 const normal = @import("../normalize.zig");
-const spans_ = @import("spans.zig");
-const Walk = @import("walk.zig").Walk;
+const spans_ = @import("../offsets.zig");
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
+const Walk = @import("character_spans.zig").Walk;
 
 /// Whether spans follow from the ids alone, because no text is changed or dropped.
-pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
+pub fn areTold(tokenizer: *const Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
     const front = &tokenizer.front;
     if (!front.is_plain or !front.is_local) return false;
@@ -29,7 +29,7 @@ pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
 /// which must not be empty, the spans are in characters.
 pub fn tell(
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     all: []const u32,
     text: ?[]const u8,
     threads: usize,
@@ -65,7 +65,7 @@ const Part = struct {
 
 const Work = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     text: ?[]const u8,
     parts: []Part,
     /// Index of the next chunk to sum up, to count and to measure.
@@ -142,7 +142,7 @@ const Work = struct {
 };
 
 /// Returns the length of a token or of an added token's text.
-fn lenOf(tokenizer: *const ids.Tokenizer, id: u32) u32 {
+fn lenOf(tokenizer: *const Tokenizer, id: u32) u32 {
     const vocabulary = &tokenizer.vocabulary;
     if (id < vocabulary.ids_end) {
         const len = vocabulary.tokenLen(id);

@@ -1,13 +1,16 @@
 //! An editable text → its ids, for any tokenizer and for changes at the end of the text.
 //!
 //! If documents are exactly the text between added tokens, the text itself is encoded
-//! (session.zig). Otherwise it is preprocessed first (prepared.zig).
+//! (session/direct.zig). Otherwise it is preprocessed first (session/prepared.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const Direct = @import("session.zig").Session;
-const Prepared = @import("prepared.zig").Prepared;
+const encoder_ = @import("encode/encoder.zig");
+const Direct = @import("session/direct.zig").Session;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const Prepared = @import("session/prepared.zig").Prepared;
+const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 
 pub const Session = struct {
     way: union(enum) { direct: Direct, prepared: Prepared },
@@ -19,7 +22,7 @@ pub const Session = struct {
     /// not special.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         allowed: ?[]const u8,
     ) Allocator.Error!Session {
         const choice = tokenizer.front.choiceOf(allowed);
@@ -60,10 +63,10 @@ pub const Session = struct {
     /// `new` must not be memory of the session. A change that fails has no effect.
     pub fn replace(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
+    ) Error!usize {
         const removed = countCharacters(self.text()[cut..]);
         const kept = switch (self.way) {
             inline else => |*way| try way.replace(encoder, cut, new),
@@ -73,7 +76,7 @@ pub const Session = struct {
     }
 
     /// Replaces the whole text, and returns the number of leading ids that stay unchanged.
-    pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
+    pub fn update(self: *Session, encoder: *Encoder, new: []const u8) Error!usize {
         const cut = commonLen(self.text(), new);
         return self.replace(encoder, cut, new[cut..]);
     }

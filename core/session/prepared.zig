@@ -1,7 +1,7 @@
 //! An editable text → its preprocessed documents and their ids, for changes at the end of the text.
 //!
 //! The documents are stored end to end, with one byte for each added token between them, in a
-//! session of their own (session.zig). A change of the text is first applied to the documents. They
+//! session of their own (direct.zig). A change of the text is first applied to the documents. They
 //! are rebuilt from a normalization boundary, and the session replaces only the bytes that differ.
 //! The encoding work is therefore proportional to the change, for any normalizer.
 //!
@@ -17,14 +17,19 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const session_ = @import("session.zig");
+const encoder_ = @import("../encode/encoder.zig");
+const preprocess = @import("../preprocess.zig");
+const session_ = @import("direct.zig");
 const unicode = @import("../unicode.zig");
-const commonLen = @import("sessions.zig").commonLen;
-const Document = @import("document.zig").Document;
+const commonLen = @import("../session.zig").commonLen;
+const Document = @import("../preprocess/document.zig").Document;
 const Effort = @import("../added.zig").Effort;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
 const Mark = session_.Mark;
 const Swap = session_.Swap;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
 /// There is a normalization boundary after each multiple of this many bytes, if possible. Texts
 /// with the same suffix at the same offset have the same boundaries there.
@@ -57,7 +62,7 @@ pub const Prepared = struct {
     /// Returns a session with an empty text. Copies `choice`.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         choice: ?[]const u8,
     ) Allocator.Error!Prepared {
         var self: Prepared = .{
@@ -94,10 +99,10 @@ pub const Prepared = struct {
     /// `new` must not be memory of the session.
     pub fn replace(
         self: *Prepared,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
+    ) Error!usize {
         const first = self.settled(cut);
         const stop = self.stops.items[first];
         var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
@@ -169,7 +174,7 @@ pub const Prepared = struct {
 /// inner boundaries.
 pub const Making = struct {
     prepared: *const Prepared,
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     first: Stop,
     bytes: std.ArrayList(u8) = .empty,
     /// Offsets count from the first document.
@@ -193,7 +198,7 @@ pub const Making = struct {
         self.segment.deinit(gpa);
     }
 
-    fn make(self: *Making) ids.Error!void {
+    fn make(self: *Making) Error!void {
         const front = &self.prepared.session.tokenizer.front;
         const text = self.prepared.text.items;
         var start = self.first.start;
@@ -232,7 +237,7 @@ pub const Making = struct {
     /// Called by the encoder for each document.
     pub fn encodeDocument(
         self: *Making,
-        _: *ids.Encoder,
+        _: *Encoder,
         document: Document,
     ) Allocator.Error!void {
         if (self.in_document) try self.addMark(null);
@@ -246,7 +251,7 @@ pub const Making = struct {
 
     /// Preprocesses the text from `start` to `finish`, in which no added token matches the raw
     /// text.
-    fn addSegment(self: *Making, start: usize, finish: usize, is_open: bool) ids.Error!void {
+    fn addSegment(self: *Making, start: usize, finish: usize, is_open: bool) Error!void {
         if (start >= finish) return;
         const prepared = self.prepared;
         const front = &prepared.session.tokenizer.front;
@@ -283,7 +288,7 @@ pub const Making = struct {
     }
 
     /// Splits the segment at added tokens in normalized text.
-    fn addNormal(self: *Making, front: *const ids.front.Front) Allocator.Error!void {
+    fn addNormal(self: *Making, front: *const preprocess.Front) Allocator.Error!void {
         const bytes = self.segment.items;
         var next: usize = 0;
         var from: usize = 0;
@@ -305,7 +310,7 @@ pub const Making = struct {
     /// of the next split point.
     fn addPiece(
         self: *Making,
-        front: *const ids.front.Front,
+        front: *const preprocess.Front,
         index: usize,
         from: usize,
         to: usize,
@@ -350,7 +355,7 @@ pub const Making = struct {
 };
 
 const Flags = @import("../added.zig").Flags;
-const Front = ids.front.Front;
+const Front = preprocess.Front;
 const Steps = @import("../normalize.zig").Steps;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
@@ -363,10 +368,10 @@ const strip = "\x05\x03" ++ [_]u8{0} ** 10;
 
 /// A tokenizer of bytes and "aa", with the added tokens "<a>" and "<n>".
 fn testTokenizer(
-    prefix: ids.front.Prefix,
+    prefix: preprocess.Prefix,
     packed_steps: []const u8,
     flags: [2]Flags,
-) !ids.Tokenizer {
+) !Tokenizer {
     const gpa = std.testing.allocator;
     var bytes: [258]u8 = undefined;
     var lengths: [257]u32 = @splat(1);
@@ -377,7 +382,7 @@ fn testTokenizer(
     lengths[256] = 2;
     var culprit: u32 = 0;
     const vocabulary: Vocabulary = try .fromTokens(gpa, &bytes, &lengths, &numbers, 1, &culprit);
-    const given: ids.front.Given = .{
+    const given: preprocess.Given = .{
         .names = "<a><n>",
         .lengths = &.{ 3, 3 },
         .ids = &.{ 300, 301 },
@@ -390,17 +395,17 @@ fn testTokenizer(
     return .init(gpa, vocabulary, .r50k, front, 1);
 }
 
-fn expectWhole(session: *const Prepared, encoder: *ids.Encoder) !void {
-    var whole: ids.List = .{ .gpa = std.testing.allocator };
+fn expectWhole(session: *const Prepared, encoder: *Encoder) !void {
+    var whole: List = .{ .gpa = std.testing.allocator };
     defer whole.ids.deinit(whole.gpa);
     try encoder.encode(session.text.items, session.choice, &whole);
     try std.testing.expectEqualSlices(u32, whole.ids.items, session.session.ids.items);
 }
 
 const some_text = [_][]const u8{
-    "a",              "aa",       "b",                   "B",    " ",            "e", "\u{301}",
-    "\u{327}\u{301}", "\u{1100}", "\u{1161}",            "<a>",  "<n>",          "<", "n>",
-    ">\u{338}",       "\xCC",     "the quick brown fox", "\x81", ids.front.mark,
+    "a",              "aa",       "b",                   "B",    " ",             "e", "\u{301}",
+    "\u{327}\u{301}", "\u{1100}", "\u{1161}",            "<a>",  "<n>",           "<", "n>",
+    ">\u{338}",       "\xCC",     "the quick brown fox", "\x81", preprocess.mark,
 };
 
 test "prepared: after any change the ids are those of the whole text" {
@@ -414,11 +419,11 @@ test "prepared: after any change the ids are those of the whole text" {
     };
     // The rounds cover all prefixes, steps and choices.
     for (0..@max(20, examples(60))) |round| {
-        const prefix = std.enums.values(ids.front.Prefix)[round % 4];
+        const prefix = std.enums.values(preprocess.Prefix)[round % 4];
         const flags = all_flags[random.uintLessThan(usize, all_flags.len)];
         var tokenizer = try testTokenizer(prefix, all_steps[round % all_steps.len], flags);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         const choices = [_][]const u8{ "\x00\x00", "\x01\x01", "\x01\x01", "\x02\x01" };
         var session: Prepared = try .init(gpa, &tokenizer, choices[round / 4 % choices.len]);
@@ -444,7 +449,7 @@ test "prepared: a text with normalization boundaries is rebuilt only at its end"
     for ([_][]const u8{ "", &nfc, &nfc ++ &lower ++ literal }) |steps| {
         var tokenizer = try testTokenizer(.always, steps, .{ .{}, .{ .normalized = true } });
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         var session: Prepared = try .init(gpa, &tokenizer, "\x01\x01");
         defer session.deinit();
@@ -463,9 +468,9 @@ test "prepared: running out of memory leaks no memory and leaves the session unc
     var tokenizer = try testTokenizer(.always, &nfc, .{ .{}, .{ .normalized = true } });
     defer tokenizer.deinit(gpa);
     const change = struct {
-        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
-            const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{
+        fn change(failing: Allocator, of: *const Tokenizer) !void {
+            const scratch: preprocess.Scratch = .{ .gpa = failing };
+            var encoder: Encoder = .{
                 .gpa = failing,
                 .tokenizer = of,
                 .merger = .init(failing, &of.vocabulary),

@@ -4,11 +4,16 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
+const preprocess = @import("../preprocess.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Model = vocabularies.Model;
+const Count = encoder_.Count;
+const Encoder = encoder_.Encoder;
+const List = encoder_.List;
 const Steps = @import("../normalize.zig").Steps;
+const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
 const Part = struct { start: usize, end: usize, place: ?usize };
 
@@ -267,7 +272,7 @@ fn randomModel(arena: Allocator, random: std.Random) !Model {
     };
 }
 
-fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !void {
+fn expectPlain(encoder: *Encoder, model: *const Model, piece: []const u8) !void {
     const gpa = std.testing.allocator;
     var expected: std.ArrayList(u32) = .empty;
     defer expected.deinit(gpa);
@@ -277,12 +282,12 @@ fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !v
     defer gpa.free(found);
     vocabulary.publish(found);
     try std.testing.expectEqualSlices(u32, expected.items, found);
-    var list: ids.List = .{ .gpa = gpa };
+    var list: List = .{ .gpa = gpa };
     defer list.ids.deinit(gpa);
     try encoder.encodePretoken(piece, &list);
     vocabulary.publish(list.ids.items);
     try std.testing.expectEqualSlices(u32, expected.items, list.ids.items);
-    var count: ids.Count = .{};
+    var count: Count = .{};
     try encoder.encodePretoken(piece, &count);
     try std.testing.expectEqual(expected.items.len, count.count);
     for (expected.items) |id| {
@@ -291,12 +296,12 @@ fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !v
     }
 }
 
-fn tokenizerOf(model: *const Model) !ids.Tokenizer {
+fn tokenizerOf(model: *const Model) !Tokenizer {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, model, 1, &culprit);
     var name: usize = 0;
-    const front: ids.front.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
+    const front: preprocess.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
     return .init(gpa, vocabulary, .r50k, front, 1);
 }
 
@@ -321,7 +326,7 @@ test "ids: every model produces the ids that its merge list defines" {
         const model = try randomModel(arena.allocator(), random);
         var tokenizer = try tokenizerOf(&model);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         for (0..6) |_| {
             const piece = try randomPiece(arena.allocator(), random);
@@ -347,7 +352,7 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
         }
         var tokenizer = try tokenizerOf(&model);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         encoder.merger.random = .init();
         for (0..6) |_| {
@@ -361,7 +366,7 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
             const found = try arena.allocator().dupe(u32, try encoder.merger.idsOf(piece));
             tokenizer.vocabulary.publish(found);
             try std.testing.expectEqualSlices(u32, expected.items, found);
-            var list: ids.List = .{ .gpa = arena.allocator() };
+            var list: List = .{ .gpa = arena.allocator() };
             encoder.merger.random.?.prng = .init(seed);
             try encoder.encodePretoken(piece, &list);
             tokenizer.vocabulary.publish(list.ids.items);

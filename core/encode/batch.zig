@@ -6,16 +6,20 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
 const jobs_ = @import("jobs.zig");
 const joined_ = @import("joined.zig");
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
 const Goal = joined_.Goal;
 const Job = jobs_.Job;
 const Joined = joined_.Joined;
-const Output = @import("output.zig").Output;
+const List = encoder_.List;
+const Output = joined_.Output;
+const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
 pub const job_bytes_max = &jobs_.job_bytes_max;
-pub const reserve = @import("output.zig").reserve;
+pub const reserve = joined_.reserve;
 
 pub const Ragged = struct {
     ids: []u32,
@@ -31,12 +35,12 @@ pub const Documents = struct {
 
 pub const Batch = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: usize,
     /// Called on the caller's thread. The other threads check `stopped`.
-    poll: ?ids.Poll = null,
+    poll: ?platform.threads.Poll = null,
     stopped: std.atomic.Value(bool) = .init(false),
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
@@ -45,7 +49,7 @@ pub const Batch = struct {
     is_public: bool = true,
 
     /// Returns ids and offsets, owned by the caller.
-    pub fn encode(self: *Batch) ids.Error!Ragged {
+    pub fn encode(self: *Batch) Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
         errdefer self.gpa.free(offsets);
         var output: Output = self.outputOf(.{ .wide = .empty });
@@ -63,7 +67,7 @@ pub const Batch = struct {
         before: []const u32,
         after: []const u32,
         narrow: bool,
-    ) ids.Error!Documents {
+    ) Error!Documents {
         const ends = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(ends);
         var output: Output =
@@ -92,7 +96,7 @@ pub const Batch = struct {
     }
 
     /// Returns the number of ids of each text, owned by the caller.
-    pub fn count(self: *Batch) ids.Error![]i64 {
+    pub fn count(self: *Batch) Error![]i64 {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
         var output: Output = self.outputOf(.{ .wide = .empty });
@@ -100,9 +104,9 @@ pub const Batch = struct {
         return counts;
     }
 
-    fn run(self: *Batch, goal: Goal, counts: []i64, output: *Output) ids.Error!void {
+    fn run(self: *Batch, goal: Goal, counts: []i64, output: *Output) Error!void {
         @memset(counts, 0);
-        var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
+        var encoder: Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
         encoder.merger.poll = .{ .context = self, .function = askCaller };
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
@@ -117,7 +121,7 @@ pub const Batch = struct {
             if (goal == .count) {
                 return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
             }
-            var list: ids.List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
+            var list: List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
             defer output.numbers.wide = list.ids;
             try self.encodeJob(&items[0], &encoder, counts, &list);
             if (output.published) |vocabulary| vocabulary.publish(list.ids.items);
@@ -151,7 +155,7 @@ pub const Batch = struct {
         joined: *Joined,
         next: *std.atomic.Value(usize),
         caller: platform.threads.Id,
-        caller_encoder: *ids.Encoder,
+        caller_encoder: *Encoder,
 
         fn work(self: Worker, _: usize) void {
             const batch = self.batch;
@@ -159,13 +163,13 @@ pub const Batch = struct {
                 return self.drain(self.caller_encoder, true);
             }
             if (self.next.load(.monotonic) >= self.joined.jobs.len) return;
-            var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
+            var encoder: Encoder = .init(batch.gpa, batch.tokenizer);
             defer encoder.deinit();
             encoder.merger.poll = .{ .context = batch, .function = isStopped };
             self.drain(&encoder, false);
         }
 
-        fn drain(self: Worker, encoder: *ids.Encoder, is_caller: bool) void {
+        fn drain(self: Worker, encoder: *Encoder, is_caller: bool) void {
             while (!isStopped(self.batch)) {
                 const index = self.next.fetchAdd(1, .monotonic);
                 if (index >= self.joined.jobs.len) return;
@@ -179,7 +183,7 @@ pub const Batch = struct {
             }
         }
 
-        fn runJob(self: Worker, job: *Job, encoder: *ids.Encoder) ids.Error!void {
+        fn runJob(self: Worker, job: *Job, encoder: *Encoder) Error!void {
             const batch, const joined = .{ self.batch, self.joined };
             if (joined.goal == .count) {
                 return batch.encodeJob(job, encoder, joined.counts, &job.count);
@@ -204,10 +208,10 @@ pub const Batch = struct {
     fn encodeJob(
         self: *Batch,
         job: *Job,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         counts: []i64,
         sink: anytype,
-    ) ids.Error!void {
+    ) Error!void {
         switch (job.work) {
             .texts_end => |end| for (job.text..end) |index| {
                 const before = sink.total();

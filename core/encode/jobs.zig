@@ -7,9 +7,13 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const added_ = @import("../added.zig");
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
 const parts = @import("parts.zig");
-const Document = @import("document.zig").Document;
+const Count = encoder_.Count;
+const Document = @import("../preprocess/document.zig").Document;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
 
 /// Minimum size of a job: starting a thread costs as much as encoding a few hundred bytes.
 const job_bytes_min = 64 * 1024;
@@ -33,16 +37,16 @@ pub const Job = struct {
     /// Index of the first or only text.
     text: usize,
     work: Work,
-    list: ids.List,
-    count: ids.Count = .{},
+    list: List,
+    count: Count = .{},
     /// For a chunk: ids to insert before the list, and the number of ids of the list to skip.
-    bridge: ids.List,
+    bridge: List,
     skipped: usize = 0,
     /// Whether it was joined to the previous chunk.
     is_joined: bool = false,
     /// Output offset of its ids.
     start: usize = 0,
-    failure: ?ids.Error = null,
+    failure: ?Error = null,
     missing_byte: u8 = 0,
     /// Set when its thread has finished it.
     is_done: std.atomic.Value(bool) = .init(false),
@@ -88,12 +92,12 @@ pub const Jobs = struct {
     /// to at least one job. If `may_be_one`, a single thread gets a single job.
     pub fn plan(
         self: *Jobs,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         texts: []const []const u8,
         allowed: ?[]const u8,
         threads: usize,
         may_be_one: bool,
-    ) ids.Error!void {
+    ) Error!void {
         if (threads == 1 and texts.len > 0 and may_be_one) {
             return self.add(0, .{ .texts_end = texts.len });
         }
@@ -139,11 +143,11 @@ pub const Jobs = struct {
     fn planLong(
         self: *Jobs,
         index: usize,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         text: []const u8,
         allowed: ?[]const u8,
         part_bytes: usize,
-    ) ids.Error!void {
+    ) Error!void {
         const front = &encoder.tokenizer.front;
         var planned: usize = 0;
         var start: usize = 0;
@@ -182,7 +186,7 @@ pub const Jobs = struct {
     /// Returns the document of a segment, valid as long as the jobs.
     fn documentOf(
         self: *Jobs,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         segment: Document,
     ) Allocator.Error![]const u8 {
         const document = try encoder.tokenizer.front.documentOf(&encoder.scratch, segment);
@@ -196,10 +200,10 @@ pub const Jobs = struct {
     fn planParts(
         self: *Jobs,
         index: usize,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         document: []const u8,
         part_bytes: usize,
-    ) ids.Error!void {
+    ) Error!void {
         var from: usize = 0;
         while (from < document.len) {
             const rest = document.len - from;

@@ -4,7 +4,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const added = @import("../added.zig");
-const front = @import("front.zig");
+const front = @import("../preprocess.zig");
 const normal = @import("../normalize.zig");
 const Document = @import("document.zig").Document;
 

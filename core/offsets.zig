@@ -5,16 +5,22 @@
 //! characters or has an unknown token, pretokens are encoded one by one instead.
 
 const std = @import("std");
-const platform = @import("../platform.zig");
-const examples = @import("../examples.zig").examples;
+const platform = @import("platform.zig");
+const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const normal = @import("../normalize.zig");
-const pretokens = @import("../pretokens.zig");
-const unicode = @import("../unicode.zig");
-const Document = @import("document.zig").Document;
-const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-pub const Walk = @import("walk.zig").Walk;
+const encoder_ = @import("encode/encoder.zig");
+const joined = @import("encode/joined.zig");
+const normal = @import("normalize.zig");
+const preprocess = @import("preprocess.zig");
+const pretokens = @import("pretokens.zig");
+const unicode = @import("unicode.zig");
+const Document = @import("preprocess/document.zig").Document;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
+const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
+const Vocabulary = @import("vocabulary.zig").Vocabulary;
+pub const Walk = @import("offsets/character_spans.zig").Walk;
 
 /// A sink that collects ids and their spans, for texts of less than 4 GB.
 pub const Spans = struct {
@@ -22,7 +28,7 @@ pub const Spans = struct {
     pub const keeps_places = true;
 
     gpa: Allocator,
-    list: ids.List,
+    list: List,
     spans: std.ArrayList(normal.Place) = .empty,
     /// For each id, the number of its pretoken or added token; both are counted together.
     words: ?std.ArrayList(u32) = null,
@@ -46,7 +52,7 @@ pub const Spans = struct {
     /// Reserves capacity for most short texts, or for any long text. Failure is ignored, since the
     /// lists can grow later.
     pub fn reserve(self: *Spans, text_bytes: usize) void {
-        ids.batch.reserve(&self.list, text_bytes);
+        joined.reserve(&self.list, text_bytes);
         self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
         platform.memory.adviseHuge(self.spans.allocatedSlice());
     }
@@ -62,9 +68,9 @@ pub const Spans = struct {
     /// Called by the encoder for each document.
     pub fn encodeDocument(
         self: *Spans,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         document: Document,
-    ) ids.Error!void {
+    ) Error!void {
         const is_slow = self.is_slow or !coversAll(&encoder.tokenizer.vocabulary);
         if (is_slow) return self.encodeSlowly(encoder, document);
         return self.encodeBatches(encoder, document);
@@ -80,7 +86,7 @@ pub const Spans = struct {
         });
     }
 
-    fn encodeBatches(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    fn encodeBatches(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
@@ -164,7 +170,7 @@ pub const Spans = struct {
     }
 
     /// The reference implementation, also used if tokens do not cover the whole text.
-    fn encodeSlowly(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    fn encodeSlowly(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
         // Dropped characters shift all later offsets if spaces count as "▁".
         const is_wide = encoder.tokenizer.front.blank and vocabulary.missing == .drop;
@@ -284,10 +290,11 @@ fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
     return len;
 }
 
+const testTokenizer = @import("encode/testing.zig").testTokenizer;
 const testing = std.testing;
 
-fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
-    var encoder: ids.Encoder = .init(testing.allocator, tokenizer);
+fn expectTwins(tokenizer: *const Tokenizer, text: []const u8) !void {
+    var encoder: Encoder = .init(testing.allocator, tokenizer);
     defer encoder.deinit();
     var both: [2]Spans = @splat(.init(testing.allocator));
     defer for (&both) |*some| some.deinit();
@@ -302,6 +309,55 @@ fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
     try testing.expectEqual(both[1].word, both[0].word);
 }
 
+test "offsets: spaces and marks are handled as in Hugging Face's tokenizers" {
+    // Outputs of Metaspace and of the normalizers Prepend and Replace, with a space instead of "▁".
+    const Id = struct { u32, u32, u32 };
+    const cases = [_]struct { preprocess.Prefix, []const u8, []const Id }{
+        .{ .missing, "bb", &.{.{ 302, 0, 2 }} },
+        .{ .missing, "ebb e", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 302, 1, 3 }, .{ ' ', 3, 4 }, .{ 'e', 4, 5 },
+        } },
+        .{ .missing, " e", &.{ .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
+        .{ .missing, "<a>e", &.{ .{ 300, 0, 3 }, .{ ' ', 3, 4 }, .{ 'e', 3, 4 } } },
+        .{ .missing, preprocess.mark ++ "e", &.{ .{ ' ', 0, 3 }, .{ 'e', 3, 4 } } },
+        .{ .missing, "c d", &.{.{ 303, 0, 3 }} },
+        .{ .missing, "a b", &.{
+            .{ ' ', 0, 1 }, .{ 'a', 0, 1 }, .{ ' ', 1, 2 }, .{ 'b', 2, 3 },
+        } },
+        .{ .missing_first, "e<a>e", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 300, 1, 4 }, .{ 'e', 4, 5 },
+        } },
+        .{ .missing_first, "<a>e", &.{ .{ 300, 0, 3 }, .{ 'e', 3, 4 } } },
+        .{ .never, "e" ++ preprocess.mark ++ "<a>e", &.{
+            .{ 'e', 0, 1 }, .{ ' ', 1, 4 }, .{ 300, 4, 7 }, .{ 'e', 7, 8 },
+        } },
+        .{ .always, "a b", &.{.{ 301, 0, 3 }} },
+        .{ .always, "e a" ++ preprocess.mark ++ "b", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 301, 1, 7 },
+        } },
+        .{ .always, " e", &.{ .{ ' ', 0, 1 }, .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
+        .{ .always, "", &.{} },
+        .{ .always, "\u{e9}", &.{ .{ ' ', 0, 2 }, .{ 0xC3, 0, 1 }, .{ 0xA9, 1, 2 } } },
+    };
+    for (cases) |case| {
+        var tokenizer = try testTokenizer(case[0]);
+        defer tokenizer.deinit(testing.allocator);
+        var encoder: Encoder = .init(testing.allocator, &tokenizer);
+        defer encoder.deinit();
+        var spans: Spans = .init(testing.allocator);
+        defer spans.deinit();
+        try encoder.encode(case[1], null, &spans);
+        var list: List = .{ .gpa = testing.allocator };
+        defer list.ids.deinit(testing.allocator);
+        try encoder.encode(case[1], null, &list);
+        try testing.expectEqualSlices(u32, spans.list.ids.items, list.ids.items);
+        try testing.expectEqual(case[2].len, spans.spans.items.len);
+        for (case[2], spans.list.ids.items, spans.spans.items) |expected, id, span| {
+            try testing.expectEqual(expected, .{ id, span.start, span.end });
+        }
+    }
+}
+
 test "spans: batches produce the same spans as single pretokens" {
     var prng: std.Random.DefaultPrng = .init(testing.random_seed);
     const random = prng.random();
@@ -309,8 +365,8 @@ test "spans: batches produce the same spans as single pretokens" {
         "a",      "b",      "<a>", " ",  "bb",  "\n", "\xff", "\u{e9}", "\u{2581}",
         "the is", " c d a", ".",   "12", "c d",
     };
-    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
-        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+    for (std.enums.values(@import("preprocess.zig").Prefix)) |prefix| {
+        var tokenizer = try testTokenizer(prefix);
         defer tokenizer.deinit(testing.allocator);
         for (0..examples(300)) |round| {
             var text: [9000]u8 = undefined;
@@ -335,8 +391,8 @@ test "spans: character offsets are the same when computed during encoding or aft
     const parts = [_][]const u8{
         "a", "\u{e9}", "\u{2581}", "\u{1f642}", "word and word ", "<a>", "bb", " ", "\u{4f60}",
     };
-    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
-        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+    for (std.enums.values(@import("preprocess.zig").Prefix)) |prefix| {
+        var tokenizer = try testTokenizer(prefix);
         defer tokenizer.deinit(gpa);
         for (0..examples(300)) |_| {
             var text: std.ArrayList(u8) = .empty;
@@ -345,7 +401,7 @@ test "spans: character offsets are the same when computed during encoding or aft
                 const part = parts[random.uintLessThan(usize, parts.len)];
                 for (0..1 + random.uintLessThan(usize, 3)) |_| try text.appendSlice(gpa, part);
             }
-            var encoder: ids.Encoder = .init(gpa, &tokenizer);
+            var encoder: Encoder = .init(gpa, &tokenizer);
             defer encoder.deinit();
             var both: [2]Spans = @splat(.init(gpa));
             defer for (&both) |*some| some.deinit();
@@ -357,4 +413,8 @@ test "spans: character offsets are the same when computed during encoding or aft
             try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
         }
     }
+}
+
+test {
+    _ = Walk;
 }

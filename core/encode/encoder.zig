@@ -1,14 +1,213 @@
-//! A batch of pretokens → ids, most of them from the cache.
+//! Text → ids: added tokens are split off, the rest becomes pretokens, and each pretoken becomes
+//! ids, most of them from the cache.
+//!
+//! Each thread has its own `Encoder`, which contains the scratch memory. The sink decides the form
+//! of the result: a list of ids, their number, or ids with offsets.
 
 const std = @import("std");
-const ids = @import("../ids.zig");
-const pretokens = @import("../pretokens.zig");
+const Allocator = std.mem.Allocator;
+const cache_ = @import("../cache.zig");
 const expand = @import("../merge/byte_fallback.zig");
-const units = @import("../units.zig");
-const triples = @import("../units/triples.zig");
+const merge = @import("../merge.zig");
 const merge_group = @import("../merge/group.zig");
-const caches = @import("../cache.zig");
-const Cache = caches.Cache;
+const merge_long = @import("../merge/long.zig");
+const merge_short = @import("../merge/short.zig");
+const preprocess = @import("../preprocess.zig");
+const pretokens = @import("../pretokens.zig");
+const triples = @import("../units/triples.zig");
+const unicode = @import("../unicode.zig");
+const units = @import("../units.zig");
+const Cache = cache_.Cache;
+const Characters = @import("../units/characters.zig").Characters;
+const Document = @import("../preprocess/document.zig").Document;
+const Merger = merge.Merger;
+const Tokenizer = @import("tokenizer.zig").Tokenizer;
+
+pub const Error = merge.Error;
+
+/// Length of the slices of a long pretoken, and distance searched for a split point at their end.
+const slice_len = 1 << 15;
+const seam_reach = 256;
+
+pub const Encoder = struct {
+    gpa: Allocator,
+    tokenizer: *const Tokenizer,
+    cache: ?Cache = null,
+    merger: Merger,
+    /// Number of pretokens of the last batch that were split into fragments.
+    wide_pretokens: usize = 0,
+    /// Memory for documents whose bytes differ from the text.
+    scratch: preprocess.Scratch,
+
+    pub fn init(gpa: Allocator, tokenizer: *const Tokenizer) Encoder {
+        const cache = if (tokenizer.isRandom()) null else tokenizer.memory.caches.take();
+        return .{
+            .gpa = gpa,
+            .tokenizer = tokenizer,
+            .cache = cache,
+            .merger = .init(gpa, &tokenizer.vocabulary),
+            .scratch = .{ .gpa = gpa },
+        };
+    }
+
+    pub fn deinit(self: *Encoder) void {
+        if (self.cache) |*cache| self.tokenizer.memory.caches.put(cache);
+        self.merger.deinit();
+        self.scratch.deinit();
+    }
+
+    /// Encodes any bytes. `allowed` has one byte per added token, an `added.Choice`. Null means all
+    /// added tokens that are not special.
+    pub fn encode(
+        self: *Encoder,
+        text: []const u8,
+        allowed: ?[]const u8,
+        sink: anytype,
+    ) Error!void {
+        return self.tokenizer.front.encode(self, text, 0, allowed, sink);
+    }
+
+    /// Encodes a document batch by batch.
+    pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
+        const Sink = @typeInfo(@TypeOf(sink)).pointer.child;
+        if (@hasDecl(Sink, "encodeDocument")) return sink.encodeDocument(self, document);
+        var batches: pretokens.Sweep = undefined;
+        batches.init(self.gpa, &self.tokenizer.scheme, document.bytes);
+        defer batches.deinit();
+        while (try batches.next()) |part| try self.encodeBatch(part, sink);
+    }
+
+    /// Encodes a batch of pretokens. `sink` is a `List` or a `Count`.
+    pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
+        try self.merger.pollAfter(part.len);
+        if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
+        const cache = if (self.cache) |*some| some else {
+            var start: u32 = 0;
+            for (part.ends) |end| {
+                try self.encodePretoken(part.bytes[start..end], sink);
+                start = end;
+            }
+            return;
+        };
+        if (@TypeOf(sink) == *List) {
+            try sink.ids.ensureUnusedCapacity(sink.gpa, roomFor(part));
+            const out = sink.ids.items.ptr + sink.ids.items.len;
+            sink.ids.items.len += try encodeWords(self, cache, part, out);
+        } else {
+            sink.count += try encodeWords(self, cache, part, {});
+        }
+    }
+
+    /// Encodes a long pretoken slice by slice, between safe split points, and returns the number of
+    /// bytes encoded. The last bytes remain, as do stretches without split points. `sink` is a
+    /// `List` or a `Count`.
+    fn encodeLong(
+        self: *Encoder,
+        cache: *Cache,
+        chars: *const Characters,
+        piece: []const u8,
+        sink: anytype,
+    ) Error!usize {
+        var start: usize = 0;
+        while (piece.len - start > 2 * seam_reach) {
+            // Leaves readable text after the slice.
+            const wanted = @min(start + slice_len, piece.len - seam_reach / 2);
+            var end = wanted;
+            while (!try self.isFreeSeam(piece, end)) : (end -= 1) {
+                if (end <= start + 1 or wanted - end >= seam_reach) return start;
+            }
+            const slice = piece[start..end];
+            try self.merger.pollAfter(slice.len);
+            if (@TypeOf(sink) == *List) {
+                try sink.ids.ensureUnusedCapacity(sink.gpa, slice.len + List.room_extra);
+                const out = sink.ids.items.ptr + sink.ids.items.len;
+                const merger = &self.merger;
+                sink.ids.items.len += try units.encode(merger, cache, chars, slice, false, out);
+            } else sink.count += try units.encode(&self.merger, cache, chars, slice, false, {});
+            start = end;
+        }
+        return start;
+    }
+
+    /// Whether no token can cover the boundary at `index`, which is inside the text.
+    pub fn isFreeSeam(self: *Encoder, text: []const u8, index: usize) Error!bool {
+        if (text[index] < 0xE0 or index == 0) return false;
+        // Only called for long texts, so building the table pays off.
+        const characters = self.tokenizer.charactersFor(self.gpa, 1 << 20) orelse return false;
+        const before = unicode.decodeBefore(text, index);
+        const left = try characters.charAt(&self.merger, text[index - before.len .. index]);
+        const right = try characters.charAt(&self.merger, text[index..]);
+        return characters.seams.joins(left.code_point, right.code_point) == 0 and
+            characters.mayCut(left, right);
+    }
+
+    pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+        const vocabulary = &self.tokenizer.vocabulary;
+        const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
+        const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
+        if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.merger.idsOf(piece));
+        var rest = piece;
+        if (self.cache != null and piece[0] | piece[1] >= 0xE0) {
+            if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
+                rest = piece[try self.encodeLong(&self.cache.?, characters, piece, sink)..];
+            }
+        }
+        // Both sinks are written directly. An intermediate list would be as large as a long text.
+        if (@TypeOf(sink) == *Count) {
+            const kept = merge_long.kept_max;
+            const counted =
+                try merge_long.count(self.gpa, vocabulary, rest, kept, &self.merger.long_ids);
+            if (counted.stand_in) |id| try self.merger.refuseStandIns(&.{id});
+            sink.count += counted.ids;
+        } else {
+            const before = sink.ids.items.len;
+            try merge_long.merge(sink.gpa, vocabulary, rest, rest.len, &sink.ids);
+            try self.merger.refuseStandIns(sink.ids.items[before..]);
+            try expand.inList(sink.gpa, vocabulary, &sink.ids, before);
+        }
+    }
+};
+
+/// A sink that collects the ids.
+pub const List = struct {
+    gpa: Allocator,
+    ids: std.ArrayList(u32) = .empty,
+
+    /// Number of ids that a list of fixed capacity needs in addition to one per byte.
+    pub const room_extra = cache_.room_extra;
+
+    pub fn total(self: *const List) usize {
+        return self.ids.items.len;
+    }
+    pub fn reset(self: *List) void {
+        self.ids.clearRetainingCapacity();
+    }
+    pub inline fn push(self: *List, ids: []const u32) Allocator.Error!void {
+        try self.ids.ensureUnusedCapacity(self.gpa, ids.len);
+        self.ids.appendSliceAssumeCapacity(ids);
+    }
+    pub fn pushAdded(self: *List, id: u32, _: Document.Span) Allocator.Error!void {
+        return self.push(&.{id});
+    }
+};
+
+/// A sink that counts the ids.
+pub const Count = struct {
+    count: usize = 0,
+
+    pub fn total(self: *const Count) usize {
+        return self.count;
+    }
+    pub fn reset(self: *Count) void {
+        self.count = 0;
+    }
+    pub inline fn push(self: *Count, ids: []const u32) Allocator.Error!void {
+        self.count += ids.len;
+    }
+    pub fn pushAdded(self: *Count, _: u32, _: Document.Span) Allocator.Error!void {
+        self.count += 1;
+    }
+};
 
 /// Number of buckets that are prefetched before the first one is used.
 const ahead = 128;
@@ -26,19 +225,19 @@ const records_found_min = 4;
 const promoted_share = 64;
 
 /// Number of ids that a batch needs in addition to one per byte, since whole values are written.
-pub const room_extra = caches.room_extra;
+const room_extra = cache_.room_extra;
 
-pub fn roomFor(batch: pretokens.Batch) usize {
+fn roomFor(batch: pretokens.Batch) usize {
     return batch.len + room_extra;
 }
 
 /// Writes the ids of a batch to `out`, or only counts them if it is void. Returns their number.
-pub fn encode(
-    encoder: *ids.Encoder,
+fn encodeWords(
+    encoder: *Encoder,
     cache: *Cache,
     batch: pretokens.Batch,
     out: anytype,
-) ids.Error!usize {
+) Error!usize {
     const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
@@ -92,15 +291,15 @@ fn untilWide(bytes: [*]const u8, ends: []const u32) usize {
 /// or similar, it must be longer than a key, because short pretokens recur.
 inline fn isForUnits(bytes: [*]const u8, start: u32, end: u32) bool {
     return bytes[start] >= 0xE0 or
-        (end - start > caches.key_len_max and bytes[start] < 0x80 and bytes[start + 1] >= 0xE0);
+        (end - start > cache_.key_len_max and bytes[start] < 0x80 and bytes[start + 1] >= 0xE0);
 }
 
 inline fn encodeChunk(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     cache: *Cache,
     chunk: *Chunk,
     out: anytype,
-) ids.Error!usize {
+) Error!usize {
     const writes = @TypeOf(out) != void;
     var written: usize = 0;
     chunk.prepare(cache);
@@ -124,8 +323,8 @@ inline fn encodeChunk(
 
 /// Pretokens whose buckets are being prefetched.
 const Chunk = struct {
-    keys: [ahead]caches.Key,
-    lines: [ahead]*caches.Line,
+    keys: [ahead]cache_.Key,
+    lines: [ahead]*cache_.Line,
     bytes: [*]const u8,
     start: u32,
     ends: []const u32,
@@ -150,7 +349,7 @@ const Chunk = struct {
         for (ends, keys, lines) |end, *key, *line| {
             const text = bytes[start..end];
             start = end;
-            if (text.len <= caches.key_len_max) {
+            if (text.len <= cache_.key_len_max) {
                 @branchHint(.likely);
                 key.* = near.keyOf(text.ptr, text.len);
             } else key.* = near.keyOfLong(text);
@@ -171,12 +370,12 @@ const Chunk = struct {
 
 /// Encodes a pretoken whose ids are not directly in its first bucket.
 noinline fn slowly(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     cache: *Cache,
     chunk: *Chunk,
     at: usize,
     out: anytype,
-) ids.Error!usize {
+) Error!usize {
     const piece = chunk.piece(at);
     const key = chunk.keys[at];
     if (cache.find(key, piece, out)) |count| return count;
@@ -185,7 +384,7 @@ noinline fn slowly(
     else
         null;
     encoder.wide_pretokens += @intFromBool(characters != null);
-    if (characters == null and piece.len <= caches.key_len_max and at >= chunk.learnt_end) {
+    if (characters == null and piece.len <= cache_.key_len_max and at >= chunk.learnt_end) {
         learn(encoder, cache, chunk, at);
         if (cache.find(key, piece, out)) |count| return count;
     }
@@ -204,7 +403,7 @@ noinline fn slowly(
 const candidates_max = 2 * merge_group.words_max;
 
 /// Inserts the uncached words from `first` on into the cache, merging many at once.
-noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
+noinline fn learn(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
     chunk.learnt_end = chunk.ends.len;
     var places: [candidates_max]u8 = undefined;
@@ -213,7 +412,7 @@ noinline fn learn(encoder: *ids.Encoder, cache: *Cache, chunk: *Chunk, first: us
         const key, const line = .{ chunk.keys[at], chunk.lines[at] };
         if (line.front.has(key) or line.back.has(key)) continue;
         const piece = chunk.piece(at);
-        if (piece.len > caches.key_len_max) continue;
+        if (piece.len > cache_.key_len_max) continue;
         if (isWide(piece) and encoder.tokenizer.madeCharacters() != null) continue;
         if (vocabulary.isTied(piece)) continue;
         if (count == candidates_max) {

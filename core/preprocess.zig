@@ -9,13 +9,12 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const added = @import("../added.zig");
-const ids = @import("../ids.zig");
-const normal = @import("../normalize.zig");
-const Error = @import("../merge.zig").Error;
-const unicode = @import("../unicode.zig");
-const Document = @import("document.zig").Document;
-const Maker = @import("front_names.zig").Maker;
+const added = @import("added.zig");
+const normal = @import("normalize.zig");
+const Error = @import("merge.zig").Error;
+const unicode = @import("unicode.zig");
+const Document = @import("preprocess/document.zig").Document;
+const Maker = @import("preprocess/names.zig").Maker;
 
 /// Whether a space is prepended to a segment.
 pub const Prefix = enum {
@@ -469,84 +468,6 @@ pub const Scratch = struct {
     }
 };
 
-const testing = std.testing;
-
-/// A tokenizer of single bytes with a few added tokens, where "▁" is treated as a space.
-pub fn testTokenizer(prefix: Prefix) !ids.Tokenizer {
-    var bytes: [256]u8 = undefined;
-    var numbers: [256]u32 = undefined;
-    for (&bytes, &numbers, 0..) |*byte, *id, index| {
-        byte.* = @intCast(index);
-        id.* = @intCast(index);
-    }
-    var steps: normal.Steps = try .init(testing.allocator, "");
-    errdefer steps.deinit(testing.allocator);
-    const lengths: [256]u32 = @splat(1);
-    var culprit: u32 = 0;
-    const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-    const vocabulary: Vocabulary =
-        try .fromTokens(testing.allocator, &bytes, &lengths, &numbers, 1, &culprit);
-    const given: Given = .{
-        .names = "<a>a" ++ mark ++ "bbbc d",
-        .lengths = &.{ 3, 5, 2, 3 },
-        .ids = &.{ 300, 301, 302, 303 },
-        .flags = &.{
-            .{},
-            .{ .normalized = true },
-            .{ .normalized = true },
-            .{ .normalized = true },
-        },
-        .prefix = prefix,
-        .blank = true,
-    };
-    var index: usize = 0;
-    const front: Front = try .init(testing.allocator, given, steps, &index);
-    return .init(testing.allocator, vocabulary, .r50k, front, 1);
-}
-
-test "front: spaces and marks are handled as in Hugging Face's tokenizers" {
-    // Outputs of Metaspace and of the normalizers Prepend and Replace, with a space instead of "▁".
-    const Id = struct { u32, u32, u32 };
-    const cases = [_]struct { Prefix, []const u8, []const Id }{
-        .{ .missing, "bb", &.{.{ 302, 0, 2 }} },
-        .{ .missing, "ebb e", &.{
-            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 302, 1, 3 }, .{ ' ', 3, 4 }, .{ 'e', 4, 5 },
-        } },
-        .{ .missing, " e", &.{ .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
-        .{ .missing, "<a>e", &.{ .{ 300, 0, 3 }, .{ ' ', 3, 4 }, .{ 'e', 3, 4 } } },
-        .{ .missing, mark ++ "e", &.{ .{ ' ', 0, 3 }, .{ 'e', 3, 4 } } },
-        .{ .missing, "c d", &.{.{ 303, 0, 3 }} },
-        .{ .missing, "a b", &.{
-            .{ ' ', 0, 1 }, .{ 'a', 0, 1 }, .{ ' ', 1, 2 }, .{ 'b', 2, 3 },
-        } },
-        .{ .missing_first, "e<a>e", &.{
-            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 300, 1, 4 }, .{ 'e', 4, 5 },
-        } },
-        .{ .missing_first, "<a>e", &.{ .{ 300, 0, 3 }, .{ 'e', 3, 4 } } },
-        .{ .never, "e" ++ mark ++ "<a>e", &.{
-            .{ 'e', 0, 1 }, .{ ' ', 1, 4 }, .{ 300, 4, 7 }, .{ 'e', 7, 8 },
-        } },
-        .{ .always, "a b", &.{.{ 301, 0, 3 }} },
-        .{ .always, "e a" ++ mark ++ "b", &.{ .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 301, 1, 7 } } },
-        .{ .always, " e", &.{ .{ ' ', 0, 1 }, .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
-        .{ .always, "", &.{} },
-        .{ .always, "\u{e9}", &.{ .{ ' ', 0, 2 }, .{ 0xC3, 0, 1 }, .{ 0xA9, 1, 2 } } },
-    };
-    for (cases) |case| {
-        var tokenizer = try testTokenizer(case[0]);
-        defer tokenizer.deinit(testing.allocator);
-        var encoder: ids.Encoder = .init(testing.allocator, &tokenizer);
-        defer encoder.deinit();
-        var spans: ids.Spans = .init(testing.allocator);
-        defer spans.deinit();
-        try encoder.encode(case[1], null, &spans);
-        var list: ids.List = .{ .gpa = testing.allocator };
-        defer list.ids.deinit(testing.allocator);
-        try encoder.encode(case[1], null, &list);
-        try testing.expectEqualSlices(u32, spans.list.ids.items, list.ids.items);
-        try testing.expectEqual(case[2].len, spans.spans.items.len);
-        for (case[2], spans.list.ids.items, spans.spans.items) |expected, id, span| {
-            try testing.expectEqual(expected, .{ id, span.start, span.end });
-        }
-    }
+test {
+    _ = @import("preprocess/document.zig");
 }

@@ -10,9 +10,12 @@
 //! A very long run is split at the limit itself if no token can cover the boundary there.
 
 const std = @import("std");
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
+const Count = encoder_.Count;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
 
 /// Number of starts that are compared. Two scans of the same text agree after a few.
 const trace_len = 64;
@@ -31,7 +34,7 @@ pub const Part = struct {
     has_failed: bool = false,
 
     /// Encodes the chunk. `sink` is an empty `List` or `Count`.
-    pub fn encode(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!void {
+    pub fn encode(self: *Part, encoder: *Encoder, sink: anytype) Error!void {
         // Limits the text after the chunk's end. Otherwise every chunk before a very long run would
         // scan the whole run.
         const is_program = encoder.tokenizer.scheme == .program;
@@ -53,7 +56,7 @@ pub const Part = struct {
 
     /// The same with the first `text_len` bytes of the document. Returns false if the text after
     /// them would make a difference.
-    fn encodeIn(self: *Part, encoder: *ids.Encoder, sink: anytype) ids.Error!bool {
+    fn encodeIn(self: *Part, encoder: *Encoder, sink: anytype) Error!bool {
         const text = self.document[0..self.text_len];
         self.end = self.from;
         if (self.from > 0 and try self.isInsideRun(encoder)) return true;
@@ -64,7 +67,7 @@ pub const Part = struct {
 
     /// Whether the chunk is inside a run that starts before it, ends after it, and cannot be split
     /// at its limit. Such a run belongs to the chunk in which it starts.
-    fn isInsideRun(self: *const Part, encoder: *ids.Encoder) ids.Error!bool {
+    fn isInsideRun(self: *const Part, encoder: *Encoder) Error!bool {
         const text = self.document[0..self.text_len];
         var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
         defer pieces.deinit();
@@ -81,14 +84,14 @@ const Trace = struct {
     len: usize,
 
     /// Computed again on demand, since few chunks need it.
-    fn init(self: *Trace, encoder: *ids.Encoder, part: *const Part) ids.Error!void {
+    fn init(self: *Trace, encoder: *Encoder, part: *const Part) Error!void {
         self.len = 0;
         if (part.has_failed) return;
         const text = part.document[0..part.text_len];
         var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
         defer pieces.deinit();
         pieces.index = part.from;
-        var counted: ids.Count = .{};
+        var counted: Count = .{};
         while (self.len < trace_len and pieces.index < part.end) {
             const span = try pieces.next() orelse break;
             if (span.start >= part.end) break;
@@ -113,12 +116,12 @@ const margin = 1 << 16;
 /// Encodes one pretoken, or its bytes before `limit` if it can be split there. Returns the end of
 /// the encoded text.
 fn encodeSpan(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     document: []const u8,
     span: pretokens.Span,
     limit: usize,
     sink: anytype,
-) ids.Error!usize {
+) Error!usize {
     const end = if (try canLeaveAt(encoder, document, span, limit)) limit else span.end;
     try encoder.merger.pollAfter(end - span.start);
     try encoder.encodePretoken(document[span.start..end], sink);
@@ -127,12 +130,12 @@ fn encodeSpan(
 
 /// Encodes the pretokens that start in `from..limit`, and returns the end of the last one.
 fn encodeFrom(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     document: []const u8,
     from: usize,
     limit: usize,
     sink: anytype,
-) ids.Error!usize {
+) Error!usize {
     var sweep: pretokens.Sweep = undefined;
     sweep.init(encoder.gpa, &encoder.tokenizer.scheme, document);
     defer sweep.deinit();
@@ -169,11 +172,11 @@ fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
 /// pre-tokenizer treats alike, so that the rest ends where the whole run ends. No token may cover
 /// the boundary.
 fn canLeaveAt(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     document: []const u8,
     span: pretokens.Span,
     limit: usize,
-) ids.Error!bool {
+) Error!bool {
     if (limit >= span.end or limit - span.start <= pretokens.piece_len_max) return false;
     const tokenizer = encoder.tokenizer;
     if (tokenizer.scheme == .program) return false;
@@ -195,7 +198,7 @@ fn canLeaveAt(
 
 /// Returns an offset from `nominal` on where a chunk can start: before a space that follows a word,
 /// at a safe split point in a run of three-byte characters, or else at any character.
-pub fn startNear(encoder: *ids.Encoder, document: []const u8, nominal: usize) ids.Error!usize {
+pub fn startNear(encoder: *Encoder, document: []const u8, nominal: usize) Error!usize {
     const last = @min(nominal + 1024, document.len);
     for (nominal..last) |index| {
         if (document[index] == ' ' and std.ascii.isAlphanumeric(document[index - 1])) return index;
@@ -215,13 +218,13 @@ pub const Joint = struct { end: usize, skipped: usize };
 /// sink of the same type as the chunk's, which has `total` ids. Returns null if that takes long and
 /// `may_take_long` is false.
 pub fn join(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     part: *const Part,
     end: usize,
     total: usize,
     bridge: anytype,
     may_take_long: bool,
-) ids.Error!?Joint {
+) Error!?Joint {
     var joint = try meet(encoder, part, end, total, bridge, may_take_long) orelse return null;
     // The repeated count is the same, unless a vocabulary violates the merge rules.
     joint.skipped = @min(joint.skipped, total);
@@ -235,13 +238,13 @@ pub fn join(
 }
 
 fn meet(
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     part: *const Part,
     end: usize,
     total: usize,
     bridge: anytype,
     may_take_long: bool,
-) ids.Error!?Joint {
+) Error!?Joint {
     if (end == part.from and !part.has_failed) return .{ .end = part.end, .skipped = 0 };
     if (end >= part.end) return .{ .end = end, .skipped = total };
     var trace: Trace = undefined;

@@ -12,11 +12,15 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
+const encoder_ = @import("../encode/encoder.zig");
 const expand = @import("../merge/byte_fallback.zig");
 const merge_long = @import("../merge/long.zig");
 const pretokens = @import("../pretokens.zig");
 const Effort = @import("../added.zig").Effort;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
 /// Minimum distance of checkpoints in bytes. Smaller distances would use more memory than the text.
 const spacing = 64;
@@ -47,7 +51,7 @@ pub const Mark = struct { at: usize, id: ?u32 };
 
 pub const Session = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     /// One byte per added token: whether it is searched for.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
@@ -66,7 +70,7 @@ pub const Session = struct {
     /// `Front.isDirect` must hold.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         choice: ?[]const u8,
     ) Allocator.Error!Session {
         var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
@@ -100,21 +104,21 @@ pub const Session = struct {
     /// `new` must not be memory of the session.
     pub fn replace(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
+    ) Error!usize {
         return self.replaceMarked(encoder, cut, new, &.{});
     }
 
     /// The same with the marks in `new`, whose offsets count from the start of the text.
     pub fn replaceMarked(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
         marks: []const Mark,
-    ) ids.Error!usize {
+    ) Error!usize {
         var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
         defer text.deinit(self.gpa);
         errdefer text.undo();
@@ -205,18 +209,18 @@ pub fn Swap(comptime Item: type) type {
 /// One change before it is committed: the session has the new text but still the old ids.
 const Change = struct {
     session: *Session,
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     cut: usize,
     first_point: usize,
     /// The first `ids_kept` ids stay. Those in `fresh` follow.
     ids_kept: usize,
-    fresh: ids.List,
+    fresh: List,
     points: std.ArrayList(Point) = .empty,
     tail: std.ArrayList(u32) = .empty,
     document: usize,
     reach: usize,
 
-    fn init(session: *Session, encoder: *ids.Encoder, cut: usize) Allocator.Error!Change {
+    fn init(session: *Session, encoder: *Encoder, cut: usize) Allocator.Error!Change {
         const first = session.settled(cut);
         const point = session.points.items[first];
         var self: Change = .{
@@ -256,7 +260,7 @@ const Change = struct {
         return &self.points.items[self.points.items.len - 1];
     }
 
-    fn encode(self: *Change) ids.Error!void {
+    fn encode(self: *Change) Error!void {
         const text = self.session.text.items;
         var start = self.lastPoint().start;
         if (self.session.allowed) |which| {
@@ -285,7 +289,7 @@ const Change = struct {
     }
 
     /// Encodes the rest of the document that ends at `end`.
-    fn encodeDocument(self: *Change, start: usize, end: usize) ids.Error!void {
+    fn encodeDocument(self: *Change, start: usize, end: usize) Error!void {
         const text = self.session.text.items[self.document..end];
         var sweep: pretokens.Sweep = undefined;
         sweep.init(self.session.gpa, &self.session.tokenizer.scheme, text);
@@ -327,7 +331,7 @@ const Change = struct {
         sweep: *const pretokens.Sweep,
         batch: pretokens.Batch,
         from: usize,
-    ) ids.Error!void {
+    ) Error!void {
         // A pre-tokenizer of several stages can restart at few offsets, not at every pretoken.
         if (sweep.scheme.* == .stages) return self.encodeShort(batch);
         const long_len = @max(long_min, self.session.tokenizer.vocabulary.token_len_max);
@@ -352,7 +356,7 @@ const Change = struct {
         if (behind.len > 0) try self.encodeShort(behind);
     }
 
-    fn encodeShort(self: *Change, batch: pretokens.Batch) ids.Error!void {
+    fn encodeShort(self: *Change, batch: pretokens.Batch) Error!void {
         self.session.bytes_encoded += batch.len;
         try self.encoder.encodeBatch(batch, &self.fresh);
     }
@@ -363,7 +367,7 @@ const Change = struct {
         sweep: *const pretokens.Sweep,
         batch: pretokens.Batch,
         from: usize,
-    ) ids.Error!void {
+    ) Error!void {
         const start = self.document + batch.start;
         try self.addPoint(self.document + from);
         self.lastPoint().long_start = start;
@@ -373,7 +377,7 @@ const Change = struct {
         try self.addPoint(start + batch.len);
     }
 
-    fn mergeLong(self: *Change, start: usize, piece: []const u8) ids.Error!void {
+    fn mergeLong(self: *Change, start: usize, piece: []const u8) Error!void {
         const session = self.session;
         const vocabulary = &session.tokenizer.vocabulary;
         const old = session.ids.items;
@@ -461,14 +465,15 @@ const Change = struct {
     }
 };
 
-const testing = @import("testing.zig");
+const preprocess = @import("../preprocess.zig");
+const testing = @import("../merge/testing.zig");
 const Steps = @import("../normalize.zig").Steps;
 
 /// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
-fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {
+fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
     const gpa = std.testing.allocator;
     var vocabulary = try testing.randomVocabulary(random, .by_length);
-    const given: ids.front.Given = .{
+    const given: preprocess.Given = .{
         .names = "<a><a>bc",
         .lengths = &.{ 3, 5 },
         .ids = &.{ 9000, 9001 },
@@ -476,15 +481,15 @@ fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer 
     };
     var culprit: usize = 0;
     const steps = try Steps.init(gpa, "");
-    const front = ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| {
+    const front = preprocess.Front.init(gpa, given, steps, &culprit) catch |failure| {
         vocabulary.deinit(gpa);
         return failure;
     };
     return .init(gpa, vocabulary, scheme, front, random.int(u64));
 }
 
-fn expectWhole(session: *const Session, encoder: *ids.Encoder) !void {
-    var whole: ids.List = .{ .gpa = std.testing.allocator };
+fn expectWhole(session: *const Session, encoder: *Encoder) !void {
+    var whole: List = .{ .gpa = std.testing.allocator };
     defer whole.ids.deinit(whole.gpa);
     try encoder.encode(session.text.items, session.allowed, &whole);
     try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
@@ -501,7 +506,7 @@ test "session: after any change the ids are those of the whole text" {
         };
         var tokenizer = try randomTokenizer(random, schemes[round % schemes.len]);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         var session: Session = try .init(gpa, &tokenizer, if (round % 3 == 0) null else "\x01\x01");
         defer session.deinit();
@@ -538,7 +543,7 @@ test "session: a long growing pretoken resumes from its known tokens" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var tokenizer = try randomTokenizer(prng.random(), .cl100k);
     defer tokenizer.deinit(gpa);
-    var encoder: ids.Encoder = .init(gpa, &tokenizer);
+    var encoder: Encoder = .init(gpa, &tokenizer);
     defer encoder.deinit();
     var session: Session = try .init(gpa, &tokenizer, null);
     defer session.deinit();
@@ -555,9 +560,9 @@ test "session: running out of memory leaks no memory and leaves the session unch
     var tokenizer = try randomTokenizer(prng.random(), .r50k);
     defer tokenizer.deinit(gpa);
     const change = struct {
-        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
-            const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{
+        fn change(failing: Allocator, of: *const Tokenizer) !void {
+            const scratch: preprocess.Scratch = .{ .gpa = failing };
+            var encoder: Encoder = .{
                 .gpa = failing,
                 .tokenizer = of,
                 .merger = .init(failing, &of.vocabulary),
