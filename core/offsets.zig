@@ -20,7 +20,7 @@ const Error = encoder_.Error;
 const List = encoder_.List;
 const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
-pub const Walk = @import("offsets/character_spans.zig").Walk;
+pub const CharacterCursor = @import("offsets/character_spans.zig").CharacterCursor;
 
 /// A sink that collects ids and their spans, for texts of less than 4 GB.
 pub const Spans = struct {
@@ -31,10 +31,10 @@ pub const Spans = struct {
     list: List,
     spans: std.ArrayList(normal.Place) = .empty,
     /// For each id, the number of its pretoken or added token; both are counted together.
-    words: ?std.ArrayList(u32) = null,
-    word: u32 = 0,
+    word_ids: ?std.ArrayList(u32) = null,
+    word_id: u32 = 0,
     /// Converts spans to character offsets while text and spans are in the CPU's cache.
-    walk: ?Walk = null,
+    cursor: ?CharacterCursor = null,
     /// Encodes pretoken by pretoken, for tests of the fast path.
     is_slow: bool = false,
 
@@ -45,8 +45,8 @@ pub const Spans = struct {
     pub fn deinit(self: *Spans) void {
         self.list.ids.deinit(self.gpa);
         self.spans.deinit(self.gpa);
-        if (self.words) |*words| words.deinit(self.gpa);
-        if (self.walk) |*walk| walk.deinit();
+        if (self.word_ids) |*word_ids| word_ids.deinit(self.gpa);
+        if (self.cursor) |*cursor| cursor.deinit();
     }
 
     /// Reserves capacity for most short texts, or for any long text. Failure is ignored, since the
@@ -60,9 +60,9 @@ pub const Spans = struct {
     pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
         try self.list.push(&.{id});
         try self.spans.append(self.gpa, placeOf(span));
-        if (self.walk) |*walk| try walk.count(self.spans.items[self.spans.items.len - 1 ..]);
-        if (self.words) |*words| try words.append(self.gpa, self.word);
-        self.word += 1;
+        if (self.cursor) |*cursor| try cursor.count(self.spans.items[self.spans.items.len - 1 ..]);
+        if (self.word_ids) |*word_ids| try word_ids.append(self.gpa, self.word_id);
+        self.word_id += 1;
     }
 
     /// Called by the encoder for each document.
@@ -79,7 +79,7 @@ pub const Spans = struct {
     /// Increments the word number if a word ends where a pretoken ends. Some pre-tokenizers split
     /// text only for caching. There a word ends with its document, or before a space.
     fn endWord(self: *Spans, scheme: *const pretokens.Scheme, bytes: []const u8, end: usize) void {
-        self.word += @intFromBool(end == bytes.len or switch (scheme.*) {
+        self.word_id += @intFromBool(end == bytes.len or switch (scheme.*) {
             .safe => false,
             .metaspace => bytes[end] == ' ',
             else => true,
@@ -99,25 +99,26 @@ pub const Spans = struct {
             try self.spans.ensureUnusedCapacity(self.gpa, fresh.len);
             const spans = self.spans.unusedCapacitySlice()[0..fresh.len];
             self.spans.items.len += fresh.len;
-            if (self.words) |*words| {
+            if (self.word_ids) |*word_ids| {
                 measure(vocabulary, fresh, 0, spans);
-                try self.tellWords(words, spans, batch, &encoder.tokenizer.scheme, document.bytes);
+                const scheme = &encoder.tokenizer.scheme;
+                try self.assignWords(word_ids, spans, batch, scheme, document.bytes);
             }
             if (fresh.len == 0) continue;
             if (document.straight(&places, batch.start, batch.start + batch.len)) |start| {
                 var from = start;
                 var done: usize = 0;
-                if (batch.start == 0 and document.first_end != null) {
+                if (batch.start == 0 and document.leading_space_end != null) {
                     // The prepended space is not in the text.
                     const len = vocabulary.tokenLen(fresh[0]);
                     spans[0] = placeOf(document.spanOf(0, len));
-                    if (self.walk) |*walk| try walk.count(spans[0..1]);
+                    if (self.cursor) |*cursor| try cursor.count(spans[0..1]);
                     from, done = .{ start +% len, 1 };
                 }
-                try follow(vocabulary, fresh[done..], from, spans[done..], &self.walk);
+                try follow(vocabulary, fresh[done..], from, spans[done..], &self.cursor);
             } else {
                 moveAll(&document, &places, vocabulary, fresh, batch.start, spans);
-                if (self.walk) |*walk| try walk.count(spans);
+                if (self.cursor) |*cursor| try cursor.count(spans);
             }
         }
     }
@@ -149,19 +150,19 @@ pub const Spans = struct {
     }
 
     /// Assigns pretoken numbers to the ids of a batch. The origin of `spans` is arbitrary.
-    fn tellWords(
+    fn assignWords(
         self: *Spans,
-        words: *std.ArrayList(u32),
+        word_ids: *std.ArrayList(u32),
         spans: []const normal.Place,
         batch: pretokens.Batch,
         scheme: *const pretokens.Scheme,
         bytes: []const u8,
     ) Allocator.Error!void {
-        try words.ensureUnusedCapacity(self.gpa, spans.len);
+        try word_ids.ensureUnusedCapacity(self.gpa, spans.len);
         const is_lone = batch.ends.len == 0;
         var index: usize = 0;
         for (spans) |span| {
-            words.appendAssumeCapacity(self.word);
+            word_ids.appendAssumeCapacity(self.word_id);
             const end = if (is_lone) batch.len else batch.ends[index];
             if (span.end -% spans[0].start < end) continue;
             self.endWord(scheme, bytes, batch.start + end);
@@ -173,7 +174,7 @@ pub const Spans = struct {
     fn encodeSlowly(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
         // Dropped characters shift all later offsets if spaces count as "▁".
-        const is_wide = encoder.tokenizer.front.blank and vocabulary.missing == .drop;
+        const is_wide = encoder.tokenizer.preprocessor.space_marker and vocabulary.missing == .drop;
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
@@ -185,7 +186,9 @@ pub const Spans = struct {
             const found = try encoder.merger.idsOf(piece);
             try self.list.push(found);
             try self.spans.ensureUnusedCapacity(self.gpa, found.len);
-            if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);
+            if (self.word_ids) |*word_ids| {
+                try word_ids.appendNTimes(self.gpa, self.word_id, found.len);
+            }
             var start: usize = 0;
             var wide: Wide = .{ .piece = piece };
             for (found) |id| {
@@ -199,7 +202,7 @@ pub const Spans = struct {
                 self.spans.appendAssumeCapacity(placeOf(in_text));
             }
             const spans = self.spans.items;
-            if (self.walk) |*walk| try walk.count(spans[spans.len - found.len ..]);
+            if (self.cursor) |*cursor| try cursor.count(spans[spans.len - found.len ..]);
         }
     }
 
@@ -214,9 +217,9 @@ pub fn follow(
     fresh: []const u32,
     start: u32,
     spans: []normal.Place,
-    walk: *?Walk,
+    cursor: *?CharacterCursor,
 ) Allocator.Error!void {
-    if (walk.*) |*some| return some.follow(vocabulary, fresh, start, spans);
+    if (cursor.*) |*some| return some.follow(vocabulary, fresh, start, spans);
     measure(vocabulary, fresh, start, spans);
 }
 
@@ -299,14 +302,14 @@ fn expectTwins(tokenizer: *const Tokenizer, text: []const u8) !void {
     var both: [2]Spans = @splat(.init(testing.allocator));
     defer for (&both) |*some| some.deinit();
     for (&both, [_]bool{ false, true }) |*some, is_slow| {
-        some.words = .empty;
+        some.word_ids = .empty;
         some.is_slow = is_slow;
         try encoder.encode(text, null, some);
     }
     try testing.expectEqualSlices(u32, both[1].list.ids.items, both[0].list.ids.items);
     try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
-    try testing.expectEqualSlices(u32, both[1].words.?.items, both[0].words.?.items);
-    try testing.expectEqual(both[1].word, both[0].word);
+    try testing.expectEqualSlices(u32, both[1].word_ids.?.items, both[0].word_ids.?.items);
+    try testing.expectEqual(both[1].word_id, both[0].word_id);
 }
 
 test "offsets: spaces and marks are handled as in Hugging Face's tokenizers" {
@@ -405,16 +408,16 @@ test "spans: character offsets are the same when computed during encoding or aft
             defer encoder.deinit();
             var both: [2]Spans = @splat(.init(gpa));
             defer for (&both) |*some| some.deinit();
-            both[0].walk = .{ .gpa = gpa, .text = text.items };
+            both[0].cursor = .{ .gpa = gpa, .text = text.items };
             for (&both) |*some| try encoder.encode(text.items, null, some);
-            var walk: Walk = .{ .gpa = gpa, .text = text.items };
-            defer walk.deinit();
-            try walk.count(both[1].spans.items);
+            var cursor: CharacterCursor = .{ .gpa = gpa, .text = text.items };
+            defer cursor.deinit();
+            try cursor.count(both[1].spans.items);
             try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
         }
     }
 }
 
 test {
-    _ = Walk;
+    _ = CharacterCursor;
 }

@@ -17,7 +17,7 @@ export const functions = [_]*const anyopaque{
     @ptrCast(&core.model_files.readFiles),
     @ptrCast(&core.normalize.Steps.init),
     @ptrCast(&core.normalize.Steps.apply),
-    @ptrCast(&core.preprocess.Front.init),
+    @ptrCast(&core.preprocess.Preprocessor.init),
     @ptrCast(&core.encode.tokenizer.Tokenizer.init),
     @ptrCast(&core.encode.tokenizer.Tokenizer.deinit),
     @ptrCast(&encode),

@@ -31,7 +31,7 @@ pub const Prefix = enum {
 pub const mark = "\u{2581}";
 
 /// The preprocessing settings of a tokenizer, as the caller passes them.
-pub const Given = struct {
+pub const PreprocessorOptions = struct {
     /// The texts of the added tokens: sorted, distinct, not empty, concatenated, with lengths.
     names: []const u8 = "",
     lengths: []const u32 = &.{},
@@ -39,13 +39,13 @@ pub const Given = struct {
     flags: []const added.Flags = &.{},
     prefix: Prefix = .never,
     /// Whether `mark` is treated as a space.
-    blank: bool = false,
+    space_marker: bool = false,
 
-    /// See `Front.is_late`. An added token with lstrip or rstrip does not strip marks, which become
-    /// spaces later. Tokenizers whose normalizer replaces spaces by marks have no such token.
-    fn isLate(self: *const Given) bool {
+    /// See `Preprocessor.is_late`. An added token with lstrip or rstrip does not strip marks, which
+    /// become spaces later. Tokenizers whose normalizer replaces spaces by marks have no such token.
+    fn isLate(self: *const PreprocessorOptions) bool {
         if (self.prefix != .never) return self.prefix != .always;
-        if (!self.blank) return false;
+        if (!self.space_marker) return false;
         return for (self.flags) |flags| {
             if (flags.normalized and (flags.lstrip or flags.rstrip)) break true;
         } else false;
@@ -58,8 +58,8 @@ pub const InitError = error{
     EmptyName,
 };
 
-pub const Front = struct {
-    /// The token texts in the order of `Given`, which is also the order of a choice.
+pub const Preprocessor = struct {
+    /// The token texts in the order of `PreprocessorOptions`, which is also the order of a choice.
     names: added.Names,
     ids: []const u32,
     /// The added tokens that match raw text, and those that match normalized text.
@@ -67,7 +67,7 @@ pub const Front = struct {
     normal: added.Added,
     steps: normal.Steps,
     prefix: Prefix,
-    blank: bool,
+    space_marker: bool,
     /// The default choice: added tokens that are not special. Null if all are special.
     default: ?[]const u8,
     /// `is_plain`: every segment is a document. `is_light`: a segment is a document if it has no
@@ -82,10 +82,10 @@ pub const Front = struct {
     /// Takes ownership of `steps`, which are freed if the call fails.
     pub fn init(
         gpa: Allocator,
-        given: Given,
+        given: PreprocessorOptions,
         steps: normal.Steps,
         culprit: *usize,
-    ) InitError!Front {
+    ) InitError!Preprocessor {
         var parts = steps;
         errdefer parts.deinit(gpa);
         var names: added.Names = try .init(gpa, given.names, given.lengths, null);
@@ -112,8 +112,9 @@ pub const Front = struct {
         for (makers[1].entries.items) |*entry| {
             culprit.* = entry.place;
             const prefix: ?Prefix = if (is_late) null else given.prefix;
+            const folds = given.space_marker;
             entry.name =
-                try makers[1].normalise(gpa, entry.name, entry.flags, &parts, prefix, given.blank);
+                try makers[1].normalise(gpa, entry.name, entry.flags, &parts, prefix, folds);
             if (entry.name.len == 0) return error.EmptyName;
         }
         var raw = try makers[0].make(gpa);
@@ -129,19 +130,19 @@ pub const Front = struct {
             .normal = in_normal,
             .steps = parts,
             .prefix = given.prefix,
-            .blank = given.blank,
+            .space_marker = given.space_marker,
             .default = if (has_default) default else blk: {
                 gpa.free(default);
                 break :blk null;
             },
-            .is_plain = is_light and given.prefix == .never and !given.blank,
+            .is_plain = is_light and given.prefix == .never and !given.space_marker,
             .is_light = is_light,
             .is_local = is_local,
             .is_late = is_late,
         };
     }
 
-    pub fn deinit(self: *Front, gpa: Allocator) void {
+    pub fn deinit(self: *Preprocessor, gpa: Allocator) void {
         self.names.deinit(gpa);
         gpa.free(self.ids);
         self.raw.deinit(gpa);
@@ -152,43 +153,43 @@ pub const Front = struct {
     }
 
     /// Returns the text of the added token with this id, if there is one.
-    pub fn nameOf(self: *const Front, id: u32) ?[]const u8 {
+    pub fn nameOf(self: *const Preprocessor, id: u32) ?[]const u8 {
         const index = std.mem.indexOfScalar(u32, self.ids, id) orelse return null;
         return self.names.name(index);
     }
 
     /// Returns one byte per added token, or null if no added token is searched for.
-    pub fn choiceOf(self: *const Front, allowed: ?[]const u8) ?[]const u8 {
+    pub fn choiceOf(self: *const Preprocessor, allowed: ?[]const u8) ?[]const u8 {
         return allowed orelse self.default;
     }
 
     /// Upper bound on the number of ids of `text_len` bytes, or null if a normalizer is used.
-    pub fn idsMax(self: *const Front, text_len: usize) ?usize {
+    pub fn idsMax(self: *const Preprocessor, text_len: usize) ?usize {
         if (!self.steps.isEmpty()) return null;
         // A segment and an added token have at least one byte, and a segment gains at most one.
         return if (self.prefix == .never) text_len else 2 * text_len;
     }
 
     /// Whether the documents of a long text can be found without encoding it.
-    pub fn isSimple(self: *const Front) bool {
+    pub fn isSimple(self: *const Preprocessor) bool {
         return self.is_local and self.steps.isEmpty() and self.normal.ids.len == 0;
     }
 
     /// Whether documents are exactly the text between the added tokens that a choice finds.
-    pub fn isDirect(self: *const Front, choice: ?[]const u8) bool {
-        if (!self.steps.isEmpty() or self.prefix != .never or self.blank) return false;
+    pub fn isDirect(self: *const Preprocessor, choice: ?[]const u8) bool {
+        if (!self.steps.isEmpty() or self.prefix != .never or self.space_marker) return false;
         return self.findsLocally(choice) and !self.findsInNormal(choice);
     }
 
     /// Whether a text can be preprocessed in chunks, with the added tokens that a choice finds.
-    pub fn hasParts(self: *const Front, choice: ?[]const u8) bool {
+    pub fn hasParts(self: *const Preprocessor, choice: ?[]const u8) bool {
         if (!self.steps.haveParts() or !self.findsLocally(choice)) return false;
         // After an added token in normalized text a new document begins, which gets its own space.
         return !self.is_late or !self.findsInNormal(choice);
     }
 
     /// Whether each added token in the choice matches independently of the text next to it.
-    fn findsLocally(self: *const Front, choice: ?[]const u8) bool {
+    fn findsLocally(self: *const Preprocessor, choice: ?[]const u8) bool {
         const which = choice orelse return true;
         for ([_]*const added.Added{ &self.raw, &self.normal }) |names| {
             for (names.flags, names.names.places) |flags, place| {
@@ -203,7 +204,7 @@ pub const Front = struct {
     }
 
     /// Whether the choice contains added tokens that match normalized text.
-    pub fn findsInNormal(self: *const Front, choice: ?[]const u8) bool {
+    pub fn findsInNormal(self: *const Preprocessor, choice: ?[]const u8) bool {
         const which = choice orelse return false;
         for (self.normal.names.places) |place| if (which[place] != 0) return true;
         return false;
@@ -211,7 +212,7 @@ pub const Front = struct {
 
     /// Appends a preprocessed chunk to `out`. `is_open`: its segment began in an earlier chunk.
     pub fn addPart(
-        self: *const Front,
+        self: *const Preprocessor,
         scratch: *Scratch,
         part: Document,
         is_open: bool,
@@ -222,7 +223,7 @@ pub const Front = struct {
         var whole = part;
         if (changed) |some| whole.bytes = some.bytes;
         const made = if (is_open)
-            try scratch.ready(whole, false, self.blank, false)
+            try scratch.ready(whole, false, self.space_marker, false)
         else
             try self.documentOf(scratch, whole);
         try out.appendSlice(scratch.gpa, made.bytes);
@@ -231,7 +232,7 @@ pub const Front = struct {
     /// Returns the document of a segment that has no normalization steps and no added tokens
     /// inside.
     pub fn documentOf(
-        self: *const Front,
+        self: *const Preprocessor,
         scratch: *Scratch,
         segment: Document,
     ) Allocator.Error!Document {
@@ -241,35 +242,35 @@ pub const Front = struct {
             .always => segment.bytes.len > 0,
             .missing, .missing_first => self.lacksBlank(segment),
         };
-        return scratch.ready(segment, wanted, self.blank, false);
+        return scratch.ready(segment, wanted, self.space_marker, false);
     }
 
     /// Whether a space is to be prepended to a document.
-    fn lacksBlank(self: *const Front, document: Document) bool {
+    fn lacksBlank(self: *const Preprocessor, document: Document) bool {
         const bytes = document.bytes;
         if (self.prefix == .never or bytes.len == 0 or bytes[0] == ' ') return false;
-        if (self.blank and std.mem.startsWith(u8, bytes, mark)) return false;
+        if (self.space_marker and std.mem.startsWith(u8, bytes, mark)) return false;
         return self.prefix == .missing or document.spanOf(0, 1).start == 0;
     }
 
     /// Encodes a text that begins at `offset` of the whole text.
     pub inline fn encode(
-        self: *const Front,
+        self: *const Preprocessor,
         encoder: anytype,
         text: []const u8,
         offset: usize,
         allowed: ?[]const u8,
         sink: anytype,
     ) Error!void {
-        var segments: Segments = .{
-            .front = self,
+        var segments: SegmentEncoder = .{
+            .preprocessor = self,
             .text = text,
             .offset = offset,
             .choice = self.choiceOf(allowed),
             .effort = .{ .gpa = encoder.gpa },
         };
         defer segments.effort.deinit();
-        if (self.blank and self.is_light) segments.findMark(0);
+        if (self.space_marker and self.is_light) segments.findMark(0);
         const choice = segments.choice orelse
             return segments.encode(encoder, 0, text.len, sink);
         var effort: added.Effort = .{ .gpa = encoder.gpa };
@@ -289,7 +290,7 @@ pub const Front = struct {
 
     /// Encodes a range of a text in which no added token matches the raw text.
     pub fn encodeSegment(
-        self: *const Front,
+        self: *const Preprocessor,
         encoder: anytype,
         text: []const u8,
         start: usize,
@@ -297,22 +298,22 @@ pub const Front = struct {
         choice: ?[]const u8,
         sink: anytype,
     ) Error!void {
-        var segments: Segments = .{
-            .front = self,
+        var segments: SegmentEncoder = .{
+            .preprocessor = self,
             .text = text,
             .offset = 0,
             .choice = choice,
             .effort = .{ .gpa = encoder.gpa },
         };
         defer segments.effort.deinit();
-        if (self.blank and self.is_light) segments.findMark(start);
+        if (self.space_marker and self.is_light) segments.findMark(start);
         return segments.encode(encoder, start, end, sink);
     }
 };
 
 /// The state shared by all segments of a text.
-const Segments = struct {
-    front: *const Front,
+const SegmentEncoder = struct {
+    preprocessor: *const Preprocessor,
     text: []const u8,
     /// Offset of the text in the whole text.
     offset: usize,
@@ -322,23 +323,23 @@ const Segments = struct {
     /// Offset of the first mark after the last segment, or the end of the text.
     mark_at: usize = 0,
 
-    fn findMark(self: *Segments, from: usize) void {
+    fn findMark(self: *SegmentEncoder, from: usize) void {
         self.mark_at = Scratch.nextMark(self.text, from) orelse self.text.len;
     }
 
     /// Whether a segment is a document without changes.
-    inline fn isDocument(self: *Segments, start: usize, end: usize) bool {
-        const front = self.front;
-        if (front.is_plain) return true;
-        if (!front.is_light) return false;
-        if (front.prefix != .never and self.offset + start == 0) return false;
-        if (!front.blank) return true;
+    inline fn isDocument(self: *SegmentEncoder, start: usize, end: usize) bool {
+        const preprocessor = self.preprocessor;
+        if (preprocessor.is_plain) return true;
+        if (!preprocessor.is_light) return false;
+        if (preprocessor.prefix != .never and self.offset + start == 0) return false;
+        if (!preprocessor.space_marker) return true;
         if (self.mark_at < start) self.findMark(start);
         return end <= self.mark_at;
     }
 
     inline fn encode(
-        self: *Segments,
+        self: *SegmentEncoder,
         encoder: anytype,
         start: usize,
         end: usize,
@@ -347,44 +348,45 @@ const Segments = struct {
         if (start >= end) return;
         const segment: Document = .of(self.text, start, end, self.offset);
         if (self.isDocument(start, end)) return encoder.encodeDocument(segment, sink);
-        return self.encodeAnew(encoder, segment, sink);
+        return self.normalizeSegment(encoder, segment, sink);
     }
 
     /// Encodes a segment that preprocessing may change.
-    noinline fn encodeAnew(
-        self: *Segments,
+    noinline fn normalizeSegment(
+        self: *SegmentEncoder,
         encoder: anytype,
         segment: Document,
         sink: anytype,
     ) Error!void {
-        const front = self.front;
+        const preprocessor = self.preprocessor;
         const keeps_places = @hasDecl(@typeInfo(@TypeOf(sink)).pointer.child, "keeps_places");
         // The alignment is also needed to detect the start of the text.
-        const may_begin = front.prefix == .missing_first and segment.origin == 0;
+        const may_begin = preprocessor.prefix == .missing_first and segment.origin == 0;
         var whole = segment;
         var changed =
-            try front.steps.apply(encoder.gpa, segment.bytes, keeps_places or may_begin);
+            try preprocessor.steps.apply(encoder.gpa, segment.bytes, keeps_places or may_begin);
         defer if (changed) |*some| some.deinit(encoder.gpa);
         if (changed) |some| {
             whole.bytes = some.bytes;
-            whole.places = some.places;
+            whole.source_map = some.places;
         }
         if (whole.bytes.len == 0) return;
         const scratch = &encoder.scratch;
-        const is_late = front.is_late;
-        const is_always = front.prefix == .always;
-        if (!is_late) whole = try scratch.ready(whole, is_always, front.blank, keeps_places);
-        const may_find = self.choice != null and front.normal.ids.len > 0;
+        const is_late = preprocessor.is_late;
+        const is_always = preprocessor.prefix == .always;
+        const folds = preprocessor.space_marker;
+        if (!is_late) whole = try scratch.ready(whole, is_always, folds, keeps_places);
+        const may_find = self.choice != null and preprocessor.normal.ids.len > 0;
         var start: usize = 0;
-        var matches = front.normal.in(whole.bytes, self.choice orelse "", &self.effort);
+        var matches = preprocessor.normal.in(whole.bytes, self.choice orelse "", &self.effort);
         while (true) {
             const found = if (may_find) matches.next() else null;
             const end = if (found) |some| some.start else whole.bytes.len;
             if (start < end) {
                 var document = whole.part(start, end);
                 if (is_late) {
-                    const lacks = front.lacksBlank(document);
-                    document = try scratch.ready(document, lacks, front.blank, keeps_places);
+                    const lacks = preprocessor.lacksBlank(document);
+                    document = try scratch.ready(document, lacks, folds, keeps_places);
                 }
                 try encoder.encodeDocument(document, sink);
             }
@@ -424,12 +426,12 @@ pub const Scratch = struct {
         try self.bytes.ensureTotalCapacity(self.gpa, document.bytes.len + 1);
         if (is_prefixed) {
             self.bytes.appendAssumeCapacity(' ');
-            made.first_end = document.firstEnd();
+            made.leading_space_end = document.firstEnd();
         }
         if (first_mark != null) {
             try self.fold(document, keeps_places);
-            made.places = self.places.list.items;
-            made.places_from = 0;
+            made.source_map = self.places.list.items;
+            made.source_map_start = 0;
         } else self.bytes.appendSliceAssumeCapacity(document.bytes);
         made.bytes = self.bytes.items;
         return made;
@@ -437,7 +439,7 @@ pub const Scratch = struct {
 
     fn fold(self: *Scratch, document: Document, keeps_places: bool) Allocator.Error!void {
         const bytes = document.bytes;
-        const from = document.places_from;
+        const from = document.source_map_start;
         const blanks = self.bytes.items.len;
         var places = document.cursor();
         var start: usize = 0;

@@ -25,8 +25,8 @@ pub const Session = struct {
         tokenizer: *const Tokenizer,
         allowed: ?[]const u8,
     ) Allocator.Error!Session {
-        const choice = tokenizer.front.choiceOf(allowed);
-        if (tokenizer.front.isDirect(choice)) {
+        const choice = tokenizer.preprocessor.choiceOf(allowed);
+        if (tokenizer.preprocessor.isDirect(choice)) {
             return .{ .way = .{ .direct = try .init(gpa, tokenizer, choice) } };
         }
         return .{ .way = .{ .prepared = try .init(gpa, tokenizer, choice) } };
@@ -82,9 +82,9 @@ pub const Session = struct {
     }
 
     /// Returns the number of bytes after the offset from which a change at `cut` resumes.
-    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
+    pub fn bytesAfterCheckpoint(self: *const Session, cut: usize) usize {
         return switch (self.way) {
-            inline else => |*way| way.bytesBehindPoint(cut),
+            inline else => |*way| way.bytesAfterCheckpoint(cut),
         };
     }
 

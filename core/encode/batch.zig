@@ -115,7 +115,7 @@ pub const Batch = struct {
         try jobs.plan(&encoder, self.texts, self.allowed, self.threads, is_plain);
         if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
-        if (items.len == 1 and items[0].work == .texts_end and is_plain) {
+        if (items.len == 1 and items[0].work == .texts and is_plain) {
             // With a single job the ids are written directly to the result.
             errdefer self.missing_byte = encoder.merger.missing_byte;
             if (goal == .count) {
@@ -213,14 +213,14 @@ pub const Batch = struct {
         sink: anytype,
     ) Error!void {
         switch (job.work) {
-            .texts_end => |end| for (job.text..end) |index| {
+            .texts => |end| for (job.text..end) |index| {
                 const before = sink.total();
                 try encoder.encode(self.texts[index], self.allowed, sink);
                 counts[index] = @intCast(sink.total() - before);
             },
             .piece => |piece| {
-                const front = &self.tokenizer.front;
-                try front.encode(encoder, piece.bytes, piece.offset, self.allowed, sink);
+                const preprocessor = &self.tokenizer.preprocessor;
+                try preprocessor.encode(encoder, piece.bytes, piece.offset, self.allowed, sink);
             },
             .part => |*part| try part.encode(encoder, sink),
         }

@@ -64,7 +64,7 @@ pub const Encoder = struct {
         allowed: ?[]const u8,
         sink: anytype,
     ) Error!void {
-        return self.tokenizer.front.encode(self, text, 0, allowed, sink);
+        return self.tokenizer.preprocessor.encode(self, text, 0, allowed, sink);
     }
 
     /// Encodes a document batch by batch.
@@ -315,7 +315,7 @@ inline fn encodeChunk(
             if (written % promoted_share == 0) line.promote();
         } else {
             const rest = if (writes) out + written else {};
-            written += try slowly(encoder, cache, chunk, at, rest);
+            written += try encodeUncached(encoder, cache, chunk, at, rest);
         }
     }
     return written;
@@ -328,13 +328,13 @@ const Chunk = struct {
     bytes: [*]const u8,
     start: u32,
     ends: []const u32,
-    /// Index of the first pretoken that `learn` has not processed.
-    learnt_end: usize,
+    /// Index of the first pretoken that `mergeMissing` has not processed.
+    merged_end: usize,
 
     inline fn begin(self: *Chunk, start: u32, ends: []const u32) void {
         self.start = start;
         self.ends = ends;
-        self.learnt_end = 0;
+        self.merged_end = 0;
     }
 
     /// Prefetches the buckets of all pretokens.
@@ -369,7 +369,7 @@ const Chunk = struct {
 };
 
 /// Encodes a pretoken whose ids are not directly in its first bucket.
-noinline fn slowly(
+noinline fn encodeUncached(
     encoder: *Encoder,
     cache: *Cache,
     chunk: *Chunk,
@@ -384,8 +384,8 @@ noinline fn slowly(
     else
         null;
     encoder.wide_pretokens += @intFromBool(characters != null);
-    if (characters == null and piece.len <= cache_.key_len_max and at >= chunk.learnt_end) {
-        learn(encoder, cache, chunk, at);
+    if (characters == null and piece.len <= cache_.key_len_max and at >= chunk.merged_end) {
+        mergeMissing(encoder, cache, chunk, at);
         if (cache.find(key, piece, out)) |count| return count;
     }
     const writes = @TypeOf(out) != void;
@@ -403,9 +403,9 @@ noinline fn slowly(
 const candidates_max = 2 * merge_group.words_max;
 
 /// Inserts the uncached words from `first` on into the cache, merging many at once.
-noinline fn learn(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
+noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
-    chunk.learnt_end = chunk.ends.len;
+    chunk.merged_end = chunk.ends.len;
     var places: [candidates_max]u8 = undefined;
     var count: usize = 0;
     for (first..chunk.ends.len) |at| {
@@ -416,7 +416,7 @@ noinline fn learn(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize)
         if (isWide(piece) and encoder.tokenizer.madeCharacters() != null) continue;
         if (vocabulary.isTied(piece)) continue;
         if (count == candidates_max) {
-            chunk.learnt_end = at;
+            chunk.merged_end = at;
             break;
         }
         places[count] = @intCast(at);
@@ -434,7 +434,7 @@ noinline fn learn(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize)
             continue;
         };
         if (group.count == merge_group.words_max) {
-            chunk.learnt_end = at;
+            chunk.merged_end = at;
             break;
         }
         places[group.count] = at;

@@ -27,7 +27,7 @@ pub var job_bytes_max: std.atomic.Value(usize) = .init(512 * 1024);
 
 pub const Work = union(enum) {
     /// All texts up to this index.
-    texts_end: usize,
+    texts: usize,
     /// A range of a text between two added tokens, and its offset in the text.
     piece: struct { bytes: []const u8, offset: usize },
     part: parts.Part,
@@ -40,7 +40,7 @@ pub const Job = struct {
     list: List,
     count: Count = .{},
     /// For a chunk: ids to insert before the list, and the number of ids of the list to skip.
-    bridge: List,
+    gap_ids: List,
     skipped: usize = 0,
     /// Whether it was joined to the previous chunk.
     is_joined: bool = false,
@@ -54,7 +54,7 @@ pub const Job = struct {
     /// Returns the number of bytes of text in this job.
     pub fn textBytes(self: *const Job, texts: []const []const u8) usize {
         return switch (self.work) {
-            .texts_end => |end| bytesOf(texts[self.text..end]),
+            .texts => |end| bytesOf(texts[self.text..end]),
             .piece => |piece| piece.bytes.len,
             .part => |part| part.limit - part.from,
         };
@@ -62,7 +62,7 @@ pub const Job = struct {
 
     /// Returns the number of ids that it adds to the result, given the `total` of its own ids.
     pub fn added(self: *const Job, total: usize) usize {
-        return self.bridge.total() + total - self.skipped;
+        return self.gap_ids.total() + total - self.skipped;
     }
 };
 
@@ -83,7 +83,7 @@ pub const Jobs = struct {
         self.made.deinit(self.gpa);
         for (self.list.items) |*job| {
             job.list.ids.deinit(job.list.gpa);
-            job.bridge.ids.deinit(job.bridge.gpa);
+            job.gap_ids.ids.deinit(job.gap_ids.gpa);
         }
         self.list.deinit(self.gpa);
     }
@@ -99,10 +99,10 @@ pub const Jobs = struct {
         may_be_one: bool,
     ) Error!void {
         if (threads == 1 and texts.len > 0 and may_be_one) {
-            return self.add(0, .{ .texts_end = texts.len });
+            return self.add(0, .{ .texts = texts.len });
         }
         // Joining chunks encodes their overlap again, which must produce the same ids.
-        const may_cut = encoder.tokenizer.front.isSimple() and !encoder.tokenizer.isRandom();
+        const may_cut = encoder.tokenizer.preprocessor.isSimple() and !encoder.tokenizer.isRandom();
         const share = bytesOf(texts) / (threads * jobs_per_thread);
         const most = @max(1, job_bytes_max.load(.monotonic));
         const job_bytes = @min(@max(job_bytes_min, share), most);
@@ -111,17 +111,17 @@ pub const Jobs = struct {
         var bytes: usize = 0;
         for (texts, 0..) |text, index| {
             if (text.len >= 2 * part_bytes and may_cut) {
-                if (start < index) try self.add(start, .{ .texts_end = index });
+                if (start < index) try self.add(start, .{ .texts = index });
                 const planned = self.list.items.len;
                 try self.planLong(index, encoder, text, allowed, part_bytes);
                 if (self.list.items.len == planned) {
                     // The text has no documents, but its `before` and `after` ids are still needed.
-                    try self.add(index, .{ .texts_end = index + 1 });
+                    try self.add(index, .{ .texts = index + 1 });
                 }
             } else {
                 bytes += text.len;
                 if (bytes < job_bytes and index + 1 < texts.len) continue;
-                try self.add(start, .{ .texts_end = index + 1 });
+                try self.add(start, .{ .texts = index + 1 });
             }
             start = index + 1;
             bytes = 0;
@@ -134,7 +134,7 @@ pub const Jobs = struct {
             .work = work,
             // The pages of job lists are returned to the OS after the last copy.
             .list = .{ .gpa = platform.memory.pages },
-            .bridge = .{ .gpa = self.gpa },
+            .gap_ids = .{ .gpa = self.gpa },
         });
     }
 
@@ -148,13 +148,13 @@ pub const Jobs = struct {
         allowed: ?[]const u8,
         part_bytes: usize,
     ) Error!void {
-        const front = &encoder.tokenizer.front;
+        const preprocessor = &encoder.tokenizer.preprocessor;
         var planned: usize = 0;
         var start: usize = 0;
         var effort: added_.Effort = .{ .gpa = self.gpa };
         defer effort.deinit();
-        const choice = front.choiceOf(allowed);
-        var matches = front.raw.in(text, choice orelse "", &effort);
+        const choice = preprocessor.choiceOf(allowed);
+        var matches = preprocessor.raw.in(text, choice orelse "", &effort);
         while (true) {
             const found = if (choice == null) null else matches.next();
             const end = if (found) |some| some.start else text.len;
@@ -189,7 +189,7 @@ pub const Jobs = struct {
         encoder: *Encoder,
         segment: Document,
     ) Allocator.Error![]const u8 {
-        const document = try encoder.tokenizer.front.documentOf(&encoder.scratch, segment);
+        const document = try encoder.tokenizer.preprocessor.documentOf(&encoder.scratch, segment);
         if (document.bytes.ptr == segment.bytes.ptr) return document.bytes;
         // Takes the buffer over, since the next document would overwrite it.
         try self.made.ensureUnusedCapacity(self.gpa, 1);
@@ -210,7 +210,7 @@ pub const Jobs = struct {
             const limit = if (rest < part_bytes + part_bytes / 2)
                 document.len
             else
-                try parts.startNear(encoder, document, from + part_bytes);
+                try parts.probableStart(encoder, document, from + part_bytes);
             try self.add(index, .{
                 .part = .{ .document = document, .from = from, .limit = limit },
             });

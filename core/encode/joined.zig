@@ -63,17 +63,17 @@ pub const Joined = struct {
     /// handles signals. That thread calls this once more when all jobs are done.
     pub fn advance(self: *Joined, encoder: *Encoder, is_caller: bool) void {
         while (true) {
-            self.givePlaces(encoder, is_caller);
+            self.assignOffsets(encoder, is_caller);
             if (self.goal == .count or !self.copyNext()) return;
         }
     }
 
-    fn givePlaces(self: *Joined, encoder: *Encoder, is_caller: bool) void {
+    fn assignOffsets(self: *Joined, encoder: *Encoder, is_caller: bool) void {
         if (self.asked.fetchAdd(1, .acq_rel) != 0) return;
         var answered: usize = 1;
         while (true) {
             while (self.failure == null) {
-                const gave = self.givePlace(encoder, is_caller) catch |failure| {
+                const gave = self.assignNext(encoder, is_caller) catch |failure| {
                     self.failure = failure;
                     self.stopped.store(true, .monotonic);
                     break;
@@ -85,7 +85,7 @@ pub const Joined = struct {
     }
 
     /// Assigns an offset to the next job. Returns false if that is not possible yet.
-    fn givePlace(self: *Joined, encoder: *Encoder, is_caller: bool) Error!bool {
+    fn assignNext(self: *Joined, encoder: *Encoder, is_caller: bool) Error!bool {
         const index = self.placed.raw;
         if (index == self.jobs.len) return false;
         const job = &self.jobs[index];
@@ -116,19 +116,19 @@ pub const Joined = struct {
         const total = if (self.goal == .encode) job.list.total() else job.count.total();
         var bridged: Count = .{};
         switch (job.work) {
-            .texts_end => return true,
+            .texts => return true,
             .piece => {},
             .part => |*part| if (part.from == 0) {
                 self.document_end = part.end;
             } else {
-                job.bridge.reset();
+                job.gap_ids.reset();
                 const end = self.document_end;
-                const joint = switch (self.goal) {
-                    .encode => try parts.join(encoder, part, end, total, &job.bridge, is_caller),
+                const joined = switch (self.goal) {
+                    .encode => try parts.join(encoder, part, end, total, &job.gap_ids, is_caller),
                     .count => try parts.join(encoder, part, end, total, &bridged, is_caller),
                 } orelse return false;
-                self.document_end = joint.end;
-                job.skipped = joint.skipped;
+                self.document_end = joined.end;
+                job.skipped = joined.skipped;
             },
         }
         self.counts[job.text] += @intCast(bridged.count + job.added(total));
@@ -150,7 +150,7 @@ pub const Joined = struct {
         const before, const after = .{ self.output.before.len, self.output.after.len };
         const job = &self.jobs[index];
         return switch (job.work) {
-            .texts_end => |end| (end - job.text) * (before + after),
+            .texts => |end| (end - job.text) * (before + after),
             .piece, .part => before * @intFromBool(self.isFirst(index)) +
                 after * @intFromBool(self.isLast(index)),
         };
@@ -174,7 +174,7 @@ pub const Joined = struct {
         }
         const job = &self.jobs[index];
         self.copyJob(job, index);
-        job.bridge.ids.clearAndFree(job.bridge.gpa);
+        job.gap_ids.ids.clearAndFree(job.gap_ids.gpa);
         self.giveList(job);
         _ = self.copied.fetchAdd(1, .acq_rel);
         return true;
@@ -185,7 +185,7 @@ pub const Joined = struct {
         const own = job.list.ids.items[job.skipped..];
         var place = job.start;
         switch (job.work) {
-            .texts_end => |end| if (output.hasEdges()) {
+            .texts => |end| if (output.hasEdges()) {
                 var from: usize = 0;
                 for (self.counts[job.text..end]) |count| {
                     const len: usize = @intCast(count);
@@ -199,7 +199,7 @@ pub const Joined = struct {
             },
             .piece, .part => {
                 if (self.isFirst(index)) place = output.put(place, output.before);
-                place = output.copy(place, job.bridge.ids.items);
+                place = output.copy(place, job.gap_ids.ids.items);
                 place = output.copy(place, own);
                 if (self.isLast(index)) _ = output.put(place, output.after);
             },

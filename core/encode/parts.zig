@@ -73,7 +73,7 @@ pub const Part = struct {
         defer pieces.deinit();
         pieces.index = self.from;
         const span = try pieces.next() orelse return false;
-        return span.end > self.limit and !try canLeaveAt(encoder, text, span, self.limit);
+        return span.end > self.limit and !try isSeamCut(encoder, text, span, self.limit);
     }
 };
 
@@ -122,7 +122,7 @@ fn encodeSpan(
     limit: usize,
     sink: anytype,
 ) Error!usize {
-    const end = if (try canLeaveAt(encoder, document, span, limit)) limit else span.end;
+    const end = if (try isSeamCut(encoder, document, span, limit)) limit else span.end;
     try encoder.merger.pollAfter(end - span.start);
     try encoder.encodePretoken(document[span.start..end], sink);
     return end;
@@ -171,7 +171,7 @@ fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
 /// Whether a long pretoken can be split at `limit`. It must be a run of letters that every
 /// pre-tokenizer treats alike, so that the rest ends where the whole run ends. No token may cover
 /// the boundary.
-fn canLeaveAt(
+fn isSeamCut(
     encoder: *Encoder,
     document: []const u8,
     span: pretokens.Span,
@@ -198,7 +198,7 @@ fn canLeaveAt(
 
 /// Returns an offset from `nominal` on where a chunk can start: before a space that follows a word,
 /// at a safe split point in a run of three-byte characters, or else at any character.
-pub fn startNear(encoder: *Encoder, document: []const u8, nominal: usize) Error!usize {
+pub fn probableStart(encoder: *Encoder, document: []const u8, nominal: usize) Error!usize {
     const last = @min(nominal + 1024, document.len);
     for (nominal..last) |index| {
         if (document[index] == ' ' and std.ascii.isAlphanumeric(document[index - 1])) return index;
@@ -212,9 +212,9 @@ pub fn startNear(encoder: *Encoder, document: []const u8, nominal: usize) Error!
 }
 
 /// The end of the joined text, and the number of ids of the chunk to skip.
-pub const Joint = struct { end: usize, skipped: usize };
+pub const Join = struct { end: usize, skipped: usize };
 
-/// Joins a chunk to the encoding that ends at `end`. Missing ids between them go to `bridge`, a
+/// Joins a chunk to the encoding that ends at `end`. Missing ids between them go to `gap_ids`, a
 /// sink of the same type as the chunk's, which has `total` ids. Returns null if that takes long and
 /// `may_take_long` is false.
 pub fn join(
@@ -222,29 +222,30 @@ pub fn join(
     part: *const Part,
     end: usize,
     total: usize,
-    bridge: anytype,
+    gap_ids: anytype,
     may_take_long: bool,
-) Error!?Joint {
-    var joint = try meet(encoder, part, end, total, bridge, may_take_long) orelse return null;
+) Error!?Join {
+    var joined = try synchronize(encoder, part, end, total, gap_ids, may_take_long) orelse
+        return null;
     // The repeated count is the same, unless a vocabulary violates the merge rules.
-    joint.skipped = @min(joint.skipped, total);
+    joined.skipped = @min(joined.skipped, total);
     const document = part.document;
     // The last chunk may have left a run to the chunk in which it starts.
-    if (part.limit == document.len and joint.end < document.len) {
+    if (part.limit == document.len and joined.end < document.len) {
         if (!may_take_long) return null;
-        joint.end = try encodeFrom(encoder, document, joint.end, document.len, bridge);
+        joined.end = try encodeFrom(encoder, document, joined.end, document.len, gap_ids);
     }
-    return joint;
+    return joined;
 }
 
-fn meet(
+fn synchronize(
     encoder: *Encoder,
     part: *const Part,
     end: usize,
     total: usize,
-    bridge: anytype,
+    gap_ids: anytype,
     may_take_long: bool,
-) Error!?Joint {
+) Error!?Join {
     if (end == part.from and !part.has_failed) return .{ .end = part.end, .skipped = 0 };
     if (end >= part.end) return .{ .end = end, .skipped = total };
     var trace: Trace = undefined;
@@ -262,10 +263,10 @@ fn meet(
             return .{ .end = part.document.len, .skipped = total };
         const start = span.start;
         if (trace.idsBefore(start)) |skipped| return .{ .end = part.end, .skipped = skipped };
-        try encoder.encodePretoken(part.document[span.start..span.end], bridge);
+        try encoder.encodePretoken(part.document[span.start..span.end], gap_ids);
     };
     // The scans have no start in common, so the chunk is encoded again from its true start.
     if (!may_take_long) return null;
-    const again = try encodeFrom(encoder, part.document, pieces.index, part.end, bridge);
+    const again = try encodeFrom(encoder, part.document, pieces.index, part.end, gap_ids);
     return .{ .end = again, .skipped = total };
 }

@@ -301,8 +301,9 @@ fn tokenizerOf(model: *const Model) !Tokenizer {
     var culprit: u32 = 0;
     const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, model, 1, &culprit);
     var name: usize = 0;
-    const front: preprocess.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
-    return .init(gpa, vocabulary, .r50k, front, 1);
+    const steps: Steps = try .init(gpa, "");
+    const preprocessor: preprocess.Preprocessor = try .init(gpa, .{}, steps, &name);
+    return .init(gpa, vocabulary, .r50k, preprocessor, 1);
 }
 
 fn randomPiece(arena: Allocator, random: std.Random) ![]const u8 {

@@ -23,7 +23,7 @@ pub fn testTokenizer(prefix: preprocess.Prefix) !Tokenizer {
     const Vocabulary = @import("../vocabulary.zig").Vocabulary;
     const vocabulary: Vocabulary =
         try .fromTokens(testing.allocator, &bytes, &lengths, &numbers, 1, &culprit);
-    const given: preprocess.Given = .{
+    const given: preprocess.PreprocessorOptions = .{
         .names = "<a>a" ++ mark ++ "bbbc d",
         .lengths = &.{ 3, 5, 2, 3 },
         .ids = &.{ 300, 301, 302, 303 },
@@ -34,9 +34,10 @@ pub fn testTokenizer(prefix: preprocess.Prefix) !Tokenizer {
             .{ .normalized = true },
         },
         .prefix = prefix,
-        .blank = true,
+        .space_marker = true,
     };
     var index: usize = 0;
-    const front: preprocess.Front = try .init(testing.allocator, given, steps, &index);
-    return .init(testing.allocator, vocabulary, .r50k, front, 1);
+    const preprocessor: preprocess.Preprocessor =
+        try .init(testing.allocator, given, steps, &index);
+    return .init(testing.allocator, vocabulary, .r50k, preprocessor, 1);
 }

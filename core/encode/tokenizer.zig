@@ -10,7 +10,7 @@ const pretokens = @import("../pretokens.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const caches = @import("../cache/registry.zig");
 const Characters = @import("../units/characters.zig").Characters;
-const Front = @import("../preprocess.zig").Front;
+const Preprocessor = @import("../preprocess.zig").Preprocessor;
 
 /// Bytes of text in large scripts that are encoded before `Characters` is built. Building it takes
 /// as long as merging about 100 KB, so a few such characters in an English text do not justify it.
@@ -19,7 +19,7 @@ pub var wide_bytes_min: std.atomic.Value(usize) = .init(32 << 10);
 pub const Tokenizer = struct {
     vocabulary: Vocabulary,
     scheme: pretokens.Scheme,
-    front: Front,
+    preprocessor: Preprocessor,
     /// Random and secret, new at each load. No input can be chosen to cause hash collisions.
     seed: u64,
     /// Whether each byte is a token. Otherwise a character without ids of its own may get ids in
@@ -40,13 +40,13 @@ pub const Tokenizer = struct {
         gpa: Allocator,
         vocabulary: Vocabulary,
         scheme: pretokens.Scheme,
-        given: Front,
+        preprocessor: Preprocessor,
         seed: u64,
     ) Allocator.Error!Tokenizer {
         var self: Tokenizer = .{
             .vocabulary = vocabulary,
             .scheme = scheme,
-            .front = given,
+            .preprocessor = preprocessor,
             .seed = seed,
             // Fragments require that no character is dropped or replaced.
             .has_all_bytes = vocabulary.hasAllBytes() and vocabulary.leftover != .settle,
@@ -140,7 +140,7 @@ pub const Tokenizer = struct {
     fn deinitParts(self: *Tokenizer, gpa: Allocator) void {
         self.vocabulary.deinit(gpa);
         self.scheme.deinit(gpa);
-        self.front.deinit(gpa);
+        self.preprocessor.deinit(gpa);
     }
 
     /// Returns the bytes of an id. The bytes of a special token are its text.
@@ -150,6 +150,6 @@ pub const Tokenizer = struct {
             if (token.len > 0 or self.vocabulary.empty_id == rank) return token;
         }
         // If ids differ from ranks, special tokens are part of the vocabulary.
-        return if (self.vocabulary.ranks == null) self.front.nameOf(id) else null;
+        return if (self.vocabulary.ranks == null) self.preprocessor.nameOf(id) else null;
     }
 };

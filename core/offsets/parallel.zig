@@ -11,23 +11,23 @@ const platform = @import("../platform.zig");
 const normal = @import("../normalize.zig");
 const spans_ = @import("../offsets.zig");
 const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
-const Walk = @import("character_spans.zig").Walk;
+const CharacterCursor = @import("character_spans.zig").CharacterCursor;
 
 /// Whether spans follow from the ids alone, because no text is changed or dropped.
-pub fn areTold(tokenizer: *const Tokenizer) bool {
+pub fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
-    const front = &tokenizer.front;
-    if (!front.is_plain or !front.is_local) return false;
+    const preprocessor = &tokenizer.preprocessor;
+    if (!preprocessor.is_plain or !preprocessor.is_local) return false;
     if (!spans_.coversAll(&tokenizer.vocabulary)) return false;
-    for (front.ids, 0..) |id, index| {
-        if (lenOf(tokenizer, id) != front.names.name(index).len) return false;
+    for (preprocessor.ids, 0..) |id, index| {
+        if (lenOf(tokenizer, id) != preprocessor.names.name(index).len) return false;
     }
     return true;
 }
 
-/// Returns the spans of all ids, owned by the caller. `areTold` must hold. If `text` is passed,
-/// which must not be empty, the spans are in characters.
-pub fn tell(
+/// Returns the spans of all ids, owned by the caller. `hasContiguousTokens` must hold. If `text` is
+/// passed, which must not be empty, the spans are in characters.
+pub fn measure(
     gpa: Allocator,
     tokenizer: *const Tokenizer,
     all: []const u32,
@@ -78,12 +78,12 @@ const Work = struct {
         if (self.text) |text| {
             while (self.take(1)) |part| {
                 const end = part.start + part.bytes;
-                part.characters = Walk.between(text, part.start, end);
+                part.characters = CharacterCursor.between(text, part.start, end);
             }
             barrier.wait(self, placeCharacters);
         }
         while (self.take(2)) |part| {
-            self.measure(part) catch self.failed.store(true, .monotonic);
+            self.measurePart(part) catch self.failed.store(true, .monotonic);
         }
     }
 
@@ -121,15 +121,15 @@ const Work = struct {
         }
     }
 
-    fn measure(self: *const Work, part: *const Part) Allocator.Error!void {
+    fn measurePart(self: *const Work, part: *const Part) Allocator.Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
-        var walk: ?Walk = null;
+        var cursor: ?CharacterCursor = null;
         if (self.text) |text| {
-            walk = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
+            cursor = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
         }
-        defer if (walk) |*some| some.deinit();
+        defer if (cursor) |*some| some.deinit();
         if (!part.has_names) {
-            return spans_.follow(vocabulary, part.ids, part.start, part.spans, &walk);
+            return spans_.follow(vocabulary, part.ids, part.start, part.spans, &cursor);
         }
         var start = part.start;
         for (part.ids, part.spans) |id, *span| {
@@ -137,7 +137,7 @@ const Work = struct {
             span.* = .{ .start = start, .end = end };
             start = end;
         }
-        if (walk) |*some| try some.count(part.spans);
+        if (cursor) |*some| try some.count(part.spans);
     }
 };
 
@@ -148,5 +148,5 @@ fn lenOf(tokenizer: *const Tokenizer, id: u32) u32 {
         const len = vocabulary.tokenLen(id);
         if (len > 0) return len;
     }
-    return if (tokenizer.front.nameOf(id)) |name| @intCast(name.len) else 0;
+    return if (tokenizer.preprocessor.nameOf(id)) |name| @intCast(name.len) else 0;
 }

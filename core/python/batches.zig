@@ -237,7 +237,7 @@ pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
 fn isNarrow(core: *Core, before: []const u32, after: []const u32) bool {
     const tokenizer = core.tokenizer.?;
     var end: u64 = tokenizer.vocabulary.publicEnd();
-    for ([_][]const u32{ tokenizer.front.ids, before, after }) |numbers| {
+    for ([_][]const u32{ tokenizer.preprocessor.ids, before, after }) |numbers| {
         for (numbers) |number| end = @max(end, @as(u64, number) + 1);
     }
     if (end <= 1 << 16) return true;

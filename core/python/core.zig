@@ -251,7 +251,7 @@ pub fn allowedFrom(core: *Core, object: *Object) ?(?[]const u8) {
     if (api.isNone(object)) return @as(?[]const u8, null);
     var text = Text.from(object) orelse return null;
     defer text.release();
-    const count = core.tokenizer.?.front.ids.len;
+    const count = core.tokenizer.?.preprocessor.ids.len;
     if (text.bytes.len != count) {
         const message = "got a choice of {d} added tokens, expected {d}";
         _ = fail(api.valueError(), message, .{ text.bytes.len, count });
@@ -327,7 +327,7 @@ fn encode(self: *Object, args: Args) ?*Object {
     defer text.release();
     var buffer_: [short_text_len + encoder_.List.room_extra]u32 = undefined;
     var sink: encoder_.List = .{ .gpa = gpa };
-    const count_max = core.tokenizer.?.front.idsMax(text.bytes.len);
+    const count_max = core.tokenizer.?.preprocessor.idsMax(text.bytes.len);
     if (count_max != null and count_max.? <= short_text_len) {
         // The list never exceeds this capacity.
         sink.ids = .initBuffer(&buffer_);
@@ -379,7 +379,7 @@ fn appendBytes(core: *Core, bytes: *std.ArrayList(u8), number: i64) bool {
 
 fn failId(core: *Core, number: i64) bool {
     const vocabulary = &core.tokenizer.?.vocabulary;
-    const specials_count = core.tokenizer.?.front.ids.len;
+    const specials_count = core.tokenizer.?.preprocessor.ids.len;
     _ = fail(
         core.state().unknown_token_error.?,
         "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++

@@ -1,4 +1,4 @@
-//! Preprocessing settings from Python → a `Front`.
+//! Preprocessing settings from Python → a `Preprocessor`.
 
 const std = @import("std");
 const api = @import("api.zig");
@@ -13,13 +13,13 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const gpa = @import("buffer.zig").gpa;
 
 /// (token texts sorted and concatenated, lengths u32, ids u32, flags u8, packed steps, prefix) →
-/// `Front`. `blank`: "▁" is a space in texts. Returns null if an exception is set.
+/// `Preprocessor`. `blank`: "▁" is a space in texts. Returns null if an exception is set.
 pub fn from(
     state: *core_.State,
     vocabulary: *const Vocabulary,
     tuple: *Object,
     blank: bool,
-) ?preprocess.Front {
+) ?preprocess.Preprocessor {
     if (api.PyTuple_Size(tuple) != 6) {
         if (api.PyErr_Occurred() == null) {
             _ = core_.fail(api.typeError(), "a front must be a tuple of 6", .{});
@@ -43,17 +43,17 @@ pub fn from(
         };
     };
     const prefix = prefixFrom(api.PyTuple_GetItem(tuple, 5).?) orelse return null;
-    const given: preprocess.Given = .{
+    const given: preprocess.PreprocessorOptions = .{
         .names = names.bytes,
         .lengths = lengths,
         .ids = numbers,
         .flags = @ptrCast(flags),
         .prefix = prefix,
-        .blank = blank,
+        .space_marker = blank,
     };
     const steps = normal.stepsFrom(state, api.PyTuple_GetItem(tuple, 4).?) orelse return null;
     var culprit: usize = 0;
-    return preprocess.Front.init(gpa, given, steps, &culprit) catch |failure| {
+    return preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| {
         switch (failure) {
             error.OutOfMemory => _ = api.PyErr_NoMemory(),
             error.EmptyName => {
@@ -67,7 +67,7 @@ pub fn from(
     };
 }
 
-fn nameOf(given: preprocess.Given, index: usize) []const u8 {
+fn nameOf(given: preprocess.PreprocessorOptions, index: usize) []const u8 {
     var start: usize = 0;
     for (given.lengths[0..index]) |length| start += length;
     return given.names[start..][0..given.lengths[index]];

@@ -94,7 +94,7 @@ fn change(object: *Object, goal: Goal, text: []const u8) ?*Object {
     var encoder: Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
     const again = switch (goal) {
-        .replace_from => |cut| session.bytesBehindPoint(cut),
+        .replace_from => |cut| session.bytesAfterCheckpoint(cut),
         .update => 0,
     };
     const is_short = text.len + again < core_.gil_bytes;

@@ -30,12 +30,12 @@ pub fn encodeWords(self: *Object, args: Args) ?*Object {
     const core = Core.of(self);
     var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
-    sink.words = .empty;
+    sink.word_ids = .empty;
     if (!fill(core, &sink, args)) return null;
     const parts = [3]?*Object{
         core.ints.?.listOf(sink.list.ids.items),
         lists.pairsOf(sink.spans.items),
-        lists.numbersOf(sink.words.?.items),
+        lists.numbersOf(sink.word_ids.?.items),
     };
     const tuple = api.PyTuple_New(3);
     if (tuple == null or parts[0] == null or parts[1] == null or parts[2] == null) {
@@ -54,7 +54,7 @@ fn fill(core: *Core, sink: *offsets.Spans, args: Args) bool {
     defer text.release();
     if (!fits(text.bytes)) return false;
     sink.reserve(text.bytes.len);
-    sink.walk = walkOf(args[0], text.bytes);
+    sink.cursor = cursorOf(args[0], text.bytes);
     return core_.encodeInto(core, text.bytes, allowed, sink);
 }
 
@@ -64,7 +64,7 @@ fn countsCharacters(object: *Object, text: []const u8) bool {
 }
 
 /// Returns the converter of spans to characters; null if they stay in bytes.
-fn walkOf(object: *Object, text: []const u8) ?offsets.Walk {
+fn cursorOf(object: *Object, text: []const u8) ?offsets.CharacterCursor {
     return if (countsCharacters(object, text)) .{ .gpa = gpa, .text = text } else null;
 }
 
@@ -82,13 +82,14 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     var text = Text.from(args[0]) orelse return null;
     defer text.release();
     if (!fits(text.bytes)) return null;
-    if (batches.isForThreads(text.bytes, args[2]) and parallel.areTold(core.tokenizer.?)) {
+    const is_contiguous = parallel.hasContiguousTokens(core.tokenizer.?);
+    if (is_contiguous and batches.isForThreads(text.bytes, args[2])) {
         const numbers =
             batches.encodeText(core, text.bytes, allowed, args[2], false) orelse return null;
         const counted = if (countsCharacters(args[0], text.bytes)) text.bytes else null;
         const threads = batches.threadsFrom(args[2]);
         var unlocked: core_.Unlocked = .begin();
-        const told = parallel.tell(gpa, core.tokenizer.?, numbers, counted, threads);
+        const told = parallel.measure(gpa, core.tokenizer.?, numbers, counted, threads);
         unlocked.end();
         return finish(core, numbers, told catch {
             gpa.free(numbers);
@@ -98,7 +99,7 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     sink.reserve(text.bytes.len);
-    sink.walk = walkOf(args[0], text.bytes);
+    sink.cursor = cursorOf(args[0], text.bytes);
     if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
     const numbers = sink.list.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
     const spans = sink.spans.toOwnedSlice(gpa) catch {

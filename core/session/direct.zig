@@ -33,7 +33,7 @@ const long_min = 512;
 /// by four until old and new tokens have one in common.
 const overlap = 256;
 
-const Point = struct {
+const Checkpoint = struct {
     /// Offset where the search for the next pretoken begins, and start of its document.
     start: usize = 0,
     document: usize = 0,
@@ -47,7 +47,7 @@ const Point = struct {
 
 /// An added token, or a boundary between two documents. It occupies one byte of the text that
 /// belongs to no document.
-pub const Mark = struct { at: usize, id: ?u32 };
+pub const Boundary = struct { at: usize, id: ?u32 };
 
 pub const Session = struct {
     gpa: Allocator,
@@ -55,11 +55,11 @@ pub const Session = struct {
     /// One byte per added token: whether it is searched for.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
-    /// In order. Only preprocessed text has marks (prepared.zig). Added tokens are not searched for
-    /// in such text.
-    marks: std.ArrayList(Mark) = .empty,
+    /// In order. Only preprocessed text has boundaries (prepared.zig). Added tokens are not searched
+    /// for in such text.
+    boundaries: std.ArrayList(Boundary) = .empty,
     ids: std.ArrayList(u32) = .empty,
-    points: std.ArrayList(Point) = .empty,
+    checkpoints: std.ArrayList(Checkpoint) = .empty,
     /// Known runs of the document that begins at `known_document`.
     known: pretokens.Known = .{},
     known_document: usize = 0,
@@ -67,7 +67,7 @@ pub const Session = struct {
     bytes_encoded: u64 = 0,
 
     /// Copies `choice`. Null means that no added tokens are searched for. With this choice
-    /// `Front.isDirect` must hold.
+    /// `Preprocessor.isDirect` must hold.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const Tokenizer,
@@ -75,7 +75,7 @@ pub const Session = struct {
     ) Allocator.Error!Session {
         var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
         errdefer self.deinit();
-        try self.points.append(gpa, .{});
+        try self.checkpoints.append(gpa, .{});
         if (choice) |which| self.allowed = try gpa.dupe(u8, which);
         return self;
     }
@@ -83,9 +83,9 @@ pub const Session = struct {
     pub fn deinit(self: *Session) void {
         if (self.allowed) |which| self.gpa.free(which);
         self.text.deinit(self.gpa);
-        self.marks.deinit(self.gpa);
+        self.boundaries.deinit(self.gpa);
         self.ids.deinit(self.gpa);
-        self.points.deinit(self.gpa);
+        self.checkpoints.deinit(self.gpa);
         self.known.deinit(self.gpa);
     }
 
@@ -93,10 +93,10 @@ pub const Session = struct {
         var copy: Session = try .init(self.gpa, self.tokenizer, self.allowed);
         errdefer copy.deinit();
         try copy.text.appendSlice(self.gpa, self.text.items);
-        try copy.marks.appendSlice(self.gpa, self.marks.items);
+        try copy.boundaries.appendSlice(self.gpa, self.boundaries.items);
         try copy.ids.appendSlice(self.gpa, self.ids.items);
-        copy.points.clearRetainingCapacity();
-        try copy.points.appendSlice(self.gpa, self.points.items);
+        copy.checkpoints.clearRetainingCapacity();
+        try copy.checkpoints.appendSlice(self.gpa, self.checkpoints.items);
         return copy;
     }
 
@@ -108,21 +108,23 @@ pub const Session = struct {
         cut: usize,
         new: []const u8,
     ) Error!usize {
-        return self.replaceMarked(encoder, cut, new, &.{});
+        return self.replaceWithBoundaries(encoder, cut, new, &.{});
     }
 
-    /// The same with the marks in `new`, whose offsets count from the start of the text.
-    pub fn replaceMarked(
+    /// The same with the boundaries in `new`, whose offsets count from the start of the text.
+    pub fn replaceWithBoundaries(
         self: *Session,
         encoder: *Encoder,
         cut: usize,
         new: []const u8,
-        marks: []const Mark,
+        boundaries: []const Boundary,
     ) Error!usize {
-        var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
+        var text: Replacement(u8) = try .init(self.gpa, &self.text, cut, new);
         defer text.deinit(self.gpa);
         errdefer text.undo();
-        var swapped: Swap(Mark) = try .init(self.gpa, &self.marks, self.marksBefore(cut), marks);
+        const first = self.boundariesBefore(cut);
+        var swapped: Replacement(Boundary) =
+            try .init(self.gpa, &self.boundaries, first, boundaries);
         defer swapped.deinit(self.gpa);
         errdefer swapped.undo();
         self.known.forgetFrom(cut -| self.known_document);
@@ -134,46 +136,46 @@ pub const Session = struct {
     }
 
     /// Returns the number of bytes after the checkpoint from which a change at `cut` resumes.
-    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
-        return self.text.items.len - self.points.items[self.settled(cut)].start;
+    pub fn bytesAfterCheckpoint(self: *const Session, cut: usize) usize {
+        return self.text.items.len - self.checkpoints.items[self.lastValidCheckpoint(cut)].start;
     }
 
     /// Returns the index of the first checkpoint with more than `ids_max` ids before it, or the
     /// number of checkpoints.
-    pub fn pointBeyond(self: *const Session, ids_max: usize) usize {
-        return std.sort.partitionPoint(Point, self.points.items, ids_max, hasUpTo);
+    pub fn checkpointBeyond(self: *const Session, ids_max: usize) usize {
+        return std.sort.partitionPoint(Checkpoint, self.checkpoints.items, ids_max, hasUpTo);
     }
 
-    fn hasUpTo(ids_max: usize, point: Point) bool {
-        return point.ids_before <= ids_max;
+    fn hasUpTo(ids_max: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.ids_before <= ids_max;
     }
 
-    /// Returns the number of marks before an offset of the text.
-    pub fn marksBefore(self: *const Session, at: usize) usize {
-        return std.sort.partitionPoint(Mark, self.marks.items, at, isBefore);
+    /// Returns the number of boundaries before an offset of the text.
+    pub fn boundariesBefore(self: *const Session, at: usize) usize {
+        return std.sort.partitionPoint(Boundary, self.boundaries.items, at, isBefore);
     }
 
-    fn isBefore(at: usize, mark: Mark) bool {
-        return mark.at < at;
+    fn isBefore(at: usize, boundary: Boundary) bool {
+        return boundary.at < at;
     }
 
     /// Returns the index of the last checkpoint that a change of the text from `cut` on does not
     /// affect.
-    fn settled(self: *const Session, cut: usize) usize {
+    fn lastValidCheckpoint(self: *const Session, cut: usize) usize {
         // An added token may begin before the cut and end after it. It would end a document
         // earlier.
-        const specials_len = if (self.allowed == null) 0 else self.tokenizer.front.names.len_max;
-        const safe = cut -| specials_len;
-        return std.sort.partitionPoint(Point, self.points.items, safe, isSettled) -| 1;
+        const names = &self.tokenizer.preprocessor.names;
+        const safe = cut -| if (self.allowed == null) 0 else names.len_max;
+        return std.sort.partitionPoint(Checkpoint, self.checkpoints.items, safe, isSettled) -| 1;
     }
 
-    fn isSettled(safe: usize, point: Point) bool {
-        return point.start <= safe and point.reach <= safe;
+    fn isSettled(safe: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.start <= safe and checkpoint.reach <= safe;
     }
 };
 
 /// Replaces the end of a list, and can undo that.
-pub fn Swap(comptime Item: type) type {
+pub fn Replacement(comptime Item: type) type {
     return struct {
         list: *std.ArrayList(Item),
         start: usize,
@@ -211,44 +213,44 @@ const Change = struct {
     session: *Session,
     encoder: *Encoder,
     cut: usize,
-    first_point: usize,
+    first_checkpoint: usize,
     /// The first `ids_kept` ids stay. Those in `fresh` follow.
     ids_kept: usize,
     fresh: List,
-    points: std.ArrayList(Point) = .empty,
+    checkpoints: std.ArrayList(Checkpoint) = .empty,
     tail: std.ArrayList(u32) = .empty,
     document: usize,
     reach: usize,
 
     fn init(session: *Session, encoder: *Encoder, cut: usize) Allocator.Error!Change {
-        const first = session.settled(cut);
-        const point = session.points.items[first];
+        const first = session.lastValidCheckpoint(cut);
+        const checkpoint = session.checkpoints.items[first];
         var self: Change = .{
             .session = session,
             .encoder = encoder,
             .cut = cut,
-            .first_point = first,
-            .ids_kept = point.ids_before,
+            .first_checkpoint = first,
+            .ids_kept = checkpoint.ids_before,
             .fresh = .{ .gpa = session.gpa },
-            .document = point.document,
-            .reach = point.reach,
+            .document = checkpoint.document,
+            .reach = checkpoint.reach,
         };
-        try self.addPoint(point.start);
+        try self.addCheckpoint(checkpoint.start);
         return self;
     }
 
     fn deinit(self: *Change) void {
         self.fresh.ids.deinit(self.session.gpa);
-        self.points.deinit(self.session.gpa);
+        self.checkpoints.deinit(self.session.gpa);
         self.tail.deinit(self.session.gpa);
     }
 
     /// Adds a checkpoint at `start`, unless the last one is there.
-    fn addPoint(self: *Change, start: usize) Allocator.Error!void {
-        if (self.points.getLastOrNull()) |last| {
+    fn addCheckpoint(self: *Change, start: usize) Allocator.Error!void {
+        if (self.checkpoints.getLastOrNull()) |last| {
             if (last.start == start and last.document == self.document) return;
         }
-        try self.points.append(self.session.gpa, .{
+        try self.checkpoints.append(self.session.gpa, .{
             .start = start,
             .document = self.document,
             .ids_before = self.ids_kept + self.fresh.ids.items.len,
@@ -256,15 +258,15 @@ const Change = struct {
         });
     }
 
-    fn lastPoint(self: *Change) *Point {
-        return &self.points.items[self.points.items.len - 1];
+    fn lastCheckpoint(self: *Change) *Checkpoint {
+        return &self.checkpoints.items[self.checkpoints.items.len - 1];
     }
 
     fn encode(self: *Change) Error!void {
         const text = self.session.text.items;
-        var start = self.lastPoint().start;
+        var start = self.lastCheckpoint().start;
         if (self.session.allowed) |which| {
-            const added = &self.session.tokenizer.front.raw;
+            const added = &self.session.tokenizer.preprocessor.raw;
             var effort: Effort = .{ .gpa = self.session.gpa };
             defer effort.deinit();
             var search = added.names.search(text, start, which, &effort);
@@ -274,16 +276,16 @@ const Change = struct {
                 start = found.end;
                 self.document = start;
                 self.reach = @max(self.reach, found.start + 1);
-                try self.addPoint(start);
+                try self.addCheckpoint(start);
             }
         }
-        for (self.session.marks.items[self.session.marksBefore(start)..]) |mark| {
-            try self.encodeDocument(start, mark.at);
-            if (mark.id) |id| try self.fresh.push(&.{id});
-            start = mark.at + 1;
+        for (self.session.boundaries.items[self.session.boundariesBefore(start)..]) |boundary| {
+            try self.encodeDocument(start, boundary.at);
+            if (boundary.id) |id| try self.fresh.push(&.{id});
+            start = boundary.at + 1;
             self.document = start;
             self.reach = @max(self.reach, start);
-            try self.addPoint(start);
+            try self.addCheckpoint(start);
         }
         try self.encodeDocument(start, text.len);
     }
@@ -307,8 +309,8 @@ const Change = struct {
             try self.encodeBatch(&sweep, batch, from);
             self.see(&sweep, sweep.index);
             const at = self.document + sweep.index;
-            const is_far = at - self.lastPoint().start >= spacing;
-            if (is_far and sweep.canRestart()) try self.addPoint(at);
+            const is_far = at - self.lastCheckpoint().start >= spacing;
+            if (is_far and sweep.canRestart()) try self.addCheckpoint(at);
         }
         if (sweep.matcher) |*matcher| self.session.known.learn(matcher);
         // A search without a result has looked as far as the end.
@@ -369,12 +371,12 @@ const Change = struct {
         from: usize,
     ) Error!void {
         const start = self.document + batch.start;
-        try self.addPoint(self.document + from);
-        self.lastPoint().long_start = start;
+        try self.addCheckpoint(self.document + from);
+        self.lastCheckpoint().long_start = start;
         try self.encoder.merger.pollAfter(batch.len);
         try self.mergeLong(start, sweep.text[batch.start..][0..batch.len]);
         self.see(sweep, batch.start + batch.len);
-        try self.addPoint(start + batch.len);
+        try self.addCheckpoint(start + batch.len);
     }
 
     fn mergeLong(self: *Change, start: usize, piece: []const u8) Error!void {
@@ -412,16 +414,16 @@ const Change = struct {
 
     /// Returns the known ids of a pretoken that begins at `start` and has `len_max` bytes.
     fn knownOf(self: *const Change, start: usize, len_max: usize) Known {
-        const points = self.session.points.items;
-        const behind = std.sort.partitionPoint(Point, points, start, isUpTo);
+        const checkpoints = self.session.checkpoints.items;
+        const behind = std.sort.partitionPoint(Checkpoint, checkpoints, start, isUpTo);
         // The search for it began at a checkpoint, and the next checkpoint is after it.
-        if (behind == 0 or behind == points.len) return .{};
-        const point = points[behind - 1];
-        if (point.long_start == null or point.long_start.? != start) return .{};
+        if (behind == 0 or behind == checkpoints.len) return .{};
+        const checkpoint = checkpoints[behind - 1];
+        if (checkpoint.long_start == null or checkpoint.long_start.? != start) return .{};
         var known: Known = .{
-            .ids_start = point.ids_before,
-            .ids_end = points[behind].ids_before,
-            .len = points[behind].start - start,
+            .ids_start = checkpoint.ids_before,
+            .ids_end = checkpoints[behind].ids_before,
+            .len = checkpoints[behind].start - start,
         };
         const len = @min(self.cut -| start, len_max);
         while (known.len > len) {
@@ -432,8 +434,8 @@ const Change = struct {
         return known;
     }
 
-    fn isUpTo(start: usize, point: Point) bool {
-        return point.start <= start;
+    fn isUpTo(start: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.start <= start;
     }
 
     /// Appends ids of the old list to the result. If they are already at the right index, they are
@@ -453,14 +455,14 @@ const Change = struct {
         const session = self.session;
         const fresh = self.fresh.ids.items;
         try session.ids.ensureTotalCapacity(session.gpa, self.ids_kept + fresh.len);
-        const point_count = self.first_point + self.points.items.len;
-        try session.points.ensureTotalCapacity(session.gpa, point_count);
+        const checkpoint_count = self.first_checkpoint + self.checkpoints.items.len;
+        try session.checkpoints.ensureTotalCapacity(session.gpa, checkpoint_count);
         const old = session.ids.items[self.ids_kept..];
         const same = std.mem.indexOfDiff(u32, old, fresh) orelse fresh.len;
         session.ids.items.len = self.ids_kept;
         session.ids.appendSliceAssumeCapacity(fresh);
-        session.points.items.len = self.first_point;
-        session.points.appendSliceAssumeCapacity(self.points.items);
+        session.checkpoints.items.len = self.first_checkpoint;
+        session.checkpoints.appendSliceAssumeCapacity(self.checkpoints.items);
         return self.ids_kept + same;
     }
 };
@@ -473,7 +475,7 @@ const Steps = @import("../normalize.zig").Steps;
 fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
     const gpa = std.testing.allocator;
     var vocabulary = try testing.randomVocabulary(random, .by_length);
-    const given: preprocess.Given = .{
+    const given: preprocess.PreprocessorOptions = .{
         .names = "<a><a>bc",
         .lengths = &.{ 3, 5 },
         .ids = &.{ 9000, 9001 },
@@ -481,11 +483,11 @@ fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
     };
     var culprit: usize = 0;
     const steps = try Steps.init(gpa, "");
-    const front = preprocess.Front.init(gpa, given, steps, &culprit) catch |failure| {
+    const preprocessor = preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| {
         vocabulary.deinit(gpa);
         return failure;
     };
-    return .init(gpa, vocabulary, scheme, front, random.int(u64));
+    return .init(gpa, vocabulary, scheme, preprocessor, random.int(u64));
 }
 
 fn expectWhole(session: *const Session, encoder: *Encoder) !void {

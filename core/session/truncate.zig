@@ -54,7 +54,7 @@ const History = struct {
     }
 
     /// Returns the last pretoken before which a cut at `cut` has no effect.
-    fn settled(self: *const History, cut: usize) Point {
+    fn lastValid(self: *const History, cut: usize) Point {
         for (0..@min(self.count, history_len)) |back| {
             const point = self.points[(self.count - 1 - back) % history_len];
             if (point.start <= cut and point.reach <= cut) return point;
@@ -73,12 +73,12 @@ fn reachOf(pieces: *const pretokens.Pretokens, span: pretokens.Span) usize {
 
 /// Whether a text is a single unmodified document without added tokens.
 fn isDocument(encoder: *const Encoder, text: []const u8) bool {
-    const front = &encoder.tokenizer.front;
-    const choice = front.choiceOf(null) orelse return front.isDirect(null);
-    if (!front.isDirect(choice)) return false;
+    const preprocessor = &encoder.tokenizer.preprocessor;
+    const choice = preprocessor.choiceOf(null) orelse return preprocessor.isDirect(null);
+    if (!preprocessor.isDirect(choice)) return false;
     var effort: Effort = .{ .gpa = encoder.gpa };
     defer effort.deinit();
-    var search = front.raw.names.search(text, 0, choice, &effort);
+    var search = preprocessor.raw.names.search(text, 0, choice, &effort);
     return search.next() == null;
 }
 
@@ -132,8 +132,9 @@ const Cuts = struct {
         var work: usize = 0;
         var step: usize = 1;
         while (end > 0) : (end -|= step) {
-            while (!isBoundary(self.text, end)) end -= 1;
-            const from: Point = if (looks_behind) .start_of_text else self.history.settled(end);
+            while (!isCharacterBoundary(self.text, end)) end -= 1;
+            const from: Point =
+                if (looks_behind) .start_of_text else self.history.lastValid(end);
             var sink: Count = .{ .count = from.tokens };
             try self.encoder.encode(self.text[from.start..end], null, &sink);
             if (sink.count <= self.tokens_max) return end;
@@ -155,7 +156,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var margin: usize = 8 * @as(usize, encoder.tokenizer.vocabulary.token_len_max);
     while (true) {
         var start = text.len -| len;
-        while (!isBoundary(text, start)) start -= 1;
+        while (!isCharacterBoundary(text, start)) start -= 1;
         const total = try tail.walk(start);
         if (start == 0 and total <= tokens_max) return 0;
         if (total <= tokens_max) {
@@ -232,7 +233,7 @@ const Tail = struct {
             const rest = self.tokens_max - points[index].tokens;
             start = over.start + try suffixStartInside(self.encoder, pretoken, rest);
         }
-        while (!isBoundary(self.text, start)) start += 1;
+        while (!isCharacterBoundary(self.text, start)) start += 1;
         var work: usize = 0;
         var step: usize = 1;
         while (!try self.fits(start)) {
@@ -281,7 +282,7 @@ const Tail = struct {
 };
 
 /// Whether a character starts, or the text ends, at `index` when decoded forwards.
-pub fn isBoundary(text: []const u8, index: usize) bool {
+pub fn isCharacterBoundary(text: []const u8, index: usize) bool {
     if (index == 0 or index >= text.len or text[index] & 0xC0 != 0x80) return true;
     // A character that covers this byte starts at most three bytes before it.
     var start = index;

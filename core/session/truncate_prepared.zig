@@ -15,14 +15,14 @@ const encoder_ = @import("../encode/encoder.zig");
 const prepared = @import("prepared.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
-const isBoundary = @import("truncate.zig").isBoundary;
+const isCharacterBoundary = @import("truncate.zig").isCharacterBoundary;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const Count = encoder_.Count;
-const Mark = @import("direct.zig").Mark;
+const Boundary = @import("direct.zig").Boundary;
 const Prepared = prepared.Prepared;
 const Spans = @import("../offsets.zig").Spans;
-const Stop = prepared.Stop;
+const SafePoint = prepared.SafePoint;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// Bytes that candidates may be made from before the search takes larger steps.
@@ -42,20 +42,21 @@ const suffix_reach = 256;
 /// Returns the length of the longest prefix with at most `tokens_max` tokens.
 pub fn prefixEnd(encoder: *Encoder, text: []const u8, tokens_max: usize) Error!usize {
     const tokenizer = encoder.tokenizer;
-    var session: Prepared = try .init(encoder.gpa, tokenizer, tokenizer.front.choiceOf(null));
+    const choice = tokenizer.preprocessor.choiceOf(null);
+    var session: Prepared = try .init(encoder.gpa, tokenizer, choice);
     defer session.deinit();
     var end = text.len;
-    if (session.has_stops) end = try provenEnd(encoder, &session, text, tokens_max);
+    if (session.has_safe_points) end = try provenEnd(encoder, &session, text, tokens_max);
     // A long run has no offset that proves the limit.
-    if (session.session.ids.items.len > tokens_max +| tokens_beyond or !session.has_stops) {
+    if (session.session.ids.items.len > tokens_max +| tokens_beyond or !session.has_safe_points) {
         end = try likelyEnd(encoder, text[0..end], tokens_max);
     }
     var work: usize = 0;
     var step: usize = 1;
     while (end > 0) {
-        while (!isBoundary(text, end)) end -= 1;
+        while (!isCharacterBoundary(text, end)) end -= 1;
         const before = session.session.bytes_encoded;
-        const made = session.bytesBehindPoint(@min(end, session.text.items.len));
+        const made = session.bytesAfterCheckpoint(@min(end, session.text.items.len));
         try setLen(encoder, &session, text, end);
         const tokens = session.session.ids.items.len;
         if (tokens <= tokens_max) return end;
@@ -127,7 +128,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var from: usize = undefined;
     var start = while (true) : (len *|= 2) {
         from = text.len -| len;
-        while (!isBoundary(text, from)) from -= 1;
+        while (!isCharacterBoundary(text, from)) from -= 1;
         var spans: Spans = .init(encoder.gpa);
         defer spans.deinit();
         try encoder.encode(text[from..], null, &spans);
@@ -139,7 +140,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var tail: Tail = try .init(encoder, text, from);
     defer tail.deinit();
     start = @max(start, from);
-    while (!isBoundary(text, start)) start += 1;
+    while (!isCharacterBoundary(text, start)) start += 1;
     var step: usize = 1;
     while (start < text.len) {
         const tokens = try tail.tokensFrom(start);
@@ -173,13 +174,13 @@ const Tail = struct {
     /// Number of bytes encoded so far.
     work: usize = 0,
 
-    /// A pretoken or a mark of the tail, and the number of tokens from it on.
+    /// A pretoken or a boundary of the tail, and the number of tokens from it on.
     const Point = struct { at: usize, tokens: usize };
 
     /// Prepares the text from `from` on.
     pub fn init(encoder: *Encoder, text: []const u8, from: usize) Error!Tail {
         const tokenizer = encoder.tokenizer;
-        const choice = tokenizer.front.choiceOf(null);
+        const choice = tokenizer.preprocessor.choiceOf(null);
         var whole: Prepared = try .init(encoder.gpa, tokenizer, choice);
         whole.origin = from;
         const head = Prepared.init(encoder.gpa, tokenizer, choice) catch |failure| {
@@ -188,8 +189,8 @@ const Tail = struct {
         };
         var self: Tail = .{ .encoder = encoder, .text = text, .whole = whole, .head = head };
         errdefer self.deinit();
-        if (tokenizer.scheme.looksBehind()) self.whole.has_stops = false;
-        if (self.whole.has_stops) try self.fill();
+        if (tokenizer.scheme.looksBehind()) self.whole.has_safe_points = false;
+        if (self.whole.has_safe_points) try self.fill();
         return self;
     }
 
@@ -205,10 +206,10 @@ const Tail = struct {
         _ = try self.whole.replace(self.encoder, 0, self.text[self.whole.origin..]);
         const bytes = self.whole.session.text.items;
         var start: usize = 0;
-        for (self.whole.session.marks.items) |mark| {
-            try self.addDocument(start, mark.at);
-            try self.points.append(gpa, .{ .at = mark.at, .tokens = tokensOf(mark) });
-            start = mark.at + 1;
+        for (self.whole.session.boundaries.items) |boundary| {
+            try self.addDocument(start, boundary.at);
+            try self.points.append(gpa, .{ .at = boundary.at, .tokens = tokensOf(boundary) });
+            start = boundary.at + 1;
         }
         try self.addDocument(start, bytes.len);
         try self.points.append(gpa, .{ .at = bytes.len, .tokens = 0 });
@@ -217,8 +218,8 @@ const Tail = struct {
         while (index > 0) : (index -= 1) points[index - 1].tokens += points[index].tokens;
     }
 
-    fn tokensOf(mark: Mark) usize {
-        return @intFromBool(mark.id != null);
+    fn tokensOf(boundary: Boundary) usize {
+        return @intFromBool(boundary.id != null);
     }
 
     fn addDocument(self: *Tail, start: usize, end: usize) Error!void {
@@ -235,14 +236,15 @@ const Tail = struct {
 
     /// Returns the number of tokens of the text from `start`, which must be in the tail.
     pub fn tokensFrom(self: *Tail, start: usize) Error!usize {
-        if (self.whole.has_stops) {
+        if (self.whole.has_safe_points) {
             const len = @min(self.text.len - start, head_bytes + self.head.slack());
             self.head.origin = start;
             _ = try self.head.replace(self.encoder, 0, self.text[start..][0..len]);
             try self.addWork(len);
-            for (self.head.stops.items[1..]) |stop| {
-                if (@max(stop.start, stop.reach) + self.head.slack() > len) break;
-                if (self.same(stop)) |other| return self.tokensAcross(stop.at, other.at);
+            for (self.head.safe_points.items[1..]) |safe_point| {
+                if (@max(safe_point.start, safe_point.reach) + self.head.slack() > len) break;
+                const other = self.same(safe_point) orelse continue;
+                return self.tokensAcross(safe_point.at, other.at);
             }
         }
         var sink: Count = .{};
@@ -257,16 +259,16 @@ const Tail = struct {
     }
 
     /// Returns the boundary of the tail that equals a boundary of the head.
-    fn same(self: *const Tail, stop: Stop) ?Stop {
-        const start = self.head.origin + stop.start - self.whole.origin;
-        const stops = self.whole.stops.items;
-        const index = std.sort.lowerBound(Stop, stops, start, compareStops);
-        if (index == stops.len or stops[index].start != start) return null;
-        return if (stops[index].is_open == stop.is_open) stops[index] else null;
+    fn same(self: *const Tail, safe_point: SafePoint) ?SafePoint {
+        const start = self.head.origin + safe_point.start - self.whole.origin;
+        const safe_points = self.whole.safe_points.items;
+        const index = std.sort.lowerBound(SafePoint, safe_points, start, compareSafePoints);
+        if (index == safe_points.len or safe_points[index].start != start) return null;
+        return if (safe_points[index].is_open == safe_point.is_open) safe_points[index] else null;
     }
 
-    fn compareStops(start: usize, stop: Stop) std.math.Order {
-        return std.math.order(start, stop.start);
+    fn compareSafePoints(start: usize, safe_point: SafePoint) std.math.Order {
+        return std.math.order(start, safe_point.start);
     }
 
     /// Returns the number of tokens of the head's documents up to `end` and the tail's from
@@ -276,16 +278,17 @@ const Tail = struct {
         const head = &self.head.session;
         var sink: Count = .{};
         var from: usize = 0;
-        for (head.marks.items) |mark| {
-            if (mark.at >= end) break;
-            try self.encoder.encodeDocument(.{ .bytes = head.text.items[from..mark.at] }, &sink);
-            sink.count += tokensOf(mark);
-            from = mark.at + 1;
+        for (head.boundaries.items) |boundary| {
+            if (boundary.at >= end) break;
+            const bytes = head.text.items[from..boundary.at];
+            try self.encoder.encodeDocument(.{ .bytes = bytes }, &sink);
+            sink.count += tokensOf(boundary);
+            from = boundary.at + 1;
         }
         const whole = &self.whole.session;
-        const next = whole.marksBefore(start);
-        const marks = whole.marks.items;
-        const finish = if (next < marks.len) marks[next].at else whole.text.items.len;
+        const next = whole.boundariesBefore(start);
+        const boundaries = whole.boundaries.items;
+        const finish = if (next < boundaries.len) boundaries[next].at else whole.text.items.len;
         self.document.clearRetainingCapacity();
         try self.document.appendSlice(gpa, head.text.items[from..end]);
         try self.document.appendSlice(gpa, whole.text.items[start..finish]);
