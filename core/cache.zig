@@ -202,10 +202,19 @@ pub const Cache = struct {
         return @bitCast(words[0..3].*);
     }
 
-    /// Finds the ids of a pretoken, writes them to `out` (or only counts them if `out` is void),
-    /// and returns their number. `key` is the key of `piece`. `out` has capacity for `room_extra`
-    /// more ids; its contents are undefined if the lookup fails.
-    pub fn find(self: *Cache, key: Key, piece: []const u8, out: anytype) ?usize {
+    /// Finds the ids of a pretoken, writes them to `out` and returns their number. `key` is the key
+    /// of `piece`. `out` has capacity for `room_extra` more ids; its contents are undefined if the
+    /// lookup fails.
+    pub fn find(self: *Cache, key: Key, piece: []const u8, out: [*]u32) ?usize {
+        return self.findIn(key, piece, out);
+    }
+
+    /// Returns the number of ids of a pretoken, null if they are not cached.
+    pub fn findNumber(self: *Cache, key: Key, piece: []const u8) ?usize {
+        return self.findIn(key, piece, null);
+    }
+
+    inline fn findIn(self: *Cache, key: Key, piece: []const u8, out: ?[*]u32) ?usize {
         const line = self.lineOf(key);
         if (line.valueOf(key)) |value| {
             if (self.idsIn(value, piece, out)) |count| return count;
@@ -216,19 +225,14 @@ pub const Cache = struct {
         return self.idsIn(value, piece, out);
     }
 
-    inline fn idsIn(self: *Cache, value: Value, piece: []const u8, out: anytype) ?usize {
+    inline fn idsIn(self: *Cache, value: Value, piece: []const u8, out: ?[*]u32) ?usize {
         if (value.count > 0) {
-            if (@TypeOf(out) != void) out[0..4].* = value.words;
+            if (out) |ids| ids[0..4].* = value.words;
             return value.count;
         }
         const count = self.records.read(placeIn(value.words), piece, out) orelse return null;
         self.records_found +%= 1;
         return count;
-    }
-
-    /// Whether the ids of a pretoken are cached.
-    pub fn knows(self: *Cache, key: Key, piece: []const u8) bool {
-        return self.find(key, piece, {}) != null;
     }
 
     /// Inserts the ids of a pretoken. `key` is the key of `piece`.
@@ -340,7 +344,7 @@ test "cache: lookups return the inserted ids, and few entries are lost" {
     for (&words, 0..) |*word, number| {
         word.* = .of(random, @intCast(number));
         const key = word.keyIn(&cache);
-        try std.testing.expect(!cache.knows(key, word.piece()));
+        try std.testing.expect(cache.findNumber(key, word.piece()) == null);
         cache.insert(key, word.piece(), word.ids());
         try std.testing.expect(try word.isIn(&cache));
         if (random.boolean()) cache.lineOf(key).promote();

@@ -44,8 +44,8 @@ fn encode(encoder: *encoder_.Encoder, text: []const u8, list: *encoder_.List) !v
     try encoder.encode(text, null, list);
 }
 
-fn countTokens(encoder: *encoder_.Encoder, text: []const u8, sink: *encoder_.Count) !void {
-    try encoder.encode(text, null, sink);
+fn countTokens(encoder: *encoder_.Encoder, text: []const u8) !usize {
+    return encoder.count(text);
 }
 
 fn encodeWithOffsets(

@@ -109,7 +109,7 @@ pub const Batch = struct {
         var encoder: Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
         encoder.merger.poll = .{ .context = self, .function = askCaller };
-        var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
+        var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .count };
         defer jobs.deinit();
         const is_plain = output.isPlain();
         try jobs.plan(&encoder, self.texts, self.allowed, self.threads, is_plain);
@@ -119,7 +119,7 @@ pub const Batch = struct {
             // With a single job the ids are written directly to the result.
             errdefer self.missing_byte = encoder.merger.missing_byte;
             if (goal == .count) {
-                return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
+                return self.encodeJob(&items[0], &encoder, counts, &items[0].list);
             }
             var list: List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
             defer output.numbers.wide = list.ids;
@@ -185,10 +185,7 @@ pub const Batch = struct {
 
         fn runJob(self: Worker, job: *Job, encoder: *Encoder) Error!void {
             const batch, const joined = .{ self.batch, self.joined };
-            if (joined.goal == .count) {
-                return batch.encodeJob(job, encoder, joined.counts, &job.count);
-            }
-            joined.prepare(job, job.textBytes(batch.texts));
+            if (joined.goal == .encode) joined.prepare(job, job.textBytes(batch.texts));
             try batch.encodeJob(job, encoder, joined.counts, &job.list);
         }
     };
@@ -210,19 +207,19 @@ pub const Batch = struct {
         job: *Job,
         encoder: *Encoder,
         counts: []i64,
-        sink: anytype,
+        list: *List,
     ) Error!void {
         switch (job.work) {
             .texts => |end| for (job.text..end) |index| {
-                const before = sink.total();
-                try encoder.encode(self.texts[index], self.allowed, sink);
-                counts[index] = @intCast(sink.total() - before);
+                const before = list.total();
+                try encoder.encode(self.texts[index], self.allowed, list);
+                counts[index] = @intCast(list.total() - before);
             },
             .piece => |piece| {
                 const preprocessor = &self.tokenizer.preprocessor;
-                try preprocessor.encode(encoder, piece.bytes, piece.offset, self.allowed, sink);
+                try preprocessor.encode(encoder, piece.bytes, piece.offset, self.allowed, list);
             },
-            .part => |*part| try part.encode(encoder, sink),
+            .part => |*part| try part.encode(encoder, list),
         }
     }
 };

@@ -19,6 +19,7 @@ const unicode = @import("../unicode.zig");
 const units = @import("../units.zig");
 const Cache = cache_.Cache;
 const Characters = @import("../units/characters.zig").Characters;
+const Goal = units.Goal;
 const Document = @import("../preprocess/document.zig").Document;
 const Merger = merge.Merger;
 const Tokenizer = @import("tokenizer.zig").Tokenizer;
@@ -67,6 +68,14 @@ pub const Encoder = struct {
         return self.tokenizer.preprocessor.encode(self, text, 0, allowed, sink);
     }
 
+    /// Returns the number of ids of any bytes, with all added tokens that are not special.
+    pub fn count(self: *Encoder, text: []const u8) Error!usize {
+        var list: List = .{ .gpa = self.gpa, .only_counts = true };
+        defer list.deinit();
+        try self.encode(text, null, &list);
+        return list.total();
+    }
+
     /// Encodes a document batch by batch.
     pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
         const Sink = @typeInfo(@TypeOf(sink)).pointer.child;
@@ -77,36 +86,32 @@ pub const Encoder = struct {
         while (try batches.next()) |part| try self.encodeBatch(part, sink);
     }
 
-    /// Encodes a batch of pretokens. `sink` is a `List` or a `Count`.
-    pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, sink: anytype) Error!void {
+    /// Encodes a batch of pretokens.
+    pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, list: *List) Error!void {
         try self.merger.pollAfter(part.len);
-        if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], sink);
+        if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], list);
         const cache = if (self.cache) |*some| some else {
             var start: u32 = 0;
             for (part.ends) |end| {
-                try self.encodePretoken(part.bytes[start..end], sink);
+                try self.encodePretoken(part.bytes[start..end], list);
                 start = end;
             }
             return;
         };
-        if (@TypeOf(sink) == *List) {
-            try sink.ids.ensureUnusedCapacity(sink.gpa, roomFor(part));
-            const out = sink.ids.items.ptr + sink.ids.items.len;
-            sink.ids.items.len += try encodeWords(self, cache, part, out);
-        } else {
-            sink.count += try encodeWords(self, cache, part, {});
-        }
+        const out = try list.roomFor(part.len + room_extra);
+        if (list.only_counts) {
+            list.dropped += try encodeWords(.number, self, cache, part, out);
+        } else list.ids.items.len += try encodeWords(.ids, self, cache, part, out);
     }
 
     /// Encodes a long pretoken slice by slice, between safe split points, and returns the number of
-    /// bytes encoded. The last bytes remain, as do stretches without split points. `sink` is a
-    /// `List` or a `Count`.
-    fn encodeLong(
+    /// bytes encoded. The last bytes remain, as do stretches without split points.
+    fn encodeSlices(
         self: *Encoder,
         cache: *Cache,
         chars: *const Characters,
         piece: []const u8,
-        sink: anytype,
+        list: *List,
     ) Error!usize {
         var start: usize = 0;
         while (piece.len - start > 2 * seam_reach) {
@@ -118,12 +123,9 @@ pub const Encoder = struct {
             }
             const slice = piece[start..end];
             try self.merger.pollAfter(slice.len);
-            if (@TypeOf(sink) == *List) {
-                try sink.ids.ensureUnusedCapacity(sink.gpa, slice.len + List.room_extra);
-                const out = sink.ids.items.ptr + sink.ids.items.len;
-                const merger = &self.merger;
-                sink.ids.items.len += try units.encode(merger, cache, chars, slice, false, out);
-            } else sink.count += try units.encode(&self.merger, cache, chars, slice, false, {});
+            const out = try list.roomFor(slice.len + room_extra);
+            const merger = &self.merger;
+            list.ids.items.len += try units.encode(merger, cache, chars, slice, false, out);
             start = end;
         }
         return start;
@@ -141,71 +143,96 @@ pub const Encoder = struct {
             characters.mayCut(left, right);
     }
 
-    pub fn encodePretoken(self: *Encoder, piece: []const u8, sink: anytype) Error!void {
+    pub fn encodePretoken(self: *Encoder, piece: []const u8, list: *List) Error!void {
+        if (self.isMergedAtOnce(piece)) return list.push(try self.merger.idsOf(piece));
+        return self.encodeLong(piece, list);
+    }
+
+    /// Returns the number of ids of a pretoken.
+    pub fn countPretoken(self: *Encoder, piece: []const u8) Error!usize {
+        if (self.isMergedAtOnce(piece)) return (try self.merger.idsOf(piece)).len;
+        var list: List = .{ .gpa = self.gpa, .only_counts = true };
+        defer list.deinit();
+        try self.encodeLong(piece, &list);
+        return list.total();
+    }
+
+    /// Whether the ids of a pretoken are merged in the merger's own memory.
+    fn isMergedAtOnce(self: *const Encoder, piece: []const u8) bool {
         const vocabulary = &self.tokenizer.vocabulary;
-        const is_long = piece.len > @max(merge_short.len_max, vocabulary.token_len_max);
-        const is_whole = !is_long or vocabulary.leftover == .settle or vocabulary.isTied(piece);
-        if (is_whole or self.tokenizer.isRandom()) return sink.push(try self.merger.idsOf(piece));
+        if (piece.len <= @max(merge_short.len_max, vocabulary.token_len_max)) return true;
+        return vocabulary.leftover == .settle or vocabulary.isTied(piece) or
+            self.tokenizer.isRandom();
+    }
+
+    /// Encodes a long pretoken. The list is written directly, since an intermediate one would be
+    /// as large as the text.
+    fn encodeLong(self: *Encoder, piece: []const u8, list: *List) Error!void {
+        const vocabulary = &self.tokenizer.vocabulary;
         var rest = piece;
         if (self.cache != null and piece[0] | piece[1] >= 0xE0) {
             if (self.tokenizer.charactersFor(self.gpa, piece.len)) |characters| {
-                rest = piece[try self.encodeLong(&self.cache.?, characters, piece, sink)..];
+                rest = piece[try self.encodeSlices(&self.cache.?, characters, piece, list)..];
             }
         }
-        // Both sinks are written directly. An intermediate list would be as large as a long text.
-        if (@TypeOf(sink) == *Count) {
+        if (list.only_counts) {
             const kept = merge_long.kept_max;
             const counted =
                 try merge_long.count(self.gpa, vocabulary, rest, kept, &self.merger.long_ids);
             if (counted.stand_in) |id| try self.merger.refuseStandIns(&.{id});
-            sink.count += counted.ids;
-        } else {
-            const before = sink.ids.items.len;
-            try merge_long.merge(sink.gpa, vocabulary, rest, rest.len, &sink.ids);
-            try self.merger.refuseStandIns(sink.ids.items[before..]);
-            try expand.inList(sink.gpa, vocabulary, &sink.ids, before);
+            list.dropped += counted.ids;
+            return;
         }
+        const before = list.ids.items.len;
+        try merge_long.merge(list.gpa, vocabulary, rest, rest.len, &list.ids);
+        try self.merger.refuseStandIns(list.ids.items[before..]);
+        try expand.inList(list.gpa, vocabulary, &list.ids, before);
     }
 };
 
-/// A sink that collects the ids.
+/// The ids of texts, or only their number.
 pub const List = struct {
     gpa: Allocator,
     ids: std.ArrayList(u32) = .empty,
+    /// Whether only the number of ids is needed. Then `ids` contains only those of the last batch.
+    only_counts: bool = false,
+    /// Number of ids that were in the list before.
+    dropped: usize = 0,
 
     /// Number of ids that a list of fixed capacity needs in addition to one per byte.
     pub const room_extra = cache_.room_extra;
 
-    pub fn total(self: *const List) usize {
-        return self.ids.items.len;
+    pub fn deinit(self: *List) void {
+        self.ids.deinit(self.gpa);
     }
+
+    pub fn total(self: *const List) usize {
+        return self.dropped + self.ids.items.len;
+    }
+
     pub fn reset(self: *List) void {
         self.ids.clearRetainingCapacity();
+        self.dropped = 0;
     }
+
     pub inline fn push(self: *List, ids: []const u32) Allocator.Error!void {
-        try self.ids.ensureUnusedCapacity(self.gpa, ids.len);
-        self.ids.appendSliceAssumeCapacity(ids);
+        const out = try self.roomFor(ids.len);
+        @memcpy(out, ids);
+        self.ids.items.len += ids.len;
     }
+
+    /// Returns the memory after the last id, with capacity for `count` more.
+    inline fn roomFor(self: *List, count: usize) Allocator.Error![*]u32 {
+        if (self.only_counts) {
+            self.dropped += self.ids.items.len;
+            self.ids.clearRetainingCapacity();
+        }
+        try self.ids.ensureUnusedCapacity(self.gpa, count);
+        return self.ids.items.ptr + self.ids.items.len;
+    }
+
     pub fn pushAdded(self: *List, id: u32, _: Document.Span) Allocator.Error!void {
         return self.push(&.{id});
-    }
-};
-
-/// A sink that counts the ids.
-pub const Count = struct {
-    count: usize = 0,
-
-    pub fn total(self: *const Count) usize {
-        return self.count;
-    }
-    pub fn reset(self: *Count) void {
-        self.count = 0;
-    }
-    pub inline fn push(self: *Count, ids: []const u32) Allocator.Error!void {
-        self.count += ids.len;
-    }
-    pub fn pushAdded(self: *Count, _: u32, _: Document.Span) Allocator.Error!void {
-        self.count += 1;
     }
 };
 
@@ -227,18 +254,15 @@ const promoted_share = 64;
 /// Number of ids that a batch needs in addition to one per byte, since whole values are written.
 const room_extra = cache_.room_extra;
 
-fn roomFor(batch: pretokens.Batch) usize {
-    return batch.len + room_extra;
-}
-
-/// Writes the ids of a batch to `out`, or only counts them if it is void. Returns their number.
+/// Writes the ids of a batch to `out`, and returns their number. For `.number`, the contents of
+/// `out` are undefined.
 fn encodeWords(
+    comptime goal: Goal,
     encoder: *Encoder,
     cache: *Cache,
     batch: pretokens.Batch,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
-    const writes = @TypeOf(out) != void;
     var chunk: Chunk = undefined;
     chunk.bytes = batch.bytes;
     // In repeated text, whole pretokens are worth caching while they fit. Pretokens that end inside
@@ -255,12 +279,12 @@ fn encodeWords(
     var index: usize = 0;
     while (index < batch.ends.len) {
         const left = batch.ends[index..];
-        const rest = if (writes) out + written else {};
+        const rest = if (goal == .ids) out + written else out;
         if (together) |characters| if (isForUnits(batch.bytes, start, left[0])) {
             const text = batch.bytes;
             const merger = &encoder.merger;
             const done =
-                try triples.encode(merger, cache, characters, text, start, left, true, rest);
+                try triples.encode(goal, merger, cache, characters, text, start, left, true, rest);
             written += done.written;
             index += done.pretokens;
             encoder.wide_pretokens += done.pretokens;
@@ -273,7 +297,7 @@ fn encodeWords(
         chunk.begin(start, left[0..len]);
         start = left[len - 1];
         index += len;
-        written += try encodeChunk(encoder, cache, &chunk, rest);
+        written += try encodeChunk(goal, encoder, cache, &chunk, rest);
     }
     return written;
 }
@@ -295,27 +319,27 @@ inline fn isForUnits(bytes: [*]const u8, start: u32, end: u32) bool {
 }
 
 inline fn encodeChunk(
+    comptime goal: Goal,
     encoder: *Encoder,
     cache: *Cache,
     chunk: *Chunk,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
-    const writes = @TypeOf(out) != void;
     var written: usize = 0;
     chunk.prepare(cache);
     for (chunk.keys[0..chunk.ends.len], chunk.lines[0..chunk.ends.len], 0..) |key, line, at| {
         if (line.front.idsOf(key)) |value| {
             @branchHint(.likely);
-            if (writes) out[written..][0..4].* = value.words;
+            if (goal == .ids) out[written..][0..4].* = value.words;
             written += value.count;
         } else if (line.back.idsOf(key)) |value| {
-            if (writes) out[written..][0..4].* = value.words;
+            if (goal == .ids) out[written..][0..4].* = value.words;
             written += value.count;
             // Occasionally, so that the more frequent of two words is in the front slot.
             if (written % promoted_share == 0) line.promote();
         } else {
-            const rest = if (writes) out + written else {};
-            written += try encodeUncached(encoder, cache, chunk, at, rest);
+            const rest = if (goal == .ids) out + written else out;
+            written += try encodeUncached(goal, encoder, cache, chunk, at, rest);
         }
     }
     return written;
@@ -370,15 +394,16 @@ const Chunk = struct {
 
 /// Encodes a pretoken whose ids are not directly in its first bucket.
 noinline fn encodeUncached(
+    comptime goal: Goal,
     encoder: *Encoder,
     cache: *Cache,
     chunk: *Chunk,
     at: usize,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
     const piece = chunk.piece(at);
     const key = chunk.keys[at];
-    if (cache.find(key, piece, out)) |count| return count;
+    if (findIn(goal, cache, key, piece, out)) |count| return count;
     const characters = if (isWide(piece))
         encoder.tokenizer.charactersFor(encoder.gpa, piece.len)
     else
@@ -386,17 +411,25 @@ noinline fn encodeUncached(
     encoder.wide_pretokens += @intFromBool(characters != null);
     if (characters == null and piece.len <= cache_.key_len_max and at >= chunk.merged_end) {
         mergeMissing(encoder, cache, chunk, at);
-        if (cache.find(key, piece, out)) |count| return count;
+        if (findIn(goal, cache, key, piece, out)) |count| return count;
     }
-    const writes = @TypeOf(out) != void;
-    const found = if (characters) |some| blk: {
-        const room = if (writes) out else try encoder.merger.roomFor(piece.len + room_extra);
-        break :blk room[0..try units.encode(&encoder.merger, cache, some, piece, true, room)];
-    } else try encoder.merger.idsOf(piece);
+    const count = if (characters) |some|
+        try units.encode(&encoder.merger, cache, some, piece, true, out)
+    else
+        units.put(try encoder.merger.idsOf(piece), out);
     // Words without ids are not cached.
-    if (found.len > 0) cache.insert(key, piece, found);
-    // Fragments were written to `out` directly.
-    return if (writes and found.ptr == out) found.len else units.put(found, out);
+    if (count > 0) cache.insert(key, piece, out[0..count]);
+    return count;
+}
+
+inline fn findIn(
+    comptime goal: Goal,
+    cache: *Cache,
+    key: cache_.Key,
+    piece: []const u8,
+    out: [*]u32,
+) ?usize {
+    return if (goal == .ids) cache.find(key, piece, out) else cache.findNumber(key, piece);
 }
 
 /// Number of words that are looked up in their second buckets together; some are found there.
@@ -428,7 +461,7 @@ noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first:
     for (places[0..count]) |at| {
         const piece = chunk.piece(at);
         const key = chunk.keys[at];
-        if (cache.knows(key, piece)) continue;
+        if (cache.findNumber(key, piece) != null) continue;
         if (!vocabulary.is_closed) if (vocabulary.find(piece)) |id| {
             cache.insert(key, piece, &.{id});
             continue;
@@ -448,7 +481,7 @@ noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first:
         const key = chunk.keys[at];
         // A repeated word is cached by now. Unknown characters are handled when the word's turn
         // comes.
-        if (cache.knows(key, word.piece)) continue;
+        if (cache.findNumber(key, word.piece) != null) continue;
         if (vocabulary.leftover == .settle and found.len > merged) continue;
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
         cache.insert(key, word.piece, found);

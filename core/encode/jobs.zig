@@ -9,7 +9,6 @@ const platform = @import("../platform.zig");
 const added_ = @import("../added.zig");
 const encoder_ = @import("encoder.zig");
 const parts = @import("parts.zig");
-const Count = encoder_.Count;
 const Document = @import("../preprocess/document.zig").Document;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
@@ -38,7 +37,6 @@ pub const Job = struct {
     text: usize,
     work: Work,
     list: List,
-    count: Count = .{},
     /// For a chunk: ids to insert before the list, and the number of ids of the list to skip.
     gap_ids: List,
     skipped: usize = 0,
@@ -74,6 +72,8 @@ pub fn bytesOf(texts: []const []const u8) usize {
 
 pub const Jobs = struct {
     gpa: Allocator,
+    /// Whether only the numbers of ids are needed.
+    only_counts: bool,
     list: std.ArrayList(Job) = .empty,
     /// Documents whose bytes differ from the text, owned.
     made: std.ArrayList([]const u8) = .empty,
@@ -82,8 +82,8 @@ pub const Jobs = struct {
         for (self.made.items) |bytes| self.gpa.free(bytes);
         self.made.deinit(self.gpa);
         for (self.list.items) |*job| {
-            job.list.ids.deinit(job.list.gpa);
-            job.gap_ids.ids.deinit(job.gap_ids.gpa);
+            job.list.deinit();
+            job.gap_ids.deinit();
         }
         self.list.deinit(self.gpa);
     }
@@ -133,8 +133,8 @@ pub const Jobs = struct {
             .text = text,
             .work = work,
             // The pages of job lists are returned to the OS after the last copy.
-            .list = .{ .gpa = platform.memory.pages },
-            .gap_ids = .{ .gpa = self.gpa },
+            .list = .{ .gpa = platform.memory.pages, .only_counts = self.only_counts },
+            .gap_ids = .{ .gpa = self.gpa, .only_counts = self.only_counts },
         });
     }
 

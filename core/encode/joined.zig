@@ -12,7 +12,6 @@ const Allocator = std.mem.Allocator;
 const encoder_ = @import("encoder.zig");
 const parts = @import("parts.zig");
 const platform = @import("../platform.zig");
-const Count = encoder_.Count;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const Job = @import("jobs.zig").Job;
@@ -113,8 +112,7 @@ pub const Joined = struct {
 
     /// Joins a chunk to the previous one, and sums up the counts of long texts.
     fn joinJob(self: *Joined, job: *Job, encoder: *Encoder, is_caller: bool) Error!bool {
-        const total = if (self.goal == .encode) job.list.total() else job.count.total();
-        var bridged: Count = .{};
+        const total = job.list.total();
         switch (job.work) {
             .texts => return true,
             .piece => {},
@@ -123,15 +121,14 @@ pub const Joined = struct {
             } else {
                 job.gap_ids.reset();
                 const end = self.document_end;
-                const joined = switch (self.goal) {
-                    .encode => try parts.join(encoder, part, end, total, &job.gap_ids, is_caller),
-                    .count => try parts.join(encoder, part, end, total, &bridged, is_caller),
-                } orelse return false;
+                const gap_ids = &job.gap_ids;
+                const joined = try parts.join(encoder, part, end, total, gap_ids, is_caller) orelse
+                    return false;
                 self.document_end = joined.end;
                 job.skipped = joined.skipped;
             },
         }
-        self.counts[job.text] += @intCast(bridged.count + job.added(total));
+        self.counts[job.text] += @intCast(job.added(total));
         return true;
     }
 

@@ -13,7 +13,7 @@ const std = @import("std");
 const encoder_ = @import("encoder.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
-const Count = encoder_.Count;
+const List = encoder_.List;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 
@@ -33,8 +33,8 @@ pub const Part = struct {
     /// pretoken, so it has no ids, and `join` encodes it again.
     has_failed: bool = false,
 
-    /// Encodes the chunk. `sink` is an empty `List` or `Count`.
-    pub fn encode(self: *Part, encoder: *Encoder, sink: anytype) Error!void {
+    /// Encodes the chunk. `list` is empty.
+    pub fn encode(self: *Part, encoder: *Encoder, list: *List) Error!void {
         // Limits the text after the chunk's end. Otherwise every chunk before a very long run would
         // scan the whole run.
         const is_program = encoder.tokenizer.scheme == .program;
@@ -42,25 +42,25 @@ pub const Part = struct {
         for ([_]usize{ @min(far, self.document.len), self.document.len }) |text_len| {
             self.text_len = text_len;
             const is_whole = text_len == self.document.len;
-            const done = self.encodeIn(encoder, sink) catch |failure| blk: {
+            const done = self.encodeIn(encoder, list) catch |failure| blk: {
                 if (failure != error.MissingByte) return failure;
                 if (is_whole and self.from == 0) return failure;
                 self.has_failed = is_whole;
                 self.end = self.limit;
                 break :blk is_whole;
             };
-            if (self.has_failed or !done) sink.reset();
+            if (self.has_failed or !done) list.reset();
             if (done) return;
         }
     }
 
     /// The same with the first `text_len` bytes of the document. Returns false if the text after
     /// them would make a difference.
-    fn encodeIn(self: *Part, encoder: *Encoder, sink: anytype) Error!bool {
+    fn encodeIn(self: *Part, encoder: *Encoder, list: *List) Error!bool {
         const text = self.document[0..self.text_len];
         self.end = self.from;
         if (self.from > 0 and try self.isInsideRun(encoder)) return true;
-        self.end = try encodeFrom(encoder, text, self.from, self.limit, sink);
+        self.end = try encodeFrom(encoder, text, self.from, self.limit, list);
         if (text.len == self.document.len or self.end == self.limit) return true;
         return pretokens.reachOf(&encoder.tokenizer.scheme, text, self.end, null) <= text.len;
     }
@@ -91,15 +91,15 @@ const Trace = struct {
         var pieces: pretokens.Pretokens = .init(encoder.gpa, &encoder.tokenizer.scheme, text);
         defer pieces.deinit();
         pieces.index = part.from;
-        var counted: Count = .{};
+        var count: usize = 0;
         while (self.len < trace_len and pieces.index < part.end) {
             const span = try pieces.next() orelse break;
             if (span.start >= part.end) break;
             self.starts[self.len] = span.start;
-            self.before[self.len] = counted.count;
+            self.before[self.len] = count;
             self.len += 1;
             if (span.end >= part.end) break;
-            try encoder.encodePretoken(text[span.start..span.end], &counted);
+            count += try encoder.countPretoken(text[span.start..span.end]);
         }
     }
 
@@ -120,11 +120,11 @@ fn encodeSpan(
     document: []const u8,
     span: pretokens.Span,
     limit: usize,
-    sink: anytype,
+    list: *List,
 ) Error!usize {
     const end = if (try isSeamCut(encoder, document, span, limit)) limit else span.end;
     try encoder.merger.pollAfter(end - span.start);
-    try encoder.encodePretoken(document[span.start..end], sink);
+    try encoder.encodePretoken(document[span.start..end], list);
     return end;
 }
 
@@ -134,7 +134,7 @@ fn encodeFrom(
     document: []const u8,
     from: usize,
     limit: usize,
-    sink: anytype,
+    list: *List,
 ) Error!usize {
     var sweep: pretokens.Sweep = undefined;
     sweep.init(encoder.gpa, &encoder.tokenizer.scheme, document);
@@ -145,11 +145,11 @@ fn encodeFrom(
         var end = batch.start + batch.len;
         if (batch.ends.len == 0) {
             const span: pretokens.Span = .{ .start = batch.start, .end = end };
-            end = try encodeSpan(encoder, document, span, limit, sink);
+            end = try encodeSpan(encoder, document, span, limit, list);
         } else {
             const taken = if (end > limit) before(batch, limit) else batch;
             end = batch.start + taken.len;
-            try encoder.encodeBatch(taken, sink);
+            try encoder.encodeBatch(taken, list);
         }
         if (end >= limit) return end;
     }
@@ -214,15 +214,15 @@ pub fn probableStart(encoder: *Encoder, document: []const u8, nominal: usize) Er
 /// The end of the joined text, and the number of ids of the chunk to skip.
 pub const Join = struct { end: usize, skipped: usize };
 
-/// Joins a chunk to the encoding that ends at `end`. Missing ids between them go to `gap_ids`, a
-/// sink of the same type as the chunk's, which has `total` ids. Returns null if that takes long and
+/// Joins a chunk to the encoding that ends at `end`. Missing ids between them go to `gap_ids`.
+/// The list of the chunk has `total` ids. Returns null if that takes long and
 /// `may_take_long` is false.
 pub fn join(
     encoder: *Encoder,
     part: *const Part,
     end: usize,
     total: usize,
-    gap_ids: anytype,
+    gap_ids: *List,
     may_take_long: bool,
 ) Error!?Join {
     var joined = try synchronize(encoder, part, end, total, gap_ids, may_take_long) orelse
@@ -243,7 +243,7 @@ fn synchronize(
     part: *const Part,
     end: usize,
     total: usize,
-    gap_ids: anytype,
+    gap_ids: *List,
     may_take_long: bool,
 ) Error!?Join {
     if (end == part.from and !part.has_failed) return .{ .end = part.end, .skipped = 0 };

@@ -141,9 +141,10 @@ pub fn count(self: *Object, args: Args) ?*Object {
         defer gpa.free(counts);
         return api.PyLong_FromLongLong(counts[0]);
     }
-    var sink: encoder_.Count = .{};
+    var sink: encoder_.List = .{ .gpa = gpa, .only_counts = true };
+    defer sink.deinit();
     if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
-    return api.PyLong_FromUnsignedLongLong(sink.count);
+    return api.PyLong_FromUnsignedLongLong(sink.total());
 }
 
 /// encode_batch(texts, allowed, threads) → list of lists

@@ -18,7 +18,6 @@ const merge_long = @import("../merge/long.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
 const prepared = @import("truncate_prepared.zig");
-const Count = encoder_.Count;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
@@ -108,9 +107,7 @@ pub fn prefixEnd(encoder: *Encoder, text: []const u8, tokens_max: usize) Error!u
             tokens += found.tokens;
             continue;
         }
-        var sink: Count = .{};
-        try encoder.encodePretoken(pretoken, &sink);
-        tokens += sink.count;
+        tokens += try encoder.countPretoken(pretoken);
         if (tokens > tokens_max) return cuts.last(high);
     }
     // Text that the pattern drops has no tokens, so the whole text fits.
@@ -135,9 +132,8 @@ const Cuts = struct {
             while (!isCharacterBoundary(self.text, end)) end -= 1;
             const from: Point =
                 if (looks_behind) .start_of_text else self.history.lastValid(end);
-            var sink: Count = .{ .count = from.tokens };
-            try self.encoder.encode(self.text[from.start..end], null, &sink);
-            if (sink.count <= self.tokens_max) return end;
+            const tokens = try self.encoder.count(self.text[from.start..end]);
+            if (from.tokens + tokens <= self.tokens_max) return end;
             work += end - from.start;
             if (work > work_max) step *= 2;
         }
@@ -204,12 +200,10 @@ const Tail = struct {
         var pieces: pretokens.Pretokens = .init(gpa, &self.encoder.tokenizer.scheme, text);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
-            var sink: Count = .{};
-            try self.encoder.encodePretoken(text[span.start..span.end], &sink);
             try points.append(gpa, .{
                 .start = start + span.start,
                 .end = start + span.end,
-                .tokens = sink.count,
+                .tokens = try self.encoder.countPretoken(text[span.start..span.end]),
             });
         }
         const end = self.text.len;
@@ -253,15 +247,15 @@ const Tail = struct {
         const text = self.text[start..];
         var pieces: pretokens.Pretokens = .init(self.encoder.gpa, scheme, text);
         defer pieces.deinit();
-        var sink: Count = .{};
+        var tokens: usize = 0;
         var walked: usize = 0;
         while (try pieces.next()) |span| : (walked += 1) {
-            try self.encoder.encodePretoken(text[span.start..span.end], &sink);
-            if (sink.count > self.tokens_max) return false;
+            tokens += try self.encoder.countPretoken(text[span.start..span.end]);
+            if (tokens > self.tokens_max) return false;
             // If another scan has a pretoken here, the remaining count is known.
             if (looks_behind) continue;
             const known = self.tokensFrom(start + span.end);
-            if (known) |rest| return sink.count + rest <= self.tokens_max;
+            if (known) |rest| return tokens + rest <= self.tokens_max;
             if (walked == patience) return try self.walk(start) <= self.tokens_max;
         }
         return true;

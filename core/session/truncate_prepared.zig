@@ -18,7 +18,7 @@ const unicode = @import("../unicode.zig");
 const isCharacterBoundary = @import("truncate.zig").isCharacterBoundary;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
-const Count = encoder_.Count;
+const List = encoder_.List;
 const Boundary = @import("direct.zig").Boundary;
 const Prepared = prepared.Prepared;
 const Spans = @import("../offsets.zig").Spans;
@@ -228,9 +228,8 @@ const Tail = struct {
         var pieces: pretokens.Pretokens = .init(gpa, &self.encoder.tokenizer.scheme, bytes);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
-            var sink: Count = .{};
-            try self.encoder.encodePretoken(bytes[span.start..span.end], &sink);
-            try self.points.append(gpa, .{ .at = start + span.start, .tokens = sink.count });
+            const tokens = try self.encoder.countPretoken(bytes[span.start..span.end]);
+            try self.points.append(gpa, .{ .at = start + span.start, .tokens = tokens });
         }
     }
 
@@ -247,10 +246,9 @@ const Tail = struct {
                 return self.tokensAcross(safe_point.at, other.at);
             }
         }
-        var sink: Count = .{};
-        try self.encoder.encode(self.text[start..], null, &sink);
+        const tokens = try self.encoder.count(self.text[start..]);
         try self.addWork(self.text.len - start);
-        return sink.count;
+        return tokens;
     }
 
     fn addWork(self: *Tail, bytes: usize) Error!void {
@@ -276,15 +274,18 @@ const Tail = struct {
     fn tokensAcross(self: *Tail, end: usize, start: usize) Error!usize {
         const gpa = self.encoder.gpa;
         const head = &self.head.session;
-        var sink: Count = .{};
+        var list: List = .{ .gpa = gpa, .only_counts = true };
+        defer list.deinit();
+        var tokens: usize = 0;
         var from: usize = 0;
         for (head.boundaries.items) |boundary| {
             if (boundary.at >= end) break;
             const bytes = head.text.items[from..boundary.at];
-            try self.encoder.encodeDocument(.{ .bytes = bytes }, &sink);
-            sink.count += tokensOf(boundary);
+            try self.encoder.encodeDocument(.{ .bytes = bytes }, &list);
+            tokens += tokensOf(boundary);
             from = boundary.at + 1;
         }
+        tokens += list.total();
         const whole = &self.whole.session;
         const next = whole.boundariesBefore(start);
         const boundaries = whole.boundaries.items;
@@ -296,14 +297,14 @@ const Tail = struct {
         var pieces: pretokens.Pretokens = .init(gpa, &self.encoder.tokenizer.scheme, bytes);
         defer pieces.deinit();
         while (try pieces.next()) |span| {
-            try self.encoder.encodePretoken(bytes[span.start..span.end], &sink);
+            tokens += try self.encoder.countPretoken(bytes[span.start..span.end]);
             try self.addWork(span.end - span.start);
             if (span.end < end - from) continue;
             // If the tail has a pretoken here, the remaining count is known.
             const at = start + span.end - (end - from);
-            if (self.pointAt(at)) |point| return sink.count + point.tokens;
+            if (self.pointAt(at)) |point| return tokens + point.tokens;
         }
-        return sink.count + self.pointAt(finish).?.tokens;
+        return tokens + self.pointAt(finish).?.tokens;
     }
 
     fn pointAt(self: *const Tail, at: usize) ?Point {

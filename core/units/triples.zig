@@ -34,10 +34,12 @@ pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
 /// Encodes the pretokens from `start` that end at `ends`, as long as they contain only three-byte
 /// characters; the very first character may be a single byte. No end may be inside a character.
-/// Returns the numbers of pretokens and ids. The ids are written to `out` unless it is void. `out`
-/// needs space for one id per byte and four more, and 16 bytes after the last end must be readable.
+/// Returns the numbers of pretokens and ids. The ids are written to `out`, which needs space for
+/// one id per byte and four more; for `.number` its contents are undefined. 16 bytes after the last
+/// end must be readable.
 /// If `are_whole` is false, the input consists of slices of pretokens.
 pub fn encode(
+    comptime goal: units.Goal,
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
@@ -45,9 +47,8 @@ pub fn encode(
     start: usize,
     ends: []const u32,
     are_whole: bool,
-    out: anytype,
+    out: [*]u32,
 ) Error!Done {
-    const writes = @TypeOf(out) != void;
     const vocabulary = merger.vocabulary;
     const has_wholes = are_whole and vocabulary.unreached != null;
     var done: Done = .{};
@@ -76,13 +77,13 @@ pub fn encode(
         var rest = several;
         while (true) {
             const single_end: usize = if (rest == 0) @as(usize, last_cut) + 1 else @ctz(rest);
-            const room = if (writes) out + written else {};
-            const singles = chunk.putSingles(chars, seams, first, single_end, room);
+            const room = if (goal == .ids) out + written else out;
+            const singles = chunk.putSingles(goal, chars, seams, first, single_end, room);
             written += singles;
             first = single_end;
             if (rest == 0) break;
             const unit: Unit = .of(&chunk, seams, first);
-            const place = if (writes) room + singles else {};
+            const place = if (goal == .ids) room + singles else out;
             written += if (unit.findWhole(vocabulary, starts, end_cuts)) |id|
                 units.put(&.{id}, place)
             else
@@ -194,17 +195,15 @@ const Unit = struct {
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
-        out: anytype,
+        out: [*]u32,
     ) Error!usize {
-        var counted: [merge_short.len_max + 4]u32 = undefined;
-        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (self.isDirect()) return self.mergeDirect(merger, room);
+        if (self.isDirect()) return self.mergeDirect(merger, out);
         const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
         if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
             @branchHint(.likely);
             if (unreached.areMerged(merger.vocabulary, value.words[0], value.count)) {
                 @branchHint(.likely);
-                room[0..4].* = value.words;
+                out[0..4].* = value.words;
                 return value.count;
             }
         }
@@ -241,7 +240,7 @@ const Unit = struct {
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
-        out: anytype,
+        out: [*]u32,
     ) Error!usize {
         const key = self.chunk.keys[self.first];
         const text = if (self.isPacked()) "" else self.bytes();
@@ -254,10 +253,8 @@ const Unit = struct {
             if (is_shared and is_short) cache.insert(key, text, found);
             return units.put(found, out);
         }
-        var counted: [merge_short.len_max + 4]u32 = undefined;
-        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        const count = try self.merge(merger, chars, room);
-        if (is_shared) cache.insert(key, text, room[0..count]);
+        const count = try self.merge(merger, chars, out);
+        if (is_shared) cache.insert(key, text, out[0..count]);
         return count;
     }
 
