@@ -22,11 +22,29 @@ const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 pub const CharacterCursor = @import("offsets/character_spans.zig").CharacterCursor;
 
-/// A sink that collects ids and their spans, for texts of less than 4 GB.
-pub const Spans = struct {
-    /// Documents need an alignment with the text.
-    pub const keeps_places = true;
+/// Appends the ids and spans of any bytes. `allowed` is that of `Encoder.encode`.
+pub fn encode(
+    encoder: *Encoder,
+    text: []const u8,
+    allowed: ?[]const u8,
+    spans: *Spans,
+) Error!void {
+    const preprocessor = &encoder.tokenizer.preprocessor;
+    var pieces: preprocess.Pieces = undefined;
+    pieces.init(preprocessor, &encoder.scratch, .{
+        .text = text,
+        .choice = preprocessor.choiceOf(allowed),
+        .has_source_map = true,
+    });
+    defer pieces.deinit();
+    while (try pieces.next()) |piece| switch (piece) {
+        .document => |document| try spans.encodeDocument(encoder, document),
+        .added => |token| try spans.addToken(token.id, token.span),
+    };
+}
 
+/// The ids of texts and their spans, for texts of less than 4 GB.
+pub const Spans = struct {
     gpa: Allocator,
     list: List,
     spans: std.ArrayList(normal.Place) = .empty,
@@ -57,7 +75,7 @@ pub const Spans = struct {
         platform.memory.adviseHuge(self.spans.allocatedSlice());
     }
 
-    pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
+    fn addToken(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
         try self.list.push(&.{id});
         try self.spans.append(self.gpa, placeOf(span));
         if (self.cursor) |*cursor| try cursor.count(self.spans.items[self.spans.items.len - 1 ..]);
@@ -65,12 +83,7 @@ pub const Spans = struct {
         self.word_id += 1;
     }
 
-    /// Called by the encoder for each document.
-    pub fn encodeDocument(
-        self: *Spans,
-        encoder: *Encoder,
-        document: Document,
-    ) Error!void {
+    fn encodeDocument(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const is_slow = self.is_slow or !coversAll(&encoder.tokenizer.vocabulary);
         if (is_slow) return self.encodeSlowly(encoder, document);
         return self.encodeBatches(encoder, document);
@@ -304,7 +317,7 @@ fn expectTwins(tokenizer: *const Tokenizer, text: []const u8) !void {
     for (&both, [_]bool{ false, true }) |*some, is_slow| {
         some.word_ids = .empty;
         some.is_slow = is_slow;
-        try encoder.encode(text, null, some);
+        try encode(&encoder, text, null, some);
     }
     try testing.expectEqualSlices(u32, both[1].list.ids.items, both[0].list.ids.items);
     try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
@@ -349,7 +362,7 @@ test "offsets: spaces and marks are handled as in Hugging Face's tokenizers" {
         defer encoder.deinit();
         var spans: Spans = .init(testing.allocator);
         defer spans.deinit();
-        try encoder.encode(case[1], null, &spans);
+        try encode(&encoder, case[1], null, &spans);
         var list: List = .{ .gpa = testing.allocator };
         defer list.ids.deinit(testing.allocator);
         try encoder.encode(case[1], null, &list);
@@ -409,7 +422,7 @@ test "spans: character offsets are the same when computed during encoding or aft
             var both: [2]Spans = @splat(.init(gpa));
             defer for (&both) |*some| some.deinit();
             both[0].cursor = .{ .gpa = gpa, .text = text.items };
-            for (&both) |*some| try encoder.encode(text.items, null, some);
+            for (&both) |*some| try encode(&encoder, text.items, null, some);
             var cursor: CharacterCursor = .{ .gpa = gpa, .text = text.items };
             defer cursor.deinit();
             try cursor.count(both[1].spans.items);

@@ -53,5 +53,5 @@ fn encodeWithOffsets(
     text: []const u8,
     spans: *core.offsets.Spans,
 ) !void {
-    try encoder.encode(text, null, spans);
+    try core.offsets.encode(encoder, text, null, spans);
 }

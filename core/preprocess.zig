@@ -11,7 +11,6 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const added = @import("added.zig");
 const normal = @import("normalize.zig");
-const Error = @import("merge.zig").Error;
 const unicode = @import("unicode.zig");
 const Document = @import("preprocess/document.zig").Document;
 const Maker = @import("preprocess/names.zig").Maker;
@@ -42,7 +41,8 @@ pub const PreprocessorOptions = struct {
     space_marker: bool = false,
 
     /// See `Preprocessor.is_late`. An added token with lstrip or rstrip does not strip marks, which
-    /// become spaces later. Tokenizers whose normalizer replaces spaces by marks have no such token.
+    /// become spaces later. Tokenizers whose normalizer replaces spaces by marks have no such
+    /// token.
     fn isLate(self: *const PreprocessorOptions) bool {
         if (self.prefix != .never) return self.prefix != .always;
         if (!self.space_marker) return false;
@@ -52,7 +52,7 @@ pub const PreprocessorOptions = struct {
     }
 };
 
-pub const InitError = error{
+pub const Error = error{
     OutOfMemory,
     /// Normalization leaves an empty token text. `culprit` is the index of the token.
     EmptyName,
@@ -85,7 +85,7 @@ pub const Preprocessor = struct {
         given: PreprocessorOptions,
         steps: normal.Steps,
         culprit: *usize,
-    ) InitError!Preprocessor {
+    ) Error!Preprocessor {
         var parts = steps;
         errdefer parts.deinit(gpa);
         var names: added.Names = try .init(gpa, given.names, given.lengths, null);
@@ -253,148 +253,191 @@ pub const Preprocessor = struct {
         return self.prefix == .missing or document.spanOf(0, 1).start == 0;
     }
 
-    /// Encodes a text that begins at `offset` of the whole text.
-    pub inline fn encode(
-        self: *const Preprocessor,
-        encoder: anytype,
-        text: []const u8,
-        offset: usize,
-        allowed: ?[]const u8,
-        sink: anytype,
-    ) Error!void {
-        var segments: SegmentEncoder = .{
-            .preprocessor = self,
-            .text = text,
-            .offset = offset,
-            .choice = self.choiceOf(allowed),
-            .effort = .{ .gpa = encoder.gpa },
-        };
-        defer segments.effort.deinit();
-        if (self.space_marker and self.is_light) segments.findMark(0);
-        const choice = segments.choice orelse
-            return segments.encode(encoder, 0, text.len, sink);
-        var effort: added.Effort = .{ .gpa = encoder.gpa };
-        defer effort.deinit();
-        var start: usize = 0;
-        var matches = self.raw.in(text, choice, &effort);
-        while (matches.next()) |found| {
-            try segments.encode(encoder, start, found.start, sink);
-            if (found.start < found.end) {
-                const span: Document.Span = .{ .start = found.start, .end = found.end };
-                try sink.pushAdded(found.id, span);
-            }
-            start = found.end;
-        }
-        try segments.encode(encoder, start, text.len, sink);
-    }
-
-    /// Encodes a range of a text in which no added token matches the raw text.
-    pub fn encodeSegment(
-        self: *const Preprocessor,
-        encoder: anytype,
-        text: []const u8,
-        start: usize,
-        end: usize,
-        choice: ?[]const u8,
-        sink: anytype,
-    ) Error!void {
-        var segments: SegmentEncoder = .{
-            .preprocessor = self,
-            .text = text,
-            .offset = 0,
-            .choice = choice,
-            .effort = .{ .gpa = encoder.gpa },
-        };
-        defer segments.effort.deinit();
-        if (self.space_marker and self.is_light) segments.findMark(start);
-        return segments.encode(encoder, start, end, sink);
+    /// Whether each text is one document, with the added tokens that a choice finds.
+    pub fn isWhole(self: *const Preprocessor, choice: ?[]const u8) bool {
+        return self.is_plain and choice == null;
     }
 };
 
-/// The state shared by all segments of a text.
-const SegmentEncoder = struct {
-    preprocessor: *const Preprocessor,
+/// A document or an added token of a text.
+pub const Piece = union(enum) {
+    document: Document,
+    /// The span is that in the text.
+    added: struct { id: u32, span: Document.Span },
+};
+
+/// A text, and the form of its documents.
+pub const PiecesOptions = struct {
     text: []const u8,
     /// Offset of the text in the whole text.
-    offset: usize,
+    offset: usize = 0,
+    /// One byte per added token, null if none is searched for.
     choice: ?[]const u8,
-    /// Search cost of added tokens in normalized text.
-    effort: added.Effort,
+    /// Whether documents have an alignment with the text.
+    has_source_map: bool = false,
+};
+
+/// Iterates over the documents and added tokens of a text, in order.
+pub const Pieces = struct {
+    preprocessor: *const Preprocessor,
+    /// Memory for documents that differ from the text. Each is valid until the next call.
+    scratch: *Scratch,
+    options: PiecesOptions,
+    /// Search cost of added tokens in raw and in normalized text.
+    efforts: [2]added.Effort,
+    /// The text, split at added tokens in raw text.
+    segments: Split,
+    /// The current segment, if preprocessing may change it.
+    segment: ?Segment = null,
     /// Offset of the first mark after the last segment, or the end of the text.
     mark_at: usize = 0,
 
-    fn findMark(self: *SegmentEncoder, from: usize) void {
-        self.mark_at = Scratch.nextMark(self.text, from) orelse self.text.len;
+    const Segment = struct { changed: ?normal.Normal, whole: Document, documents: Split };
+
+    /// `self` must not move afterwards.
+    pub fn init(
+        self: *Pieces,
+        preprocessor: *const Preprocessor,
+        scratch: *Scratch,
+        options: PiecesOptions,
+    ) void {
+        const text = options.text;
+        self.* = .{
+            .preprocessor = preprocessor,
+            .scratch = scratch,
+            .options = options,
+            .efforts = @splat(.{ .gpa = scratch.gpa }),
+            .segments = .{ .len = text.len },
+        };
+        if (options.choice) |choice| {
+            self.segments.matches = preprocessor.raw.in(text, choice, &self.efforts[0]);
+        }
+        if (preprocessor.space_marker and preprocessor.is_light) self.findMark(0);
+    }
+
+    pub fn deinit(self: *Pieces) void {
+        self.endSegment();
+        for (&self.efforts) |*effort| effort.deinit();
+    }
+
+    pub fn next(self: *Pieces) Allocator.Error!?Piece {
+        while (true) {
+            if (self.segment) |*segment| {
+                if (segment.documents.next()) |item| switch (item) {
+                    .stretch => |span| return .{ .document = try self.documentIn(segment, span) },
+                    .match => |found| return addedToken(
+                        found.id,
+                        segment.whole.spanOf(found.start, found.end),
+                    ),
+                };
+                self.endSegment();
+            }
+            switch (self.segments.next() orelse return null) {
+                .stretch => |span| {
+                    const text, const offset = .{ self.options.text, self.options.offset };
+                    const segment: Document = .of(text, span.start, span.end, offset);
+                    if (self.isDocument(span)) return .{ .document = segment };
+                    try self.beginSegment(segment);
+                },
+                .match => |found| return addedToken(
+                    found.id,
+                    .{ .start = found.start, .end = found.end },
+                ),
+            }
+        }
+    }
+
+    fn addedToken(id: u32, span: Document.Span) Piece {
+        return .{ .added = .{ .id = id, .span = span } };
+    }
+
+    fn findMark(self: *Pieces, from: usize) void {
+        const text = self.options.text;
+        self.mark_at = Scratch.nextMark(text, from) orelse text.len;
     }
 
     /// Whether a segment is a document without changes.
-    inline fn isDocument(self: *SegmentEncoder, start: usize, end: usize) bool {
+    inline fn isDocument(self: *Pieces, span: Document.Span) bool {
         const preprocessor = self.preprocessor;
         if (preprocessor.is_plain) return true;
         if (!preprocessor.is_light) return false;
-        if (preprocessor.prefix != .never and self.offset + start == 0) return false;
+        if (preprocessor.prefix != .never and self.options.offset + span.start == 0) return false;
         if (!preprocessor.space_marker) return true;
-        if (self.mark_at < start) self.findMark(start);
-        return end <= self.mark_at;
+        if (self.mark_at < span.start) self.findMark(span.start);
+        return span.end <= self.mark_at;
     }
 
-    inline fn encode(
-        self: *SegmentEncoder,
-        encoder: anytype,
-        start: usize,
-        end: usize,
-        sink: anytype,
-    ) Error!void {
-        if (start >= end) return;
-        const segment: Document = .of(self.text, start, end, self.offset);
-        if (self.isDocument(start, end)) return encoder.encodeDocument(segment, sink);
-        return self.normalizeSegment(encoder, segment, sink);
-    }
-
-    /// Encodes a segment that preprocessing may change.
-    noinline fn normalizeSegment(
-        self: *SegmentEncoder,
-        encoder: anytype,
-        segment: Document,
-        sink: anytype,
-    ) Error!void {
-        const preprocessor = self.preprocessor;
-        const keeps_places = @hasDecl(@typeInfo(@TypeOf(sink)).pointer.child, "keeps_places");
+    /// Preprocesses a segment, and finds the added tokens in the result.
+    noinline fn beginSegment(self: *Pieces, segment: Document) Allocator.Error!void {
+        const preprocessor, const scratch = .{ self.preprocessor, self.scratch };
+        const has_source_map = self.options.has_source_map;
         // The alignment is also needed to detect the start of the text.
         const may_begin = preprocessor.prefix == .missing_first and segment.origin == 0;
-        var whole = segment;
+        const gpa = scratch.gpa;
         var changed =
-            try preprocessor.steps.apply(encoder.gpa, segment.bytes, keeps_places or may_begin);
-        defer if (changed) |*some| some.deinit(encoder.gpa);
+            try preprocessor.steps.apply(gpa, segment.bytes, has_source_map or may_begin);
+        errdefer if (changed) |*some| some.deinit(gpa);
+        var whole = segment;
         if (changed) |some| {
             whole.bytes = some.bytes;
             whole.source_map = some.places;
         }
-        if (whole.bytes.len == 0) return;
-        const scratch = &encoder.scratch;
-        const is_late = preprocessor.is_late;
-        const is_always = preprocessor.prefix == .always;
+        if (!preprocessor.is_late and whole.bytes.len > 0) {
+            const is_always = preprocessor.prefix == .always;
+            const folds = preprocessor.space_marker;
+            whole = try scratch.ready(whole, is_always, folds, has_source_map);
+        }
+        var documents: Split = .{ .len = whole.bytes.len };
+        if (self.options.choice) |choice| if (preprocessor.normal.ids.len > 0) {
+            documents.matches = preprocessor.normal.in(whole.bytes, choice, &self.efforts[1]);
+        };
+        self.segment = .{ .changed = changed, .whole = whole, .documents = documents };
+    }
+
+    fn endSegment(self: *Pieces) void {
+        if (self.segment) |*segment| if (segment.changed) |*some| some.deinit(self.scratch.gpa);
+        self.segment = null;
+    }
+
+    /// Returns a range of the current segment as a document.
+    fn documentIn(
+        self: *Pieces,
+        segment: *const Segment,
+        span: Document.Span,
+    ) Allocator.Error!Document {
+        const preprocessor = self.preprocessor;
+        const document = segment.whole.part(span.start, span.end);
+        if (!preprocessor.is_late) return document;
+        const lacks = preprocessor.lacksBlank(document);
         const folds = preprocessor.space_marker;
-        if (!is_late) whole = try scratch.ready(whole, is_always, folds, keeps_places);
-        const may_find = self.choice != null and preprocessor.normal.ids.len > 0;
-        var start: usize = 0;
-        var matches = preprocessor.normal.in(whole.bytes, self.choice orelse "", &self.effort);
+        return self.scratch.ready(document, lacks, folds, self.options.has_source_map);
+    }
+};
+
+/// Iterates over the matches in a text and the stretches between them, without empty ones.
+const Split = struct {
+    matches: ?added.Matches = null,
+    /// Length of the text.
+    len: usize,
+    /// Where the next stretch starts, and the match after the last one.
+    start: usize = 0,
+    found: ?added.Found = null,
+    is_done: bool = false,
+
+    const Item = union(enum) { stretch: Document.Span, match: added.Found };
+
+    fn next(self: *Split) ?Item {
         while (true) {
-            const found = if (may_find) matches.next() else null;
-            const end = if (found) |some| some.start else whole.bytes.len;
-            if (start < end) {
-                var document = whole.part(start, end);
-                if (is_late) {
-                    const lacks = preprocessor.lacksBlank(document);
-                    document = try scratch.ready(document, lacks, folds, keeps_places);
-                }
-                try encoder.encodeDocument(document, sink);
+            if (self.found) |found| {
+                self.found = null;
+                self.start = found.end;
+                if (found.start < found.end) return .{ .match = found };
             }
-            const some = found orelse return;
-            if (some.start < some.end) {
-                try sink.pushAdded(some.id, whole.spanOf(some.start, some.end));
-            }
-            start = some.end;
+            if (self.is_done) return null;
+            if (self.matches) |*matches| self.found = matches.next();
+            self.is_done = self.found == null;
+            const end = if (self.found) |found| found.start else self.len;
+            if (self.start < end) return .{ .stretch = .{ .start = self.start, .end = end } };
         }
     }
 };

@@ -215,10 +215,11 @@ pub const Batch = struct {
                 try encoder.encode(self.texts[index], self.allowed, list);
                 counts[index] = @intCast(list.total() - before);
             },
-            .piece => |piece| {
-                const preprocessor = &self.tokenizer.preprocessor;
-                try preprocessor.encode(encoder, piece.bytes, piece.offset, self.allowed, list);
-            },
+            .piece => |piece| try encoder.encodePieces(.{
+                .text = piece.bytes,
+                .offset = piece.offset,
+                .choice = self.tokenizer.preprocessor.choiceOf(self.allowed),
+            }, list),
             .part => |*part| try part.encode(encoder, list),
         }
     }

@@ -1,8 +1,9 @@
 //! Text → ids: added tokens are split off, the rest becomes pretokens, and each pretoken becomes
 //! ids, most of them from the cache.
 //!
-//! Each thread has its own `Encoder`, which contains the scratch memory. The sink decides the form
-//! of the result: a list of ids, their number, or ids with offsets.
+//! Each thread has its own `Encoder`, which contains the scratch memory. It pulls the documents of
+//! a text from preprocessing, and batches of pretokens from each document. Offsets and sessions
+//! call the encoder batch by batch; it calls neither.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -20,7 +21,6 @@ const units = @import("../units.zig");
 const Cache = cache_.Cache;
 const Characters = @import("../units/characters.zig").Characters;
 const Goal = units.Goal;
-const Document = @import("../preprocess/document.zig").Document;
 const Merger = merge.Merger;
 const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
@@ -63,9 +63,26 @@ pub const Encoder = struct {
         self: *Encoder,
         text: []const u8,
         allowed: ?[]const u8,
-        sink: anytype,
+        list: *List,
     ) Error!void {
-        return self.tokenizer.preprocessor.encode(self, text, 0, allowed, sink);
+        const choice = self.tokenizer.preprocessor.choiceOf(allowed);
+        if (self.tokenizer.preprocessor.isWhole(choice)) return self.encodeDocument(text, list);
+        return self.encodePieces(.{ .text = text, .choice = choice }, list);
+    }
+
+    /// Encodes the documents and added tokens of a text.
+    pub fn encodePieces(
+        self: *Encoder,
+        options: preprocess.PiecesOptions,
+        list: *List,
+    ) Error!void {
+        var pieces: preprocess.Pieces = undefined;
+        pieces.init(&self.tokenizer.preprocessor, &self.scratch, options);
+        defer pieces.deinit();
+        while (try pieces.next()) |piece| switch (piece) {
+            .document => |document| try self.encodeDocument(document.bytes, list),
+            .added => |token| try list.push(&.{token.id}),
+        };
     }
 
     /// Returns the number of ids of any bytes, with all added tokens that are not special.
@@ -77,13 +94,11 @@ pub const Encoder = struct {
     }
 
     /// Encodes a document batch by batch.
-    pub fn encodeDocument(self: *Encoder, document: Document, sink: anytype) Error!void {
-        const Sink = @typeInfo(@TypeOf(sink)).pointer.child;
-        if (@hasDecl(Sink, "encodeDocument")) return sink.encodeDocument(self, document);
+    pub fn encodeDocument(self: *Encoder, document: []const u8, list: *List) Error!void {
         var batches: pretokens.Sweep = undefined;
-        batches.init(self.gpa, &self.tokenizer.scheme, document.bytes);
+        batches.init(self.gpa, &self.tokenizer.scheme, document);
         defer batches.deinit();
-        while (try batches.next()) |part| try self.encodeBatch(part, sink);
+        while (try batches.next()) |batch| try self.encodeBatch(batch, list);
     }
 
     /// Encodes a batch of pretokens.
@@ -229,10 +244,6 @@ pub const List = struct {
         }
         try self.ids.ensureUnusedCapacity(self.gpa, count);
         return self.ids.items.ptr + self.ids.items.len;
-    }
-
-    pub fn pushAdded(self: *List, id: u32, _: Document.Span) Allocator.Error!void {
-        return self.push(&.{id});
     }
 };
 

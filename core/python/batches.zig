@@ -120,7 +120,7 @@ pub fn encodeText(
     var sink: encoder_.List = .{ .gpa = gpa };
     defer sink.ids.deinit(gpa);
     batch_.reserve(&sink, text.len);
-    if (!core_.encodeInto(core, text, allowed, &sink)) return null;
+    if (!core_.encodeInto(core, text, allowed, &sink, encoder_.Encoder.encode)) return null;
     if (is_public) core.tokenizer.?.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa) catch {
         _ = api.PyErr_NoMemory();
@@ -143,7 +143,7 @@ pub fn count(self: *Object, args: Args) ?*Object {
     }
     var sink: encoder_.List = .{ .gpa = gpa, .only_counts = true };
     defer sink.deinit();
-    if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
+    if (!core_.encodeInto(core, text.bytes, allowed, &sink, encoder_.Encoder.encode)) return null;
     return api.PyLong_FromUnsignedLongLong(sink.total());
 }
 

@@ -302,15 +302,22 @@ pub const Unlocked = struct {
     }
 };
 
-/// Encodes one text into a sink, without the GIL if that pays off. False if an exception is set.
-pub fn encodeInto(core: *Core, text: []const u8, allowed: ?[]const u8, sink: anytype) bool {
+/// Encodes one text into a list or spans with `function`, without the GIL if that pays off. False
+/// if an exception is set.
+pub fn encodeInto(
+    core: *Core,
+    text: []const u8,
+    allowed: ?[]const u8,
+    result: anytype,
+    comptime function: anytype,
+) bool {
     var encoder: encoder_.Encoder = .init(gpa, core.tokenizer.?);
     defer encoder.deinit();
-    const outcome = if (text.len < gil_bytes) encoder.encode(text, allowed, sink) else blk: {
+    const outcome = if (text.len < gil_bytes) function(&encoder, text, allowed, result) else blk: {
         var unlocked: Unlocked = .begin();
         defer unlocked.end();
         encoder.merger.poll = unlocked.poll();
-        break :blk encoder.encode(text, allowed, sink);
+        break :blk function(&encoder, text, allowed, result);
     };
     outcome catch |failure| {
         _ = failEncoding(core, failure, encoder.merger.missing_byte);
@@ -331,11 +338,11 @@ fn encode(self: *Object, args: Args) ?*Object {
     if (count_max != null and count_max.? <= short_text_len) {
         // The list never exceeds this capacity.
         sink.ids = .initBuffer(&buffer_);
-        if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+        if (!encodeInto(core, text.bytes, allowed, &sink, encoder_.Encoder.encode)) return null;
         return core.ints.?.listOf(sink.ids.items);
     }
     defer sink.ids.deinit(gpa);
-    if (!encodeInto(core, text.bytes, allowed, &sink)) return null;
+    if (!encodeInto(core, text.bytes, allowed, &sink, encoder_.Encoder.encode)) return null;
     return core.ints.?.listOf(sink.ids.items);
 }
 

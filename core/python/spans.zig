@@ -55,7 +55,7 @@ fn fill(core: *Core, sink: *offsets.Spans, args: Args) bool {
     if (!fits(text.bytes)) return false;
     sink.reserve(text.bytes.len);
     sink.cursor = cursorOf(args[0], text.bytes);
-    return core_.encodeInto(core, text.bytes, allowed, sink);
+    return core_.encodeInto(core, text.bytes, allowed, sink, offsets.encode);
 }
 
 /// Whether spans must be converted to characters: the text is a str, and not ASCII.
@@ -100,7 +100,7 @@ pub fn encodeSpans(self: *Object, args: Args) ?*Object {
     defer sink.deinit();
     sink.reserve(text.bytes.len);
     sink.cursor = cursorOf(args[0], text.bytes);
-    if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
+    if (!core_.encodeInto(core, text.bytes, allowed, &sink, offsets.encode)) return null;
     const numbers = sink.list.ids.toOwnedSlice(gpa) catch return api.PyErr_NoMemory();
     const spans = sink.spans.toOwnedSlice(gpa) catch {
         gpa.free(numbers);

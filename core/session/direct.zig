@@ -55,8 +55,8 @@ pub const Session = struct {
     /// One byte per added token: whether it is searched for.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
-    /// In order. Only preprocessed text has boundaries (prepared.zig). Added tokens are not searched
-    /// for in such text.
+    /// In order. Only preprocessed text has boundaries (prepared.zig). Added tokens are not
+    /// searched for in such text.
     boundaries: std.ArrayList(Boundary) = .empty,
     ids: std.ArrayList(u32) = .empty,
     checkpoints: std.ArrayList(Checkpoint) = .empty,

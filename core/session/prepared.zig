@@ -108,7 +108,8 @@ pub const Prepared = struct {
         var text: Replacement(u8) = try .init(self.gpa, &self.text, cut, new);
         defer text.deinit(self.gpa);
         errdefer text.undo();
-        var builder: Builder = .{ .prepared = self, .encoder = encoder, .first = safe_point };
+        const scratch = &encoder.scratch;
+        var builder: Builder = .{ .prepared = self, .scratch = scratch, .first = safe_point };
         defer builder.deinit();
         try builder.make();
         const same = builder.sameLen();
@@ -172,18 +173,15 @@ pub const Prepared = struct {
     }
 };
 
-/// Builds documents from a boundary on. It is also a sink, for the documents of a segment without
-/// inner boundaries.
+/// Builds documents from a boundary on.
 pub const Builder = struct {
     prepared: *const Prepared,
-    encoder: *Encoder,
+    scratch: *preprocess.Scratch,
     first: SafePoint,
     bytes: std.ArrayList(u8) = .empty,
     /// Offsets count from the first document.
     boundaries: std.ArrayList(Boundary) = .empty,
     safe_points: std.ArrayList(SafePoint) = .empty,
-    /// Whether a document was pushed last.
-    in_document: bool = false,
     /// Possible split points of the current segment.
     cuts: std.ArrayList(Cut) = .empty,
     segment: std.ArrayList(u8) = .empty,
@@ -200,7 +198,8 @@ pub const Builder = struct {
         self.segment.deinit(gpa);
     }
 
-    fn make(self: *Builder) Error!void {
+    fn make(self: *Builder) Allocator.Error!void {
+        if (!self.prepared.has_safe_points) return self.addPieces();
         const preprocessor = &self.prepared.session.tokenizer.preprocessor;
         const text = self.prepared.text.items;
         var start = self.first.start;
@@ -229,40 +228,40 @@ pub const Builder = struct {
     fn addBoundary(self: *Builder, id: ?u32) Allocator.Error!void {
         try self.boundaries.append(self.prepared.gpa, .{ .at = self.end(), .id = id });
         try self.bytes.append(self.prepared.gpa, boundary_byte);
-        self.in_document = false;
     }
 
     fn addSafePoint(self: *Builder, safe_point: SafePoint) Allocator.Error!void {
-        if (!self.prepared.has_safe_points) return;
         try self.safe_points.append(self.prepared.gpa, safe_point);
     }
 
-    /// Called by the encoder for each document.
-    pub fn encodeDocument(
-        self: *Builder,
-        _: *Encoder,
-        document: Document,
-    ) Allocator.Error!void {
-        if (self.in_document) try self.addBoundary(null);
-        try self.bytes.appendSlice(self.prepared.gpa, document.bytes);
-        self.in_document = true;
-    }
-
-    pub fn pushAdded(self: *Builder, id: u32, _: Document.Span) Allocator.Error!void {
-        return self.addBoundary(id);
+    /// Preprocesses the whole text, without safe points.
+    fn addPieces(self: *Builder) Allocator.Error!void {
+        const prepared = self.prepared;
+        const preprocessor = &prepared.session.tokenizer.preprocessor;
+        const text = prepared.text.items;
+        var pieces: preprocess.Pieces = undefined;
+        pieces.init(preprocessor, self.scratch, .{ .text = text, .choice = prepared.choice });
+        defer pieces.deinit();
+        var in_document = false;
+        while (try pieces.next()) |piece| switch (piece) {
+            .document => |document| {
+                if (in_document) try self.addBoundary(null);
+                try self.bytes.appendSlice(prepared.gpa, document.bytes);
+                in_document = true;
+            },
+            .added => |token| {
+                try self.addBoundary(token.id);
+                in_document = false;
+            },
+        };
     }
 
     /// Preprocesses the text from `start` to `finish`, in which no added token matches the raw
     /// text.
-    fn addSegment(self: *Builder, start: usize, finish: usize, is_open: bool) Error!void {
+    fn addSegment(self: *Builder, start: usize, finish: usize, is_open: bool) Allocator.Error!void {
         if (start >= finish) return;
         const prepared = self.prepared;
         const preprocessor = &prepared.session.tokenizer.preprocessor;
-        if (!prepared.has_safe_points) {
-            const text = prepared.text.items;
-            const choice = prepared.choice;
-            return preprocessor.encodeSegment(self.encoder, text, start, finish, choice, self);
-        }
         self.cuts.clearRetainingCapacity();
         self.segment.clearRetainingCapacity();
         var from = start;
@@ -270,7 +269,7 @@ pub const Builder = struct {
             const to = self.cutBehind(from, finish);
             const part: Document = .of(prepared.text.items, from, to, 0);
             const goes_on = is_open or from > start;
-            try preprocessor.addPart(&self.encoder.scratch, part, goes_on, &self.segment);
+            try preprocessor.addPart(self.scratch, part, goes_on, &self.segment);
             from = to;
             try self.cuts.append(prepared.gpa, .{ .start = to, .at = self.segment.items.len });
         }

@@ -12,6 +12,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const encoder_ = @import("../encode/encoder.zig");
+const offsets = @import("../offsets.zig");
 const prepared = @import("prepared.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
@@ -21,7 +22,7 @@ const Error = encoder_.Error;
 const List = encoder_.List;
 const Boundary = @import("direct.zig").Boundary;
 const Prepared = prepared.Prepared;
-const Spans = @import("../offsets.zig").Spans;
+const Spans = offsets.Spans;
 const SafePoint = prepared.SafePoint;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
@@ -103,7 +104,7 @@ fn provenEnd(
 fn likelyEnd(encoder: *Encoder, text: []const u8, tokens_max: usize) Error!usize {
     var spans: Spans = .init(encoder.gpa);
     defer spans.deinit();
-    try encoder.encode(text, null, &spans);
+    try offsets.encode(encoder, text, null, &spans);
     const all = spans.spans.items;
     if (all.len <= tokens_max) return text.len;
     const vocabulary = &encoder.tokenizer.vocabulary;
@@ -131,7 +132,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
         while (!isCharacterBoundary(text, from)) from -= 1;
         var spans: Spans = .init(encoder.gpa);
         defer spans.deinit();
-        try encoder.encode(text[from..], null, &spans);
+        try offsets.encode(encoder, text[from..], null, &spans);
         const all = spans.spans.items;
         if (from == 0 and all.len <= tokens_max) return 0;
         if (from > 0 and all.len <= tokens_max +| tokens_beyond) continue;
@@ -281,7 +282,7 @@ const Tail = struct {
         for (head.boundaries.items) |boundary| {
             if (boundary.at >= end) break;
             const bytes = head.text.items[from..boundary.at];
-            try self.encoder.encodeDocument(.{ .bytes = bytes }, &list);
+            try self.encoder.encodeDocument(bytes, &list);
             tokens += tokensOf(boundary);
             from = boundary.at + 1;
         }
