@@ -177,10 +177,10 @@ pub const Counter = struct {
         var work: Work = .{
             .counter = self,
             .plan = &plan,
-            .poll = poll,
-            .caller = platform.threads.currentId(),
+            .stop = .{ .poll = poll },
+            .queue = .{ .len = plan.jobs.items.len },
         };
-        platform.threads.run(workers, workers, &work, Work.run);
+        platform.threads.workers(workers, &work, Work.run);
         if (work.failure) |failure| return failure;
         try work.join();
     }
@@ -372,26 +372,24 @@ fn isLess(_: void, a: []const u8, b: []const u8) bool {
 const Work = struct {
     counter: *Counter,
     plan: *const Plan,
-    poll: ?platform.threads.Poll,
-    caller: platform.threads.Id,
-    next: std.atomic.Value(usize) = .init(0),
-    stopped: std.atomic.Value(bool) = .init(false),
+    stop: platform.threads.Stop,
+    queue: platform.threads.Queue,
+    has_failed: std.atomic.Value(bool) = .init(false),
     failure: ?Error = null,
 
     /// Runs jobs with the tables of one worker until none is left.
     fn run(self: *Work, worker: usize) void {
         const tally = self.counter.tallies.items[worker];
-        const is_caller = platform.threads.currentId() == self.caller;
-        tally.poll = .{ .context = self, .function = if (is_caller) askCaller else isStopped };
+        tally.poll = self.stop.pollOf(worker);
         self.drain(tally) catch |failure| {
-            if (!self.stopped.swap(true, .acq_rel)) self.failure = failure;
+            if (!self.has_failed.swap(true, .acq_rel)) self.failure = failure;
+            self.stop.stop();
         };
     }
 
     fn drain(self: *Work, tally: *Tally) Error!void {
-        while (!self.stopped.load(.monotonic)) {
-            const index = self.next.fetchAdd(1, .monotonic);
-            if (index >= self.plan.jobs.items.len) break;
+        while (!self.stop.isSet()) {
+            const index = self.queue.take() orelse break;
             switch (self.plan.jobs.items[index]) {
                 .texts => |texts| for (texts) |text| try self.counter.count(tally, text),
                 .piece => |piece| try self.counter.count(tally, piece),
@@ -407,10 +405,9 @@ const Work = struct {
     /// Joins the parts with estimated starts.
     fn join(self: *Work) Error!void {
         if (self.plan.parts.items.len == 0) return;
-        // The tables of the first worker, which may not be the caller.
         const tally = self.counter.tallies.items[0];
         for (self.counter.tallies.items) |each| {
-            each.poll = .{ .context = self, .function = askCaller };
+            each.poll = self.stop.pollOf(0);
         }
         var end: usize = 0;
         for (self.plan.parts.items) |*part| {
@@ -418,17 +415,6 @@ const Work = struct {
             end = try part.join(tally, &self.counter.scheme, end);
         }
         try tally.flush();
-    }
-
-    fn askCaller(context: *anyopaque) bool {
-        const self: *Work = @ptrCast(@alignCast(context));
-        if (self.poll) |poll| if (poll.function(poll.context)) return true;
-        return isStopped(context);
-    }
-
-    fn isStopped(context: *anyopaque) bool {
-        const self: *Work = @ptrCast(@alignCast(context));
-        return self.stopped.load(.monotonic);
     }
 };
 

@@ -39,9 +39,8 @@ pub const Batch = struct {
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: usize,
-    /// Called on the caller's thread. The other threads check `stopped`.
+    /// Called on the caller's thread.
     poll: ?platform.threads.Poll = null,
-    stopped: std.atomic.Value(bool) = .init(false),
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
 
@@ -108,7 +107,8 @@ pub const Batch = struct {
         @memset(counts, 0);
         var encoder: Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
-        encoder.merger.poll = .{ .context = self, .function = askCaller };
+        var stop: platform.threads.Stop = .{ .poll = self.poll };
+        encoder.merger.poll = stop.pollOf(0);
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .count };
         defer jobs.deinit();
         const is_plain = output.isPlain();
@@ -132,47 +132,42 @@ pub const Batch = struct {
             .goal = goal,
             .counts = counts,
             .output = output,
-            .stopped = &self.stopped,
+            .stop = &stop,
         };
-        var next: std.atomic.Value(usize) = .init(0);
-        platform.threads.run(self.threads, @min(self.threads, items.len), Worker{
+        var work: Work = .{
             .batch = self,
             .joined = &joined,
-            .next = &next,
-            .caller = platform.threads.currentId(),
+            .queue = .{ .len = items.len },
             .caller_encoder = &encoder,
-        }, Worker.work);
+        };
+        platform.threads.workers(@min(self.threads, items.len), &work, Work.run);
         joined.advance(&encoder, true);
         self.missing_byte = joined.missing_byte;
         if (joined.failure) |failure| return failure;
         if (joined.placed.raw < items.len) return error.Interrupted;
     }
 
-    /// Runs jobs until none are left. One encoder serves all of them, so its cached data stays in
-    /// the CPU's caches.
-    const Worker = struct {
+    /// The data that the threads of one call share.
+    const Work = struct {
         batch: *Batch,
         joined: *Joined,
-        next: *std.atomic.Value(usize),
-        caller: platform.threads.Id,
+        queue: platform.threads.Queue,
         caller_encoder: *Encoder,
 
-        fn work(self: Worker, _: usize) void {
-            const batch = self.batch;
-            if (platform.threads.currentId() == self.caller) {
-                return self.drain(self.caller_encoder, true);
-            }
-            if (self.next.load(.monotonic) >= self.joined.jobs.len) return;
-            var encoder: Encoder = .init(batch.gpa, batch.tokenizer);
+        /// Runs jobs until none are left. One encoder serves all of them, so its cached data stays
+        /// in the CPU's caches.
+        fn run(self: *Work, worker: usize) void {
+            if (worker == 0) return self.drain(self.caller_encoder, true);
+            if (self.queue.isEmpty()) return;
+            var encoder: Encoder = .init(self.batch.gpa, self.batch.tokenizer);
             defer encoder.deinit();
-            encoder.merger.poll = .{ .context = batch, .function = isStopped };
+            encoder.merger.poll = self.joined.stop.pollOf(worker);
             self.drain(&encoder, false);
         }
 
-        fn drain(self: Worker, encoder: *Encoder, is_caller: bool) void {
-            while (!isStopped(self.batch)) {
-                const index = self.next.fetchAdd(1, .monotonic);
-                if (index >= self.joined.jobs.len) return;
+        fn drain(self: *Work, encoder: *Encoder, is_caller: bool) void {
+            while (!self.joined.stop.isSet()) {
+                const index = self.queue.take() orelse return;
                 const job = &self.joined.jobs[index];
                 self.runJob(job, encoder) catch |failure| {
                     job.failure = failure;
@@ -183,24 +178,12 @@ pub const Batch = struct {
             }
         }
 
-        fn runJob(self: Worker, job: *Job, encoder: *Encoder) Error!void {
+        fn runJob(self: *Work, job: *Job, encoder: *Encoder) Error!void {
             const batch, const joined = .{ self.batch, self.joined };
             if (joined.goal == .encode) joined.prepare(job, job.textBytes(batch.texts));
             try batch.encodeJob(job, encoder, joined.counts, &job.list);
         }
     };
-
-    fn askCaller(context: *anyopaque) bool {
-        const self: *Batch = @ptrCast(@alignCast(context));
-        const poll = self.poll orelse return false;
-        if (poll.function(poll.context)) self.stopped.store(true, .monotonic);
-        return isStopped(context);
-    }
-
-    fn isStopped(context: *anyopaque) bool {
-        const self: *Batch = @ptrCast(@alignCast(context));
-        return self.stopped.load(.monotonic);
-    }
 
     fn encodeJob(
         self: *Batch,

@@ -32,7 +32,7 @@ pub const Joined = struct {
     counts: []i64,
     output: *Output,
     /// Set when a job fails, because the results of the other jobs are then discarded.
-    stopped: *Atomic(bool),
+    stop: *platform.threads.Stop,
     failure: ?Error = null,
     missing_byte: u8 = 0,
 
@@ -74,7 +74,7 @@ pub const Joined = struct {
             while (self.failure == null) {
                 const gave = self.assignNext(encoder, is_caller) catch |failure| {
                     self.failure = failure;
-                    self.stopped.store(true, .monotonic);
+                    self.stop.stop();
                     break;
                 };
                 if (!gave) break;

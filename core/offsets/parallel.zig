@@ -44,7 +44,13 @@ pub fn measure(
         const from, const to = .{ all.len * index / count, all.len * (index + 1) / count };
         part.* = .{ .ids = all[from..to], .spans = spans[from..to] };
     }
-    var work: Work = .{ .gpa = gpa, .tokenizer = tokenizer, .text = text, .parts = parts };
+    var work: Work = .{
+        .gpa = gpa,
+        .tokenizer = tokenizer,
+        .text = text,
+        .parts = parts,
+        .queues = @splat(.{ .len = parts.len }),
+    };
     platform.threads.team(count, &work, Work.do);
     if (work.failed.load(.monotonic)) return error.OutOfMemory;
     return spans;
@@ -68,8 +74,8 @@ const Work = struct {
     tokenizer: *const Tokenizer,
     text: ?[]const u8,
     parts: []Part,
-    /// Index of the next chunk to sum up, to count and to measure.
-    next: [3]std.atomic.Value(usize) = @splat(.init(0)),
+    /// The next chunk to sum up, to count and to measure.
+    queues: [3]platform.threads.Queue,
     failed: std.atomic.Value(bool) = .init(false),
 
     fn do(self: *Work, _: usize, barrier: *platform.threads.Barrier) void {
@@ -88,8 +94,7 @@ const Work = struct {
     }
 
     fn take(self: *Work, phase: usize) ?*Part {
-        const index = self.next[phase].fetchAdd(1, .monotonic);
-        return if (index < self.parts.len) &self.parts[index] else null;
+        return &self.parts[self.queues[phase].take() orelse return null];
     }
 
     fn addUp(self: *const Work, part: *Part) void {
