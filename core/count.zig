@@ -10,7 +10,7 @@ const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
 const Effort = @import("added.zig").Effort;
 const Names = @import("added.zig").Names;
-const cuts = @import("count/cuts.zig");
+const cuts = @import("pretokens/cuts.zig");
 const fold = @import("count/fold.zig");
 const Plan = @import("count/plan.zig").Plan;
 const Tally = @import("count/tally.zig").Tally;
@@ -20,7 +20,7 @@ const Writer = @import("count/writer.zig").Writer;
 pub const Inventory = @import("count/inventory.zig").Inventory;
 pub const Reader = @import("count/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
-pub const findLastCut = cuts.findLast;
+pub const findLastCut = @import("count/cuts.zig").findLast;
 
 /// A pretoken and its count. A source of entries has `len`, the number of entries, `bytes_total`,
 /// the bytes of all entries, and `next() Error!?Entry`, whose result is valid until the next call.
@@ -230,7 +230,7 @@ pub const Counter = struct {
     }
 
     fn lastCut(self: *const Counter, text: []const u8) ?usize {
-        return if (cuts.fits(&self.scheme)) cuts.findLast(text, &self.specials) else null;
+        return if (cuts.fits(&self.scheme)) findLastCut(text, &self.specials) else null;
     }
 
     /// Returns all counts. The counter is empty afterwards.
@@ -419,7 +419,7 @@ const Work = struct {
 };
 
 test {
-    _ = cuts;
+    _ = @import("count/cuts.zig");
     _ = fold;
     _ = @import("count/words.zig");
     _ = @import("count/strings.zig");
