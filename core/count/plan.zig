@@ -119,7 +119,7 @@ pub const Plan = struct {
             const limit = if (is_last)
                 document.len
             else
-                parts.startNear(document, from + part_bytes);
+                cuts.probableStart(document, from + part_bytes);
             try self.jobs.append(self.gpa, .{ .part = self.parts.items.len });
             try self.parts.append(
                 self.gpa,

@@ -203,6 +203,7 @@ pub const Batch = struct {
                 .offset = piece.offset,
                 .choice = self.tokenizer.preprocessor.choiceOf(self.allowed),
             }, list),
+            .document => |document| try encoder.encodeDocument(document, list),
             .part => |*part| try part.encode(encoder, list),
         }
     }

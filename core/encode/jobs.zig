@@ -1,12 +1,15 @@
 //! Texts → jobs, each of which one thread runs alone.
 //!
 //! Adjacent short texts form jobs of about equal size. A long text becomes several jobs. It is
-//! split at added tokens, and the documents between them are split into chunks (parts.zig).
+//! split at added tokens, and the documents between them at offsets where the pretokens stay the
+//! same (pretokens/cuts.zig). Text without such offsets, and any text with a compiled pattern, is
+//! split into chunks with estimated starts (parts.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const added_ = @import("../added.zig");
+const cuts = @import("../pretokens/cuts.zig");
 const encoder_ = @import("encoder.zig");
 const parts = @import("parts.zig");
 const Document = @import("../preprocess/document.zig").Document;
@@ -29,6 +32,8 @@ pub const Work = union(enum) {
     texts: usize,
     /// A range of a text between two added tokens, and its offset in the text.
     piece: struct { bytes: []const u8, offset: usize },
+    /// A document, or the text between two cuts of one.
+    document: []const u8,
     part: parts.Part,
 };
 
@@ -54,6 +59,7 @@ pub const Job = struct {
         return switch (self.work) {
             .texts => |end| bytesOf(texts[self.text..end]),
             .piece => |piece| piece.bytes.len,
+            .document => |document| document.len,
             .part => |part| part.limit - part.from,
         };
     }
@@ -162,7 +168,7 @@ pub const Jobs = struct {
             if (end - start >= 2 * part_bytes and encoder.tokenizer.scheme != .stages) {
                 if (planned < start) try self.addPiece(index, text, planned, start);
                 const document = try self.documentOf(encoder, .of(text, start, end, 0));
-                try self.planParts(index, encoder, document, part_bytes);
+                try self.planDocument(index, encoder, document, part_bytes);
                 planned = end;
             } else if (end - planned >= part_bytes or found == null) {
                 try self.addPiece(index, text, planned, end);
@@ -197,6 +203,30 @@ pub const Jobs = struct {
         return self.made.getLast();
     }
 
+    /// Plans the jobs of a long document.
+    fn planDocument(
+        self: *Jobs,
+        index: usize,
+        encoder: *Encoder,
+        document: []const u8,
+        part_bytes: usize,
+    ) Error!void {
+        if (!cuts.fits(&encoder.tokenizer.scheme)) {
+            return self.planParts(index, encoder, document, part_bytes);
+        }
+        var start: usize = 0;
+        while (start < document.len) {
+            const is_last = document.len - start < part_bytes + part_bytes / 2;
+            const cut = if (is_last) null else cuts.find(document, start + part_bytes);
+            const piece = document[start .. cut orelse document.len];
+            if (piece.len >= 2 * part_bytes) {
+                try self.planParts(index, encoder, piece, part_bytes);
+            } else try self.add(index, .{ .document = piece });
+            start += piece.len;
+        }
+    }
+
+    /// Plans chunks with estimated starts.
     fn planParts(
         self: *Jobs,
         index: usize,

@@ -115,7 +115,7 @@ pub const Joined = struct {
         const total = job.list.total();
         switch (job.work) {
             .texts => return true,
-            .piece => {},
+            .piece, .document => {},
             .part => |*part| if (part.from == 0) {
                 self.document_end = part.end;
             } else {
@@ -148,7 +148,7 @@ pub const Joined = struct {
         const job = &self.jobs[index];
         return switch (job.work) {
             .texts => |end| (end - job.text) * (before + after),
-            .piece, .part => before * @intFromBool(self.isFirst(index)) +
+            .piece, .document, .part => before * @intFromBool(self.isFirst(index)) +
                 after * @intFromBool(self.isLast(index)),
         };
     }
@@ -194,7 +194,7 @@ pub const Joined = struct {
             } else {
                 _ = output.copy(place, own);
             },
-            .piece, .part => {
+            .piece, .document, .part => {
                 if (self.isFirst(index)) place = output.put(place, output.before);
                 place = output.copy(place, job.gap_ids.ids.items);
                 place = output.copy(place, own);

@@ -10,6 +10,7 @@
 //! A very long run is split at the limit itself if no token can cover the boundary there.
 
 const std = @import("std");
+const cuts = @import("../pretokens/cuts.zig");
 const encoder_ = @import("encoder.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
@@ -147,25 +148,13 @@ fn encodeFrom(
             const span: pretokens.Span = .{ .start = batch.start, .end = end };
             end = try encodeSpan(encoder, document, span, limit, list);
         } else {
-            const taken = if (end > limit) before(batch, limit) else batch;
+            const taken = if (end > limit) batch.before(limit) else batch;
             end = batch.start + taken.len;
             try encoder.encodeBatch(taken, list);
         }
         if (end >= limit) return end;
     }
     return document.len;
-}
-
-/// Returns the pretokens of a batch that start before `limit`.
-fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
-    var taken = batch;
-    for (batch.ends, 1..) |end, count| {
-        if (batch.start + end < limit) continue;
-        taken.ends = batch.ends[0..count];
-        taken.len = end;
-        break;
-    }
-    return taken;
 }
 
 /// Whether a long pretoken can be split at `limit`. It must be a run of letters that every
@@ -196,19 +185,16 @@ fn isSeamCut(
     return true;
 }
 
-/// Returns an offset from `nominal` on where a chunk can start: before a space that follows a word,
-/// at a safe split point in a run of three-byte characters, or else at any character.
+/// Returns an offset from `nominal` on where a chunk can start: that of `cuts.probableStart`, but in
+/// a run of three-byte characters a safe split point.
 pub fn probableStart(encoder: *Encoder, document: []const u8, nominal: usize) Error!usize {
-    const last = @min(nominal + 1024, document.len);
-    for (nominal..last) |index| {
-        if (document[index] == ' ' and std.ascii.isAlphanumeric(document[index - 1])) return index;
-    }
-    for (nominal..last) |index| {
+    const start = cuts.probableStart(document, nominal);
+    if (start < document.len and document[start] == ' ') return start;
+    for (start..@min(nominal + cuts.search_len, document.len)) |index| {
         if (document[index] < 0xE0 or document[index - 1] < 0x80) continue;
         if (try encoder.isFreeSeam(document, index)) return index;
     }
-    for (nominal..last) |index| if (document[index] & 0xC0 != 0x80) return index;
-    return last;
+    return start;
 }
 
 /// The end of the joined text, and the number of ids of the chunk to skip.

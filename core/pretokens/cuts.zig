@@ -41,6 +41,20 @@ inline fn isCut(text: []const u8, index: usize) bool {
     return before.letter or before.number;
 }
 
+/// Distance over which `probableStart` searches.
+pub const search_len = 1024;
+
+/// Returns an offset from `nominal` on that is probably the start of a pretoken of any scheme:
+/// before a space that follows a word, or else at any character.
+pub fn probableStart(text: []const u8, nominal: usize) usize {
+    const last = @min(nominal + search_len, text.len);
+    for (nominal..last) |index| {
+        if (text[index] == ' ' and std.ascii.isAlphanumeric(text[index - 1])) return index;
+    }
+    for (nominal..last) |index| if (text[index] & 0xC0 != 0x80) return index;
+    return last;
+}
+
 const Kind = enum(u8) { other, letter, number, space, multibyte };
 
 const kinds: [256]Kind = blk: {
