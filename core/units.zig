@@ -14,10 +14,6 @@ const unreached = @import("vocabulary/unreached.zig");
 const Cache = caches.Cache;
 const Characters = @import("units/characters.zig").Characters;
 
-/// Whether ids are written next to each other. If only their number is needed, ids that are
-/// already known are not written at all, which saves a tenth of the instructions.
-pub const Goal = enum { ids, number };
-
 /// Longer fragments are not cached.
 const unit_len_max = 64;
 
@@ -101,7 +97,7 @@ fn encodeUnit(
         unit.len > unit_len_max or std.mem.indexOfScalar(u8, unit, 0xFF) != null)
         return put(try merger.mergedIds(unit), out);
     const key = keyOf(cache, unit);
-    if (cache.find(key, unit, out)) |count| return count;
+    if (cache.find(.ids, key, unit, out)) |count| return count;
     const found = try merger.mergedIds(unit);
     cache.insert(key, unit, found);
     return put(found, out);

@@ -20,7 +20,7 @@ const unicode = @import("../unicode.zig");
 const units = @import("../units.zig");
 const Cache = cache_.Cache;
 const Characters = @import("../units/characters.zig").Characters;
-const Goal = units.Goal;
+const Goal = cache_.Goal;
 const Merger = merge.Merger;
 const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
@@ -414,7 +414,7 @@ noinline fn encodeUncached(
 ) Error!usize {
     const piece = chunk.piece(at);
     const key = chunk.keys[at];
-    if (findIn(goal, cache, key, piece, out)) |count| return count;
+    if (cache.find(goal, key, piece, out)) |count| return count;
     const characters = if (isWide(piece))
         encoder.tokenizer.charactersFor(encoder.gpa, piece.len)
     else
@@ -422,7 +422,7 @@ noinline fn encodeUncached(
     encoder.wide_pretokens += @intFromBool(characters != null);
     if (characters == null and piece.len <= cache_.key_len_max and at >= chunk.merged_end) {
         mergeMissing(encoder, cache, chunk, at);
-        if (findIn(goal, cache, key, piece, out)) |count| return count;
+        if (cache.find(goal, key, piece, out)) |count| return count;
     }
     const count = if (characters) |some|
         try units.encode(&encoder.merger, cache, some, piece, true, out)
@@ -431,16 +431,6 @@ noinline fn encodeUncached(
     // Words without ids are not cached.
     if (count > 0) cache.insert(key, piece, out[0..count]);
     return count;
-}
-
-inline fn findIn(
-    comptime goal: Goal,
-    cache: *Cache,
-    key: cache_.Key,
-    piece: []const u8,
-    out: [*]u32,
-) ?usize {
-    return if (goal == .ids) cache.find(key, piece, out) else cache.findNumber(key, piece);
 }
 
 /// Number of words that are looked up in their second buckets together; some are found there.
@@ -472,7 +462,7 @@ noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first:
     for (places[0..count]) |at| {
         const piece = chunk.piece(at);
         const key = chunk.keys[at];
-        if (cache.findNumber(key, piece) != null) continue;
+        if (cache.contains(key, piece)) continue;
         if (!vocabulary.is_closed) if (vocabulary.find(piece)) |id| {
             cache.insert(key, piece, &.{id});
             continue;
@@ -492,7 +482,7 @@ noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first:
         const key = chunk.keys[at];
         // A repeated word is cached by now. Unknown characters are handled when the word's turn
         // comes.
-        if (cache.findNumber(key, word.piece) != null) continue;
+        if (cache.contains(key, word.piece)) continue;
         if (vocabulary.leftover == .settle and found.len > merged) continue;
         if (std.mem.max(u32, found) >= vocabulary.ids_end) continue;
         cache.insert(key, word.piece, found);

@@ -185,8 +185,8 @@ fn isSeamCut(
     return true;
 }
 
-/// Returns an offset from `nominal` on where a chunk can start: that of `cuts.probableStart`, but in
-/// a run of three-byte characters a safe split point.
+/// Returns an offset from `nominal` on where a chunk can start: that of `cuts.probableStart`, but
+/// in a run of three-byte characters a safe split point.
 pub fn probableStart(encoder: *Encoder, document: []const u8, nominal: usize) Error!usize {
     const start = cuts.probableStart(document, nominal);
     if (start < document.len and document[start] == ' ') return start;

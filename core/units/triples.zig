@@ -39,7 +39,7 @@ pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 /// end must be readable.
 /// If `are_whole` is false, the input consists of slices of pretokens.
 pub fn encode(
-    comptime goal: units.Goal,
+    comptime goal: caches.Goal,
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
@@ -87,7 +87,7 @@ pub fn encode(
             written += if (unit.findWhole(vocabulary, starts, end_cuts)) |id|
                 units.put(&.{id}, place)
             else
-                try unit.encode(merger, cache, chars, place);
+                try unit.encode(goal, merger, cache, chars, place);
             first = unit.end;
             rest &= rest - 1;
         }
@@ -192,6 +192,7 @@ const Unit = struct {
 
     inline fn encode(
         self: Unit,
+        comptime goal: caches.Goal,
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
@@ -207,7 +208,7 @@ const Unit = struct {
                 return value.count;
             }
         }
-        return self.find(merger, cache, chars, out);
+        return self.find(goal, merger, cache, chars, out);
     }
 
     fn bytes(self: Unit) []const u8 {
@@ -237,6 +238,7 @@ const Unit = struct {
 
     noinline fn find(
         self: Unit,
+        comptime goal: caches.Goal,
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
@@ -246,7 +248,7 @@ const Unit = struct {
         const text = if (self.isPacked()) "" else self.bytes();
         // For an unmergeable token, the cache has the ids of the whole pretoken.
         const is_shared = unreached.find(merger.vocabulary, self.bytes()) == null;
-        if (is_shared) if (cache.find(key, text, out)) |count| return count;
+        if (is_shared) if (cache.find(goal, key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
             const found = try merger.mergedIds(self.bytes());
             const is_short = self.end - self.first <= remembered_max;
