@@ -7,6 +7,7 @@ const added = @import("../added.zig");
 const preprocess = @import("../preprocess.zig");
 const normal = @import("../normalize.zig");
 const Document = @import("document.zig").Document;
+const Scratch = @import("scratch.zig").Scratch;
 
 /// Collects the added tokens of one kind.
 pub const Maker = struct {
@@ -35,7 +36,7 @@ pub const Maker = struct {
         var changed = if (flags.literal) null else try steps.apply(gpa, name, false);
         defer if (changed) |*some| some.deinit(gpa);
         var document: Document = .{ .bytes = if (changed) |some| some.bytes else name };
-        var scratch: preprocess.Scratch = .{ .gpa = gpa };
+        var scratch: Scratch = .{ .gpa = gpa };
         defer scratch.deinit();
         if (document.bytes.len > 0 and prefix != null) {
             const prefixed = prefix == .always and !flags.literal;
