@@ -6,7 +6,8 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const encoder_ = @import("encode/encoder.zig");
-const Direct = @import("session/direct.zig").Session;
+const direct = @import("session/direct.zig");
+const Direct = direct.Session;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const Prepared = @import("session/prepared.zig").Prepared;
@@ -77,7 +78,7 @@ pub const Session = struct {
 
     /// Replaces the whole text, and returns the number of leading ids that stay unchanged.
     pub fn update(self: *Session, encoder: *Encoder, new: []const u8) Error!usize {
-        const cut = commonLen(self.text(), new);
+        const cut = direct.commonLen(self.text(), new);
         return self.replace(encoder, cut, new[cut..]);
     }
 
@@ -100,19 +101,6 @@ pub const Session = struct {
         return index;
     }
 };
-
-/// Returns the length of the common prefix of two texts.
-pub fn commonLen(a: []const u8, b: []const u8) usize {
-    const len = @min(a.len, b.len);
-    // Comparing blocks is ten times as fast as comparing single bytes.
-    const step = 256;
-    var start: usize = 0;
-    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
-        start += step;
-    }
-    while (start < len and a[start] == b[start]) start += 1;
-    return start;
-}
 
 fn countCharacters(text: []const u8) usize {
     var count: usize = 0;

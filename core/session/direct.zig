@@ -208,6 +208,19 @@ pub fn Replacement(comptime Item: type) type {
     };
 }
 
+/// Returns the length of the common prefix of two texts.
+pub fn commonLen(a: []const u8, b: []const u8) usize {
+    const len = @min(a.len, b.len);
+    // Comparing blocks is ten times as fast as comparing single bytes.
+    const step = 256;
+    var start: usize = 0;
+    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
+        start += step;
+    }
+    while (start < len and a[start] == b[start]) start += 1;
+    return start;
+}
+
 /// One change before it is committed: the session has the new text but still the old ids.
 const Change = struct {
     session: *Session,
@@ -471,32 +484,6 @@ const preprocess = @import("../preprocess.zig");
 const testing = @import("../merge/testing.zig");
 const Steps = @import("../normalize.zig").Steps;
 
-/// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
-fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
-    const gpa = std.testing.allocator;
-    var vocabulary = try testing.randomVocabulary(random, .by_length);
-    const given: preprocess.PreprocessorOptions = .{
-        .names = "<a><a>bc",
-        .lengths = &.{ 3, 5 },
-        .ids = &.{ 9000, 9001 },
-        .flags = &.{ .{ .special = true }, .{ .special = true } },
-    };
-    var culprit: usize = 0;
-    const steps = try Steps.init(gpa, "");
-    const preprocessor = preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| {
-        vocabulary.deinit(gpa);
-        return failure;
-    };
-    return .init(gpa, vocabulary, scheme, preprocessor, random.int(u64));
-}
-
-fn expectWhole(session: *const Session, encoder: *Encoder) !void {
-    var whole: List = .{ .gpa = std.testing.allocator };
-    defer whole.ids.deinit(whole.gpa);
-    try encoder.encode(session.text.items, session.allowed, &whole);
-    try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
-}
-
 test "session: after any change the ids are those of the whole text" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
@@ -538,6 +525,32 @@ test "session: after any change the ids are those of the whole text" {
             try std.testing.expectEqualSlices(u32, before.items[0..kept], same);
         }
     }
+}
+
+/// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
+fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
+    const gpa = std.testing.allocator;
+    var vocabulary = try testing.randomVocabulary(random, .by_length);
+    const given: preprocess.PreprocessorOptions = .{
+        .names = "<a><a>bc",
+        .lengths = &.{ 3, 5 },
+        .ids = &.{ 9000, 9001 },
+        .flags = &.{ .{ .special = true }, .{ .special = true } },
+    };
+    var culprit: usize = 0;
+    const steps = try Steps.init(gpa, "");
+    const preprocessor = preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| {
+        vocabulary.deinit(gpa);
+        return failure;
+    };
+    return .init(gpa, vocabulary, scheme, preprocessor, random.int(u64));
+}
+
+fn expectWhole(session: *const Session, encoder: *Encoder) !void {
+    var whole: List = .{ .gpa = std.testing.allocator };
+    defer whole.ids.deinit(whole.gpa);
+    try encoder.encode(session.text.items, session.allowed, &whole);
+    try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
 }
 
 test "session: a long growing pretoken resumes from its known tokens" {

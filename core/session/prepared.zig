@@ -21,7 +21,6 @@ const encoder_ = @import("../encode/encoder.zig");
 const preprocess = @import("../preprocess.zig");
 const session_ = @import("direct.zig");
 const unicode = @import("../unicode.zig");
-const commonLen = @import("../session.zig").commonLen;
 const Document = @import("../preprocess/document.zig").Document;
 const Effort = @import("../added.zig").Effort;
 const Encoder = encoder_.Encoder;
@@ -344,7 +343,7 @@ pub const Builder = struct {
         const session = &self.prepared.session;
         const old = session.boundaries.items[session.boundariesBefore(self.first.at)..];
         const new = self.boundaries.items;
-        var len = commonLen(session.text.items[self.first.at..], self.bytes.items);
+        var len = session_.commonLen(session.text.items[self.first.at..], self.bytes.items);
         for (0..@max(old.len, new.len)) |index| {
             if (index < old.len and index < new.len and std.meta.eql(old[index], new[index])) {
                 continue;

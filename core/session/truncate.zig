@@ -129,7 +129,7 @@ const Cuts = struct {
         var work: usize = 0;
         var step: usize = 1;
         while (end > 0) : (end -|= step) {
-            while (!isCharacterBoundary(self.text, end)) end -= 1;
+            while (!unicode.isBoundary(self.text, end)) end -= 1;
             const from: Point =
                 if (looks_behind) .start_of_text else self.history.lastValid(end);
             const tokens = try self.encoder.count(self.text[from.start..end]);
@@ -152,7 +152,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var margin: usize = 8 * @as(usize, encoder.tokenizer.vocabulary.token_len_max);
     while (true) {
         var start = text.len -| len;
-        while (!isCharacterBoundary(text, start)) start -= 1;
+        while (!unicode.isBoundary(text, start)) start -= 1;
         const total = try tail.walk(start);
         if (start == 0 and total <= tokens_max) return 0;
         if (total <= tokens_max) {
@@ -227,7 +227,7 @@ const Tail = struct {
             const rest = self.tokens_max - points[index].tokens;
             start = over.start + try suffixStartInside(self.encoder, pretoken, rest);
         }
-        while (!isCharacterBoundary(self.text, start)) start += 1;
+        while (!unicode.isBoundary(self.text, start)) start += 1;
         var work: usize = 0;
         var step: usize = 1;
         while (!try self.fits(start)) {
@@ -274,18 +274,6 @@ const Tail = struct {
         return std.math.order(start, point.start);
     }
 };
-
-/// Whether a character starts, or the text ends, at `index` when decoded forwards.
-pub fn isCharacterBoundary(text: []const u8, index: usize) bool {
-    if (index == 0 or index >= text.len or text[index] & 0xC0 != 0x80) return true;
-    // A character that covers this byte starts at most three bytes before it.
-    var start = index;
-    while (start > 0 and index - start < 3) {
-        start -= 1;
-        if (text[start] & 0xC0 != 0x80) return start + unicode.decode(text, start).len <= index;
-    }
-    return true;
-}
 
 /// Pretokens of at least this length are cut here.
 const cut_len_min = 1024;

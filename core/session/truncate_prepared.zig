@@ -16,7 +16,6 @@ const offsets = @import("../offsets.zig");
 const prepared = @import("prepared.zig");
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
-const isCharacterBoundary = @import("truncate.zig").isCharacterBoundary;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const List = encoder_.List;
@@ -55,7 +54,7 @@ pub fn prefixEnd(encoder: *Encoder, text: []const u8, tokens_max: usize) Error!u
     var work: usize = 0;
     var step: usize = 1;
     while (end > 0) {
-        while (!isCharacterBoundary(text, end)) end -= 1;
+        while (!unicode.isBoundary(text, end)) end -= 1;
         const before = session.session.bytes_encoded;
         const made = session.bytesAfterCheckpoint(@min(end, session.text.items.len));
         try setLen(encoder, &session, text, end);
@@ -129,7 +128,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var from: usize = undefined;
     var start = while (true) : (len *|= 2) {
         from = text.len -| len;
-        while (!isCharacterBoundary(text, from)) from -= 1;
+        while (!unicode.isBoundary(text, from)) from -= 1;
         var spans: Spans = .init(encoder.gpa);
         defer spans.deinit();
         try offsets.encode(encoder, text[from..], null, &spans);
@@ -141,7 +140,7 @@ pub fn suffixStart(encoder: *Encoder, text: []const u8, tokens_max: usize) Error
     var tail: Tail = try .init(encoder, text, from);
     defer tail.deinit();
     start = @max(start, from);
-    while (!isCharacterBoundary(text, start)) start += 1;
+    while (!unicode.isBoundary(text, start)) start += 1;
     var step: usize = 1;
     while (start < text.len) {
         const tokens = try tail.tokensFrom(start);
