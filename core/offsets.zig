@@ -1,8 +1,9 @@
-//! Documents → ids, and the span of the text that each id covers.
+//! Text → ids, and the span of the text that each id covers.
 //!
-//! The ids of a batch are encoded as usual. Pretokens are contiguous, and the tokens of a pretoken
-//! cover it completely, so the spans follow from the token lengths. If a vocabulary drops
-//! characters or has an unknown token, pretokens are encoded one by one instead.
+//! Preprocessing aligns each document with the text, and the encoder encodes its batches. Pretokens
+//! are contiguous, and the tokens of a pretoken cover it completely, so the spans follow from the
+//! token lengths. If a vocabulary drops characters or has an unknown token, pretokens are encoded
+//! one by one instead.
 
 const std = @import("std");
 const platform = @import("platform.zig");

@@ -1,11 +1,11 @@
 //! A long document → chunks for several threads, whose ids are joined to those of the whole
 //! document.
 //!
-//! A chunk starts at an offset that is probably the start of a pretoken. That is certain only after
-//! all text to its left is scanned. Each chunk is therefore encoded from its start to the end of
-//! the last pretoken that begins before its limit. If that end is the start of the next chunk, the
-//! chunks fit together, since pretokens after a start depend only on the text after it. Otherwise
-//! the gap is encoded until both scans have a start in common.
+//! It is for text without proven cuts (pretokens/cuts.zig). A chunk starts at an offset that is
+//! probably the start of a pretoken. It is encoded from there to the end of the last pretoken that
+//! begins before its limit. If that end is the start of the next chunk, the chunks fit together,
+//! since pretokens after a start depend only on the text after it. Otherwise the gap is encoded
+//! until both scans have a start in common.
 //!
 //! A very long run is split at the limit itself if no token can cover the boundary there.
 

@@ -1,8 +1,7 @@
-//! The parts of a tokenizer, which all threads share: vocabulary, pre-tokenizer, added tokens, and
-//! the caches.
+//! Vocabulary, pre-tokenizer and preprocessing → a tokenizer, which all threads share.
 //!
-//! A tokenizer is immutable. Each thread has its own `Encoder` (encoder.zig), which contains the
-//! scratch memory.
+//! A tokenizer is immutable, except for its caches, which never affect a result. Each thread has
+//! its own `Encoder` (encoder.zig), which contains the scratch memory.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;

@@ -1,4 +1,4 @@
-//! Tests with random vocabularies and texts: all merge implementations agree with the reference.
+//! Random vocabularies and texts → a comparison of all merge implementations with the reference.
 
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
