@@ -44,8 +44,8 @@ pub const Merger = struct {
     vocabulary: *const Vocabulary,
     short_ids: [short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
-    /// Buffer for ids that are counted and cached but not returned.
-    counted_ids: std.ArrayList(u32) = .empty,
+    /// Memory for ids while unknown characters are replaced.
+    unknown_ids: std.ArrayList(u32) = .empty,
     /// Created when BPE dropout is first used.
     random: ?random_.Merger = null,
     missing_byte: u8 = 0,
@@ -59,13 +59,13 @@ pub const Merger = struct {
     pub fn deinit(self: *Merger) void {
         if (self.random) |*random| random.deinit(self.gpa);
         self.long_ids.deinit(self.gpa);
-        self.counted_ids.deinit(self.gpa);
+        self.unknown_ids.deinit(self.gpa);
     }
 
     /// Returns memory for `count` ids, valid until the next call.
     pub fn roomFor(self: *Merger, count: usize) Allocator.Error![*]u32 {
-        try self.counted_ids.ensureTotalCapacity(self.gpa, count);
-        return self.counted_ids.items.ptr;
+        try self.unknown_ids.ensureTotalCapacity(self.gpa, count);
+        return self.unknown_ids.items.ptr;
     }
 
     /// Calls the poll once per megabyte.
@@ -132,3 +132,7 @@ pub const Merger = struct {
         }
     }
 };
+
+test {
+    _ = @import("merge/testing.zig");
+}

@@ -6,10 +6,11 @@ const platform = @import("platform.zig");
 const api = @import("python/api.zig");
 const arguments = @import("python/arguments.zig");
 const arrow = @import("python/arrow.zig");
+const batch = @import("encode/batch.zig");
 const batches = @import("python/batches.zig");
+const caches = @import("cache/registry.zig");
 const counting = @import("python/counting.zig");
 const documents = @import("python/documents.zig");
-const ids = @import("ids.zig");
 const learner = @import("python/learner.zig");
 const lists = @import("python/lists.zig");
 const load = @import("python/load.zig");
@@ -17,6 +18,7 @@ const object_ = @import("python/object.zig");
 const pretokens = @import("pretokens.zig");
 const results = @import("python/results.zig");
 const tokenizer = @import("python/tokenizer.zig");
+const tokenizers = @import("encode/tokenizer.zig");
 const unicode = @import("unicode.zig");
 const Call = object_.Call;
 const Class = object_.Class;
@@ -50,27 +52,27 @@ fn useSimd(call: Call, args: struct { level: arguments.Text }) Error!void {
 
 /// use_units_after(bytes): for tests and measurements; results are the same for any value
 fn useUnitsAfter(_: Call, args: struct { bytes: Size }) Error!void {
-    ids.wide_bytes_min.store(args.bytes.value, .monotonic);
+    tokenizers.wide_bytes_min.store(args.bytes.value, .monotonic);
 }
 
 /// use_job_bytes(bytes): for tests and measurements; results are the same for any value
 fn useJobBytes(_: Call, args: struct { bytes: Size }) Error!void {
-    ids.batch.job_bytes_max.store(args.bytes.value, .monotonic);
+    batch.job_bytes_max.store(args.bytes.value, .monotonic);
 }
 
 /// cache_limit() → the memory limit in bytes of the caches of all tokenizers
 fn cacheLimit(_: Call) Error!usize {
-    return ids.caches.getLimit();
+    return caches.getLimit();
 }
 
 /// set_cache_limit(bytes)
 fn setCacheLimit(_: Call, args: struct { bytes: Size }) Error!void {
-    ids.caches.setLimit(args.bytes.value);
+    caches.setLimit(args.bytes.value);
 }
 
 /// after_fork(): must be called first in a forked child
 fn afterFork(_: Call) Error!void {
-    ids.caches.afterFork();
+    caches.afterFork();
 }
 
 const methods = [_]api.Method{

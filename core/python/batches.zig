@@ -3,7 +3,7 @@
 const std = @import("std");
 const api = @import("api.zig");
 const arguments = @import("arguments.zig");
-const ids = @import("../ids.zig");
+const batch_ = @import("../encode/batch.zig");
 const merge = @import("../merge.zig");
 const object_ = @import("object.zig");
 const results = @import("results.zig");
@@ -108,7 +108,7 @@ fn encodeDocuments(call: Call, self: *Core, args: struct {
     const texts = try args.spans.in(call, args.data.bytes);
     defer gpa.free(texts);
     if (args.narrow) try tokenizer.checkNarrow(call, self, args.before, args.after);
-    var batch: ids.batch.Batch = .{
+    var batch: batch_.Batch = .{
         .gpa = gpa,
         .tokenizer = &self.tokenizer,
         .texts = texts,

@@ -4,10 +4,10 @@
 const std = @import("std");
 const api = @import("api.zig");
 const arguments = @import("arguments.zig");
-const ids = @import("../ids.zig");
 const model_files = @import("../model_files.zig");
 const normal = @import("../normalize.zig");
 const object_ = @import("object.zig");
+const preprocess = @import("../preprocess.zig");
 const pretokens = @import("../pretokens.zig");
 const results = @import("results.zig");
 const vocabularies = @import("../vocabulary.zig");
@@ -137,14 +137,14 @@ const Front = struct {
     flags: []const u8,
     /// The packed steps of the normalizer.
     steps: Text,
-    prefix: ids.front.Prefix,
+    prefix: preprocess.Prefix,
 
     fn read(
         self: *const Front,
         call: Call,
         vocabulary: *const Vocabulary,
         blank: bool,
-    ) Error!ids.front.Front {
+    ) Error!preprocess.Preprocessor {
         const count = self.lengths.len;
         const are_equal = self.ids.len == count and self.flags.len == count;
         if (!are_equal or !Names.areValid(self.names.bytes, self.lengths)) {
@@ -159,17 +159,17 @@ const Front = struct {
                 return call.fail(.vocabulary, format, .{id.*});
             };
         };
-        const given: ids.front.Given = .{
+        const given: preprocess.PreprocessorOptions = .{
             .names = self.names.bytes,
             .lengths = self.lengths,
             .ids = numbers,
             .flags = @ptrCast(self.flags),
             .prefix = self.prefix,
-            .blank = blank,
+            .space_marker = blank,
         };
         const steps = try stepsFrom(call, self.steps.bytes);
         var culprit: usize = 0;
-        return ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| switch (failure) {
+        return preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| switch (failure) {
             error.OutOfMemory => error.OutOfMemory,
             error.EmptyName => {
                 var start: usize = 0;

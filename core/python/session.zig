@@ -3,13 +3,14 @@
 
 const api = @import("api.zig");
 const arguments = @import("arguments.zig");
-const ids = @import("../ids.zig");
 const merge = @import("../merge.zig");
 const object_ = @import("object.zig");
 const results = @import("results.zig");
+const sessions = @import("../session.zig");
 const Call = object_.Call;
 const Class = object_.Class;
 const Core = @import("tokenizer.zig").Core;
+const Encoder = @import("../encode/encoder.zig").Encoder;
 const Error = object_.Error;
 const Object = api.Object;
 const Size = arguments.Size;
@@ -27,10 +28,10 @@ pub const Session = struct {
 
     /// Kept alive, since the session uses its tokenizer.
     owner: *Object,
-    session: ids.Session,
+    session: sessions.Session,
 
     /// Takes ownership of `session`.
-    pub fn init(owner: *Object, session: ids.Session) Session {
+    pub fn init(owner: *Object, session: sessions.Session) Session {
         api.Py_IncRef(owner);
         return .{ .owner = owner, .session = session };
     }
@@ -50,10 +51,10 @@ const Goal = union(enum) { replace_from: usize, update };
 /// Returns the number of leading ids that stay unchanged.
 fn change(call: Call, self: *Session, goal: Goal, text: []const u8) Error!usize {
     const session = &self.session;
-    var encoder: ids.Encoder = .init(gpa, &self.core().tokenizer);
+    var encoder: Encoder = .init(gpa, &self.core().tokenizer);
     defer encoder.deinit();
     const again = switch (goal) {
-        .replace_from => |cut| session.bytesBehindPoint(cut),
+        .replace_from => |cut| session.bytesAfterCheckpoint(cut),
         .update => 0,
     };
     const is_short = text.len + again < Unlocked.bytes_min;
@@ -67,7 +68,7 @@ fn change(call: Call, self: *Session, goal: Goal, text: []const u8) Error!usize 
         call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
 }
 
-fn run(session: *ids.Session, encoder: *ids.Encoder, goal: Goal, text: []const u8) !usize {
+fn run(session: *sessions.Session, encoder: *Encoder, goal: Goal, text: []const u8) !usize {
     return switch (goal) {
         .replace_from => |cut| session.replace(encoder, cut, text),
         .update => session.update(encoder, text),

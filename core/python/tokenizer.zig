@@ -6,21 +6,28 @@
 const std = @import("std");
 const api = @import("api.zig");
 const arguments = @import("arguments.zig");
+const batch_ = @import("../encode/batch.zig");
 const batches = @import("batches.zig");
-const ids = @import("../ids.zig");
 const lists = @import("lists.zig");
 const merge = @import("../merge.zig");
 const object_ = @import("object.zig");
+const offsets = @import("../offsets.zig");
+const parallel = @import("../offsets/parallel.zig");
 const results = @import("results.zig");
+const sessions = @import("../session.zig");
+const truncation = @import("../session/truncate.zig");
 const Buffer = @import("buffer.zig").Buffer;
 const Call = object_.Call;
 const Class = object_.Class;
+const Encoder = @import("../encode/encoder.zig").Encoder;
 const Error = object_.Error;
+const List = @import("../encode/encoder.zig").List;
 const Object = api.Object;
 const Place = @import("../normalize.zig").Place;
 const Session = @import("session.zig").Session;
 const Text = arguments.Text;
 const Threads = arguments.Threads;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 const Unlocked = object_.Unlocked;
 
 const gpa = object_.gpa;
@@ -37,21 +44,21 @@ const long_text_len = 1 << 20;
 pub const Core = struct {
     pub const class: Class = .Core;
 
-    tokenizer: ids.Tokenizer,
+    tokenizer: Tokenizer,
     /// Python's ints of its ids.
     ints: lists.Ints,
     /// One past the largest id, also of added tokens.
     ids_end: u64,
 
     /// Takes ownership of `tokenizer`, which is freed if the call fails.
-    pub fn init(tokenizer: ids.Tokenizer) Error!Core {
+    pub fn init(tokenizer: Tokenizer) Error!Core {
         var moved = tokenizer;
         const vocabulary = &moved.vocabulary;
         const ints = lists.Ints.init(vocabulary.ids_end, vocabulary.public) catch |failure| {
             moved.deinit(gpa);
             return failure;
         };
-        const added = &moved.front.ids;
+        const added = &moved.preprocessor.ids;
         const added_end = if (added.len == 0) 0 else @as(u64, std.mem.max(u32, added.*)) + 1;
         const ids_end = @max(vocabulary.publicEnd(), added_end);
         return .{ .tokenizer = moved, .ints = ints, .ids_end = ids_end };
@@ -85,29 +92,30 @@ pub const Allowed = struct {
 
     pub fn of(self: *const Allowed, call: Call, core: *const Core) Error!?[]const u8 {
         const text = self.text orelse return null;
-        const count_ = core.tokenizer.front.ids.len;
+        const count_ = core.tokenizer.preprocessor.ids.len;
         if (text.bytes.len == count_) return text.bytes;
         const format = "got a choice of {d} added tokens, expected {d}";
         return call.fail(.value, format, .{ text.bytes.len, count_ });
     }
 };
 
-/// Encodes one text into a sink, without the GIL if that pays off.
+/// Encodes one text into a list or spans with `function`, without the GIL if that pays off.
 fn encodeInto(
     call: Call,
     core: *Core,
     text: []const u8,
     allowed: ?[]const u8,
-    sink: anytype,
+    result: anytype,
+    comptime function: anytype,
 ) Error!void {
-    var encoder: ids.Encoder = .init(gpa, &core.tokenizer);
+    var encoder: Encoder = .init(gpa, &core.tokenizer);
     defer encoder.deinit();
     const is_short = text.len < Unlocked.bytes_min;
-    const outcome = if (is_short) encoder.encode(text, allowed, sink) else blk: {
+    const outcome = if (is_short) function(&encoder, text, allowed, result) else blk: {
         var unlocked: Unlocked = .begin();
         defer unlocked.end();
         encoder.merger.poll = unlocked.poll();
-        break :blk encoder.encode(text, allowed, sink);
+        break :blk function(&encoder, text, allowed, result);
     };
     outcome catch |failure|
         return call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
@@ -117,17 +125,17 @@ fn encodeInto(
 fn encode(call: Call, self: *Core, args: struct { text: Text, allowed: Allowed }) Error!*Object {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
-    var memory: [short_text_len + ids.List.room_extra]u32 = undefined;
-    var sink: ids.List = .{ .gpa = gpa };
-    const count_max = self.tokenizer.front.idsMax(text.len);
+    var memory: [short_text_len + List.room_extra]u32 = undefined;
+    var sink: List = .{ .gpa = gpa };
+    const count_max = self.tokenizer.preprocessor.idsMax(text.len);
     if (count_max != null and count_max.? <= short_text_len) {
         // The list never exceeds this capacity.
         sink.ids = .initBuffer(&memory);
-        try encodeInto(call, self, text, allowed, &sink);
+        try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
         return self.ints.listOf(sink.ids.items);
     }
     defer sink.ids.deinit(gpa);
-    try encodeInto(call, self, text, allowed, &sink);
+    try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
     return self.ints.listOf(sink.ids.items);
 }
 
@@ -192,10 +200,10 @@ fn encodeText(
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
-    var sink: ids.List = .{ .gpa = gpa };
+    var sink: List = .{ .gpa = gpa };
     defer sink.ids.deinit(gpa);
-    ids.batch.reserve(&sink, text.len);
-    try encodeInto(call, core, text, allowed, &sink);
+    batch_.reserve(&sink, text.len);
+    try encodeInto(call, core, text, allowed, &sink, Encoder.encode);
     if (is_public) core.tokenizer.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa);
 }
@@ -214,15 +222,16 @@ fn count(call: Call, self: *Core, args: struct {
         defer gpa.free(counts);
         return @intCast(counts[0]);
     }
-    var sink: ids.Count = .{};
-    try encodeInto(call, self, text, allowed, &sink);
-    return sink.count;
+    var sink: List = .{ .gpa = gpa, .only_counts = true };
+    defer sink.deinit();
+    try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
+    return sink.total();
 }
 
 pub const Goal = enum { encode, count };
 
 pub fn Outcome(comptime goal: Goal) type {
-    return if (goal == .encode) ids.batch.Ragged else []i64;
+    return if (goal == .encode) batch_.Ragged else []i64;
 }
 
 /// Encodes or counts texts on several threads, without the GIL.
@@ -235,7 +244,7 @@ pub fn run(
     threads: Threads,
     is_public: bool,
 ) Error!Outcome(goal) {
-    var batch: ids.batch.Batch = .{
+    var batch: batch_.Batch = .{
         .gpa = gpa,
         .tokenizer = &core.tokenizer,
         .texts = texts,
@@ -256,7 +265,7 @@ const Single = struct { text: Text, allowed: Allowed };
 
 /// encode_with_offsets(text, allowed) → (ids, spans): in characters for str, otherwise in bytes
 fn encodeWithOffsets(call: Call, self: *Core, args: Single) Error!struct { *Object, *Object } {
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     try fill(call, self, &sink, args);
     const numbers = try self.ints.listOf(sink.list.ids.items);
@@ -270,23 +279,23 @@ fn encodeWords(
     self: *Core,
     args: Single,
 ) Error!struct { *Object, *Object, *Object } {
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
-    sink.words = .empty;
+    sink.word_ids = .empty;
     try fill(call, self, &sink, args);
     const numbers = try self.ints.listOf(sink.list.ids.items);
     errdefer api.Py_DecRef(numbers);
     const pairs = try lists.pairsOf(sink.spans.items);
     errdefer api.Py_DecRef(pairs);
-    return .{ numbers, pairs, try lists.numbersOf(sink.words.?.items) };
+    return .{ numbers, pairs, try lists.numbersOf(sink.word_ids.?.items) };
 }
 
-fn fill(call: Call, core: *Core, sink: *ids.Spans, args: Single) Error!void {
+fn fill(call: Call, core: *Core, sink: *offsets.Spans, args: Single) Error!void {
     const text = args.text.bytes;
     try checkLength(call, text);
     sink.reserve(text.len);
-    sink.walk = walkOf(&args.text);
-    try encodeInto(call, core, text, try args.allowed.of(call, core), sink);
+    sink.cursor = cursorOf(&args.text);
+    try encodeInto(call, core, text, try args.allowed.of(call, core), sink, offsets.encode);
 }
 
 /// Whether spans must be converted to characters: the text is a str, and not ASCII.
@@ -295,7 +304,7 @@ fn countsCharacters(text: *const Text) bool {
 }
 
 /// Returns the converter of spans to characters; null if they stay in bytes.
-fn walkOf(text: *const Text) ?ids.spans.Walk {
+fn cursorOf(text: *const Text) ?offsets.CharacterCursor {
     return if (countsCharacters(text)) .{ .gpa = gpa, .text = text.bytes } else null;
 }
 
@@ -314,18 +323,18 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
     try checkLength(call, text);
-    if (isForThreads(text, args.threads) and ids.told.areTold(&self.tokenizer)) {
+    if (isForThreads(text, args.threads) and parallel.hasContiguousTokens(&self.tokenizer)) {
         const numbers = try encodeText(call, self, text, allowed, args.threads, false);
         errdefer gpa.free(numbers);
         const counted = if (countsCharacters(&args.text)) text else null;
         const measured = .{ gpa, &self.tokenizer, numbers, counted, args.threads.value };
-        return finish(self, numbers, try object_.unlocked(ids.told.tell, measured));
+        return finish(self, numbers, try object_.unlocked(parallel.measure, measured));
     }
-    var sink: ids.Spans = .init(gpa);
+    var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     sink.reserve(text.len);
-    sink.walk = walkOf(&args.text);
-    try encodeInto(call, self, text, allowed, &sink);
+    sink.cursor = cursorOf(&args.text);
+    try encodeInto(call, self, text, allowed, &sink, offsets.encode);
     const numbers = try sink.list.ids.toOwnedSlice(gpa);
     errdefer gpa.free(numbers);
     return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
@@ -346,14 +355,14 @@ fn truncate(call: Call, self: *Core, args: struct {
 }) Error!*Object {
     try self.allowRepeating(call, "truncate");
     const text = args.text.bytes;
-    var encoder: ids.Encoder = .init(gpa, &self.tokenizer);
+    var encoder: Encoder = .init(gpa, &self.tokenizer);
     defer encoder.deinit();
     var unlocked: Unlocked = .begin();
     encoder.merger.poll = unlocked.poll();
     const outcome = if (args.left)
-        ids.truncate.suffixStart(&encoder, text, args.tokens_max.value)
+        truncation.suffixStart(&encoder, text, args.tokens_max.value)
     else
-        ids.truncate.prefixEnd(&encoder, text, args.tokens_max.value);
+        truncation.prefixEnd(&encoder, text, args.tokens_max.value);
     unlocked.end();
     const cut = outcome catch |failure|
         return call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
@@ -369,7 +378,7 @@ fn session(
     const core = self.value.?;
     const allowed = try args.allowed.of(call, core);
     try core.allowRepeating(call, "a session");
-    return .init(&self.head, try ids.Session.init(gpa, &core.tokenizer, allowed));
+    return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed));
 }
 
 /// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers
@@ -399,7 +408,7 @@ fn appendBytes(call: Call, core: *const Core, bytes: *std.ArrayList(u8), number:
     const known = if (std.math.cast(u32, number)) |id| core.tokenizer.idBytes(id) else null;
     const token = known orelse {
         const vocabulary = &core.tokenizer.vocabulary;
-        const added_count = core.tokenizer.front.ids.len;
+        const added_count = core.tokenizer.preprocessor.ids.len;
         return call.fail(
             .unknown_token,
             "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++

@@ -1,31 +1,59 @@
-//! Documents → ids, and the span of the text that each id covers.
+//! Text → ids, and the span of the text that each id covers.
 //!
-//! The ids of a batch are encoded as usual. Pretokens are contiguous, and the tokens of a pretoken
-//! cover it completely, so the spans follow from the token lengths. If a vocabulary drops
-//! characters or has an unknown token, pretokens are encoded one by one instead.
+//! Preprocessing aligns each document with the text, and the encoder encodes its batches. Pretokens
+//! are contiguous, and the tokens of a pretoken cover it completely, so the spans follow from the
+//! token lengths. If a vocabulary drops characters or has an unknown token, pretokens are encoded
+//! one by one instead.
 
 const std = @import("std");
-const platform = @import("../platform.zig");
-const examples = @import("../examples.zig").examples;
+const platform = @import("platform.zig");
+const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const normal = @import("../normalize.zig");
-const pretokens = @import("../pretokens.zig");
-const unicode = @import("../unicode.zig");
-const Document = @import("document.zig").Document;
-const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-pub const Walk = @import("walk.zig").Walk;
+const encoder_ = @import("encode/encoder.zig");
+const joined = @import("encode/joined.zig");
+const normal = @import("normalize.zig");
+const preprocess = @import("preprocess.zig");
+const pretokens = @import("pretokens.zig");
+const unicode = @import("unicode.zig");
+const Document = @import("preprocess/document.zig").Document;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
+const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
+const Vocabulary = @import("vocabulary.zig").Vocabulary;
+pub const CharacterCursor = @import("offsets/character_spans.zig").CharacterCursor;
 
-/// A sink that collects ids and their spans, for texts of less than 4 GB.
+/// Appends the ids and spans of any bytes. `allowed` is that of `Encoder.encode`.
+pub fn encode(
+    encoder: *Encoder,
+    text: []const u8,
+    allowed: ?[]const u8,
+    spans: *Spans,
+) Error!void {
+    const preprocessor = &encoder.tokenizer.preprocessor;
+    var pieces: preprocess.Pieces = undefined;
+    pieces.init(preprocessor, &encoder.scratch, .{
+        .text = text,
+        .choice = preprocessor.choiceOf(allowed),
+        .has_source_map = true,
+    });
+    defer pieces.deinit();
+    while (try pieces.next()) |piece| switch (piece) {
+        .document => |document| try spans.encodeDocument(encoder, document),
+        .added => |token| try spans.addToken(token.id, token.span),
+    };
+}
+
+/// The ids of texts and their spans, for texts of less than 4 GB.
 pub const Spans = struct {
     gpa: Allocator,
-    list: ids.List,
+    list: List,
     spans: std.ArrayList(normal.Place) = .empty,
     /// For each id, the number of its pretoken or added token; both are counted together.
-    words: ?std.ArrayList(u32) = null,
-    word: u32 = 0,
+    word_ids: ?std.ArrayList(u32) = null,
+    word_id: u32 = 0,
     /// Converts spans to character offsets while text and spans are in the CPU's cache.
-    walk: ?Walk = null,
+    cursor: ?CharacterCursor = null,
     /// Encodes pretoken by pretoken, for tests of the fast path.
     is_slow: bool = false,
 
@@ -36,27 +64,27 @@ pub const Spans = struct {
     pub fn deinit(self: *Spans) void {
         self.list.ids.deinit(self.gpa);
         self.spans.deinit(self.gpa);
-        if (self.words) |*words| words.deinit(self.gpa);
-        if (self.walk) |*walk| walk.deinit();
+        if (self.word_ids) |*word_ids| word_ids.deinit(self.gpa);
+        if (self.cursor) |*cursor| cursor.deinit();
     }
 
     /// Reserves capacity for most short texts, or for any long text. Failure is ignored, since the
     /// lists can grow later.
     pub fn reserve(self: *Spans, text_bytes: usize) void {
-        ids.batch.reserve(&self.list, text_bytes);
+        joined.reserve(&self.list, text_bytes);
         self.spans.ensureTotalCapacity(self.gpa, text_bytes / 3 + 16) catch {};
         platform.memory.adviseHuge(self.spans.allocatedSlice());
     }
 
-    pub fn pushAdded(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
+    fn addToken(self: *Spans, id: u32, span: Document.Span) Allocator.Error!void {
         try self.list.push(&.{id});
         try self.spans.append(self.gpa, placeOf(span));
-        if (self.walk) |*walk| try walk.count(self.spans.items[self.spans.items.len - 1 ..]);
-        if (self.words) |*words| try words.append(self.gpa, self.word);
-        self.word += 1;
+        if (self.cursor) |*cursor| try cursor.count(self.spans.items[self.spans.items.len - 1 ..]);
+        if (self.word_ids) |*word_ids| try word_ids.append(self.gpa, self.word_id);
+        self.word_id += 1;
     }
 
-    pub fn encode(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    fn encodeDocument(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const is_slow = self.is_slow or !coversAll(&encoder.tokenizer.vocabulary);
         if (is_slow) return self.encodeSlowly(encoder, document);
         return self.encodeBatches(encoder, document);
@@ -65,14 +93,14 @@ pub const Spans = struct {
     /// Increments the word number if a word ends where a pretoken ends. Some pre-tokenizers split
     /// text only for caching. There a word ends with its document, or before a space.
     fn endWord(self: *Spans, scheme: *const pretokens.Scheme, bytes: []const u8, end: usize) void {
-        self.word += @intFromBool(end == bytes.len or switch (scheme.*) {
+        self.word_id += @intFromBool(end == bytes.len or switch (scheme.*) {
             .safe => false,
             .metaspace => bytes[end] == ' ',
             else => true,
         });
     }
 
-    fn encodeBatches(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    fn encodeBatches(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
         var batches: pretokens.Sweep = undefined;
         batches.init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
@@ -85,25 +113,26 @@ pub const Spans = struct {
             try self.spans.ensureUnusedCapacity(self.gpa, fresh.len);
             const spans = self.spans.unusedCapacitySlice()[0..fresh.len];
             self.spans.items.len += fresh.len;
-            if (self.words) |*words| {
+            if (self.word_ids) |*word_ids| {
                 measure(vocabulary, fresh, 0, spans);
-                try self.tellWords(words, spans, batch, &encoder.tokenizer.scheme, document.bytes);
+                const scheme = &encoder.tokenizer.scheme;
+                try self.assignWords(word_ids, spans, batch, scheme, document.bytes);
             }
             if (fresh.len == 0) continue;
             if (document.straight(&places, batch.start, batch.start + batch.len)) |start| {
                 var from = start;
                 var done: usize = 0;
-                if (batch.start == 0 and document.first_end != null) {
+                if (batch.start == 0 and document.leading_space_end != null) {
                     // The prepended space is not in the text.
                     const len = vocabulary.tokenLen(fresh[0]);
                     spans[0] = placeOf(document.spanOf(0, len));
-                    if (self.walk) |*walk| try walk.count(spans[0..1]);
+                    if (self.cursor) |*cursor| try cursor.count(spans[0..1]);
                     from, done = .{ start +% len, 1 };
                 }
-                try follow(vocabulary, fresh[done..], from, spans[done..], &self.walk);
+                try follow(vocabulary, fresh[done..], from, spans[done..], &self.cursor);
             } else {
                 moveAll(&document, &places, vocabulary, fresh, batch.start, spans);
-                if (self.walk) |*walk| try walk.count(spans);
+                if (self.cursor) |*cursor| try cursor.count(spans);
             }
         }
     }
@@ -135,19 +164,19 @@ pub const Spans = struct {
     }
 
     /// Assigns pretoken numbers to the ids of a batch. The origin of `spans` is arbitrary.
-    fn tellWords(
+    fn assignWords(
         self: *Spans,
-        words: *std.ArrayList(u32),
+        word_ids: *std.ArrayList(u32),
         spans: []const normal.Place,
         batch: pretokens.Batch,
         scheme: *const pretokens.Scheme,
         bytes: []const u8,
     ) Allocator.Error!void {
-        try words.ensureUnusedCapacity(self.gpa, spans.len);
+        try word_ids.ensureUnusedCapacity(self.gpa, spans.len);
         const is_lone = batch.ends.len == 0;
         var index: usize = 0;
         for (spans) |span| {
-            words.appendAssumeCapacity(self.word);
+            word_ids.appendAssumeCapacity(self.word_id);
             const end = if (is_lone) batch.len else batch.ends[index];
             if (span.end -% spans[0].start < end) continue;
             self.endWord(scheme, bytes, batch.start + end);
@@ -156,10 +185,10 @@ pub const Spans = struct {
     }
 
     /// The reference implementation, also used if tokens do not cover the whole text.
-    fn encodeSlowly(self: *Spans, encoder: *ids.Encoder, document: Document) ids.Error!void {
+    fn encodeSlowly(self: *Spans, encoder: *Encoder, document: Document) Error!void {
         const vocabulary = &encoder.tokenizer.vocabulary;
         // Dropped characters shift all later offsets if spaces count as "▁".
-        const is_wide = encoder.tokenizer.front.blank and vocabulary.missing == .drop;
+        const is_wide = encoder.tokenizer.preprocessor.space_marker and vocabulary.missing == .drop;
         var pieces: pretokens.Pretokens =
             .init(self.gpa, &encoder.tokenizer.scheme, document.bytes);
         defer pieces.deinit();
@@ -171,7 +200,9 @@ pub const Spans = struct {
             const found = try encoder.merger.idsOf(piece);
             try self.list.push(found);
             try self.spans.ensureUnusedCapacity(self.gpa, found.len);
-            if (self.words) |*words| try words.appendNTimes(self.gpa, self.word, found.len);
+            if (self.word_ids) |*word_ids| {
+                try word_ids.appendNTimes(self.gpa, self.word_id, found.len);
+            }
             var start: usize = 0;
             var wide: Wide = .{ .piece = piece };
             for (found) |id| {
@@ -185,7 +216,7 @@ pub const Spans = struct {
                 self.spans.appendAssumeCapacity(placeOf(in_text));
             }
             const spans = self.spans.items;
-            if (self.walk) |*walk| try walk.count(spans[spans.len - found.len ..]);
+            if (self.cursor) |*cursor| try cursor.count(spans[spans.len - found.len ..]);
         }
     }
 
@@ -200,9 +231,9 @@ pub fn follow(
     fresh: []const u32,
     start: u32,
     spans: []normal.Place,
-    walk: *?Walk,
+    cursor: *?CharacterCursor,
 ) Allocator.Error!void {
-    if (walk.*) |*some| return some.follow(vocabulary, fresh, start, spans);
+    if (cursor.*) |*some| return some.follow(vocabulary, fresh, start, spans);
     measure(vocabulary, fresh, start, spans);
 }
 
@@ -276,22 +307,72 @@ fn missingLen(vocabulary: *const Vocabulary, rest: []const u8) usize {
     return len;
 }
 
+const testTokenizer = @import("encode/testing.zig").testTokenizer;
 const testing = std.testing;
 
-fn expectTwins(tokenizer: *const ids.Tokenizer, text: []const u8) !void {
-    var encoder: ids.Encoder = .init(testing.allocator, tokenizer);
+fn expectTwins(tokenizer: *const Tokenizer, text: []const u8) !void {
+    var encoder: Encoder = .init(testing.allocator, tokenizer);
     defer encoder.deinit();
     var both: [2]Spans = @splat(.init(testing.allocator));
     defer for (&both) |*some| some.deinit();
     for (&both, [_]bool{ false, true }) |*some, is_slow| {
-        some.words = .empty;
+        some.word_ids = .empty;
         some.is_slow = is_slow;
-        try encoder.encode(text, null, some);
+        try encode(&encoder, text, null, some);
     }
     try testing.expectEqualSlices(u32, both[1].list.ids.items, both[0].list.ids.items);
     try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
-    try testing.expectEqualSlices(u32, both[1].words.?.items, both[0].words.?.items);
-    try testing.expectEqual(both[1].word, both[0].word);
+    try testing.expectEqualSlices(u32, both[1].word_ids.?.items, both[0].word_ids.?.items);
+    try testing.expectEqual(both[1].word_id, both[0].word_id);
+}
+
+test "offsets: spaces and marks are handled as in Hugging Face's tokenizers" {
+    // Outputs of Metaspace and of the normalizers Prepend and Replace, with a space instead of "▁".
+    const Id = struct { u32, u32, u32 };
+    const cases = [_]struct { preprocess.Prefix, []const u8, []const Id }{
+        .{ .missing, "bb", &.{.{ 302, 0, 2 }} },
+        .{ .missing, "ebb e", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 302, 1, 3 }, .{ ' ', 3, 4 }, .{ 'e', 4, 5 },
+        } },
+        .{ .missing, " e", &.{ .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
+        .{ .missing, "<a>e", &.{ .{ 300, 0, 3 }, .{ ' ', 3, 4 }, .{ 'e', 3, 4 } } },
+        .{ .missing, preprocess.mark ++ "e", &.{ .{ ' ', 0, 3 }, .{ 'e', 3, 4 } } },
+        .{ .missing, "c d", &.{.{ 303, 0, 3 }} },
+        .{ .missing, "a b", &.{
+            .{ ' ', 0, 1 }, .{ 'a', 0, 1 }, .{ ' ', 1, 2 }, .{ 'b', 2, 3 },
+        } },
+        .{ .missing_first, "e<a>e", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 300, 1, 4 }, .{ 'e', 4, 5 },
+        } },
+        .{ .missing_first, "<a>e", &.{ .{ 300, 0, 3 }, .{ 'e', 3, 4 } } },
+        .{ .never, "e" ++ preprocess.mark ++ "<a>e", &.{
+            .{ 'e', 0, 1 }, .{ ' ', 1, 4 }, .{ 300, 4, 7 }, .{ 'e', 7, 8 },
+        } },
+        .{ .always, "a b", &.{.{ 301, 0, 3 }} },
+        .{ .always, "e a" ++ preprocess.mark ++ "b", &.{
+            .{ ' ', 0, 1 }, .{ 'e', 0, 1 }, .{ 301, 1, 7 },
+        } },
+        .{ .always, " e", &.{ .{ ' ', 0, 1 }, .{ ' ', 0, 1 }, .{ 'e', 1, 2 } } },
+        .{ .always, "", &.{} },
+        .{ .always, "\u{e9}", &.{ .{ ' ', 0, 2 }, .{ 0xC3, 0, 1 }, .{ 0xA9, 1, 2 } } },
+    };
+    for (cases) |case| {
+        var tokenizer = try testTokenizer(case[0]);
+        defer tokenizer.deinit(testing.allocator);
+        var encoder: Encoder = .init(testing.allocator, &tokenizer);
+        defer encoder.deinit();
+        var spans: Spans = .init(testing.allocator);
+        defer spans.deinit();
+        try encode(&encoder, case[1], null, &spans);
+        var list: List = .{ .gpa = testing.allocator };
+        defer list.ids.deinit(testing.allocator);
+        try encoder.encode(case[1], null, &list);
+        try testing.expectEqualSlices(u32, spans.list.ids.items, list.ids.items);
+        try testing.expectEqual(case[2].len, spans.spans.items.len);
+        for (case[2], spans.list.ids.items, spans.spans.items) |expected, id, span| {
+            try testing.expectEqual(expected, .{ id, span.start, span.end });
+        }
+    }
 }
 
 test "spans: batches produce the same spans as single pretokens" {
@@ -301,8 +382,8 @@ test "spans: batches produce the same spans as single pretokens" {
         "a",      "b",      "<a>", " ",  "bb",  "\n", "\xff", "\u{e9}", "\u{2581}",
         "the is", " c d a", ".",   "12", "c d",
     };
-    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
-        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+    for (std.enums.values(@import("preprocess.zig").Prefix)) |prefix| {
+        var tokenizer = try testTokenizer(prefix);
         defer tokenizer.deinit(testing.allocator);
         for (0..examples(300)) |round| {
             var text: [9000]u8 = undefined;
@@ -327,8 +408,8 @@ test "spans: character offsets are the same when computed during encoding or aft
     const parts = [_][]const u8{
         "a", "\u{e9}", "\u{2581}", "\u{1f642}", "word and word ", "<a>", "bb", " ", "\u{4f60}",
     };
-    for (std.enums.values(@import("front.zig").Prefix)) |prefix| {
-        var tokenizer = try @import("front.zig").testTokenizer(prefix);
+    for (std.enums.values(@import("preprocess.zig").Prefix)) |prefix| {
+        var tokenizer = try testTokenizer(prefix);
         defer tokenizer.deinit(gpa);
         for (0..examples(300)) |_| {
             var text: std.ArrayList(u8) = .empty;
@@ -337,16 +418,20 @@ test "spans: character offsets are the same when computed during encoding or aft
                 const part = parts[random.uintLessThan(usize, parts.len)];
                 for (0..1 + random.uintLessThan(usize, 3)) |_| try text.appendSlice(gpa, part);
             }
-            var encoder: ids.Encoder = .init(gpa, &tokenizer);
+            var encoder: Encoder = .init(gpa, &tokenizer);
             defer encoder.deinit();
             var both: [2]Spans = @splat(.init(gpa));
             defer for (&both) |*some| some.deinit();
-            both[0].walk = .{ .gpa = gpa, .text = text.items };
-            for (&both) |*some| try encoder.encode(text.items, null, some);
-            var walk: Walk = .{ .gpa = gpa, .text = text.items };
-            defer walk.deinit();
-            try walk.count(both[1].spans.items);
+            both[0].cursor = .{ .gpa = gpa, .text = text.items };
+            for (&both) |*some| try encode(&encoder, text.items, null, some);
+            var cursor: CharacterCursor = .{ .gpa = gpa, .text = text.items };
+            defer cursor.deinit();
+            try cursor.count(both[1].spans.items);
             try testing.expectEqualSlices(normal.Place, both[1].spans.items, both[0].spans.items);
         }
     }
+}
+
+test {
+    _ = CharacterCursor;
 }

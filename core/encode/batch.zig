@@ -6,16 +6,20 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
 const jobs_ = @import("jobs.zig");
 const joined_ = @import("joined.zig");
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
 const Goal = joined_.Goal;
 const Job = jobs_.Job;
 const Joined = joined_.Joined;
-const Output = @import("output.zig").Output;
+const List = encoder_.List;
+const Output = joined_.Output;
+const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
 pub const job_bytes_max = &jobs_.job_bytes_max;
-pub const reserve = @import("output.zig").reserve;
+pub const reserve = joined_.reserve;
 
 pub const Ragged = struct {
     ids: []u32,
@@ -31,13 +35,12 @@ pub const Documents = struct {
 
 pub const Batch = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     texts: []const []const u8,
     allowed: ?[]const u8,
     threads: usize,
-    /// Called on the caller's thread. The other threads check `stopped`.
-    poll: ?ids.Poll = null,
-    stopped: std.atomic.Value(bool) = .init(false),
+    /// Called on the caller's thread.
+    poll: ?platform.threads.Poll = null,
     /// Set with error.MissingByte.
     missing_byte: u8 = 0,
 
@@ -45,7 +48,7 @@ pub const Batch = struct {
     is_public: bool = true,
 
     /// Returns ids and offsets, owned by the caller.
-    pub fn encode(self: *Batch) ids.Error!Ragged {
+    pub fn encode(self: *Batch) Error!Ragged {
         const offsets = try self.gpa.alloc(i64, self.texts.len + 1);
         errdefer self.gpa.free(offsets);
         var output: Output = self.outputOf(.{ .wide = .empty });
@@ -63,7 +66,7 @@ pub const Batch = struct {
         before: []const u32,
         after: []const u32,
         narrow: bool,
-    ) ids.Error!Documents {
+    ) Error!Documents {
         const ends = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(ends);
         var output: Output =
@@ -92,7 +95,7 @@ pub const Batch = struct {
     }
 
     /// Returns the number of ids of each text, owned by the caller.
-    pub fn count(self: *Batch) ids.Error![]i64 {
+    pub fn count(self: *Batch) Error![]i64 {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
         var output: Output = self.outputOf(.{ .wide = .empty });
@@ -100,24 +103,25 @@ pub const Batch = struct {
         return counts;
     }
 
-    fn run(self: *Batch, goal: Goal, counts: []i64, output: *Output) ids.Error!void {
+    fn run(self: *Batch, goal: Goal, counts: []i64, output: *Output) Error!void {
         @memset(counts, 0);
-        var encoder: ids.Encoder = .init(self.gpa, self.tokenizer);
+        var encoder: Encoder = .init(self.gpa, self.tokenizer);
         defer encoder.deinit();
-        encoder.merger.poll = .{ .context = self, .function = askCaller };
-        var jobs: jobs_.Jobs = .{ .gpa = self.gpa };
+        var stop: platform.threads.Stop = .{ .poll = self.poll };
+        encoder.merger.poll = stop.pollOf(0);
+        var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .count };
         defer jobs.deinit();
         const is_plain = output.isPlain();
         try jobs.plan(&encoder, self.texts, self.allowed, self.threads, is_plain);
         if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
-        if (items.len == 1 and items[0].work == .texts_end and is_plain) {
+        if (items.len == 1 and items[0].work == .texts and is_plain) {
             // With a single job the ids are written directly to the result.
             errdefer self.missing_byte = encoder.merger.missing_byte;
             if (goal == .count) {
-                return self.encodeJob(&items[0], &encoder, counts, &items[0].count);
+                return self.encodeJob(&items[0], &encoder, counts, &items[0].list);
             }
-            var list: ids.List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
+            var list: List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
             defer output.numbers.wide = list.ids;
             try self.encodeJob(&items[0], &encoder, counts, &list);
             if (output.published) |vocabulary| vocabulary.publish(list.ids.items);
@@ -128,47 +132,42 @@ pub const Batch = struct {
             .goal = goal,
             .counts = counts,
             .output = output,
-            .stopped = &self.stopped,
+            .stop = &stop,
         };
-        var next: std.atomic.Value(usize) = .init(0);
-        platform.threads.run(self.threads, @min(self.threads, items.len), Worker{
+        var work: Work = .{
             .batch = self,
             .joined = &joined,
-            .next = &next,
-            .caller = platform.threads.currentId(),
+            .queue = .{ .len = items.len },
             .caller_encoder = &encoder,
-        }, Worker.work);
+        };
+        platform.threads.workers(@min(self.threads, items.len), &work, Work.run);
         joined.advance(&encoder, true);
         self.missing_byte = joined.missing_byte;
         if (joined.failure) |failure| return failure;
         if (joined.placed.raw < items.len) return error.Interrupted;
     }
 
-    /// Runs jobs until none are left. One encoder serves all of them, so its cached data stays in
-    /// the CPU's caches.
-    const Worker = struct {
+    /// The data that the threads of one call share.
+    const Work = struct {
         batch: *Batch,
         joined: *Joined,
-        next: *std.atomic.Value(usize),
-        caller: platform.threads.Id,
-        caller_encoder: *ids.Encoder,
+        queue: platform.threads.Queue,
+        caller_encoder: *Encoder,
 
-        fn work(self: Worker, _: usize) void {
-            const batch = self.batch;
-            if (platform.threads.currentId() == self.caller) {
-                return self.drain(self.caller_encoder, true);
-            }
-            if (self.next.load(.monotonic) >= self.joined.jobs.len) return;
-            var encoder: ids.Encoder = .init(batch.gpa, batch.tokenizer);
+        /// Runs jobs until none are left. One encoder serves all of them, so its cached data stays
+        /// in the CPU's caches.
+        fn run(self: *Work, worker: usize) void {
+            if (worker == 0) return self.drain(self.caller_encoder, true);
+            if (self.queue.isEmpty()) return;
+            var encoder: Encoder = .init(self.batch.gpa, self.batch.tokenizer);
             defer encoder.deinit();
-            encoder.merger.poll = .{ .context = batch, .function = isStopped };
+            encoder.merger.poll = self.joined.stop.pollOf(worker);
             self.drain(&encoder, false);
         }
 
-        fn drain(self: Worker, encoder: *ids.Encoder, is_caller: bool) void {
-            while (!isStopped(self.batch)) {
-                const index = self.next.fetchAdd(1, .monotonic);
-                if (index >= self.joined.jobs.len) return;
+        fn drain(self: *Work, encoder: *Encoder, is_caller: bool) void {
+            while (!self.joined.stop.isSet()) {
+                const index = self.queue.take() orelse return;
                 const job = &self.joined.jobs[index];
                 self.runJob(job, encoder) catch |failure| {
                     job.failure = failure;
@@ -179,46 +178,33 @@ pub const Batch = struct {
             }
         }
 
-        fn runJob(self: Worker, job: *Job, encoder: *ids.Encoder) ids.Error!void {
+        fn runJob(self: *Work, job: *Job, encoder: *Encoder) Error!void {
             const batch, const joined = .{ self.batch, self.joined };
-            if (joined.goal == .count) {
-                return batch.encodeJob(job, encoder, joined.counts, &job.count);
-            }
-            joined.prepare(job, job.textBytes(batch.texts));
+            if (joined.goal == .encode) joined.prepare(job, job.textBytes(batch.texts));
             try batch.encodeJob(job, encoder, joined.counts, &job.list);
         }
     };
 
-    fn askCaller(context: *anyopaque) bool {
-        const self: *Batch = @ptrCast(@alignCast(context));
-        const poll = self.poll orelse return false;
-        if (poll.function(poll.context)) self.stopped.store(true, .monotonic);
-        return isStopped(context);
-    }
-
-    fn isStopped(context: *anyopaque) bool {
-        const self: *Batch = @ptrCast(@alignCast(context));
-        return self.stopped.load(.monotonic);
-    }
-
     fn encodeJob(
         self: *Batch,
         job: *Job,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         counts: []i64,
-        sink: anytype,
-    ) ids.Error!void {
+        list: *List,
+    ) Error!void {
         switch (job.work) {
-            .texts_end => |end| for (job.text..end) |index| {
-                const before = sink.total();
-                try encoder.encode(self.texts[index], self.allowed, sink);
-                counts[index] = @intCast(sink.total() - before);
+            .texts => |end| for (job.text..end) |index| {
+                const before = list.total();
+                try encoder.encode(self.texts[index], self.allowed, list);
+                counts[index] = @intCast(list.total() - before);
             },
-            .piece => |piece| {
-                const front = &self.tokenizer.front;
-                try front.encode(encoder, piece.bytes, piece.offset, self.allowed, sink);
-            },
-            .part => |*part| try part.encode(encoder, sink),
+            .piece => |piece| try encoder.encodePieces(.{
+                .text = piece.bytes,
+                .offset = piece.offset,
+                .choice = self.tokenizer.preprocessor.choiceOf(self.allowed),
+            }, list),
+            .document => |document| try encoder.encodeDocument(document, list),
+            .part => |*part| try part.encode(encoder, list),
         }
     }
 };

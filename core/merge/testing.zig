@@ -1,14 +1,13 @@
-//! Tests with random vocabularies and texts: all merge implementations agree with the reference.
+//! Random vocabularies and texts → a comparison of all merge implementations with the reference.
 
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
-const ids = @import("../ids.zig");
-const merge_group = @import("../merge/group.zig");
-const merge_long = @import("../merge/long.zig");
-const merge_short = @import("../merge/short.zig");
-const reference = @import("../merge/reference.zig");
+const merge_group = @import("group.zig");
+const merge_long = @import("long.zig");
+const merge_short = @import("short.zig");
+const reference = @import("reference.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
-const Window = @import("../merge/window.zig").Window;
+const Window = @import("window.zig").Window;
 
 const gpa = std.testing.allocator;
 

@@ -4,9 +4,10 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const added = @import("../added.zig");
-const front = @import("front.zig");
+const preprocess = @import("../preprocess.zig");
 const normal = @import("../normalize.zig");
 const Document = @import("document.zig").Document;
+const Scratch = @import("scratch.zig").Scratch;
 
 /// Collects the added tokens of one kind.
 pub const Maker = struct {
@@ -29,17 +30,17 @@ pub const Maker = struct {
         flags: added.Flags,
         steps: *const normal.Steps,
         /// Null if spaces and marks are handled later.
-        prefix: ?front.Prefix,
-        blank: bool,
+        prefix: ?preprocess.Prefix,
+        space_marker: bool,
     ) Allocator.Error![]const u8 {
         var changed = if (flags.literal) null else try steps.apply(gpa, name, false);
         defer if (changed) |*some| some.deinit(gpa);
         var document: Document = .{ .bytes = if (changed) |some| some.bytes else name };
-        var scratch: front.Scratch = .{ .gpa = gpa };
+        var scratch: Scratch = .{ .gpa = gpa };
         defer scratch.deinit();
         if (document.bytes.len > 0 and prefix != null) {
             const prefixed = prefix == .always and !flags.literal;
-            document = try scratch.ready(document, prefixed, blank, false);
+            document = try scratch.ready(document, prefixed, space_marker, false);
         }
         try self.owned.ensureUnusedCapacity(gpa, 1);
         const copy = try gpa.dupe(u8, document.bytes);

@@ -9,12 +9,12 @@ pub const Document = struct {
     /// Offset in the text that the alignment counts from.
     origin: usize = 0,
     /// The alignment, without the prepended space. Empty if byte i is byte i of the text.
-    places: []const normal.Run = &.{},
+    source_map: []const normal.Run = &.{},
     /// Index, in the bytes that the alignment describes, of the first byte after the prepended
     /// space.
-    places_from: usize = 0,
+    source_map_start: usize = 0,
     /// Offset of the end of the first character, if a space that is not in the text is prepended.
-    first_end: ?u32 = null,
+    leading_space_end: ?u32 = null,
 
     pub const Span = struct { start: usize, end: usize };
 
@@ -25,7 +25,7 @@ pub const Document = struct {
 
     /// Whether byte i is byte `origin + i` of the text.
     pub fn isText(self: *const Document) bool {
-        return self.places.len == 0 and self.first_end == null;
+        return self.source_map.len == 0 and self.leading_space_end == null;
     }
 
     /// Returns the bytes from `start` to `end`, at least one.
@@ -33,17 +33,17 @@ pub const Document = struct {
         var made = self;
         made.bytes = self.bytes[start..end];
         if (start == 0) return made;
-        const skipped = start - @intFromBool(self.first_end != null);
-        made.first_end = null;
-        if (self.places.len > 0) {
-            made.places_from += skipped;
+        const skipped = start - @intFromBool(self.leading_space_end != null);
+        made.leading_space_end = null;
+        if (self.source_map.len > 0) {
+            made.source_map_start += skipped;
         } else made.origin += skipped;
         return made;
     }
 
     /// Returns a cursor into the alignment.
     pub fn cursor(self: *const Document) normal.Places {
-        return .{ .runs = if (self.places.len > 0) self.places else normal.unchanged };
+        return .{ .runs = if (self.source_map.len > 0) self.source_map else normal.unchanged };
     }
 
     /// Returns the span of the text that the bytes from `start` to `end` come from. There must be
@@ -55,24 +55,25 @@ pub const Document = struct {
 
     /// The same with a cursor, for consecutive spans.
     pub fn spanFrom(self: *const Document, places: *normal.Places, start: usize, end: usize) Span {
-        const blanks = @intFromBool(self.first_end != null);
-        const from = self.places_from;
-        if (end <= blanks) {
+        const spaces = @intFromBool(self.leading_space_end != null);
+        const from = self.source_map_start;
+        if (end <= spaces) {
             const first = places.placeOf(from, from + 1);
-            return .{ .start = self.origin + first.start, .end = self.origin + self.first_end.? };
+            const end_offset = self.leading_space_end.?;
+            return .{ .start = self.origin + first.start, .end = self.origin + end_offset };
         }
-        const place = places.placeOf(from + (start -| blanks), from + (end - blanks));
+        const place = places.placeOf(from + (start -| spaces), from + (end - spaces));
         return .{ .start = self.origin + place.start, .end = self.origin + place.end };
     }
 
     /// Returns the offset in the text of the bytes from `start` to `end`, if they are contiguous
     /// there. A prepended space counts as the byte before them.
     pub fn straight(self: *const Document, places: *normal.Places, start: usize, end: usize) ?u32 {
-        const blanks = @intFromBool(self.first_end != null);
-        const first = self.places_from + (start -| blanks);
+        const spaces = @intFromBool(self.leading_space_end != null);
+        const first = self.source_map_start + (start -| spaces);
         const run = places.find(first);
-        if (!run.is_kept or places.end() < self.places_from + (end -| blanks)) return null;
-        const skipped = @intFromBool(start < blanks);
+        if (!run.is_kept or places.end() < self.source_map_start + (end -| spaces)) return null;
+        const skipped = @intFromBool(start < spaces);
         return @truncate(self.origin + run.start + (first - run.at) -% skipped);
     }
 
@@ -82,14 +83,14 @@ pub const Document = struct {
     /// Returns the longest run of bytes from `start` that is contiguous in the text, or null if the
     /// byte at `start` is not in the text.
     pub fn stretch(self: *const Document, places: *normal.Places, start: usize) ?Stretch {
-        const blanks = @intFromBool(self.first_end != null);
-        if (start < blanks) return null;
-        const first = self.places_from + (start - blanks);
+        const spaces = @intFromBool(self.leading_space_end != null);
+        if (start < spaces) return null;
+        const first = self.source_map_start + (start - spaces);
         const run = places.find(first);
         if (!run.is_kept) return null;
         return .{
             .shift = @truncate((self.origin + run.start + (first - run.at)) -% start),
-            .end = (places.end() - self.places_from) +| blanks,
+            .end = (places.end() - self.source_map_start) +| spaces,
         };
     }
 
@@ -97,7 +98,7 @@ pub const Document = struct {
     pub fn firstEnd(self: *const Document) u32 {
         var places = self.cursor();
         const len = unicode.decode(self.bytes, 0).len;
-        return places.placeOf(self.places_from, self.places_from + len).end;
+        return places.placeOf(self.source_map_start, self.source_map_start + len).end;
     }
 };
 
@@ -108,13 +109,13 @@ test "document: a contiguous run has the same offsets as its single bytes" {
         .{ .is_kept = true, .at = 5, .start = 7 },
         .{ .is_kept = true, .at = 9, .start = 12 },
     };
-    for ([_]?u32{ null, 8 }) |first_end| for (0..3) |from| for ([_]usize{ 0, 100 }) |origin| {
+    for ([_]?u32{ null, 8 }) |space_end| for (0..3) |from| for ([_]usize{ 0, 100 }) |origin| {
         const document: Document = .{
             .bytes = "0123456789abcdef"[0 .. 13 - from],
             .origin = origin,
-            .places = &runs,
-            .places_from = from,
-            .first_end = first_end,
+            .source_map = &runs,
+            .source_map_start = from,
+            .leading_space_end = space_end,
         };
         var places = document.cursor();
         for (0..document.bytes.len) |start| {
@@ -129,7 +130,7 @@ test "document: a contiguous run has the same offsets as its single bytes" {
 }
 
 test "document: a prepended space has the span of the first character" {
-    const plain: Document = .{ .bytes = " \u{e9}a", .origin = 5, .first_end = 2 };
+    const plain: Document = .{ .bytes = " \u{e9}a", .origin = 5, .leading_space_end = 2 };
     try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 7 }, plain.spanOf(0, 1));
     try std.testing.expectEqualDeep(Document.Span{ .start = 5, .end = 8 }, plain.spanOf(0, 4));
     try std.testing.expectEqualDeep(Document.Span{ .start = 7, .end = 8 }, plain.spanOf(3, 4));

@@ -1,13 +1,17 @@
 //! An editable text → its ids, for any tokenizer and for changes at the end of the text.
 //!
 //! If documents are exactly the text between added tokens, the text itself is encoded
-//! (session.zig). Otherwise it is preprocessed first (prepared.zig).
+//! (session/direct.zig). Otherwise it is preprocessed first (session/prepared.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const Direct = @import("session.zig").Session;
-const Prepared = @import("prepared.zig").Prepared;
+const encoder_ = @import("encode/encoder.zig");
+const direct = @import("session/direct.zig");
+const Direct = direct.Session;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const Prepared = @import("session/prepared.zig").Prepared;
+const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 
 pub const Session = struct {
     way: union(enum) { direct: Direct, prepared: Prepared },
@@ -19,11 +23,11 @@ pub const Session = struct {
     /// not special.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         allowed: ?[]const u8,
     ) Allocator.Error!Session {
-        const choice = tokenizer.front.choiceOf(allowed);
-        if (tokenizer.front.isDirect(choice)) {
+        const choice = tokenizer.preprocessor.choiceOf(allowed);
+        if (tokenizer.preprocessor.isDirect(choice)) {
             return .{ .way = .{ .direct = try .init(gpa, tokenizer, choice) } };
         }
         return .{ .way = .{ .prepared = try .init(gpa, tokenizer, choice) } };
@@ -60,10 +64,10 @@ pub const Session = struct {
     /// `new` must not be memory of the session. A change that fails has no effect.
     pub fn replace(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
+    ) Error!usize {
         const removed = countCharacters(self.text()[cut..]);
         const kept = switch (self.way) {
             inline else => |*way| try way.replace(encoder, cut, new),
@@ -73,15 +77,15 @@ pub const Session = struct {
     }
 
     /// Replaces the whole text, and returns the number of leading ids that stay unchanged.
-    pub fn update(self: *Session, encoder: *ids.Encoder, new: []const u8) ids.Error!usize {
-        const cut = commonLen(self.text(), new);
+    pub fn update(self: *Session, encoder: *Encoder, new: []const u8) Error!usize {
+        const cut = direct.commonLen(self.text(), new);
         return self.replace(encoder, cut, new[cut..]);
     }
 
     /// Returns the number of bytes after the offset from which a change at `cut` resumes.
-    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
+    pub fn bytesAfterCheckpoint(self: *const Session, cut: usize) usize {
         return switch (self.way) {
-            inline else => |*way| way.bytesBehindPoint(cut),
+            inline else => |*way| way.bytesAfterCheckpoint(cut),
         };
     }
 
@@ -97,19 +101,6 @@ pub const Session = struct {
         return index;
     }
 };
-
-/// Returns the length of the common prefix of two texts.
-pub fn commonLen(a: []const u8, b: []const u8) usize {
-    const len = @min(a.len, b.len);
-    // Comparing blocks is ten times as fast as comparing single bytes.
-    const step = 256;
-    var start: usize = 0;
-    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
-        start += step;
-    }
-    while (start < len and a[start] == b[start]) start += 1;
-    return start;
-}
 
 fn countCharacters(text: []const u8) usize {
     var count: usize = 0;

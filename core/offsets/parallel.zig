@@ -8,28 +8,28 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
-const ids = @import("../ids.zig");
 const normal = @import("../normalize.zig");
-const spans_ = @import("spans.zig");
-const Walk = @import("walk.zig").Walk;
+const spans_ = @import("../offsets.zig");
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
+const CharacterCursor = @import("character_spans.zig").CharacterCursor;
 
 /// Whether spans follow from the ids alone, because no text is changed or dropped.
-pub fn areTold(tokenizer: *const ids.Tokenizer) bool {
+pub fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
-    const front = &tokenizer.front;
-    if (!front.is_plain or !front.is_local) return false;
+    const preprocessor = &tokenizer.preprocessor;
+    if (!preprocessor.is_plain or !preprocessor.is_local) return false;
     if (!spans_.coversAll(&tokenizer.vocabulary)) return false;
-    for (front.ids, 0..) |id, index| {
-        if (lenOf(tokenizer, id) != front.names.name(index).len) return false;
+    for (preprocessor.ids, 0..) |id, index| {
+        if (lenOf(tokenizer, id) != preprocessor.names.name(index).len) return false;
     }
     return true;
 }
 
-/// Returns the spans of all ids, owned by the caller. `areTold` must hold. If `text` is passed,
-/// which must not be empty, the spans are in characters.
-pub fn tell(
+/// Returns the spans of all ids, owned by the caller. `hasContiguousTokens` must hold. If `text` is
+/// passed, which must not be empty, the spans are in characters.
+pub fn measure(
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     all: []const u32,
     text: ?[]const u8,
     threads: usize,
@@ -44,7 +44,13 @@ pub fn tell(
         const from, const to = .{ all.len * index / count, all.len * (index + 1) / count };
         part.* = .{ .ids = all[from..to], .spans = spans[from..to] };
     }
-    var work: Work = .{ .gpa = gpa, .tokenizer = tokenizer, .text = text, .parts = parts };
+    var work: Work = .{
+        .gpa = gpa,
+        .tokenizer = tokenizer,
+        .text = text,
+        .parts = parts,
+        .queues = @splat(.{ .len = parts.len }),
+    };
     platform.threads.team(count, &work, Work.do);
     if (work.failed.load(.monotonic)) return error.OutOfMemory;
     return spans;
@@ -65,11 +71,11 @@ const Part = struct {
 
 const Work = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     text: ?[]const u8,
     parts: []Part,
-    /// Index of the next chunk to sum up, to count and to measure.
-    next: [3]std.atomic.Value(usize) = @splat(.init(0)),
+    /// The next chunk to sum up, to count and to measure.
+    queues: [3]platform.threads.Queue,
     failed: std.atomic.Value(bool) = .init(false),
 
     fn do(self: *Work, _: usize, barrier: *platform.threads.Barrier) void {
@@ -78,18 +84,17 @@ const Work = struct {
         if (self.text) |text| {
             while (self.take(1)) |part| {
                 const end = part.start + part.bytes;
-                part.characters = Walk.between(text, part.start, end);
+                part.characters = CharacterCursor.between(text, part.start, end);
             }
             barrier.wait(self, placeCharacters);
         }
         while (self.take(2)) |part| {
-            self.measure(part) catch self.failed.store(true, .monotonic);
+            self.measurePart(part) catch self.failed.store(true, .monotonic);
         }
     }
 
     fn take(self: *Work, phase: usize) ?*Part {
-        const index = self.next[phase].fetchAdd(1, .monotonic);
-        return if (index < self.parts.len) &self.parts[index] else null;
+        return &self.parts[self.queues[phase].take() orelse return null];
     }
 
     fn addUp(self: *const Work, part: *Part) void {
@@ -121,15 +126,15 @@ const Work = struct {
         }
     }
 
-    fn measure(self: *const Work, part: *const Part) Allocator.Error!void {
+    fn measurePart(self: *const Work, part: *const Part) Allocator.Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
-        var walk: ?Walk = null;
+        var cursor: ?CharacterCursor = null;
         if (self.text) |text| {
-            walk = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
+            cursor = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
         }
-        defer if (walk) |*some| some.deinit();
+        defer if (cursor) |*some| some.deinit();
         if (!part.has_names) {
-            return spans_.follow(vocabulary, part.ids, part.start, part.spans, &walk);
+            return spans_.follow(vocabulary, part.ids, part.start, part.spans, &cursor);
         }
         var start = part.start;
         for (part.ids, part.spans) |id, *span| {
@@ -137,16 +142,16 @@ const Work = struct {
             span.* = .{ .start = start, .end = end };
             start = end;
         }
-        if (walk) |*some| try some.count(part.spans);
+        if (cursor) |*some| try some.count(part.spans);
     }
 };
 
 /// Returns the length of a token or of an added token's text.
-fn lenOf(tokenizer: *const ids.Tokenizer, id: u32) u32 {
+fn lenOf(tokenizer: *const Tokenizer, id: u32) u32 {
     const vocabulary = &tokenizer.vocabulary;
     if (id < vocabulary.ids_end) {
         const len = vocabulary.tokenLen(id);
         if (len > 0) return len;
     }
-    return if (tokenizer.front.nameOf(id)) |name| @intCast(name.len) else 0;
+    return if (tokenizer.preprocessor.nameOf(id)) |name| @intCast(name.len) else 0;
 }

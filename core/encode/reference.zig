@@ -4,11 +4,15 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
+const preprocess = @import("../preprocess.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Model = vocabularies.Model;
+const Encoder = encoder_.Encoder;
+const List = encoder_.List;
 const Steps = @import("../normalize.zig").Steps;
+const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
 const Part = struct { start: usize, end: usize, place: ?usize };
 
@@ -267,7 +271,7 @@ fn randomModel(arena: Allocator, random: std.Random) !Model {
     };
 }
 
-fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !void {
+fn expectPlain(encoder: *Encoder, model: *const Model, piece: []const u8) !void {
     const gpa = std.testing.allocator;
     var expected: std.ArrayList(u32) = .empty;
     defer expected.deinit(gpa);
@@ -277,27 +281,26 @@ fn expectPlain(encoder: *ids.Encoder, model: *const Model, piece: []const u8) !v
     defer gpa.free(found);
     vocabulary.publish(found);
     try std.testing.expectEqualSlices(u32, expected.items, found);
-    var list: ids.List = .{ .gpa = gpa };
+    var list: List = .{ .gpa = gpa };
     defer list.ids.deinit(gpa);
     try encoder.encodePretoken(piece, &list);
     vocabulary.publish(list.ids.items);
     try std.testing.expectEqualSlices(u32, expected.items, list.ids.items);
-    var count: ids.Count = .{};
-    try encoder.encodePretoken(piece, &count);
-    try std.testing.expectEqual(expected.items.len, count.count);
+    try std.testing.expectEqual(expected.items.len, try encoder.countPretoken(piece));
     for (expected.items) |id| {
         const rank = vocabulary.rankOf(id).?;
         try std.testing.expectEqual(id, vocabulary.publicOf(rank));
     }
 }
 
-fn tokenizerOf(model: *const Model) !ids.Tokenizer {
+fn tokenizerOf(model: *const Model) !Tokenizer {
     const gpa = std.testing.allocator;
     var culprit: u32 = 0;
     const vocabulary = try vocabularies.Vocabulary.fromModel(gpa, model, 1, &culprit);
     var name: usize = 0;
-    const front: ids.front.Front = try .init(gpa, .{}, try Steps.init(gpa, ""), &name);
-    return .init(gpa, vocabulary, .r50k, front, 1);
+    const steps: Steps = try .init(gpa, "");
+    const preprocessor: preprocess.Preprocessor = try .init(gpa, .{}, steps, &name);
+    return .init(gpa, vocabulary, .r50k, preprocessor, 1);
 }
 
 fn randomPiece(arena: Allocator, random: std.Random) ![]const u8 {
@@ -321,7 +324,7 @@ test "ids: every model produces the ids that its merge list defines" {
         const model = try randomModel(arena.allocator(), random);
         var tokenizer = try tokenizerOf(&model);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         for (0..6) |_| {
             const piece = try randomPiece(arena.allocator(), random);
@@ -347,7 +350,7 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
         }
         var tokenizer = try tokenizerOf(&model);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         encoder.merger.random = .init();
         for (0..6) |_| {
@@ -361,7 +364,7 @@ test "ids: BPE dropout produces the same ids as the reference implementation" {
             const found = try arena.allocator().dupe(u32, try encoder.merger.idsOf(piece));
             tokenizer.vocabulary.publish(found);
             try std.testing.expectEqualSlices(u32, expected.items, found);
-            var list: ids.List = .{ .gpa = arena.allocator() };
+            var list: List = .{ .gpa = arena.allocator() };
             encoder.merger.random.?.prng = .init(seed);
             try encoder.encodePretoken(piece, &list);
             tokenizer.vocabulary.publish(list.ids.items);

@@ -12,27 +12,27 @@ const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 ///
 /// It keeps a position and the number of characters before it. Spans are mostly contiguous, so
 /// little text is counted for each. An index is built for the first span that is elsewhere.
-pub const Walk = struct {
+pub const CharacterCursor = struct {
     gpa: Allocator,
     text: []const u8,
     at: u32 = 0,
     before: u32 = 0,
     index: ?Index = null,
 
-    pub fn deinit(self: *Walk) void {
+    pub fn deinit(self: *CharacterCursor) void {
         if (self.index) |*index| index.deinit(self.gpa);
     }
 
     /// Computes the character spans of contiguous tokens from byte `first`. It combines `measure`
     /// and `count` in half their time.
     pub fn follow(
-        self: *Walk,
+        self: *CharacterCursor,
         vocabulary: *const Vocabulary,
         fresh: []const u32,
         first: u32,
         spans: []normal.Place,
     ) Allocator.Error!void {
-        if (first != self.at) _ = try self.far(.{ .start = first, .end = first });
+        if (first != self.at) _ = try self.seek(.{ .start = first, .end = first });
         const text = self.text;
         var at, var before = .{ self.at, self.before };
         var index: usize = 0;
@@ -40,7 +40,7 @@ pub const Walk = struct {
             const len = vocabulary.tokenLen(fresh[index]);
             if (len > near or @as(usize, at) + near > text.len) {
                 self.at, self.before = .{ at, before };
-                spans[index] = try self.far(.{ .start = at, .end = at + len });
+                spans[index] = try self.seek(.{ .start = at, .end = at + len });
                 at, before = .{ self.at, self.before };
                 continue;
             }
@@ -78,7 +78,7 @@ pub const Walk = struct {
     }
 
     /// Converts spans, in any order, from bytes to characters.
-    pub fn count(self: *Walk, spans: []normal.Place) Allocator.Error!void {
+    pub fn count(self: *CharacterCursor, spans: []normal.Place) Allocator.Error!void {
         const text = self.text;
         // In registers. Through memory each span would depend on a store of the previous one.
         var at, var before = .{ self.at, self.before };
@@ -94,7 +94,7 @@ pub const Walk = struct {
                 continue;
             }
             self.at, self.before = .{ at, before };
-            span.* = try self.far(span.*);
+            span.* = try self.seek(span.*);
             at, before = .{ self.at, self.before };
         }
         self.at, self.before = .{ at, before };
@@ -127,7 +127,7 @@ pub const Walk = struct {
     }
 
     /// Converts any span, and moves the position to its end.
-    noinline fn far(self: *Walk, span: normal.Place) Allocator.Error!normal.Place {
+    noinline fn seek(self: *CharacterCursor, span: normal.Place) Allocator.Error!normal.Place {
         const text = self.text;
         // A span after the last character covers that character.
         const start: u32 = @min(span.start, @as(u32, @intCast(text.len)) - 1);
@@ -214,15 +214,15 @@ test "spans: a character span has the characters that begin in the byte span" {
             const end = @min(len, start + random.uintLessThan(u32, far));
             span.* = .{ .start = start, .end = end };
             at = @min(len, end + if (leaps) random.uintLessThan(u32, far) else 0);
-            const first = Walk.between(text.items, 0, @min(start, len - 1) + 1) - 1;
+            const first = CharacterCursor.between(text.items, 0, @min(start, len - 1) + 1) - 1;
             characters.* = .{ .start = first, .end = 0 };
             for (text.items[0..end]) |byte| characters.end += @intFromBool(byte & 0xC0 != 0x80);
         }
-        var walk: Walk = .{ .gpa = gpa, .text = text.items };
-        defer walk.deinit();
+        var cursor: CharacterCursor = .{ .gpa = gpa, .text = text.items };
+        defer cursor.deinit();
         const half = random.uintLessThan(usize, spans.len);
-        try walk.count(spans[0..half]);
-        try walk.count(spans[half..]);
+        try cursor.count(spans[0..half]);
+        try cursor.count(spans[half..]);
         try testing.expectEqualSlices(normal.Place, &wanted, &spans);
     }
 }

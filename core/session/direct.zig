@@ -12,11 +12,15 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
+const encoder_ = @import("../encode/encoder.zig");
 const expand = @import("../merge/byte_fallback.zig");
 const merge_long = @import("../merge/long.zig");
 const pretokens = @import("../pretokens.zig");
 const Effort = @import("../added.zig").Effort;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
 /// Minimum distance of checkpoints in bytes. Smaller distances would use more memory than the text.
 const spacing = 64;
@@ -29,7 +33,7 @@ const long_min = 512;
 /// by four until old and new tokens have one in common.
 const overlap = 256;
 
-const Point = struct {
+const Checkpoint = struct {
     /// Offset where the search for the next pretoken begins, and start of its document.
     start: usize = 0,
     document: usize = 0,
@@ -43,19 +47,19 @@ const Point = struct {
 
 /// An added token, or a boundary between two documents. It occupies one byte of the text that
 /// belongs to no document.
-pub const Mark = struct { at: usize, id: ?u32 };
+pub const Boundary = struct { at: usize, id: ?u32 };
 
 pub const Session = struct {
     gpa: Allocator,
-    tokenizer: *const ids.Tokenizer,
+    tokenizer: *const Tokenizer,
     /// One byte per added token: whether it is searched for.
     allowed: ?[]const u8,
     text: std.ArrayList(u8) = .empty,
-    /// In order. Only preprocessed text has marks (prepared.zig). Added tokens are not searched for
-    /// in such text.
-    marks: std.ArrayList(Mark) = .empty,
+    /// In order. Only preprocessed text has boundaries (prepared.zig). Added tokens are not
+    /// searched for in such text.
+    boundaries: std.ArrayList(Boundary) = .empty,
     ids: std.ArrayList(u32) = .empty,
-    points: std.ArrayList(Point) = .empty,
+    checkpoints: std.ArrayList(Checkpoint) = .empty,
     /// Known runs of the document that begins at `known_document`.
     known: pretokens.Known = .{},
     known_document: usize = 0,
@@ -63,15 +67,15 @@ pub const Session = struct {
     bytes_encoded: u64 = 0,
 
     /// Copies `choice`. Null means that no added tokens are searched for. With this choice
-    /// `Front.isDirect` must hold.
+    /// `Preprocessor.isDirect` must hold.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         choice: ?[]const u8,
     ) Allocator.Error!Session {
         var self: Session = .{ .gpa = gpa, .tokenizer = tokenizer, .allowed = null };
         errdefer self.deinit();
-        try self.points.append(gpa, .{});
+        try self.checkpoints.append(gpa, .{});
         if (choice) |which| self.allowed = try gpa.dupe(u8, which);
         return self;
     }
@@ -79,9 +83,9 @@ pub const Session = struct {
     pub fn deinit(self: *Session) void {
         if (self.allowed) |which| self.gpa.free(which);
         self.text.deinit(self.gpa);
-        self.marks.deinit(self.gpa);
+        self.boundaries.deinit(self.gpa);
         self.ids.deinit(self.gpa);
-        self.points.deinit(self.gpa);
+        self.checkpoints.deinit(self.gpa);
         self.known.deinit(self.gpa);
     }
 
@@ -89,10 +93,10 @@ pub const Session = struct {
         var copy: Session = try .init(self.gpa, self.tokenizer, self.allowed);
         errdefer copy.deinit();
         try copy.text.appendSlice(self.gpa, self.text.items);
-        try copy.marks.appendSlice(self.gpa, self.marks.items);
+        try copy.boundaries.appendSlice(self.gpa, self.boundaries.items);
         try copy.ids.appendSlice(self.gpa, self.ids.items);
-        copy.points.clearRetainingCapacity();
-        try copy.points.appendSlice(self.gpa, self.points.items);
+        copy.checkpoints.clearRetainingCapacity();
+        try copy.checkpoints.appendSlice(self.gpa, self.checkpoints.items);
         return copy;
     }
 
@@ -100,25 +104,27 @@ pub const Session = struct {
     /// `new` must not be memory of the session.
     pub fn replace(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
-        return self.replaceMarked(encoder, cut, new, &.{});
+    ) Error!usize {
+        return self.replaceWithBoundaries(encoder, cut, new, &.{});
     }
 
-    /// The same with the marks in `new`, whose offsets count from the start of the text.
-    pub fn replaceMarked(
+    /// The same with the boundaries in `new`, whose offsets count from the start of the text.
+    pub fn replaceWithBoundaries(
         self: *Session,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-        marks: []const Mark,
-    ) ids.Error!usize {
-        var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
+        boundaries: []const Boundary,
+    ) Error!usize {
+        var text: Replacement(u8) = try .init(self.gpa, &self.text, cut, new);
         defer text.deinit(self.gpa);
         errdefer text.undo();
-        var swapped: Swap(Mark) = try .init(self.gpa, &self.marks, self.marksBefore(cut), marks);
+        const first = self.boundariesBefore(cut);
+        var swapped: Replacement(Boundary) =
+            try .init(self.gpa, &self.boundaries, first, boundaries);
         defer swapped.deinit(self.gpa);
         errdefer swapped.undo();
         self.known.forgetFrom(cut -| self.known_document);
@@ -130,46 +136,46 @@ pub const Session = struct {
     }
 
     /// Returns the number of bytes after the checkpoint from which a change at `cut` resumes.
-    pub fn bytesBehindPoint(self: *const Session, cut: usize) usize {
-        return self.text.items.len - self.points.items[self.settled(cut)].start;
+    pub fn bytesAfterCheckpoint(self: *const Session, cut: usize) usize {
+        return self.text.items.len - self.checkpoints.items[self.lastValidCheckpoint(cut)].start;
     }
 
     /// Returns the index of the first checkpoint with more than `ids_max` ids before it, or the
     /// number of checkpoints.
-    pub fn pointBeyond(self: *const Session, ids_max: usize) usize {
-        return std.sort.partitionPoint(Point, self.points.items, ids_max, hasUpTo);
+    pub fn checkpointBeyond(self: *const Session, ids_max: usize) usize {
+        return std.sort.partitionPoint(Checkpoint, self.checkpoints.items, ids_max, hasUpTo);
     }
 
-    fn hasUpTo(ids_max: usize, point: Point) bool {
-        return point.ids_before <= ids_max;
+    fn hasUpTo(ids_max: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.ids_before <= ids_max;
     }
 
-    /// Returns the number of marks before an offset of the text.
-    pub fn marksBefore(self: *const Session, at: usize) usize {
-        return std.sort.partitionPoint(Mark, self.marks.items, at, isBefore);
+    /// Returns the number of boundaries before an offset of the text.
+    pub fn boundariesBefore(self: *const Session, at: usize) usize {
+        return std.sort.partitionPoint(Boundary, self.boundaries.items, at, isBefore);
     }
 
-    fn isBefore(at: usize, mark: Mark) bool {
-        return mark.at < at;
+    fn isBefore(at: usize, boundary: Boundary) bool {
+        return boundary.at < at;
     }
 
     /// Returns the index of the last checkpoint that a change of the text from `cut` on does not
     /// affect.
-    fn settled(self: *const Session, cut: usize) usize {
+    fn lastValidCheckpoint(self: *const Session, cut: usize) usize {
         // An added token may begin before the cut and end after it. It would end a document
         // earlier.
-        const specials_len = if (self.allowed == null) 0 else self.tokenizer.front.names.len_max;
-        const safe = cut -| specials_len;
-        return std.sort.partitionPoint(Point, self.points.items, safe, isSettled) -| 1;
+        const names = &self.tokenizer.preprocessor.names;
+        const safe = cut -| if (self.allowed == null) 0 else names.len_max;
+        return std.sort.partitionPoint(Checkpoint, self.checkpoints.items, safe, isSettled) -| 1;
     }
 
-    fn isSettled(safe: usize, point: Point) bool {
-        return point.start <= safe and point.reach <= safe;
+    fn isSettled(safe: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.start <= safe and checkpoint.reach <= safe;
     }
 };
 
 /// Replaces the end of a list, and can undo that.
-pub fn Swap(comptime Item: type) type {
+pub fn Replacement(comptime Item: type) type {
     return struct {
         list: *std.ArrayList(Item),
         start: usize,
@@ -202,49 +208,62 @@ pub fn Swap(comptime Item: type) type {
     };
 }
 
+/// Returns the length of the common prefix of two texts.
+pub fn commonLen(a: []const u8, b: []const u8) usize {
+    const len = @min(a.len, b.len);
+    // Comparing blocks is ten times as fast as comparing single bytes.
+    const step = 256;
+    var start: usize = 0;
+    while (start + step <= len and std.mem.eql(u8, a[start..][0..step], b[start..][0..step])) {
+        start += step;
+    }
+    while (start < len and a[start] == b[start]) start += 1;
+    return start;
+}
+
 /// One change before it is committed: the session has the new text but still the old ids.
 const Change = struct {
     session: *Session,
-    encoder: *ids.Encoder,
+    encoder: *Encoder,
     cut: usize,
-    first_point: usize,
+    first_checkpoint: usize,
     /// The first `ids_kept` ids stay. Those in `fresh` follow.
     ids_kept: usize,
-    fresh: ids.List,
-    points: std.ArrayList(Point) = .empty,
+    fresh: List,
+    checkpoints: std.ArrayList(Checkpoint) = .empty,
     tail: std.ArrayList(u32) = .empty,
     document: usize,
     reach: usize,
 
-    fn init(session: *Session, encoder: *ids.Encoder, cut: usize) Allocator.Error!Change {
-        const first = session.settled(cut);
-        const point = session.points.items[first];
+    fn init(session: *Session, encoder: *Encoder, cut: usize) Allocator.Error!Change {
+        const first = session.lastValidCheckpoint(cut);
+        const checkpoint = session.checkpoints.items[first];
         var self: Change = .{
             .session = session,
             .encoder = encoder,
             .cut = cut,
-            .first_point = first,
-            .ids_kept = point.ids_before,
+            .first_checkpoint = first,
+            .ids_kept = checkpoint.ids_before,
             .fresh = .{ .gpa = session.gpa },
-            .document = point.document,
-            .reach = point.reach,
+            .document = checkpoint.document,
+            .reach = checkpoint.reach,
         };
-        try self.addPoint(point.start);
+        try self.addCheckpoint(checkpoint.start);
         return self;
     }
 
     fn deinit(self: *Change) void {
         self.fresh.ids.deinit(self.session.gpa);
-        self.points.deinit(self.session.gpa);
+        self.checkpoints.deinit(self.session.gpa);
         self.tail.deinit(self.session.gpa);
     }
 
     /// Adds a checkpoint at `start`, unless the last one is there.
-    fn addPoint(self: *Change, start: usize) Allocator.Error!void {
-        if (self.points.getLastOrNull()) |last| {
+    fn addCheckpoint(self: *Change, start: usize) Allocator.Error!void {
+        if (self.checkpoints.getLastOrNull()) |last| {
             if (last.start == start and last.document == self.document) return;
         }
-        try self.points.append(self.session.gpa, .{
+        try self.checkpoints.append(self.session.gpa, .{
             .start = start,
             .document = self.document,
             .ids_before = self.ids_kept + self.fresh.ids.items.len,
@@ -252,15 +271,15 @@ const Change = struct {
         });
     }
 
-    fn lastPoint(self: *Change) *Point {
-        return &self.points.items[self.points.items.len - 1];
+    fn lastCheckpoint(self: *Change) *Checkpoint {
+        return &self.checkpoints.items[self.checkpoints.items.len - 1];
     }
 
-    fn encode(self: *Change) ids.Error!void {
+    fn encode(self: *Change) Error!void {
         const text = self.session.text.items;
-        var start = self.lastPoint().start;
+        var start = self.lastCheckpoint().start;
         if (self.session.allowed) |which| {
-            const added = &self.session.tokenizer.front.raw;
+            const added = &self.session.tokenizer.preprocessor.raw;
             var effort: Effort = .{ .gpa = self.session.gpa };
             defer effort.deinit();
             var search = added.names.search(text, start, which, &effort);
@@ -270,22 +289,22 @@ const Change = struct {
                 start = found.end;
                 self.document = start;
                 self.reach = @max(self.reach, found.start + 1);
-                try self.addPoint(start);
+                try self.addCheckpoint(start);
             }
         }
-        for (self.session.marks.items[self.session.marksBefore(start)..]) |mark| {
-            try self.encodeDocument(start, mark.at);
-            if (mark.id) |id| try self.fresh.push(&.{id});
-            start = mark.at + 1;
+        for (self.session.boundaries.items[self.session.boundariesBefore(start)..]) |boundary| {
+            try self.encodeDocument(start, boundary.at);
+            if (boundary.id) |id| try self.fresh.push(&.{id});
+            start = boundary.at + 1;
             self.document = start;
             self.reach = @max(self.reach, start);
-            try self.addPoint(start);
+            try self.addCheckpoint(start);
         }
         try self.encodeDocument(start, text.len);
     }
 
     /// Encodes the rest of the document that ends at `end`.
-    fn encodeDocument(self: *Change, start: usize, end: usize) ids.Error!void {
+    fn encodeDocument(self: *Change, start: usize, end: usize) Error!void {
         const text = self.session.text.items[self.document..end];
         var sweep: pretokens.Sweep = undefined;
         sweep.init(self.session.gpa, &self.session.tokenizer.scheme, text);
@@ -303,8 +322,8 @@ const Change = struct {
             try self.encodeBatch(&sweep, batch, from);
             self.see(&sweep, sweep.index);
             const at = self.document + sweep.index;
-            const is_far = at - self.lastPoint().start >= spacing;
-            if (is_far and sweep.canRestart()) try self.addPoint(at);
+            const is_far = at - self.lastCheckpoint().start >= spacing;
+            if (is_far and sweep.canRestart()) try self.addCheckpoint(at);
         }
         if (sweep.matcher) |*matcher| self.session.known.learn(matcher);
         // A search without a result has looked as far as the end.
@@ -327,7 +346,7 @@ const Change = struct {
         sweep: *const pretokens.Sweep,
         batch: pretokens.Batch,
         from: usize,
-    ) ids.Error!void {
+    ) Error!void {
         // A pre-tokenizer of several stages can restart at few offsets, not at every pretoken.
         if (sweep.scheme.* == .stages) return self.encodeShort(batch);
         const long_len = @max(long_min, self.session.tokenizer.vocabulary.token_len_max);
@@ -352,7 +371,7 @@ const Change = struct {
         if (behind.len > 0) try self.encodeShort(behind);
     }
 
-    fn encodeShort(self: *Change, batch: pretokens.Batch) ids.Error!void {
+    fn encodeShort(self: *Change, batch: pretokens.Batch) Error!void {
         self.session.bytes_encoded += batch.len;
         try self.encoder.encodeBatch(batch, &self.fresh);
     }
@@ -363,17 +382,17 @@ const Change = struct {
         sweep: *const pretokens.Sweep,
         batch: pretokens.Batch,
         from: usize,
-    ) ids.Error!void {
+    ) Error!void {
         const start = self.document + batch.start;
-        try self.addPoint(self.document + from);
-        self.lastPoint().long_start = start;
+        try self.addCheckpoint(self.document + from);
+        self.lastCheckpoint().long_start = start;
         try self.encoder.merger.pollAfter(batch.len);
         try self.mergeLong(start, sweep.text[batch.start..][0..batch.len]);
         self.see(sweep, batch.start + batch.len);
-        try self.addPoint(start + batch.len);
+        try self.addCheckpoint(start + batch.len);
     }
 
-    fn mergeLong(self: *Change, start: usize, piece: []const u8) ids.Error!void {
+    fn mergeLong(self: *Change, start: usize, piece: []const u8) Error!void {
         const session = self.session;
         const vocabulary = &session.tokenizer.vocabulary;
         const old = session.ids.items;
@@ -408,16 +427,16 @@ const Change = struct {
 
     /// Returns the known ids of a pretoken that begins at `start` and has `len_max` bytes.
     fn knownOf(self: *const Change, start: usize, len_max: usize) Known {
-        const points = self.session.points.items;
-        const behind = std.sort.partitionPoint(Point, points, start, isUpTo);
+        const checkpoints = self.session.checkpoints.items;
+        const behind = std.sort.partitionPoint(Checkpoint, checkpoints, start, isUpTo);
         // The search for it began at a checkpoint, and the next checkpoint is after it.
-        if (behind == 0 or behind == points.len) return .{};
-        const point = points[behind - 1];
-        if (point.long_start == null or point.long_start.? != start) return .{};
+        if (behind == 0 or behind == checkpoints.len) return .{};
+        const checkpoint = checkpoints[behind - 1];
+        if (checkpoint.long_start == null or checkpoint.long_start.? != start) return .{};
         var known: Known = .{
-            .ids_start = point.ids_before,
-            .ids_end = points[behind].ids_before,
-            .len = points[behind].start - start,
+            .ids_start = checkpoint.ids_before,
+            .ids_end = checkpoints[behind].ids_before,
+            .len = checkpoints[behind].start - start,
         };
         const len = @min(self.cut -| start, len_max);
         while (known.len > len) {
@@ -428,8 +447,8 @@ const Change = struct {
         return known;
     }
 
-    fn isUpTo(start: usize, point: Point) bool {
-        return point.start <= start;
+    fn isUpTo(start: usize, checkpoint: Checkpoint) bool {
+        return checkpoint.start <= start;
     }
 
     /// Appends ids of the old list to the result. If they are already at the right index, they are
@@ -449,46 +468,21 @@ const Change = struct {
         const session = self.session;
         const fresh = self.fresh.ids.items;
         try session.ids.ensureTotalCapacity(session.gpa, self.ids_kept + fresh.len);
-        const point_count = self.first_point + self.points.items.len;
-        try session.points.ensureTotalCapacity(session.gpa, point_count);
+        const checkpoint_count = self.first_checkpoint + self.checkpoints.items.len;
+        try session.checkpoints.ensureTotalCapacity(session.gpa, checkpoint_count);
         const old = session.ids.items[self.ids_kept..];
         const same = std.mem.indexOfDiff(u32, old, fresh) orelse fresh.len;
         session.ids.items.len = self.ids_kept;
         session.ids.appendSliceAssumeCapacity(fresh);
-        session.points.items.len = self.first_point;
-        session.points.appendSliceAssumeCapacity(self.points.items);
+        session.checkpoints.items.len = self.first_checkpoint;
+        session.checkpoints.appendSliceAssumeCapacity(self.checkpoints.items);
         return self.ids_kept + same;
     }
 };
 
-const testing = @import("testing.zig");
+const preprocess = @import("../preprocess.zig");
+const testing = @import("../merge/testing.zig");
 const Steps = @import("../normalize.zig").Steps;
-
-/// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
-fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !ids.Tokenizer {
-    const gpa = std.testing.allocator;
-    var vocabulary = try testing.randomVocabulary(random, .by_length);
-    const given: ids.front.Given = .{
-        .names = "<a><a>bc",
-        .lengths = &.{ 3, 5 },
-        .ids = &.{ 9000, 9001 },
-        .flags = &.{ .{ .special = true }, .{ .special = true } },
-    };
-    var culprit: usize = 0;
-    const steps = try Steps.init(gpa, "");
-    const front = ids.front.Front.init(gpa, given, steps, &culprit) catch |failure| {
-        vocabulary.deinit(gpa);
-        return failure;
-    };
-    return .init(gpa, vocabulary, scheme, front, random.int(u64));
-}
-
-fn expectWhole(session: *const Session, encoder: *ids.Encoder) !void {
-    var whole: ids.List = .{ .gpa = std.testing.allocator };
-    defer whole.ids.deinit(whole.gpa);
-    try encoder.encode(session.text.items, session.allowed, &whole);
-    try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
-}
 
 test "session: after any change the ids are those of the whole text" {
     const gpa = std.testing.allocator;
@@ -501,7 +495,7 @@ test "session: after any change the ids are those of the whole text" {
         };
         var tokenizer = try randomTokenizer(random, schemes[round % schemes.len]);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         var session: Session = try .init(gpa, &tokenizer, if (round % 3 == 0) null else "\x01\x01");
         defer session.deinit();
@@ -533,12 +527,38 @@ test "session: after any change the ids are those of the whole text" {
     }
 }
 
+/// A tokenizer of three letters, with the special tokens "<a>" and "<a>bc".
+fn randomTokenizer(random: std.Random, scheme: pretokens.Scheme) !Tokenizer {
+    const gpa = std.testing.allocator;
+    var vocabulary = try testing.randomVocabulary(random, .by_length);
+    const given: preprocess.PreprocessorOptions = .{
+        .names = "<a><a>bc",
+        .lengths = &.{ 3, 5 },
+        .ids = &.{ 9000, 9001 },
+        .flags = &.{ .{ .special = true }, .{ .special = true } },
+    };
+    var culprit: usize = 0;
+    const steps = try Steps.init(gpa, "");
+    const preprocessor = preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| {
+        vocabulary.deinit(gpa);
+        return failure;
+    };
+    return .init(gpa, vocabulary, scheme, preprocessor, random.int(u64));
+}
+
+fn expectWhole(session: *const Session, encoder: *Encoder) !void {
+    var whole: List = .{ .gpa = std.testing.allocator };
+    defer whole.ids.deinit(whole.gpa);
+    try encoder.encode(session.text.items, session.allowed, &whole);
+    try std.testing.expectEqualSlices(u32, whole.ids.items, session.ids.items);
+}
+
 test "session: a long growing pretoken resumes from its known tokens" {
     const gpa = std.testing.allocator;
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
     var tokenizer = try randomTokenizer(prng.random(), .cl100k);
     defer tokenizer.deinit(gpa);
-    var encoder: ids.Encoder = .init(gpa, &tokenizer);
+    var encoder: Encoder = .init(gpa, &tokenizer);
     defer encoder.deinit();
     var session: Session = try .init(gpa, &tokenizer, null);
     defer session.deinit();
@@ -555,9 +575,9 @@ test "session: running out of memory leaks no memory and leaves the session unch
     var tokenizer = try randomTokenizer(prng.random(), .r50k);
     defer tokenizer.deinit(gpa);
     const change = struct {
-        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
-            const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{
+        fn change(failing: Allocator, of: *const Tokenizer) !void {
+            const scratch: preprocess.Scratch = .{ .gpa = failing };
+            var encoder: Encoder = .{
                 .gpa = failing,
                 .tokenizer = of,
                 .merger = .init(failing, &of.vocabulary),

@@ -9,11 +9,14 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
+const encoder_ = @import("encoder.zig");
 const parts = @import("parts.zig");
+const platform = @import("../platform.zig");
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
 const Job = @import("jobs.zig").Job;
-const Output = @import("output.zig").Output;
-const roomFor = @import("output.zig").roomFor;
+const List = encoder_.List;
+const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 pub const Goal = enum { encode, count };
 const Atomic = std.atomic.Value;
@@ -29,8 +32,8 @@ pub const Joined = struct {
     counts: []i64,
     output: *Output,
     /// Set when a job fails, because the results of the other jobs are then discarded.
-    stopped: *Atomic(bool),
-    failure: ?ids.Error = null,
+    stop: *platform.threads.Stop,
+    failure: ?Error = null,
     missing_byte: u8 = 0,
 
     /// Number of requests to assign offsets since a thread took the role; 0 if no thread has it.
@@ -49,7 +52,7 @@ pub const Joined = struct {
         for (&self.spare) |*place| {
             if (place.load(.monotonic) == null) continue;
             const other = place.swap(null, .acquire) orelse continue;
-            std.mem.swap(ids.List, &job.list, &other.list);
+            std.mem.swap(List, &job.list, &other.list);
             break;
         }
         job.list.ids.ensureTotalCapacity(job.list.gpa, roomFor(text_bytes)) catch {};
@@ -57,21 +60,21 @@ pub const Joined = struct {
 
     /// Takes over the ids or the failure of a job. Slow work is left to the caller's thread, which
     /// handles signals. That thread calls this once more when all jobs are done.
-    pub fn advance(self: *Joined, encoder: *ids.Encoder, is_caller: bool) void {
+    pub fn advance(self: *Joined, encoder: *Encoder, is_caller: bool) void {
         while (true) {
-            self.givePlaces(encoder, is_caller);
+            self.assignOffsets(encoder, is_caller);
             if (self.goal == .count or !self.copyNext()) return;
         }
     }
 
-    fn givePlaces(self: *Joined, encoder: *ids.Encoder, is_caller: bool) void {
+    fn assignOffsets(self: *Joined, encoder: *Encoder, is_caller: bool) void {
         if (self.asked.fetchAdd(1, .acq_rel) != 0) return;
         var answered: usize = 1;
         while (true) {
             while (self.failure == null) {
-                const gave = self.givePlace(encoder, is_caller) catch |failure| {
+                const gave = self.assignNext(encoder, is_caller) catch |failure| {
                     self.failure = failure;
-                    self.stopped.store(true, .monotonic);
+                    self.stop.stop();
                     break;
                 };
                 if (!gave) break;
@@ -81,7 +84,7 @@ pub const Joined = struct {
     }
 
     /// Assigns an offset to the next job. Returns false if that is not possible yet.
-    fn givePlace(self: *Joined, encoder: *ids.Encoder, is_caller: bool) ids.Error!bool {
+    fn assignNext(self: *Joined, encoder: *Encoder, is_caller: bool) Error!bool {
         const index = self.placed.raw;
         if (index == self.jobs.len) return false;
         const job = &self.jobs[index];
@@ -108,26 +111,24 @@ pub const Joined = struct {
     }
 
     /// Joins a chunk to the previous one, and sums up the counts of long texts.
-    fn joinJob(self: *Joined, job: *Job, encoder: *ids.Encoder, is_caller: bool) ids.Error!bool {
-        const total = if (self.goal == .encode) job.list.total() else job.count.total();
-        var bridged: ids.Count = .{};
+    fn joinJob(self: *Joined, job: *Job, encoder: *Encoder, is_caller: bool) Error!bool {
+        const total = job.list.total();
         switch (job.work) {
-            .texts_end => return true,
-            .piece => {},
+            .texts => return true,
+            .piece, .document => {},
             .part => |*part| if (part.from == 0) {
                 self.document_end = part.end;
             } else {
-                job.bridge.reset();
+                job.gap_ids.reset();
                 const end = self.document_end;
-                const joint = switch (self.goal) {
-                    .encode => try parts.join(encoder, part, end, total, &job.bridge, is_caller),
-                    .count => try parts.join(encoder, part, end, total, &bridged, is_caller),
-                } orelse return false;
-                self.document_end = joint.end;
-                job.skipped = joint.skipped;
+                const gap_ids = &job.gap_ids;
+                const joined = try parts.join(encoder, part, end, total, gap_ids, is_caller) orelse
+                    return false;
+                self.document_end = joined.end;
+                job.skipped = joined.skipped;
             },
         }
-        self.counts[job.text] += @intCast(bridged.count + job.added(total));
+        self.counts[job.text] += @intCast(job.added(total));
         return true;
     }
 
@@ -146,8 +147,8 @@ pub const Joined = struct {
         const before, const after = .{ self.output.before.len, self.output.after.len };
         const job = &self.jobs[index];
         return switch (job.work) {
-            .texts_end => |end| (end - job.text) * (before + after),
-            .piece, .part => before * @intFromBool(self.isFirst(index)) +
+            .texts => |end| (end - job.text) * (before + after),
+            .piece, .document, .part => before * @intFromBool(self.isFirst(index)) +
                 after * @intFromBool(self.isLast(index)),
         };
     }
@@ -170,7 +171,7 @@ pub const Joined = struct {
         }
         const job = &self.jobs[index];
         self.copyJob(job, index);
-        job.bridge.ids.clearAndFree(job.bridge.gpa);
+        job.gap_ids.ids.clearAndFree(job.gap_ids.gpa);
         self.giveList(job);
         _ = self.copied.fetchAdd(1, .acq_rel);
         return true;
@@ -181,7 +182,7 @@ pub const Joined = struct {
         const own = job.list.ids.items[job.skipped..];
         var place = job.start;
         switch (job.work) {
-            .texts_end => |end| if (output.hasEdges()) {
+            .texts => |end| if (output.hasEdges()) {
                 var from: usize = 0;
                 for (self.counts[job.text..end]) |count| {
                     const len: usize = @intCast(count);
@@ -193,9 +194,9 @@ pub const Joined = struct {
             } else {
                 _ = output.copy(place, own);
             },
-            .piece, .part => {
+            .piece, .document, .part => {
                 if (self.isFirst(index)) place = output.put(place, output.before);
-                place = output.copy(place, job.bridge.ids.items);
+                place = output.copy(place, job.gap_ids.ids.items);
                 place = output.copy(place, own);
                 if (self.isLast(index)) _ = output.put(place, output.after);
             },
@@ -213,3 +214,133 @@ pub const Joined = struct {
         job.list.ids.clearAndFree(job.list.gpa);
     }
 };
+
+/// The ids of all texts in one array of 32-bit or 16-bit ids, with optional ids before and after
+/// each text.
+pub const Output = struct {
+    gpa: Allocator,
+    numbers: Numbers,
+    /// The vocabulary that maps ranks to public ids; null if the result contains ranks.
+    published: ?*const Vocabulary,
+    /// Public ids to insert before and after each text.
+    before: []const u32 = &.{},
+    after: []const u32 = &.{},
+
+    /// `narrow` requires that every id fits in 16 bits.
+    pub const Numbers = union(enum) { wide: std.ArrayList(u32), narrow: std.ArrayList(u16) };
+
+    pub fn deinit(self: *Output) void {
+        switch (self.numbers) {
+            inline else => |*list| list.deinit(self.gpa),
+        }
+    }
+
+    /// Whether a list written by an encoder is already the result.
+    pub fn isPlain(self: *const Output) bool {
+        return self.numbers == .wide and !self.hasEdges();
+    }
+
+    pub fn hasEdges(self: *const Output) bool {
+        return self.before.len + self.after.len > 0;
+    }
+
+    pub fn total(self: *const Output) usize {
+        return switch (self.numbers) {
+            inline else => |list| list.items.len,
+        };
+    }
+
+    /// Reserves capacity for the ids of most short texts, or of any long text. If that fails, the
+    /// list grows later.
+    pub fn reserve(self: *Output, text_bytes: usize, texts: usize) void {
+        const edges = texts * (self.before.len + self.after.len);
+        switch (self.numbers) {
+            inline else => |*list| makeList(self.gpa, list, text_bytes, edges),
+        }
+    }
+
+    pub fn hasRoom(self: *const Output, len: usize) bool {
+        return switch (self.numbers) {
+            inline else => |list| len <= list.capacity - list.items.len,
+        };
+    }
+
+    pub fn makeRoom(self: *Output, len: usize) Allocator.Error!void {
+        switch (self.numbers) {
+            inline else => |*list| {
+                try list.ensureUnusedCapacity(self.gpa, len);
+                platform.memory.adviseHuge(list.allocatedSlice());
+            },
+        }
+    }
+
+    /// Claims `len` ids, for which there is capacity, and returns their offset.
+    pub fn take(self: *Output, len: usize) usize {
+        switch (self.numbers) {
+            inline else => |*list| {
+                list.items.len += len;
+                return list.items.len - len;
+            },
+        }
+    }
+
+    /// Copies ranks that an encoder produced to their offset. Returns the offset after them.
+    pub fn copy(self: *Output, place: usize, ranks: []const u32) usize {
+        const end = place + ranks.len;
+        switch (self.numbers) {
+            .wide => |list| {
+                const out = list.items[place..end];
+                if (self.published) |vocabulary| {
+                    vocabulary.copyPublic(out, ranks);
+                } else @memcpy(out, ranks);
+            },
+            .narrow => |list| {
+                const public = if (self.published) |some| some.public else null;
+                const out = list.items[place..end];
+                if (public) |numbers| {
+                    for (out, ranks) |*id, rank| {
+                        id.* = @intCast(if (rank < numbers.len) numbers[rank] else rank);
+                    }
+                } else for (out, ranks) |*id, rank| id.* = @intCast(rank);
+            },
+        }
+        return end;
+    }
+
+    /// Writes public ids to their offset. Returns the offset after them.
+    pub fn put(self: *Output, place: usize, numbers: []const u32) usize {
+        switch (self.numbers) {
+            inline else => |list| {
+                for (list.items[place..][0..numbers.len], numbers) |*id, number| {
+                    id.* = @intCast(number);
+                }
+            },
+        }
+        return place + numbers.len;
+    }
+};
+
+/// Estimated number of ids of most texts. Untouched memory costs little, but moving a list does
+/// not.
+pub fn roomFor(text_bytes: usize) usize {
+    return text_bytes / 3 + 16;
+}
+
+/// Texts of at least this size get capacity for one id per byte. In scripts with many ids per byte,
+/// moving a long list takes longer than encoding part of the text, and the added memory would have
+/// small platform.memory.
+const long_text_bytes = 1 << 20;
+
+/// Reserves capacity for the ids of most short texts, or of any long text.
+pub fn reserve(list: *List, text_bytes: usize) void {
+    makeList(list.gpa, &list.ids, text_bytes, 0);
+}
+
+fn makeList(gpa: Allocator, list: anytype, text_bytes: usize, extra: usize) void {
+    const likely = extra + roomFor(text_bytes);
+    const room = if (text_bytes < long_text_bytes) likely else extra + text_bytes + 16;
+    list.ensureTotalCapacity(gpa, room) catch {
+        list.ensureTotalCapacity(gpa, likely) catch {};
+    };
+    platform.memory.adviseHuge(list.allocatedSlice());
+}

@@ -1,7 +1,7 @@
 //! An editable text → its preprocessed documents and their ids, for changes at the end of the text.
 //!
 //! The documents are stored end to end, with one byte for each added token between them, in a
-//! session of their own (session.zig). A change of the text is first applied to the documents. They
+//! session of their own (direct.zig). A change of the text is first applied to the documents. They
 //! are rebuilt from a normalization boundary, and the session replaces only the bytes that differ.
 //! The encoding work is therefore proportional to the change, for any normalizer.
 //!
@@ -17,23 +17,27 @@
 const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
-const ids = @import("../ids.zig");
-const session_ = @import("session.zig");
+const encoder_ = @import("../encode/encoder.zig");
+const preprocess = @import("../preprocess.zig");
+const session_ = @import("direct.zig");
 const unicode = @import("../unicode.zig");
-const commonLen = @import("sessions.zig").commonLen;
-const Document = @import("document.zig").Document;
+const Document = @import("../preprocess/document.zig").Document;
 const Effort = @import("../added.zig").Effort;
-const Mark = session_.Mark;
-const Swap = session_.Swap;
+const Encoder = encoder_.Encoder;
+const Error = encoder_.Error;
+const List = encoder_.List;
+const Boundary = session_.Boundary;
+const Replacement = session_.Replacement;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
 /// There is a normalization boundary after each multiple of this many bytes, if possible. Texts
 /// with the same suffix at the same offset have the same boundaries there.
 const spacing = 64;
 
 /// Represents an added token among the documents.
-const mark_byte = 0xFF;
+const boundary_byte = 0xFF;
 
-pub const Stop = struct {
+pub const SafePoint = struct {
     /// Offset in the text, and offset in the documents.
     start: usize = 0,
     at: usize = 0,
@@ -47,26 +51,26 @@ pub const Prepared = struct {
     gpa: Allocator,
     session: session_.Session,
     text: std.ArrayList(u8) = .empty,
-    stops: std.ArrayList(Stop) = .empty,
+    safe_points: std.ArrayList(SafePoint) = .empty,
     /// One byte per added token: whether it is searched for.
     choice: ?[]const u8 = null,
-    has_stops: bool,
+    has_safe_points: bool,
     /// Offset of the text in a longer one, from which the spacing of boundaries is counted.
     origin: usize = 0,
 
     /// Returns a session with an empty text. Copies `choice`.
     pub fn init(
         gpa: Allocator,
-        tokenizer: *const ids.Tokenizer,
+        tokenizer: *const Tokenizer,
         choice: ?[]const u8,
     ) Allocator.Error!Prepared {
         var self: Prepared = .{
             .gpa = gpa,
             .session = try .init(gpa, tokenizer, null),
-            .has_stops = tokenizer.front.hasParts(choice),
+            .has_safe_points = tokenizer.preprocessor.hasParts(choice),
         };
         errdefer self.deinit();
-        try self.stops.append(gpa, .{});
+        try self.safe_points.append(gpa, .{});
         if (choice) |which| self.choice = try gpa.dupe(u8, which);
         return self;
     }
@@ -74,7 +78,7 @@ pub const Prepared = struct {
     pub fn deinit(self: *Prepared) void {
         self.session.deinit();
         self.text.deinit(self.gpa);
-        self.stops.deinit(self.gpa);
+        self.safe_points.deinit(self.gpa);
         if (self.choice) |which| self.gpa.free(which);
     }
 
@@ -84,8 +88,8 @@ pub const Prepared = struct {
         const session = try self.session.clone();
         copy.session.deinit();
         copy.session = session;
-        copy.stops.clearRetainingCapacity();
-        try copy.stops.appendSlice(self.gpa, self.stops.items);
+        copy.safe_points.clearRetainingCapacity();
+        try copy.safe_points.appendSlice(self.gpa, self.safe_points.items);
         try copy.text.appendSlice(self.gpa, self.text.items);
         return copy;
     }
@@ -94,89 +98,89 @@ pub const Prepared = struct {
     /// `new` must not be memory of the session.
     pub fn replace(
         self: *Prepared,
-        encoder: *ids.Encoder,
+        encoder: *Encoder,
         cut: usize,
         new: []const u8,
-    ) ids.Error!usize {
-        const first = self.settled(cut);
-        const stop = self.stops.items[first];
-        var text: Swap(u8) = try .init(self.gpa, &self.text, cut, new);
+    ) Error!usize {
+        const first = self.lastValidCheckpoint(cut);
+        const safe_point = self.safe_points.items[first];
+        var text: Replacement(u8) = try .init(self.gpa, &self.text, cut, new);
         defer text.deinit(self.gpa);
         errdefer text.undo();
-        var making: Making = .{ .prepared = self, .encoder = encoder, .first = stop };
-        defer making.deinit();
-        try making.make();
-        const same = making.sameLen();
-        const at = stop.at + same;
-        const marks = making.marks.items;
+        const scratch = &encoder.scratch;
+        var builder: Builder = .{ .prepared = self, .scratch = scratch, .first = safe_point };
+        defer builder.deinit();
+        try builder.make();
+        const same = builder.sameLen();
+        const at = safe_point.at + same;
+        const boundaries = builder.boundaries.items;
         var known: usize = 0;
-        while (known < marks.len and marks[known].at < at) known += 1;
-        try self.stops.ensureTotalCapacity(self.gpa, first + 1 + making.stops.items.len);
-        const bytes = making.bytes.items[same..];
-        const kept = try self.session.replaceMarked(encoder, at, bytes, marks[known..]);
-        self.stops.items.len = first + 1;
-        self.stops.appendSliceAssumeCapacity(making.stops.items);
+        while (known < boundaries.len and boundaries[known].at < at) known += 1;
+        const safe_points = builder.safe_points.items;
+        try self.safe_points.ensureTotalCapacity(self.gpa, first + 1 + safe_points.len);
+        const bytes = builder.bytes.items[same..];
+        const kept =
+            try self.session.replaceWithBoundaries(encoder, at, bytes, boundaries[known..]);
+        self.safe_points.items.len = first + 1;
+        self.safe_points.appendSliceAssumeCapacity(safe_points);
         return kept;
     }
 
     /// Returns a length from which on the text has more than `ids_max` ids, whatever text follows;
     /// null if that is not known.
     pub fn lengthBeyond(self: *const Prepared, ids_max: usize) ?usize {
-        const points = self.session.points.items;
-        const index = self.session.pointBeyond(ids_max);
+        const points = self.session.checkpoints.items;
+        const index = self.session.checkpointBeyond(ids_max);
         if (index == points.len) return null;
         const at = @max(points[index].start, points[index].reach);
-        const behind = std.sort.partitionPoint(Stop, self.stops.items, at, isBefore);
-        if (behind == self.stops.items.len) return null;
-        const stop = self.stops.items[behind];
-        return @max(stop.start, stop.reach) + self.slack();
+        const behind = std.sort.partitionPoint(SafePoint, self.safe_points.items, at, isBefore);
+        if (behind == self.safe_points.items.len) return null;
+        const safe_point = self.safe_points.items[behind];
+        return @max(safe_point.start, safe_point.reach) + self.slack();
     }
 
     /// Returns the last normalization boundary before which there are at most `ids_max` ids.
     pub fn startUpTo(self: *const Prepared, ids_max: usize) usize {
-        const at = self.session.points.items[self.session.pointBeyond(ids_max) - 1].start;
-        const behind = std.sort.partitionPoint(Stop, self.stops.items, at + 1, isBefore);
-        return self.stops.items[behind - 1].start;
+        const at = self.session.checkpoints.items[self.session.checkpointBeyond(ids_max) - 1].start;
+        const behind = std.sort.partitionPoint(SafePoint, self.safe_points.items, at + 1, isBefore);
+        return self.safe_points.items[behind - 1].start;
     }
 
-    fn isBefore(at: usize, stop: Stop) bool {
-        return stop.at < at;
+    fn isBefore(at: usize, safe_point: SafePoint) bool {
+        return safe_point.at < at;
     }
 
-    pub fn bytesBehindPoint(self: *const Prepared, cut: usize) usize {
-        return self.text.items.len - self.stops.items[self.settled(cut)].start;
+    pub fn bytesAfterCheckpoint(self: *const Prepared, cut: usize) usize {
+        return self.text.items.len - self.safe_points.items[self.lastValidCheckpoint(cut)].start;
     }
 
     /// Returns the index of the last boundary that a change of the text from `cut` on does not
     /// affect.
-    fn settled(self: *const Prepared, cut: usize) usize {
+    fn lastValidCheckpoint(self: *const Prepared, cut: usize) usize {
         const safe = cut -| self.slack();
-        return std.sort.partitionPoint(Stop, self.stops.items, safe, isSettled) -| 1;
+        return std.sort.partitionPoint(SafePoint, self.safe_points.items, safe, isSettled) -| 1;
     }
 
     /// Returns the maximum length of an added token, which may begin before a change and end after
     /// it.
     pub fn slack(self: *const Prepared) usize {
-        return if (self.choice == null) 0 else self.session.tokenizer.front.names.len_max;
+        return if (self.choice == null) 0 else self.session.tokenizer.preprocessor.names.len_max;
     }
 
-    fn isSettled(safe: usize, stop: Stop) bool {
-        return stop.start <= safe and stop.reach <= safe;
+    fn isSettled(safe: usize, safe_point: SafePoint) bool {
+        return safe_point.start <= safe and safe_point.reach <= safe;
     }
 };
 
-/// Builds documents from a boundary on. It is also a sink, for the documents of a segment without
-/// inner boundaries.
-pub const Making = struct {
+/// Builds documents from a boundary on.
+pub const Builder = struct {
     prepared: *const Prepared,
-    encoder: *ids.Encoder,
-    first: Stop,
+    scratch: *preprocess.Scratch,
+    first: SafePoint,
     bytes: std.ArrayList(u8) = .empty,
     /// Offsets count from the first document.
-    marks: std.ArrayList(Mark) = .empty,
-    stops: std.ArrayList(Stop) = .empty,
-    /// Whether a document was pushed last.
-    in_document: bool = false,
+    boundaries: std.ArrayList(Boundary) = .empty,
+    safe_points: std.ArrayList(SafePoint) = .empty,
     /// Possible split points of the current segment.
     cuts: std.ArrayList(Cut) = .empty,
     segment: std.ArrayList(u8) = .empty,
@@ -184,17 +188,18 @@ pub const Making = struct {
     /// Offset in the text, and offset in the preprocessed segment.
     const Cut = struct { start: usize, at: usize };
 
-    fn deinit(self: *Making) void {
+    fn deinit(self: *Builder) void {
         const gpa = self.prepared.gpa;
         self.bytes.deinit(gpa);
-        self.marks.deinit(gpa);
-        self.stops.deinit(gpa);
+        self.boundaries.deinit(gpa);
+        self.safe_points.deinit(gpa);
         self.cuts.deinit(gpa);
         self.segment.deinit(gpa);
     }
 
-    fn make(self: *Making) ids.Error!void {
-        const front = &self.prepared.session.tokenizer.front;
+    fn make(self: *Builder) Allocator.Error!void {
+        if (!self.prepared.has_safe_points) return self.addPieces();
+        const preprocessor = &self.prepared.session.tokenizer.preprocessor;
         const text = self.prepared.text.items;
         var start = self.first.start;
         var is_open = self.first.is_open;
@@ -202,53 +207,60 @@ pub const Making = struct {
             return self.addSegment(start, text.len, is_open);
         var effort: Effort = .{ .gpa = self.prepared.gpa };
         defer effort.deinit();
-        var matches = front.raw.behind(text, start, choice, &effort);
+        var matches = preprocessor.raw.behind(text, start, choice, &effort);
         while (matches.next()) |found| {
             try self.addSegment(start, found.start, is_open);
-            try self.addMark(if (found.start < found.end) found.id else null);
+            try self.addBoundary(if (found.start < found.end) found.id else null);
             start = found.end;
             is_open = false;
-            const last = self.stops.getLastOrNull() orelse self.first;
+            const last = self.safe_points.getLastOrNull() orelse self.first;
             if (start < last.start + spacing) continue;
-            try self.addStop(.{ .start = start, .at = self.end(), .reach = start });
+            try self.addSafePoint(.{ .start = start, .at = self.end(), .reach = start });
         }
         try self.addSegment(start, text.len, is_open);
     }
 
-    fn end(self: *const Making) usize {
+    fn end(self: *const Builder) usize {
         return self.first.at + self.bytes.items.len;
     }
 
-    fn addMark(self: *Making, id: ?u32) Allocator.Error!void {
-        try self.marks.append(self.prepared.gpa, .{ .at = self.end(), .id = id });
-        try self.bytes.append(self.prepared.gpa, mark_byte);
-        self.in_document = false;
+    fn addBoundary(self: *Builder, id: ?u32) Allocator.Error!void {
+        try self.boundaries.append(self.prepared.gpa, .{ .at = self.end(), .id = id });
+        try self.bytes.append(self.prepared.gpa, boundary_byte);
     }
 
-    fn addStop(self: *Making, stop: Stop) Allocator.Error!void {
-        if (self.prepared.has_stops) try self.stops.append(self.prepared.gpa, stop);
+    fn addSafePoint(self: *Builder, safe_point: SafePoint) Allocator.Error!void {
+        try self.safe_points.append(self.prepared.gpa, safe_point);
     }
 
-    pub fn pushDocument(self: *Making, bytes: []const u8) Allocator.Error!void {
-        if (self.in_document) try self.addMark(null);
-        try self.bytes.appendSlice(self.prepared.gpa, bytes);
-        self.in_document = true;
-    }
-
-    pub fn pushAdded(self: *Making, id: u32, _: Document.Span) Allocator.Error!void {
-        return self.addMark(id);
+    /// Preprocesses the whole text, without safe points.
+    fn addPieces(self: *Builder) Allocator.Error!void {
+        const prepared = self.prepared;
+        const preprocessor = &prepared.session.tokenizer.preprocessor;
+        const text = prepared.text.items;
+        var pieces: preprocess.Pieces = undefined;
+        pieces.init(preprocessor, self.scratch, .{ .text = text, .choice = prepared.choice });
+        defer pieces.deinit();
+        var in_document = false;
+        while (try pieces.next()) |piece| switch (piece) {
+            .document => |document| {
+                if (in_document) try self.addBoundary(null);
+                try self.bytes.appendSlice(prepared.gpa, document.bytes);
+                in_document = true;
+            },
+            .added => |token| {
+                try self.addBoundary(token.id);
+                in_document = false;
+            },
+        };
     }
 
     /// Preprocesses the text from `start` to `finish`, in which no added token matches the raw
     /// text.
-    fn addSegment(self: *Making, start: usize, finish: usize, is_open: bool) ids.Error!void {
+    fn addSegment(self: *Builder, start: usize, finish: usize, is_open: bool) Allocator.Error!void {
         if (start >= finish) return;
         const prepared = self.prepared;
-        const front = &prepared.session.tokenizer.front;
-        if (!prepared.has_stops) {
-            const text = prepared.text.items;
-            return front.encodeSegment(self.encoder, text, start, finish, prepared.choice, self);
-        }
+        const preprocessor = &prepared.session.tokenizer.preprocessor;
         self.cuts.clearRetainingCapacity();
         self.segment.clearRetainingCapacity();
         var from = start;
@@ -256,18 +268,18 @@ pub const Making = struct {
             const to = self.cutBehind(from, finish);
             const part: Document = .of(prepared.text.items, from, to, 0);
             const goes_on = is_open or from > start;
-            try front.addPart(&self.encoder.scratch, part, goes_on, &self.segment);
+            try preprocessor.addPart(self.scratch, part, goes_on, &self.segment);
             from = to;
             try self.cuts.append(prepared.gpa, .{ .start = to, .at = self.segment.items.len });
         }
         // The end of the segment is not a split point.
         self.cuts.items.len -= 1;
-        return self.addNormal(front);
+        return self.addNormal(preprocessor);
     }
 
     /// Returns the next offset after `from` where the text may be split, or `finish`.
-    fn cutBehind(self: *const Making, from: usize, finish: usize) usize {
-        const steps = &self.prepared.session.tokenizer.front.steps;
+    fn cutBehind(self: *const Builder, from: usize, finish: usize) usize {
+        const steps = &self.prepared.session.tokenizer.preprocessor.steps;
         const text = self.prepared.text.items;
         var index = from + spacing - (self.prepared.origin + from) % spacing;
         while (index < finish) : (index += 1) {
@@ -278,35 +290,35 @@ pub const Making = struct {
     }
 
     /// Splits the segment at added tokens in normalized text.
-    fn addNormal(self: *Making, front: *const ids.front.Front) Allocator.Error!void {
+    fn addNormal(self: *Builder, preprocessor: *const Preprocessor) Allocator.Error!void {
         const bytes = self.segment.items;
         var next: usize = 0;
         var from: usize = 0;
-        const finds = front.findsInNormal(self.prepared.choice);
+        const finds = preprocessor.findsInNormal(self.prepared.choice);
         var effort: Effort = .{ .gpa = self.prepared.gpa };
         defer effort.deinit();
-        var matches = front.normal.in(bytes, self.prepared.choice orelse "", &effort);
+        var matches = preprocessor.normal.in(bytes, self.prepared.choice orelse "", &effort);
         while (if (finds) matches.next() else null) |found| {
-            next = try self.addPiece(front, next, from, found.start);
-            try self.addMark(found.id);
+            next = try self.addPiece(preprocessor, next, from, found.start);
+            try self.addBoundary(found.id);
             from = found.end;
             // Split points inside an added token are not boundaries.
             while (next < self.cuts.items.len and self.cuts.items[next].at < from) next += 1;
         }
-        _ = try self.addPiece(front, next, from, bytes.len);
+        _ = try self.addPiece(preprocessor, next, from, bytes.len);
     }
 
     /// Adds a range of the segment and its boundaries, from split point `index`. Returns the index
     /// of the next split point.
     fn addPiece(
-        self: *Making,
-        front: *const ids.front.Front,
+        self: *Builder,
+        preprocessor: *const Preprocessor,
         index: usize,
         from: usize,
         to: usize,
     ) Allocator.Error!usize {
-        const finds = front.findsInNormal(self.prepared.choice);
-        const slack = if (finds) front.normal.names.len_max else 0;
+        const finds = preprocessor.findsInNormal(self.prepared.choice);
+        const slack = if (finds) preprocessor.normal.names.len_max else 0;
         const cuts = self.cuts.items;
         var next = index;
         var beyond = index;
@@ -315,7 +327,7 @@ pub const Making = struct {
             while (beyond < cuts.len and cuts[beyond].at < cuts[next].at + slack) beyond += 1;
             if (beyond == cuts.len) continue;
             const char = unicode.decode(self.prepared.text.items, cuts[beyond].start);
-            try self.addStop(.{
+            try self.addSafePoint(.{
                 .start = cuts[next].start,
                 .at = self.end() + cuts[next].at - from,
                 .is_open = true,
@@ -327,11 +339,11 @@ pub const Making = struct {
     }
 
     /// Returns the number of leading bytes of the documents that are unchanged.
-    fn sameLen(self: *const Making) usize {
+    fn sameLen(self: *const Builder) usize {
         const session = &self.prepared.session;
-        const old = session.marks.items[session.marksBefore(self.first.at)..];
-        const new = self.marks.items;
-        var len = commonLen(session.text.items[self.first.at..], self.bytes.items);
+        const old = session.boundaries.items[session.boundariesBefore(self.first.at)..];
+        const new = self.boundaries.items;
+        var len = session_.commonLen(session.text.items[self.first.at..], self.bytes.items);
         for (0..@max(old.len, new.len)) |index| {
             if (index < old.len and index < new.len and std.meta.eql(old[index], new[index])) {
                 continue;
@@ -345,7 +357,7 @@ pub const Making = struct {
 };
 
 const Flags = @import("../added.zig").Flags;
-const Front = ids.front.Front;
+const Preprocessor = preprocess.Preprocessor;
 const Steps = @import("../normalize.zig").Steps;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
@@ -358,10 +370,10 @@ const strip = "\x05\x03" ++ [_]u8{0} ** 10;
 
 /// A tokenizer of bytes and "aa", with the added tokens "<a>" and "<n>".
 fn testTokenizer(
-    prefix: ids.front.Prefix,
+    prefix: preprocess.Prefix,
     packed_steps: []const u8,
     flags: [2]Flags,
-) !ids.Tokenizer {
+) !Tokenizer {
     const gpa = std.testing.allocator;
     var bytes: [258]u8 = undefined;
     var lengths: [257]u32 = @splat(1);
@@ -372,30 +384,30 @@ fn testTokenizer(
     lengths[256] = 2;
     var culprit: u32 = 0;
     const vocabulary: Vocabulary = try .fromTokens(gpa, &bytes, &lengths, &numbers, 1, &culprit);
-    const given: ids.front.Given = .{
+    const given: preprocess.PreprocessorOptions = .{
         .names = "<a><n>",
         .lengths = &.{ 3, 3 },
         .ids = &.{ 300, 301 },
         .flags = &flags,
         .prefix = prefix,
-        .blank = prefix != .never,
+        .space_marker = prefix != .never,
     };
     var index: usize = 0;
-    const front: Front = try .init(gpa, given, try .init(gpa, packed_steps), &index);
-    return .init(gpa, vocabulary, .r50k, front, 1);
+    const preprocessor: Preprocessor = try .init(gpa, given, try .init(gpa, packed_steps), &index);
+    return .init(gpa, vocabulary, .r50k, preprocessor, 1);
 }
 
-fn expectWhole(session: *const Prepared, encoder: *ids.Encoder) !void {
-    var whole: ids.List = .{ .gpa = std.testing.allocator };
+fn expectWhole(session: *const Prepared, encoder: *Encoder) !void {
+    var whole: List = .{ .gpa = std.testing.allocator };
     defer whole.ids.deinit(whole.gpa);
     try encoder.encode(session.text.items, session.choice, &whole);
     try std.testing.expectEqualSlices(u32, whole.ids.items, session.session.ids.items);
 }
 
 const some_text = [_][]const u8{
-    "a",              "aa",       "b",                   "B",    " ",            "e", "\u{301}",
-    "\u{327}\u{301}", "\u{1100}", "\u{1161}",            "<a>",  "<n>",          "<", "n>",
-    ">\u{338}",       "\xCC",     "the quick brown fox", "\x81", ids.front.mark,
+    "a",              "aa",       "b",                   "B",    " ",             "e", "\u{301}",
+    "\u{327}\u{301}", "\u{1100}", "\u{1161}",            "<a>",  "<n>",           "<", "n>",
+    ">\u{338}",       "\xCC",     "the quick brown fox", "\x81", preprocess.mark,
 };
 
 test "prepared: after any change the ids are those of the whole text" {
@@ -409,11 +421,11 @@ test "prepared: after any change the ids are those of the whole text" {
     };
     // The rounds cover all prefixes, steps and choices.
     for (0..@max(20, examples(60))) |round| {
-        const prefix = std.enums.values(ids.front.Prefix)[round % 4];
+        const prefix = std.enums.values(preprocess.Prefix)[round % 4];
         const flags = all_flags[random.uintLessThan(usize, all_flags.len)];
         var tokenizer = try testTokenizer(prefix, all_steps[round % all_steps.len], flags);
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         const choices = [_][]const u8{ "\x00\x00", "\x01\x01", "\x01\x01", "\x02\x01" };
         var session: Prepared = try .init(gpa, &tokenizer, choices[round / 4 % choices.len]);
@@ -439,13 +451,13 @@ test "prepared: a text with normalization boundaries is rebuilt only at its end"
     for ([_][]const u8{ "", &nfc, &nfc ++ &lower ++ literal }) |steps| {
         var tokenizer = try testTokenizer(.always, steps, .{ .{}, .{ .normalized = true } });
         defer tokenizer.deinit(gpa);
-        var encoder: ids.Encoder = .init(gpa, &tokenizer);
+        var encoder: Encoder = .init(gpa, &tokenizer);
         defer encoder.deinit();
         var session: Prepared = try .init(gpa, &tokenizer, "\x01\x01");
         defer session.deinit();
         _ = try session.replace(&encoder, 0, "the mill <a> grinds <n> \u{8c37}\u{7269}.\n" ** 300);
         const len = session.text.items.len;
-        try std.testing.expect(session.bytesBehindPoint(len) < 4 * spacing);
+        try std.testing.expect(session.bytesAfterCheckpoint(len) < 4 * spacing);
         const beyond = session.lengthBeyond(1000).?;
         try std.testing.expect(session.startUpTo(1000) < beyond);
         _ = try session.replace(&encoder, beyond, "");
@@ -458,9 +470,9 @@ test "prepared: running out of memory leaks no memory and leaves the session unc
     var tokenizer = try testTokenizer(.always, &nfc, .{ .{}, .{ .normalized = true } });
     defer tokenizer.deinit(gpa);
     const change = struct {
-        fn change(failing: Allocator, of: *const ids.Tokenizer) !void {
-            const scratch: ids.front.Scratch = .{ .gpa = failing };
-            var encoder: ids.Encoder = .{
+        fn change(failing: Allocator, of: *const Tokenizer) !void {
+            const scratch: preprocess.Scratch = .{ .gpa = failing };
+            var encoder: Encoder = .{
                 .gpa = failing,
                 .tokenizer = of,
                 .merger = .init(failing, &of.vocabulary),
