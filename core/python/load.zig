@@ -169,7 +169,8 @@ const Front = struct {
         };
         const steps = try stepsFrom(call, self.steps.bytes);
         var culprit: usize = 0;
-        return preprocess.Preprocessor.init(gpa, given, steps, &culprit) catch |failure| switch (failure) {
+        const made = preprocess.Preprocessor.init(gpa, given, steps, &culprit);
+        return made catch |failure| switch (failure) {
             error.OutOfMemory => error.OutOfMemory,
             error.EmptyName => {
                 var start: usize = 0;
