@@ -43,7 +43,7 @@ LINES_MAX = {
     "formats": 4490,
     "inspection": 1630,
     "patterns": 2210,
-    "shards": 1890,
+    "shards": 1920,
     "tokenizing": 3370,
     "training": 2360,
     "vocabularies": 150,

@@ -182,6 +182,22 @@ def test_windows_of_ids_are_samples(layout_name, tmp_path) -> None:
             without[index]
 
 
+@pytest.mark.parametrize("shard_format", ["npy", "mds", "arrow", "parquet"])
+@pytest.mark.parametrize("length", [1, 4])
+def test_each_id_of_packed_sequences_is_a_target_once(shard_format, length, tmp_path) -> None:
+    rows = np.arange(6 * length).reshape(-1, length).tolist()
+    spec = replace(NARROW, sequence_length=length)
+    folder = write_folder(tmp_path, shard_format, spec, [rows[:2], [], rows[2:3], rows[3:]])
+    shards = tokenmill.shards.open(folder)
+    samples, without = Samples(shards), Samples(shards, targets=False)
+    assert len(samples) == len(without) == 6
+    assert [without[index].tolist() for index in range(6)] == rows
+    found = np.stack([samples[index] for index in range(6)])
+    assert found.shape == (6, length + 1) and found.dtype == np.uint16
+    assert found[:, :-1].tolist() == rows
+    assert found[:, 1:].ravel().tolist() == [*range(1, 6 * length), 0]
+
+
 def test_samples_reject_wrong_arguments(tmp_path) -> None:
     flat, packed = tmp_path / "flat", tmp_path / "packed"
     flat.mkdir()
@@ -197,7 +213,6 @@ def test_samples_reject_wrong_arguments(tmp_path) -> None:
     shards = tokenmill.shards.open(
         write_folder(packed, "npy", replace(NARROW, sequence_length=2), rows)
     )
-    assert [Samples(shards)[index].tolist() for index in range(2)] == rows[0]
     with pytest.raises(ShardError, match="packed into sequences of 2, which split documents"):
         Samples(shards, documents=True)
 

@@ -276,6 +276,26 @@ def test_inspect_shows_tables_and_a_page(tmp_path, corpus):
     assert "&lt;out&gt;" in html
 
 
+def test_inspect_shows_bad_inputs_first_and_whole_names_in_files(tmp_path):
+    folder = tmp_path / ("long-name-" * 10)
+    folder.mkdir()
+    for number in range(30):
+        write_jsonl(folder / f"{number:02}.jsonl", texts(3, number))
+    write_jsonl(folder / "25.jsonl", [*texts(3), None])
+    write_jsonl(folder / "27.jsonl", [*texts(3), None, None])
+    (folder / "29.jsonl").write_bytes(b"")
+    tokenize(folder, tmp_path / "out", "gpt2")
+    done = run("inspect", tmp_path / "out")
+    _, table = done.stdout.split("bytes/token")
+    rows = [line.strip() for line in table.splitlines() if ".jsonl" in line]
+    names = [row[row.index(str(folder)) + len(str(folder)) + 1 :] for row in rows]
+    good = [f"{number:02}.jsonl" for number in range(17)]
+    assert names == ["29.jsonl: it gave no documents", "27.jsonl", "25.jsonl", *good]
+    assert "and 10 more (--json shows all)" in done.stdout
+    sources = inspect(tmp_path / "out").as_json()["sources"]
+    assert [Path(source["path"]).stem for source in sources] == [f"{n:02}" for n in range(30)]
+
+
 NASTY = "a\x1b]0;owned\x07\n[red]<b>\x9b2J\u202e"
 
 

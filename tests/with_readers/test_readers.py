@@ -249,6 +249,11 @@ def test_readers_read_the_packed_shards_of_a_run(tmp_path: Path) -> None:
     assert [dataset[index]["tokens"].tolist() for index in range(len(dataset))] == rows
     samples = ShardDataset(shards, targets=False)
     assert [samples[index].tolist() for index in range(len(samples))] == rows
+    pairs = ShardDataset(shards)
+    inputs, targets = zip(*(pairs[index] for index in range(len(pairs))), strict=True)
+    stream = torch.tensor(rows).ravel()
+    assert torch.stack(inputs).tolist() == rows
+    assert torch.stack(targets).ravel().equal(stream.roll(-1))
     tokenizer = tokenmill.Tokenizer.load("cl100k_base")
     originals = [shards.original(index)[:-1] for index in range(len(TEXTS))]
     assert [tokenizer.decode(ids.tolist()) for ids in originals] == TEXTS

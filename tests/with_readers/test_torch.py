@@ -1,6 +1,6 @@
 """Shards → PyTorch data sets: the same batches for any workers, resumed at any batch.
 
-Tests of shards/torch.py.
+Tests of shards/torch.py. The page docs/pytorch.md is run.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from run_page import run_page
 from shard_files import NARROW, write_folder
 from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import tokenmill.shards
+from tokenmill.errors import ShardError
 from tokenmill.shards.torch import ShardDataset, ShardStream
 
 SPEC = replace(NARROW, sequence_length=4)
@@ -43,7 +45,8 @@ def test_samples_by_number(packed: Path) -> None:
     for row in range(47):
         inputs, targets = dataset[row]
         assert (inputs.dtype, targets.dtype) == (torch.int64, torch.int64)
-        assert (inputs.tolist(), targets.tolist()) == (ROWS[row][:-1], ROWS[row][1:])
+        assert inputs.tolist() == ROWS[row]
+        assert targets.tolist() == [*ROWS[row][1:], ROWS[(row + 1) % 47][0]]
     assert ShardDataset(packed, targets=False)[3].tolist() == ROWS[3]
     with pytest.raises(IndexError):
         dataset[47]
@@ -133,6 +136,59 @@ def test_a_stateful_loader_keeps_each_workers_state(packed: Path, workers: int) 
     again = loader()
     again.load_state_dict(first.state_dict())
     assert begun + firsts(again) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_resumes_in_a_later_epoch(packed: Path, workers: int) -> None:
+    def epoch_loader() -> StatefulDataLoader:
+        stream = ShardStream(packed, seed=2, batch_size=4)
+        stream.set_epoch(1)
+        return StatefulDataLoader(stream, batch_size=4, num_workers=workers)
+
+    first = epoch_loader()
+    batches = iter(first)
+    begun = firsts([next(batches) for _ in range(5)])
+    state = first.state_dict()
+    again = epoch_loader()
+    again.load_state_dict(state)
+    found = begun + firsts(again)
+    assert found == firsts(epoch_loader())
+    again.dataset.set_epoch(2)
+    following = [row for batch in firsts(again) for row in batch]
+    assert sorted(following) == list(range(47))
+    assert following != [row for batch in found for row in batch]
+
+
+@pytest.mark.parametrize(
+    ("loader_class", "start"),
+    [(DataLoader, "fork"), (DataLoader, "spawn"), (StatefulDataLoader, "fork")],
+)
+def test_a_state_that_only_workers_have_is_refused(packed: Path, loader_class, start: str) -> None:
+    stream = ShardStream(packed, batch_size=4)
+    assert stream.state_dict()["step"] == 0
+    loader = loader_class(
+        stream, batch_size=4, num_workers=2, multiprocessing_context=start, persistent_workers=True
+    )
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(ShardError, match=r"pass the number of samples .* state_dict\(samples=…\)"):
+        stream.state_dict()
+    assert stream.state_dict(4)["step"] == 4
+    list(batches)
+    with pytest.raises(ShardError, match="StatefulDataLoader of torchdata"):
+        stream.state_dict()
+    stream.set_epoch(1)
+    assert stream.state_dict()["epoch"] == 1
+    next(iter(loader))
+    with pytest.raises(ShardError, match="the workers of a data loader"):
+        stream.state_dict()
+    next(iter(stream))
+    assert stream.state_dict()["step"] == 1
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(Path(__file__).parents[2] / "docs" / "pytorch.md")
 
 
 def test_ranks_come_from_torch_distributed(packed: Path, tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ def _table(console: Console, table: Table) -> None:
 
     for row in table.rows:
         shown.add_row(*(text_of(at, cell) for at, cell in enumerate(row)))
+    if "input" in table.heads and not console.file.isatty():
+        console.width = 1 << 16  # each name on one line, for files and pipes
     console.print("", shown, sep="\n")
     if table.more:
         console.print(f"and {table.more:,} more (--json shows all)")

@@ -92,7 +92,7 @@ class ShardReport:
         return [(name, [row]) for name, row in rows.items()]
 
     def tables(self, rows_max: int) -> Iterator[Table]:
-        """Yield tables of at most `rows_max` tokens and twice as many inputs."""
+        """Yield tables of at most `rows_max` tokens and twice as many inputs, bad ones first."""
         figures = self.as_json()
         rows: list[list[Cell]] = [
             [row["from"], max(row["from"], row["to"] - 1), row["documents"], row["documents"]]
@@ -107,7 +107,10 @@ class ShardReport:
         ]
         yield Table("most and least used tokens", ("token", "count") * 2, rows)
         rows = []
-        for source in figures["sources"][: 2 * rows_max]:
+        worst_first = sorted(
+            figures["sources"], key=lambda row: (not row.get("error"), -row["quarantined"])
+        )
+        for source in worst_first[: 2 * rows_max]:
             path = source["path"] + (f": {source['error']}" if source.get("error") else "")
             rate = f"{source['bytes_per_token']:.2f}"
             rows.append([source["documents"], source["tokens"], rate, source["quarantined"], path])

@@ -27,9 +27,10 @@ def mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class Samples:
     """Arrays of ids, 0 … len − 1, in the order of the shards.
 
-    With `length`, a sample is a window of `length` ids of a shard, and the next id if there are
-    `targets`. Then each window begins with the last id of the previous one, and each id of a shard
-    except the first is a target once. The ids after the last full window are left out.
+    A sample is a document, a packed sequence, or a window of `length` ids of a shard. With
+    `targets`, a sequence or a window also has the id that follows it. Thus each sample begins with
+    the last id of the previous one. The last sequence is followed by the first, so each id is a
+    target once. The ids of a shard after its last full window are left out.
     """
 
     def __init__(
@@ -54,14 +55,15 @@ class Samples:
             )
         if length is not None and length < 1:
             raise ShardError(f"length must be at least 1, got {length}")
-        self.shards, self._length, self._extra = shards, length, int(targets)
+        self.shards, self._length = shards, length
+        self.has_targets = targets and not documents
         self._ends = list(accumulate(map(self._count, range(len(shards.shards)))))
 
     def _count(self, shard: int) -> int:
         found = self.shards.shards[shard]
         if self._length is None:
             return found.entries(self.shards.spec.sequence_length)
-        return max(0, found.tokens - self._extra) // self._length
+        return max(0, found.tokens - self.has_targets) // self._length
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -70,10 +72,13 @@ class Samples:
         if not 0 <= index < len(self):
             raise IndexError(f"sample {index} does not exist; the shards have {len(self)}")
         if self._length is None:
-            return self.shards.document(index)
+            ids = self.shards.document(index)
+            if not self.has_targets:
+                return ids
+            return np.append(ids, self.shards.document((index + 1) % len(self))[:1])
         shard = bisect_right(self._ends, index)
         start = (index - (self._ends[shard - 1] if shard else 0)) * self._length
-        return self.shards.reader(shard).stretch(start, start + self._length + self._extra)
+        return self.shards.reader(shard).stretch(start, start + self._length + self.has_targets)
 
 
 class Order:
