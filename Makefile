@@ -133,7 +133,7 @@ clean: ## Delete the environments and everything that was built
 ##@ Measure
 .PHONY: bench ladder ladder-full ladder-encoding scaling
 
-bench: ## Compare with the other libraries, and render the tables (30 minutes)
+bench: ## Compare with the other libraries, and render the tables (an hour)
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
 	.venv-bench/bin/python bench/sweep.py $(BENCH_ARGS)

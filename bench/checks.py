@@ -1,4 +1,4 @@
-"""What a system encodes → whether tiktoken gives the same ids."""
+"""The ids of a system → whether they equal those of tiktoken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECK_MEGABYTES = 0.2  # documents of each corpus in a check
 
 
 def check(system: Any, v: Any, names: list[str], threads: int) -> dict[str, Any]:
-    """Each way to encode against tiktoken, on documents of each corpus and on the hard strings."""
+    """Compare each way to encode with tiktoken, on documents of each corpus and hard strings."""
     from systems import SYSTEMS
 
     oracle = SYSTEMS["tiktoken"]()
@@ -36,7 +36,7 @@ def check(system: Any, v: Any, names: list[str], threads: int) -> dict[str, Any]
 def compare(
     system: Any, job: str, documents: list[str], expected: list[list[int]], threads: int
 ) -> str:
-    """'ok', or where the first difference is; the hard strings are the last documents."""
+    """Return 'ok' or the position of the first difference. Hard strings are the last documents."""
     give: list[Any] = [d.encode() for d in documents] if job in system.bytes_jobs else documents
     got: list[Any]
     try:
@@ -55,7 +55,7 @@ def compare(
         return f"failed: {type(error).__name__}: {str(error)[:200]}"
     if len(got) != len(expected):
         return f"ids differ: {len(got)} results for {len(expected)} documents"
-    # Numbers, not text: the results are published, the texts may not be.
+    # The results are published, the texts may not be, so a difference is described by numbers.
     hard = len(documents) - len(corpora.hard_strings())
     for number, (have, want) in enumerate(zip(got, expected, strict=True)):
         where = f"document {number}" if number < hard else f"hard string {number - hard}"
@@ -69,7 +69,7 @@ def compare(
 
 
 def reference(system: Any, corpus: str, megabytes: float, threads: int) -> dict[str, Any]:
-    """tiktoken's digests of what the timed jobs will produce from the same text."""
+    """Return the digests of tiktoken's ids for the text of the timed jobs."""
     text = corpora.read(corpus, megabytes)
     seen, unseen = (inputs(system, "array", documents) for documents in (text.seen, text.unseen))
     return {
@@ -81,7 +81,7 @@ def reference(system: Any, corpus: str, megabytes: float, threads: int) -> dict[
 
 
 def digest(system: Any, job: str, produced: Any) -> str | None:
-    """Count and hash of the ids, the same for a list, an array, lists and a ragged array."""
+    """Return the number and hash of the ids, equal for lists, arrays and ragged arrays."""
     import numpy as np
 
     if not system.has_ids:

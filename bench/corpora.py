@@ -1,11 +1,11 @@
-"""Real documents, and generated ones where they end → the texts that every system encodes.
+"""Real and generated documents → the texts that every system encodes.
 
-A job is measured on 40 MB, and no text is repeated to get there: a cache would know it. Where the
-packed corpora end, more real documents are taken, and for a language that has no more, generated
-ones; they are spread evenly, so that any part of a text is like the whole. `zh-real` and
-its like are the real documents alone. The results say what each text is made of.
+A job reads 40 MB. No text is repeated, since a cache would contain it. A packed corpus of less than
+40 MB is extended with more real documents, or with generated ones if its language has no more. They
+are spread evenly, so that any part of a text is like the whole. `zh-real` and the other `-real`
+corpora are the real documents alone. The results list the sources of each text.
 
-    corpora.py [NAME…]        what each text holds, and how the generated ones resemble the real
+    corpora.py [NAME…]        print the contents of each text, and compare generated with real ones
 
 Invariant: the same arguments give the same documents in every process of a sweep.
 """
@@ -38,16 +38,16 @@ SEPARATOR = "\n\n"  # between documents where a job wants one text
 MEGABYTES = 40.0  # of text in a job
 SEEN_SHARE = 0.9  # of a corpus; the rest is the new text
 CORPUS_BYTES = MEGABYTES * 1e6 / SEEN_SHARE
-MODEL_BYTES_MAX = 6e6  # of real text that the generated one is modelled on: 1 GB of memory
-# A character of Chinese or Japanese says as much as a few of an alphabet; with these the figures of
-# generated and real text are the closest.
+MODEL_BYTES_MAX = 6e6  # real text in the model of the generator: 1 GB of memory
+# A character of Chinese or Japanese has as much information as several letters. With these lengths
+# generated text is closest to real text.
 CONTEXTS = {"zh": 3, "ja": 3, "th": 5, "en": 6}
 
 
 @dataclass(frozen=True)
 class Text:
     seen: list[str]
-    unseen: list[str]  # the documents that follow, for a pass over new text on a warm tokenizer
+    unseen: list[str]  # the next documents, for a warm pass over new text
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Part:
 
 
 def prepare(name: str) -> dict[str, object]:
-    """Makes the document file of a corpus, once, and says what it holds."""
+    """Write the document file of a corpus, once, and return its description."""
     path, info_path = FOLDER / f"{name}.jsonl", FOLDER / f"{name}.info.json"
     known: dict[str, object] = json.loads(info_path.read_text()) if info_path.exists() else {}
     recipe = [CORPUS_BYTES, MODEL_BYTES_MAX, CONTEXTS.get(name)]
@@ -90,14 +90,14 @@ def prepare(name: str) -> dict[str, object]:
 
 
 def stream(name: str) -> Iterator[str]:
-    """The documents of a prepared corpus, one at a time."""
+    """Yield the documents of a prepared corpus."""
     with (FOLDER / f"{name}.jsonl").open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)["text"]
 
 
 def read(name: str, megabytes: float) -> Text:
-    """Up to `megabytes` of documents, at most nine tenths of the corpus, and a ninth more."""
+    """Return up to `megabytes` of documents, at most 90 % of the corpus, and new text."""
     wanted = seen_bytes(name, megabytes)
     documents = stream(name)
     seen = _take(documents, wanted)
@@ -110,19 +110,19 @@ def seen_bytes(name: str, megabytes: float) -> float:
 
 
 def first(name: str, megabytes: float) -> list[str]:
-    """The first documents of a corpus, all of them if it has less."""
+    """Return the first documents of a corpus, all of them if it has less."""
     return _take(stream(name), megabytes * 1e6)
 
 
 def windows(name: str, characters: int, count: int) -> list[str]:
-    """Short strings cut from the first documents of a corpus, the same in every process."""
+    """Cut short strings from the first documents of a corpus, the same in every process."""
     documents = [d for d in _take(stream(name), 2e6) if len(d) > characters]
     pick = random.Random(characters)
     return [_window(pick, pick.choice(documents), characters) for _ in range(count)]
 
 
 def hard_strings() -> list[str]:
-    """Strings on which tokenizers are known to differ; all valid Unicode."""
+    """Return strings on which tokenizers are known to differ; all are valid Unicode."""
     return [
         "",
         " ",
@@ -184,7 +184,7 @@ def _documents(name: str) -> tuple[str, Iterable[str]]:
 
 
 def _real(name: str) -> Part:
-    """All packed documents of a kind, or what is installed."""
+    """Return all packed documents of a kind, or documents of installed packages."""
     files = packed()
     if name in ("en", "code") and name in files:
         own = [files[n] for n in (name, f"{name}_c") if n in files]
@@ -201,18 +201,18 @@ def _real(name: str) -> Part:
 
 
 def _generated(name: str, real: Part) -> Part:
-    import generated  # with numpy, which a measurement may not load before it limits the threads
+    import generated  # loads numpy, which must not happen before the threads are limited
 
     missing = CORPUS_BYTES - real.size
     if missing <= 0:
         return Part("generated", [])
     model = generated.Model(_take(real.documents, MODEL_BYTES_MAX), CONTEXTS[name])
-    # A little more is asked for: what the walks give differs by some per cent.
+    # The size of the walks varies by a few per cent, so 5 % more is generated.
     return Part("generated", _take(model.documents(1.05 * missing), missing))
 
 
 def _mix() -> tuple[str, Iterable[str]]:
-    """The packed mix, and then documents of the other corpora with the same shares."""
+    """Return the packed mix, then documents of the other corpora in the same shares."""
     files = packed()
     if "mix" not in files:
         halves = [_take(installed(patterns), CORPUS_BYTES / 2) for patterns in (PROSE, SOURCES)]
@@ -231,7 +231,7 @@ def _mix() -> tuple[str, Iterable[str]]:
 
 
 def _listed(parts: list[Part]) -> str:
-    """What a text is made of, with the megabytes of each origin where there are several."""
+    """Describe the sources of a text, with the megabytes of each if there are several."""
     sizes: dict[str, float] = {}
     for part in parts:
         sizes[part.source] = sizes.get(part.source, 0.0) + part.size / 1e6
@@ -241,7 +241,7 @@ def _listed(parts: list[Part]) -> str:
 
 
 def _spread(parts: list[Part]) -> Iterator[str]:
-    """The documents of all parts, each part evenly from the beginning to the end."""
+    """Yield the documents of all parts, each part spread evenly over the text."""
     return (document for _, document in heapq.merge(*map(_placed, parts), key=lambda x: x[0]))
 
 

@@ -1,14 +1,14 @@
-"""A corpus into shards, ours and others' ways → bench/results/corpus.json, with the goals.
+"""A corpus → shards, by tokenmill and by others → bench/results/corpus.json and a table.
 
-    corpus.py                     ours on a gigabyte: about 5 minutes on two cores
-    corpus.py --text 100MB        ours on less; --systems, --rounds, --folder as well
+    corpus.py                     tokenmill on 1 GB: about 5 minutes on two cores
+    corpus.py --text 100MB        tokenmill on less text
+    corpus.py --render            only renders the measured results
 
-Every measurement is a fresh process, never two at once, interleaved in rounds; all of it counts,
-from the plan to the last byte on the disk. Ours run on `--text`, the slower others on 10 MB, where
-ours run once more, not timed. How many documents and ids each system gave is compared on both texts
-and in every round before a speed is shown; the ids themselves are not. `encoder` is our encoder
-alone on the same documents, which lie in memory: no file is read, none is written, and loading is
-not counted.
+Every measurement is a new process. Processes run one at a time, interleaved in rounds, and are
+timed from the plan to the last byte on the disk. tokenmill reads `--text`. The others are slower
+and read 10 MB, which tokenmill also converts once, untimed. The numbers of documents and ids are
+compared on both texts and in every round before a speed is shown. The ids are not compared.
+`encoder` is tokenmill's encoder alone on documents in memory, without loading, reading or writing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ import machine
 import training_corpora
 import vocabularies
 from corpus_systems import SYSTEMS
+from markdown import number, table, write_block
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "corpus.json"
+PAGE = HERE.parent / "docs" / "performance.md"
 VOCABULARY = "cl100k_base"
 SECONDS_MAX = 1800
 OURS = ("encoder", "text", "jsonl", "jsonl.zst")
 SMALL = "10MB"
-# Of a slower system's time, ours is at most this share; of the encoder's rate, ours at least.
+# (ours, theirs, factor): the rate of ours is at least `factor` times that of theirs.
 GOALS = (
     ("text", "encoder", 0.8),
     ("jsonl", "encoder", 0.6),
@@ -49,6 +51,9 @@ GOALS = (
 
 def main() -> None:
     args = arguments()
+    if args.render:
+        write_block(PAGE, "corpus", block(json.loads(args.out.read_text())))
+        return
     if args.one:
         print(json.dumps(SYSTEMS[args.one](Path(args.input), Path(args.folder), args.threads)))
         return
@@ -58,32 +63,34 @@ def main() -> None:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(args.rounds):
         for name in names:
-            given = (inputs if name in OURS else small)[SYSTEMS[name].suffix]
-            rows[name].append(measure(name, given, args))
+            source = (inputs if name in OURS else small)[SYSTEMS[name].suffix]
+            rows[name].append(measure(name, source, args))
             print(f"{name} has run", flush=True)
-    # The encoder in any case: it is what others are compared with.
+    # The encoder always runs, since the others are compared with it.
     again = [name for name in OURS if name in names or name == "encoder"]
     check(rows, {name: measure(name, small[SYSTEMS[name].suffix], args) for name in again})
     result = summary(rows, args)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
     show(result)
+    write_block(PAGE, "corpus", block(result))
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measures ways from a corpus to shards.")
+    parser = argparse.ArgumentParser(description="Measures the conversion of a corpus to shards.")
     parser.add_argument("--text", default="1GB", choices=list(training_corpora.SIZES))
-    parser.add_argument("--systems", help=f"with semicolons, of: {'; '.join(SYSTEMS)}")
+    parser.add_argument("--systems", help=f"systems, separated by semicolons: {'; '.join(SYSTEMS)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", help="where shards are written; a temporary one otherwise")
+    parser.add_argument("--folder", help="folder for the shards (default: a temporary one)")
     parser.add_argument("--threads", type=int, default=machine.core_count())
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--render", action="store_true", help="render the measured results")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--input", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def prepare(name: str) -> dict[str, Path]:
-    """The same documents as text, as JSON lines, and these compressed."""
+    """Write the documents as text, as JSON lines and as compressed JSON lines."""
     training_corpora.prepare(name)
     vocabularies.prepare(VOCABULARY)
     text = training_corpora.path(name)
@@ -104,10 +111,10 @@ def documents(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8", "replace").split(training_corpora.END)
 
 
-def measure(name: str, given: Path, args: argparse.Namespace) -> dict[str, Any]:
+def measure(name: str, source: Path, args: argparse.Namespace) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(dir=args.folder))
     try:
-        command = [sys.executable, __file__, "--one", name, "--input", str(given)]
+        command = [sys.executable, __file__, "--one", name, "--input", str(source)]
         command += ["--folder", str(folder / "out"), "--threads", str(args.threads)]
         started = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
@@ -123,9 +130,9 @@ def measure(name: str, given: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def check(rows: dict[str, list[dict[str, Any]]], small: dict[str, dict[str, Any]]) -> None:
-    """Exits if systems gave different numbers of ids and documents on the same text.
+    """Exit if systems gave different numbers of ids and documents on the same text.
 
-    `small` are the runs of ours on the text that the others have.
+    `small` has the runs of tokenmill on the text of the others.
     """
     ours = {name: found for name, found in rows.items() if name in OURS}
     others = {name: found for name, found in rows.items() if name not in OURS}
@@ -139,7 +146,7 @@ def check(rows: dict[str, list[dict[str, Any]]], small: dict[str, dict[str, Any]
 
 
 def summary(rows: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> dict[str, Any]:
-    """Medians and the goals."""
+    """Return the medians and the goals."""
     systems = {}
     for name, measured in rows.items():
         rates = [row["mb_per_second"] for row in measured]
@@ -164,6 +171,20 @@ def summary(rows: dict[str, list[dict[str, Any]]], args: argparse.Namespace) -> 
         "systems": systems,
         "goals": goals,
     }
+
+
+def block(result: dict[str, Any]) -> str:
+    lines = [["", "text", "MB/s", "rounds"]]
+    for name, system in result["systems"].items():
+        rounds = " / ".join(map(number, system["rates"]))
+        size = f"{system['bytes'] / 1e6:,.0f} MB"
+        lines.append([name, size, number(system["mb_per_second"]), rounds])
+    at = result["machine"]
+    return (
+        f"{table(lines)}\n\n`{result['vocabulary']}`, {result['workers']} threads, medians of "
+        f"{result['rounds']} rounds; {at['cpu']}, {at['cores']} cores, {at['system']}. "
+        "`python bench/corpus.py`."
+    )
 
 
 def show(result: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""A corpus that tries memory → peak and time of `tokenmill tokenize --memory 512MB`.
+"""Corpora of extreme documents → peak memory and time of `tokenmill tokenize --memory 512MB`.
 
     corpus_memory.py                      one document of 4 GB, and 10 million of a few bytes each
-    corpus_memory.py --gigabytes 1        a smaller document; --documents, --folder as well
+    corpus_memory.py --gigabytes 1        a smaller document; also --documents and --folder
 
-The peak is that of the largest process of the run, as the system counts it (ru_maxrss). The goal is
-600 MB. Needs 10 GB on the disk of --folder.
+The peak is the `ru_maxrss` of the largest process. The goal is 600 MB. The run needs 10 GB on the
+disk of --folder.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ def run(given: Path, output: Path) -> dict[str, float]:
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    said = process.stdout.read()
+    summary = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - started
     if status:
-        sys.exit(f"tokenize ended with {os.waitstatus_to_exitcode(status)}: {said}")
-    totals = json.loads(said)
+        sys.exit(f"tokenize ended with {os.waitstatus_to_exitcode(status)}: {summary}")
+    totals = json.loads(summary)
     return {
         "seconds": seconds,
         "peak_bytes": usage.ru_maxrss * 1024,

@@ -1,7 +1,7 @@
-"""Ways from files to ids on the disk: ours, and what people run today, written plainly.
+"""Conversions of files to ids on the disk: tokenmill and the usual alternatives.
 
-Each function takes an input, a folder and a number of workers, and says how many documents, ids and
-bytes of text went through. `suffix` is what it reads.
+Each function takes an input, a folder and a number of workers. It returns the numbers of documents,
+ids and bytes of text. `suffix` is the format of its input.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def encoder(path: Path, folder: Path, workers: int) -> Row:
-    """The documents in memory → arrays in memory, a batch at a time."""
+    """Encode documents in memory to arrays in memory, batch by batch."""
     from tokenmill import Tokenizer
 
     data = [text.encode() for text in texts(path)]
@@ -54,7 +54,7 @@ def encoder(path: Path, folder: Path, workers: int) -> Row:
         tokens += len(tokenizer.encode_ragged(batch, threads=workers).ids)
     seconds = time.perf_counter() - started
     total = sum(map(len, data))
-    # Others put an end behind each document.
+    # The other systems add an EOS token to each document.
     return {
         "seconds": seconds,
         "tokens": tokens + len(data),
@@ -91,7 +91,7 @@ def jsonl(path: Path, folder: Path, workers: int) -> Row:
 
 
 def datatrove(path: Path, folder: Path, workers: int) -> Row:
-    """datatrove's own pipeline, one task for each worker, on as many files."""
+    """Run a datatrove pipeline with one task and one file per worker."""
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.tokens import DocumentTokenizer
@@ -133,7 +133,7 @@ def datatrove(path: Path, folder: Path, workers: int) -> Row:
 
 
 def megatron(path: Path, folder: Path, workers: int, make: Callable[[], Any]) -> Row:
-    """What preprocess_data.py does: lines to a pool, ids back as lists, one writer."""
+    """Work like preprocess_data.py: a pool encodes lines to lists of ids, one process writes."""
     folder.mkdir(parents=True)
     size = tokens = 0
     lengths: list[int] = []
@@ -178,7 +178,7 @@ def _with_gigatoken() -> Callable[[str], list[int]]:
     import gigatoken
 
     v = vocabularies.vocabulary(VOCABULARY)
-    core = gigatoken.Tokenizer.from_tiktoken(v.ranks_path, v.scheme)
+    core = gigatoken.Tokenizer.from_tiktoken(v.ranks_path, v.pre_tokenizer)
     return lambda text: core.encode(text).tolist()
 
 

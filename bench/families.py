@@ -1,8 +1,8 @@
-"""Tokenizer files → how fast they load and encode: `python bench/families.py FILE…`.
+"""Tokenizer files → their load time and speed: `python bench/families.py FILE… --text TEXT`.
 
-A row for each file: milliseconds to load (best of five), then for each text the speed of encoding
-into an array on one thread relative to cl100k_base on the same text, and the cost of offsets
-relative to plain arrays. Caches are warm; times are CPU times, the best of `--rounds`, interleaved.
+A row has the milliseconds to load a file (best of five). For each text it has the speed of
+`encode_array` on one thread relative to cl100k_base, and the time with offsets relative to ids
+alone. Caches are warm. Times are CPU times, the best of `--rounds`, interleaved.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from tokenmill import Tokenizer
 
-# Until all that comes again is remembered.
+# Passes that fill the caches.
 _PASSES = 3
 
 
 def load_time(path: str) -> float:
-    """Milliseconds to load a file."""
+    """Return the milliseconds to load a file."""
     return min(_seconds(lambda: Tokenizer.load(path)) for _ in range(5)) * 1e3
 
 
@@ -30,27 +30,26 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _processor_seconds(call: Callable[[], object]) -> float:
+def _cpu_seconds(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
 
 
 def speeds(tokenizers: list[Tokenizer], text: str, rounds: int) -> list[tuple[float, float]]:
-    """MB/s of each, and the time with offsets beside the time without."""
+    """Return MB/s of each, and the time with offsets divided by the time without."""
     plain = [float("inf")] * len(tokenizers)
-    placed = [float("inf")] * len(tokenizers)
+    with_offsets = [float("inf")] * len(tokenizers)
     for _ in range(rounds + 1):
         for index, one in enumerate(tokenizers):
-            for _ in range(_PASSES):  # the caches of all of them share one bound
+            for _ in range(_PASSES):  # all tokenizers share one cache limit
                 one.encode_array(text, threads=1)
-            spent = _processor_seconds(lambda one=one: one.encode_array(text, threads=1))
+            spent = _cpu_seconds(lambda one=one: one.encode_array(text, threads=1))
             plain[index] = min(plain[index], spent)
-            told = functools.partial(one.encode_array, text, threads=1, offsets=True)
-            spent = _processor_seconds(told)
-            placed[index] = min(placed[index], spent)
+            call = functools.partial(one.encode_array, text, threads=1, offsets=True)
+            with_offsets[index] = min(with_offsets[index], _cpu_seconds(call))
     size = len(text.encode()) / 1e6
-    return [(size / p, o / p) for p, o in zip(plain, placed, strict=True)]
+    return [(size / p, o / p) for p, o in zip(plain, with_offsets, strict=True)]
 
 
 def main() -> None:
@@ -61,10 +60,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     rows = {path: [f"{load_time(path):.0f}"] for path in options.files}
-    made = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
+    tokenizers = [Tokenizer.load("cl100k_base"), *map(Tokenizer.load, options.files)]
     for name in options.text:
         text = Path(name).read_bytes()[: options.bytes].decode(errors="replace")
-        found = speeds(made, text, options.rounds)
+        found = speeds(tokenizers, text, options.rounds)
         for path, (speed, offsets) in zip(options.files, found[1:], strict=True):
             rows[path].append(f"{speed / found[0][0]:.2f} ({speed:.0f} MB/s), {offsets:.2f}")
     texts = [f"{Path(name).stem}: share of cl100k_base, offsets" for name in options.text]

@@ -1,10 +1,10 @@
-"""Real documents → new ones that look like them, and figures that say how much they do.
+"""Real documents → new documents that resemble them, and figures of the resemblance.
 
-A walk through the real text: before each step it jumps to a random place where the last few
-characters are the same, and the step adds the character that follows there. Where they have few
-continuations it falls back to one character less, and so on, with the probability of Witten and
-Bell (1991, method C): continuations / (continuations + places). So words, runs and punctuation are
-those of the real text, yet it is ever new: a text that is repeated would be known to every cache.
+A random walk through the real text makes each document. Before each step the walk jumps to a random
+position with the same last characters, and the step adds the next character of that position. For a
+context with few continuations it falls back to a shorter one, with the probability of Witten and
+Bell (1991, method C): continuations / (continuations + positions). Words, runs and punctuation are
+those of the real text, but the text does not repeat, so a cache does not contain it.
 
 Invariant: the same documents, size and seed give the same text.
 """
@@ -19,13 +19,13 @@ import numpy as np
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
-WALKS = 256  # at once; fewer, and the calls of numpy take longer than its work
-END = "\0"  # of a document, a character like any other to the model
+WALKS = 256  # in parallel; with fewer, the overhead of numpy calls dominates
+END = "\0"  # the end of a document; an ordinary character for the model
 LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class Context:
-    """For each place in the text: which other places have the same last characters."""
+    """Map each position of the text to the positions with the same last characters."""
 
     def __init__(self, keys: Numbers) -> None:
         self.places = np.argsort(keys, kind="stable")
@@ -34,7 +34,7 @@ class Context:
         self.keys = ordered[is_first]
         self.starts = np.flatnonzero(is_first)
         self.counts = np.diff(np.append(self.starts, len(keys)))
-        self.of = np.empty(len(keys), np.int64)  # place → number of its context
+        self.of = np.empty(len(keys), np.int64)  # position → number of its context
         self.of[self.places] = np.cumsum(is_first) - 1
         self.fallback = np.zeros(len(self.keys))
 
@@ -45,7 +45,7 @@ class Context:
 
 
 class Model:
-    """The text as one ring of characters, and its contexts from the longest to the shortest."""
+    """The text as a ring of characters, with its contexts from the longest to the shortest."""
 
     def __init__(self, documents: list[str], order: int) -> None:
         text = "".join(document.replace(END, "") + END for document in documents)
@@ -59,11 +59,11 @@ class Model:
             continuations = np.bincount(longer.keys // base, minlength=len(last.keys))
             last.fallback = continuations / (continuations + last.counts)
             contexts.append(longer)
-        contexts[0].fallback[:] = 0.0  # there is nothing shorter
+        contexts[0].fallback[:] = 0.0  # the shortest context
         self.contexts = contexts[order - 1 :: -1]
 
     def documents(self, bytes_wanted: float, seed: int = 0) -> Iterator[str]:
-        """About so many bytes; the walks end in the middle of a document."""
+        """Yield documents of about `bytes_wanted` bytes; the last ones of the walks are cut off."""
         size = len(self.characters.tobytes().decode("utf-32-le").encode())
         steps = int(bytes_wanted / size * len(self.characters) / WALKS) + 1
         random = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ class Model:
 
 
 def figures(documents: list[str], encode: Any) -> dict[str, float]:
-    """What a tokenizer sees of a text; only texts of one size can be compared."""
+    """Return statistics of a text; compare only texts of the same size."""
     text = "\n\n".join(documents)
     runs = LETTERS.findall(text)
     return {

@@ -1,6 +1,6 @@
-"""Goals with their figures → tables, for a document and for a terminal, and a list of the unmet.
+"""Goals with their figures → tables for a document and a terminal, and a list of unmet goals.
 
-Both kinds of tables hold the same cells: a figure with ✓ or ✗, or – where there is none.
+A cell is a figure with ✓ or ✗, or – without a figure.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Lines = list[list[str]]
 Groups = dict[str, list[Outcome]]
 
 MET, UNMET, ABSENT = "✓", "✗", "–"
-COLUMNS_MIN = 110  # of a terminal: a table that wraps its titles is hard to read
+COLUMNS_MIN = 110  # width of the terminal; narrower tables wrap their titles
 REAL_CAPTION = (
-    "On the real documents alone, without generated ones: shorter texts, so that what a first pass "
-    "sets up weighs more, and every cache holds them in later passes."
+    "The same goals on the real documents alone, not counted. These texts are shorter: the set-up "
+    "of a cold pass weighs more, and the whole text fits the caches when it is warm."
 )
 PER_CORPUS = {goal.title for goal in GOALS if len(goal.bars) > 1}
 
 
 def full(outcomes: list[Outcome], real: list[Outcome]) -> str:
-    """What bench/results/encode.md shows: every figure, then what is not met."""
+    """Return the section of bench/results/encode.md: every figure, then the unmet goals."""
     tables = [table(lines, "---") for lines in (corpus_lines(outcomes), other_lines(outcomes))]
     return "\n\n".join(
         [
@@ -39,7 +39,7 @@ def full(outcomes: list[Outcome], real: list[Outcome]) -> str:
 
 
 def short(outcomes: list[Outcome], real: list[Outcome]) -> str:
-    """What other documents show: the worst of the vocabularies for each goal."""
+    """Return the block of bench/LOG.md: the worst of the vocabularies for each goal."""
     lines = [["", *CORPORA], *worst_lines(outcomes)]
     others = [
         f"{title} {judged_cell(found)}"
@@ -47,14 +47,14 @@ def short(outcomes: list[Outcome], real: list[Outcome]) -> str:
         if title not in PER_CORPUS
     ]
     worst_of = f"the worst of {', '.join(f'`{v}`' for v in VOCABULARIES)}, one thread"
-    caption = f"{verdict(outcomes)} Ratios to {RIVAL}, {worst_of} (and the goal):"
-    also = f"Also: {'; '.join(others)}."
+    caption = f"{verdict(outcomes)} Ratios to {RIVAL}, {worst_of}; the goal is in parentheses:"
+    also = f"Other goals: {'; '.join(others)}."
     extra = real_part(real, [["", *REAL_CORPORA], *worst_lines(real)])
     return "\n\n".join([caption, table(lines, "---"), also, *extra])
 
 
 def worst_lines(outcomes: list[Outcome]) -> Lines:
-    """A line for each goal with a bar for each corpus."""
+    """Return a line for each goal with a bar for each corpus."""
     return [
         [title, *(judged_cell(x) for x in grouped(found, "corpus").values())]
         for title, found in grouped(outcomes, "goal").items()
@@ -63,14 +63,14 @@ def worst_lines(outcomes: list[Outcome]) -> Lines:
 
 
 def real_part(real: list[Outcome], lines: Lines) -> list[str]:
-    """The table of the real documents alone, where they were measured."""
+    """Return the table of the real documents alone, if they were measured."""
     if not any("value" in outcome for outcome in real):
         return []
-    return [f"{REAL_CAPTION} Beside the same bars, not counted:", table(lines, "---")]
+    return [REAL_CAPTION, table(lines, "---")]
 
 
 def print_measured(outcomes: list[Outcome], real: list[Outcome]) -> None:
-    """The goals for which something was measured, on the terminal."""
+    """Print the goals that were measured."""
     from rich.console import Console
     from rich.table import Table
 
@@ -93,7 +93,7 @@ def print_measured(outcomes: list[Outcome], real: list[Outcome]) -> None:
 
 
 def corpus_lines(outcomes: list[Outcome], names: Iterable[str] = CORPORA) -> Lines:
-    """The goals with a bar for each corpus: the bars, and below them a line a vocabulary."""
+    """Return the goals with a bar for each corpus, then a line per vocabulary."""
     lines = [["goal", "", *names]]
     for title, found in grouped(outcomes, "goal").items():
         if title in PER_CORPUS:
@@ -106,7 +106,7 @@ def corpus_lines(outcomes: list[Outcome], names: Iterable[str] = CORPORA) -> Lin
 
 
 def other_lines(outcomes: list[Outcome]) -> Lines:
-    """The goals with one figure for each vocabulary."""
+    """Return the goals with one figure for each vocabulary."""
     lines = [["goal", "", *VOCABULARIES]]
     for title, found in grouped(outcomes, "goal").items():
         if title not in PER_CORPUS:
@@ -119,16 +119,14 @@ def verdict(outcomes: list[Outcome]) -> str:
     met = sum(o["met"] for o in outcomes)
     absent = sum("value" not in o for o in outcomes)
     tail = f"; {absent} have no figure" if absent else ""
-    return f"Goals met, of those set before it was written: {met} of {len(outcomes)}{tail}."
+    return f"Goals met: {met} of {len(outcomes)}{tail}. They were set before the code was written."
 
 
 def unmet_text(outcomes: list[Outcome]) -> str:
-    """Every goal that is not met, the farthest first, and those without a figure by reason."""
+    """List the unmet goals, the farthest first, then those without a figure by reason."""
     unmet = sorted((o for o in outcomes if not o["met"] and "value" in o), key=nearness)
     lines = [
-        f"- {o['goal']}, {where(o)}: {figure(o['value'])}, to be {bar(o)} "
-        f"({figure(o['low'])} to {figure(o['high'])} in the rounds)"
-        for o in unmet
+        f"- {o['goal']}, {where(o)}: {figure(o['value'])}, goal {bar(o)}{spread(o)}" for o in unmet
     ]
     for why, found in grouped((o for o in outcomes if "why" in o), "why").items():
         titles = "; ".join(grouped(found, "goal"))
@@ -136,8 +134,13 @@ def unmet_text(outcomes: list[Outcome]) -> str:
     return "\n".join(["Not met:", "", *lines]) if lines else "All goals are met."
 
 
+def spread(outcome: Outcome) -> str:
+    low, high = outcome["low"], outcome["high"]
+    return f" ({figure(low)} to {figure(high)} in the rounds)" if low < high else ""
+
+
 def nearness(outcome: Outcome) -> float:
-    """1 at the bar, less below it."""
+    """Return 1 at the bar and less below it."""
     if "value" not in outcome:
         return -math.inf
     value, aim = max(outcome["value"], 1e-3), outcome["bar"]

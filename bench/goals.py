@@ -1,9 +1,9 @@
 """Results of a sweep → the goals for encoding, each with its figure and whether it is met.
 
-A goal compares two figures of one sweep: tokenmill's with gigatoken's in the same cell, or with
-another of its own. The ratio is taken round by round, because the two were measured one after the
-other then, and the median of those ratios counts. A goal without a figure is not met. The goals are
-set for 40 MB of text; how the real documents alone do, which are fewer, is told but not counted.
+A goal compares two figures of one sweep: tokenmill's with gigatoken's in the same cell, or two of
+tokenmill. Each round gives a ratio, since both sides are measured one after the other in a round.
+The figure is the median of these ratios. A goal without a figure is not met. The goals apply to
+40 MB of text; the real documents alone are fewer, so their ratios are shown but not counted.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Side:
 @dataclass(frozen=True)
 class Goal:
     title: str
-    bars: dict[str, float]  # corpus → what is to be reached there
+    bars: dict[str, float]  # corpus → the value to reach
     ours: Side
-    against: Side | None  # None: our figure is compared with the bar as it is
+    against: Side | None  # None: our figure itself is compared with the bar
     at_least: bool = True
 
     @property
@@ -59,8 +59,8 @@ def _count(passes: str, metric: str) -> Goal:
     return Goal(f"count : our array, {passes}", bars, *sides)
 
 
-def _threads(what: str, job: str, passes: str, metric: str) -> Goal:
-    title = f"{THREADS} threads : our one, {what}, {passes}"
+def _threads(result: str, job: str, passes: str, metric: str) -> Goal:
+    title = f"{THREADS} threads : our one, {result}, {passes}"
     return Goal(title, {"mix": 1.8}, Side(OURS, job, metric, THREADS), Side(OURS, job, metric))
 
 
@@ -72,35 +72,35 @@ def _call(characters: int) -> Goal:
     return Goal(f"time of one call, {characters} characters", {"mix": 0.5}, ours, theirs, False)
 
 
-def _memory(what: str, job: str, threads: int) -> Goal:
+def _memory(calls: str, job: str, threads: int) -> Goal:
     ours, theirs = (Side(system, job, "peak_mb", threads) for system in (OURS, RIVAL))
-    return Goal(f"peak memory, {what}", {EVERYTHING: 1 / 3}, ours, theirs, False)
+    return Goal(f"peak memory, {calls}", {EVERYTHING: 1 / 3}, ours, theirs, False)
 
 
-FIRST, LATER = ("first pass", "cold_mb_s"), ("later passes", "warm_mb_s")
+COLD, WARM = ("cold", "cold_mb_s"), ("warm", "warm_mb_s")
 
 GOALS = (
     #                                                      en   code mix  zh    ja    th
-    _speed("text → array, first pass", "array", FIRST[1], (2.5, 2.5, 3.0, 10.0, 10.0, 10.0)),
-    _speed("text → array, later passes", "array", LATER[1], (1.6, 1.8, 1.7, 4.0, 4.0, 4.0)),
-    _speed("texts → lists, first pass", "batch_list", FIRST[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
-    _speed("texts → lists, later passes", "batch_list", LATER[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
-    _count(*FIRST),
-    _count(*LATER),
-    _threads("array", "array", *FIRST),
-    _threads("array", "array", *LATER),
-    _threads("ragged batch", "batch_array", *FIRST),
-    _threads("ragged batch", "batch_array", *LATER),
+    _speed("text → array, cold", "array", COLD[1], (2.5, 2.5, 3.0, 10.0, 10.0, 10.0)),
+    _speed("text → array, warm", "array", WARM[1], (1.6, 1.8, 1.7, 4.0, 4.0, 4.0)),
+    _speed("texts → lists, cold", "batch_list", COLD[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
+    _speed("texts → lists, warm", "batch_list", WARM[1], (2.0, 2.0, 2.0, 3.0, 3.0, 3.0)),
+    _count(*COLD),
+    _count(*WARM),
+    _threads("array", "array", *COLD),
+    _threads("array", "array", *WARM),
+    _threads("ragged batch", "batch_array", *COLD),
+    _threads("ragged batch", "batch_array", *WARM),
     _call(20),
     _call(200),
     _memory("text by text", "memory", 1),
     _memory(f"one batch, {THREADS} threads", "memory_batch", THREADS),
-    # With the first ids, so that a table that is built late is part of it.
+    # The first ids are included, so tables that are built lazily count.
     Goal("ms to load and first ids", {"": 30.0}, Side(OURS, "load", "first_ids_ms"), None, False),
 )
 
 
-# The speeds on real documents alone, beside the same bars.
+# The same bars for the speeds on real documents alone.
 REAL_GOALS = tuple(
     replace(goal, bars={name: goal.bars[name.removesuffix(REAL)] for name in REAL_CORPORA})
     for goal in GOALS
@@ -109,8 +109,8 @@ REAL_GOALS = tuple(
 
 
 def needs(vocabulary: str) -> Iterator[tuple[str, Cell]]:
-    """(system, cell) for all that the goals compare with this vocabulary; some come twice."""
-    yield RIVAL, Cell(vocabulary, "load", "", 1)  # how much of its first pass is its first batch
+    """Yield (system, cell) for all that the goals compare; some are repeated."""
+    yield RIVAL, Cell(vocabulary, "load", "", 1)  # the share of its first batch in a cold pass
     for goal in (*GOALS, *REAL_GOALS):
         for corpus in goal.bars:
             for side in goal.sides:
@@ -154,7 +154,7 @@ def _outcome(
 
 
 def _missing(side: Side, row: dict[str, Any]) -> str | None:
-    """Why a side has no figure, if it has none."""
+    """Return the reason if a side has no figure."""
     if not row:
         return "not measured"
     if side.metric not in row["metrics"]:
@@ -163,8 +163,8 @@ def _missing(side: Side, row: dict[str, Any]) -> str | None:
 
 
 def _values(ours: list[float], theirs: list[float] | None = None) -> list[float]:
-    """The ratio of each round, or our figures where there is nothing to compare them with."""
+    """Return the ratio of each round, or our figures without another side."""
     if theirs is None:
         return ours
-    # In the middle of a round one side has a sample more.
+    # During a round one side has one sample more.
     return [a / max(b, 1e-3) for a, b in zip(ours, theirs, strict=False)]

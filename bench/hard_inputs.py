@@ -1,11 +1,11 @@
-"""Hard inputs → MB/s of `count` on one thread, beside English.
+"""Hard inputs → MB/s of `count` on one thread, compared with English.
 
     hard_inputs.py [BYTES [LONGER_BYTES [NAME…]]]        1 MB and 16 MB, every text
 
-Every file of tests/helpers/hard_inputs.py, the best of three passes at each size, each with nothing
-remembered: else the shorter text would be, and the longer not. The last column says how much more
-a byte of the longer text takes: 1.0 is exactly linear. Each table ends with the slowest rate at
-either size and the steepest growth.
+The texts are those of tests/helpers/hard_inputs.py. A figure is the best of three passes with an
+empty cache, since the cache would contain the short text and not the long one. The last column is
+the time per byte of the longer text relative to the shorter one: 1.0 is exactly linear. Each table
+ends with the slowest rate and the steepest growth.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Job and documents → what a system is given, and the call that takes it."""
+"""Job and documents → the input of a system and the call that encodes it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 # isort: split
 import corpora
 
-# In the order of a sweep: what a goal compares stands side by side.
+# The order of a sweep. The jobs that a goal compares are adjacent.
 TIMED_JOBS = ("count", "array", "list", "batch_list", "batch_array")
 BATCH_JOBS = ("batch_list", "batch_array")
 MEMORY_JOBS = ("memory", "memory_batch")
 MEASURED_JOBS = ("load", *TIMED_JOBS, "latency", *MEMORY_JOBS)
 JOBS = (*MEASURED_JOBS, "check", "reference")
 
-# The call that a job without one of its own is made of.
+# The call of a job that has no call of its own.
 CALLS = {"latency": "list", "memory": "array", "memory_batch": "batch_array"}
 
 
@@ -36,7 +36,7 @@ class Cell:
 
 
 def inputs(system: Any, job: str, documents: list[str]) -> Any:
-    """What the system gets: the documents, or one text of all of them; str or bytes."""
+    """Return the input of a system: documents or one joined text, as str or bytes."""
     as_bytes = job in system.bytes_jobs
     if job in BATCH_JOBS:
         return [d.encode() for d in documents] if as_bytes else documents

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import corpora
 import machine
-from markdown import replace_block, table
+from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="steps at the same time (default: 1)")
     parser.add_argument("--only", help="one size, such as 50/500")
     parser.add_argument("--steps", help="some steps, such as 8,9")
-    parser.add_argument("--render", action="store_true", help="measure nothing")
+    parser.add_argument("--render", action="store_true", help="render the measured results")
     options = parser.parse_args()
     if not options.render:
         measure_all(options)
@@ -178,9 +178,8 @@ def render(results: dict[str, Any]) -> None:
         for size, of in results["sizes"].items()
     }
     for name, block in (("sizes", sizes_table(rows)), ("claims", claims_table(rows))):
-        if not replace_block(PAGE, name, block):
-            raise SystemExit(f"{PAGE} has no block named {name}")
-    replace_block(PAGE, "full-machine", machine_line(results))
+        write_block(PAGE, name, block)
+    write_block(PAGE, "full-machine", machine_line(results))
 
 
 def medians(of: dict[str, list[dict[str, Any]]]) -> dict[int, Measurement]:

@@ -1,12 +1,12 @@
 """The training ladder, small and large → results/ladder.json, and docs/ladder.md with its plot.
 
-    ladder_pages.py [--runs 3]     measures and renders: a quarter of an hour on an idle machine
-    ladder_pages.py --only large --large-mb 40 --large-size 10000     a part, or more of it
-    ladder_pages.py --render       renders what was measured
+    ladder_pages.py [--runs 3]     measures and renders: 15 minutes on an idle machine
+    ladder_pages.py --only large --large-mb 40 --large-size 10000     one run with other sizes
+    ladder_pages.py --render       renders the measured results
 
-The small run is `python -m ladder training` as it stands: all steps on Python's own prose. The
-large one leaves out the steps that would take hours; its text is English of the shared data, or of
-the installed packages. No text is kept in the results.
+The small run is `python -m ladder training`: all steps on the documentation of Python. The large
+run omits the steps that would take hours. Its text is English of the shared data, or of installed
+packages. The results contain no text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import corpora
 import machine
-from markdown import replace_block, table
+from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
@@ -40,11 +40,20 @@ LARGE_CORPUS = "en-real"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=3, help="interleaved; their medians are shown")
-    parser.add_argument("--only", choices=("small", "large"), help="the other stays as it was")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="number of interleaved runs (default: 3)"
+    )
+    parser.add_argument(
+        "--only", choices=("small", "large"), help="run that is measured (default: both)"
+    )
     parser.add_argument("--large-mb", type=int, default=4)
-    parser.add_argument("--large-size", type=int, default=3000, help="entries of its vocabulary")
-    parser.add_argument("--render", action="store_true", help="measure nothing")
+    parser.add_argument(
+        "--large-size",
+        type=int,
+        default=3000,
+        help="vocabulary size of the large run (default: 3000)",
+    )
+    parser.add_argument("--render", action="store_true", help="render the measured results")
     options = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if not options.render:
@@ -58,8 +67,8 @@ def main() -> None:
 
 
 def runs(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """The arguments of either run; the text of the large one is made for it."""
-    every = ("--limit", "0", "--runs", str(options.runs))
+    """Return the arguments of both runs, and write the text of the large one."""
+    common = ("--limit", "0", "--runs", str(options.runs))
     text = corpora.FOLDER / "ladder.txt"
     if options.only != "small":
         corpora.prepare(LARGE_CORPUS)
@@ -67,8 +76,8 @@ def runs(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
         text.write_text(corpora.SEPARATOR.join(documents), encoding="utf-8")
     sizes = ("--max-mb", str(options.large_mb), "--vocab-size", str(options.large_size))
     return {
-        "small": ("--max-mb", "1", "--vocab-size", "500", *every),
-        "large": (str(text), *sizes, "--steps", "5-15", *every),
+        "small": ("--max-mb", "1", "--vocab-size", "500", *common),
+        "large": (str(text), *sizes, "--steps", "5-15", *common),
     }
 
 
@@ -84,16 +93,15 @@ def render(results: dict[str, Any]) -> None:
     rows = [Measurement(**row) for row in small["steps"]]
     skipped = [Skipped(**row) for row in small["skipped"]]
     PICTURE.write_text(plot(rows, skipped, _configuration(small)), encoding="utf-8")
-    if not replace_block(PAGE, "ladder", steps_table(rows, large)):
-        raise SystemExit(f"{PAGE} has no block named ladder")
-    replace_block(PAGE, "machine", machine_line(results))
-    replace_block(PAGE, "changes", changes())
+    write_block(PAGE, "ladder", steps_table(rows, large))
+    write_block(PAGE, "machine", machine_line(results))
+    write_block(PAGE, "changes", changes())
 
 
 def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
-    there = {row["step"]: Measurement(**row) for row in large["steps"]}
-    here = {row.step: row for row in rows}
-    first = here.get(1)
+    large_rows = {row["step"]: Measurement(**row) for row in large["steps"]}
+    small_rows = {row.step: row for row in rows}
+    first = small_rows.get(1)
     lines = [
         [
             "step",
@@ -107,12 +115,12 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
         ]
     ]
     for row in rows:
-        big = there.get(row.step)
+        big = large_rows.get(row.step)
         lines.append([
             f"{row.step} [{row.name}](../{_source(row.step).relative_to(ROOT).as_posix()})",
             str(new_lines(STEPS[row.step - 1])),
             duration(row.seconds),
-            _times(here.get(row.step - 1), row),
+            _times(small_rows.get(row.step - 1), row),
             _times(first, row),
             megabytes(row.added_mb),
             duration(big.seconds) if big else "",
@@ -163,8 +171,8 @@ def machine_line(results: dict[str, Any]) -> str:
     return (
         f"{where['cpu']}, {where['cores']} cores, {where['system']}, Python {small['python']}, "
         f"{results['date']}, load average at the start {results['load']}; medians of interleaved "
-        f"runs, a fresh process each. Small: {_size(small)} tokens, Python's own prose, runs: "
-        f"{small['runs']}. Large: {_size(large)} tokens, English, runs: {large['runs']}. "
+        f"runs, each in a new process. Small: {_size(small)} tokens, documentation of Python, "
+        f"runs: {small['runs']}. Large: {_size(large)} tokens, English, runs: {large['runs']}. "
         "`make ladder`."
     )
 

@@ -1,4 +1,4 @@
-"""This machine → the words that the results carry about it."""
+"""This machine → its description in the results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def describe() -> dict[str, object]:
 
 
 def core_count() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def without_folders(text: object) -> str:
-    """No folder of this machine gets into the results."""
+    """Remove the folders of this machine from a text of the results."""
     return str(text).replace(str(ROOT) + os.sep, "").replace(sys.prefix, "venv")
 
 

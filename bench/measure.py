@@ -1,10 +1,10 @@
 """One system, one job → one JSON line.   usage: measure.py SYSTEM VOCABULARY JOB [options]
 
-A measurement is a process: the threads are limited and the CPU is pinned before anything is
-imported, the text is ready before the clock starts, and what a pass returned is digested after it
-stops. The sweep compares the digests with those of tiktoken: every timed result is a checked one.
+A measurement is a process. It limits the threads and pins the CPU before any import. It reads the
+text before the clock starts, and hashes the ids after the clock stops. The sweep compares the hash
+with that of tiktoken, so every timed result is checked.
 
-Speeds are MB (10^6 bytes) of UTF-8 text a second, whatever the system takes as its input.
+Speeds are MB (10^6 bytes) of UTF-8 text per second, for all types of input.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ from checks import check, digest, reference
 from jobs import CALLS, JOBS, caller, inputs, size, timed
 from memory import peak_bytes, reset_peak, resident_bytes
 
-SECONDS_WARM = 0.9  # later passes go on until this is used up, 2 to 5 of them
-SECONDS_LATENCY = 0.5  # for each length, as a list and as an array
-SECONDS_MEMORY = 20.0  # a slow system is stopped here, and gets a smaller share of the text
+SECONDS_WARM = 0.9  # time for the warm passes, 2 to 5 of them
+SECONDS_LATENCY = 0.5  # for each length and each type of result
+SECONDS_MEMORY = 20.0  # a slow system stops here, with less text
 LATENCY_CHARACTERS = (20, 200)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="One measurement, in this process.")
+    parser = argparse.ArgumentParser(description="Measures one cell in this process.")
     parser.add_argument("system")
     parser.add_argument("vocabulary")
     parser.add_argument("job", choices=JOBS)
-    parser.add_argument("--corpus", default="mix", help="check: several, with commas")
+    parser.add_argument(
+        "--corpus", default="mix", help="corpus; check takes several, separated by commas"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--megabytes", type=float, default=corpora.MEGABYTES)
     args = parser.parse_args()
     limit_threads(args.threads)
 
-    # Only now: numpy and the systems read the number of threads when they are imported.
+    # numpy and the systems read the number of threads when they are imported.
     from systems import SYSTEMS, UnsupportedError
 
     result: dict[str, Any] = vars(args) | {"load_average": os.getloadavg()[0]}
@@ -55,17 +57,17 @@ def main() -> None:
         result["status"] = f"unsupported: {error}"
     except ImportError as error:
         result["status"] = f"unsupported: not installed ({str(error)[:100]})"
-    except Exception as error:  # a peer that breaks is a result, not a reason to stop the sweep
+    except Exception as error:  # a failing peer does not stop the sweep
         result["status"] = f"failed: {type(error).__name__}: {str(error)[:200]}"
     print(json.dumps(result), flush=True)
 
 
 def limit_threads(threads: int) -> None:
-    """One thread: one CPU. Systems without an argument for it read the environment."""
+    """Set the number of threads in the environment, and pin one thread to one CPU."""
     os.environ["RAYON_NUM_THREADS"] = str(threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"  # numpy's: it would start threads that are never used
+        os.environ[name] = "1"  # numpy would start unused threads
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
@@ -117,10 +119,10 @@ def open_system(system: Any) -> None:
 
 
 def measure_load(system: Any, v: Any) -> dict[str, Any]:
-    """Time to a loaded vocabulary, time to the first ids, and what it added to the memory.
+    """Measure the time to load, the time to the first ids, and the memory growth.
 
-    The first batch of one short text is apart: what a system sets up then is part of its first pass
-    over a batch, and weighs the more there the shorter the text is.
+    The first batch of one short text is measured separately. Its set-up is part of a cold pass over
+    a batch, and weighs more on a short text.
     """
     gc.collect()
     before = resident_bytes()
@@ -158,7 +160,7 @@ def measure_speed(system: Any, args: argparse.Namespace) -> dict[str, Any]:
     result["ids"] = digest(system, args.job, produced)
     warm: list[float] = []
     while len(warm) < 2 or (len(warm) < 5 and sum(warm) < SECONDS_WARM):
-        del produced  # outside the clock, and before the next pass
+        del produced  # before the clock starts
         seconds, produced = timed(call, seen)
         warm.append(seconds)
     result["ids_again"] = digest(system, args.job, produced)
@@ -172,9 +174,9 @@ def measure_speed(system: Any, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_latency(system: Any, corpus: str) -> dict[str, Any]:
-    """ns of one call, with varied strings, for a list and for an array.
+    """Measure the ns of one call on varied strings, to a list and to an array.
 
-    Some systems give the one, and the other is made of it.
+    Some systems return only one of them, which is converted to the other.
     """
     metrics: dict[str, float] = {}
     for characters in LATENCY_CHARACTERS:
@@ -187,11 +189,11 @@ def measure_latency(system: Any, corpus: str) -> dict[str, Any]:
 
 
 def call_ns(call: Callable[[Any], Any], strings: list[Any]) -> float:
-    """The mean over the strings of the best time that their hundred took.
+    """Return the mean time of a call, from the best time of each hundred strings.
 
-    A clock around each call adds 110 ns (timeit). Whole passes are long enough to lose the CPU to
-    another process each time: with 0.6 to 0.7 of it left, the median of passes over 200 characters
-    went from 6.0 up to 12.3 µs, this mean from 5.5 up to 7.1.
+    A clock around each call adds 110 ns (timeit). A pass over all strings is so long that other
+    processes interrupt it. With 0.6 to 0.7 of a CPU, the median of passes over 200 characters rose
+    from 6.0 to 12.3 µs, and this mean from 5.5 to 7.1.
     """
     hundreds = [strings[at : at + 100] for at in range(0, len(strings), 100)]
     best = [math.inf] * len(hundreds)
@@ -206,10 +208,10 @@ def call_ns(call: Callable[[Any], Any], strings: list[Any]) -> float:
 
 
 def measure_memory(system: Any, v: Any, corpus: str, megabytes: float) -> dict[str, Any]:
-    """High-water mark while documents are encoded one by one and each result is dropped.
+    """Measure the peak while documents are encoded one by one and each result is dropped.
 
-    Counted from before the load, so that a table built early and one built late weigh the same; a
-    peak inside the load itself is not part of it.
+    The baseline is the memory before the load, so tables count whether they are built early or
+    late. A peak during the load does not count.
     """
     as_bytes = "memory" in system.bytes_jobs
     done = 0
@@ -238,9 +240,9 @@ def measure_memory(system: Any, v: Any, corpus: str, megabytes: float) -> dict[s
 
 
 def measure_memory_batch(system: Any, v: Any, args: argparse.Namespace) -> dict[str, Any]:
-    """High-water mark of one call for all documents, counted like that of measure_memory.
+    """Measure the peak of one call for all documents, as measure_memory does.
 
-    The documents are there before, so they are no part of it; the result is.
+    The baseline includes the documents. The result of the call counts.
     """
     documents = corpora.first(args.corpus, args.megabytes)
     gc.collect()

@@ -1,8 +1,8 @@
 """One trainer, one text → one JSON line.   usage: measure_training.py TRAINER TEXT SIZE THREADS
 
-The text is in memory, in the form that the trainer takes, before the clock starts; a trainer that
-reads a file finds it in the cache of the system. Memory is what the process holds at its peak above
-what it held just before, so the text counts only where the trainer copies it.
+The text is in memory before the clock starts, in the type that the trainer takes. A file is in the
+page cache. Memory is the peak of the process above its memory before the training, so the text
+counts only if the trainer copies it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(name: str, text: str, vocab_size: str, threads: str, tokens: str = "") 
         result |= run(TRAINERS[name](), text, int(vocab_size), int(threads), tokens)
     except ImportError as error:
         result["status"] = f"unsupported: not installed ({str(error)[:100]})"
-    except Exception as error:  # a peer that breaks is a result, not a reason to stop
+    except Exception as error:  # a failing peer does not stop the benchmark
         result["status"] = f"failed: {type(error).__name__}: {str(error)[:200]}"
     print(json.dumps(result), flush=True)
 
@@ -39,12 +39,12 @@ def run(trainer: Any, text: str, vocab_size: int, threads: int, tokens: str) -> 
     trainer.open()
     if trainer.package == "tokenmill" and not hasattr(trainer.lib, "train"):
         return {"status": "unsupported: this version does not train"}
-    given = read(text, trainer.takes)
+    data = read(text, trainer.takes)
     gc.collect()
     before = resident_bytes()
     reset_peak()
     started = time.perf_counter()
-    learned = trainer.train(given, vocab_size, threads)
+    learned = trainer.train(data, vocab_size, threads)
     seconds = time.perf_counter() - started
     peak = peak_bytes()
     found = list(trainer.tokens(learned))

@@ -1,4 +1,4 @@
-"""This process → bytes resident now, and their high-water mark."""
+"""This process → its resident bytes and their peak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def peak_bytes() -> int:
 
 
 def reset_peak() -> None:
-    """Linux: the high-water mark starts again from what is resident now."""
+    """Reset the peak to the resident bytes (Linux only)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

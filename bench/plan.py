@@ -1,12 +1,11 @@
-"""Settings → who measures which cell, and in how many rounds.
+"""Settings → the systems and rounds of each cell.
 
-The goals say which cells they need of tokenmill and gigatoken, with three vocabularies. The
-comparison with the other peers is narrower, so that a sweep stays within half an hour: every job
-with the first vocabulary, arrays of the mix with the others, fewer rounds, and a few cells only
-for the slow systems.
+The goals need cells of tokenmill and gigatoken with three vocabularies. The comparison with other
+peers is smaller, so that a sweep takes half an hour: every job with the first vocabulary, arrays of
+the mix with the others, fewer rounds, and a few cells for the slow systems.
 
-Invariant: what belongs together is measured one after the other, ours beside theirs, one thread
-beside two, so that a busy minute of the machine hits both.
+Invariant: figures that are compared are measured one after the other, so that a busy minute of the
+machine affects both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import goals
 from corpora import CORPORA, EVERYTHING, REAL_CORPORA
 from jobs import BATCH_JOBS, MEASURED_JOBS, MEMORY_JOBS, Cell
 
-# None of them was the best in any cell while all were measured in all; they would add only time.
+# To save time, only some cells of these systems are measured.
 SLOW = ("splintr", "tiktoken", "tokenizers-0.23")
 SLOW_JOBS = ("array", "list", "latency", "load", "memory")
 SLOW_CORPORA = ("en", "mix", EVERYTHING, "")
@@ -35,18 +34,18 @@ class Settings:
     jobs: list[str]
     corpora: list[str]
     rounds: int
-    peer_rounds: int  # of what no goal needs
+    peer_rounds: int  # rounds of cells without a goal
     megabytes: float
     memory_megabytes: float
     memory_corpus: str
     cores: int
-    goals: bool  # the cells of the goals
-    comparison: bool  # the cells of the tables with all systems
-    slow: list[str]  # systems that get a few cells only
+    goals: bool  # measure the cells of the goals
+    comparison: bool  # measure the cells of the tables with all systems
+    slow: list[str]  # systems with few cells
 
     @property
     def middle(self) -> str:
-        """The corpus of the jobs that are not measured on every one."""
+        """Return the corpus of the jobs that use only one."""
         return "mix" if "mix" in self.corpora else self.corpora[0]
 
 
@@ -69,7 +68,7 @@ def plan(settings: Settings) -> Work:
 
 
 def turns(work: Work, number: int) -> Iterator[tuple[str, Cell]]:
-    """What round `number` measures; every second one goes through the systems backwards."""
+    """Yield the measurements of a round; odd rounds reverse the order of the systems."""
     for cell, systems in work.items():
         order = reversed(systems) if number % 2 else iter(systems)
         yield from ((system, cell) for system in order if systems[system] > number)
@@ -89,7 +88,7 @@ def _comparison(settings: Settings) -> list[Cell]:
 
 
 def _is_wanted(settings: Settings, cell: Cell) -> bool:
-    """A cell of the goals, under the filters of the command line."""
+    """Return whether the filters of the command line accept a cell of the goals."""
     if cell.vocabulary not in goals.VOCABULARIES or cell.threads > settings.cores:
         return False
     corpus = "mix" if cell.corpus == EVERYTHING else cell.corpus
@@ -105,7 +104,7 @@ def _is_for_slow(settings: Settings, cell: Cell) -> bool:
 
 
 def _rounds(cell: Cell, rounds: int) -> int:
-    return 1 if cell.job in MEMORY_JOBS else rounds  # long, and the same each time
+    return 1 if cell.job in MEMORY_JOBS else rounds  # these take long and vary little
 
 
 def _ordered(settings: Settings, systems: dict[str, int]) -> list[str]:

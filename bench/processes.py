@@ -1,4 +1,4 @@
-"""One measurement → a process of its own → its result."""
+"""One measurement → its result, from a new process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def measure(
 
 
 def run(script: str, arguments: list[str], seconds_max: float) -> Result:
-    """The last line that a script of this folder prints, as JSON; or what went wrong."""
+    """Run a script of this folder and return its last line as JSON, or the failure."""
     command = [sys.executable, str(HERE / script), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds_max)
@@ -46,21 +46,21 @@ def run(script: str, arguments: list[str], seconds_max: float) -> Result:
 
 
 def reference(vocabulary: str, corpus: str, megabytes: float) -> Result:
-    """tiktoken's digests, computed once for a text and kept between sweeps."""
+    """Return tiktoken's digests of a text, computed once and stored in the cache."""
     known: dict[str, Result] = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
     key = f"{vocabulary} {corpus} {corpora.prepare(corpus)['digest']} {megabytes}"
     if key not in known:
-        # Not timed, so on all cores.
+        # This is not timed, so it uses all cores.
         threads = core_count()
         known[key] = measure("tiktoken", vocabulary, "reference", corpus, threads, megabytes)
         if known[key]["status"] != "ok":
-            sys.exit(f"tiktoken gives no reference ids: {known[key]['status']}")
+            sys.exit(f"reference ids of tiktoken failed: {known[key]['status']}")
         REFERENCES.write_text(json.dumps(known))
     return known[key]
 
 
 def install_side(requirement: str | None) -> bool:
-    """A second version of a package, in a folder that only its own measurements see."""
+    """Install a second version of a package in a folder that only its measurements use."""
     if requirement is None or (SIDE_FOLDER / requirement).exists():
         return True
     partial = SIDE_FOLDER / f"{requirement}.part"

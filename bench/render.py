@@ -1,8 +1,8 @@
-"""bench/results/encode.json → the tables in README.md, docs/performance.md and encode.md.
+"""bench/results/encode.json → the tables of the documents, and bench/results/encode.md.
 
-README.md gets, between its two markers, how many goals are met, one table, and the cells in which
-tokenmill is farthest behind; docs/performance.md the goals; bench/results/encode.md everything. A
-system that failed its check has the reason instead of a number.
+Generated text replaces the blocks between two markers: in README.md one table and the largest
+losses of tokenmill, in docs/performance.md three tables, in bench/LOG.md the goals. encode.md gets
+every result. A system that failed its check has the reason instead of a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import goal_tables
 from corpora import CORPORA
 from goals import OURS, REAL_GOALS, RIVAL, judge
 from jobs import TIMED_JOBS
-from markdown import number, replace_block, table
+from markdown import number, table, write_block
 
 HERE = Path(__file__).resolve().parent
 BASELINE = "read_only"
@@ -35,11 +35,12 @@ ARRAY_METRICS = ("cold_mb_s", "unseen_mb_s", "warm_mb_s")
 SPEED_METRICS = ("cold_mb_s", "warm_mb_s")
 CALL_METRICS = ("ns_20", "ns_200", "array_ns_20", "array_ns_200")
 LOAD_METRICS = ("load_ms", "first_ids_ms", "resident_mb", "first_batch_ms")
+SHORT_METRICS = (*CALL_METRICS, "first_ids_ms", "peak_mb")  # one cell shows those that it has
 TABLED = ("array", "batch_list", "count")
 WORDS = {
-    "cold_mb_s": "first pass",
-    "unseen_mb_s": "new text",
-    "warm_mb_s": "same text again",
+    "cold_mb_s": "cold",
+    "unseen_mb_s": "warm, new text",
+    "warm_mb_s": "warm, same text",
     "ns_20": "20 characters",
     "ns_200": "200 characters",
     "array_ns_20": "20 characters to an array",
@@ -52,18 +53,19 @@ WORDS = {
     "grown_mb": "memory growth",
 }
 UNITS = {"_mb_s": "MB/s", "ns_": "ns", "_ms": "ms", "_mb": "MB"}
-MEMORY_SLACK_MB = 2.0  # less than this is the allocator's noise
+MEMORY_SLACK_MB = 2.0  # smaller differences are noise of the allocator
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Results → Markdown.")
+    parser = argparse.ArgumentParser(description="Renders the results as Markdown.")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "encode.json")
     parser.add_argument("--readme", type=Path, default=HERE.parent / "README.md")
-    parser.add_argument("--log", type=Path, default=HERE.parent / "docs" / "performance.md")
-    parser.add_argument("--out", type=Path, help="default: beside the results, .md")
+    parser.add_argument("--page", type=Path, default=HERE.parent / "docs" / "performance.md")
+    parser.add_argument("--log", type=Path, default=HERE / "LOG.md")
+    parser.add_argument("--out", type=Path, help="full tables (default: RESULTS with .md)")
     args = parser.parse_args()
     if not args.results.exists():
-        sys.exit(f"no {args.results.name}: run bench/sweep.py first")
+        sys.exit(f"file not found: {args.results.name}; run bench/sweep.py first")
     results = json.loads(args.results.read_text("utf-8"))
     rows = index(results)
     out = args.out or args.results.with_suffix(".md")
@@ -73,10 +75,12 @@ def main() -> None:
     goals = f"{goal_tables.short(outcomes, real)}\n\n{provenance(results)}"
     for document, name, block in (
         (args.readme, "bench", headline(results, rows)),
+        (args.page, "encode", f"{first_table(results, rows)}\n\n{provenance(results)}"),
+        (args.page, "calls", short_table(results, rows)),
+        (args.page, "losses", losses_text(rows, limit=None)),
         (args.log, "goals", goals),
     ):
-        if not replace_block(document, name, block):
-            print(f"{document.name} has no block named {name}: left alone", file=sys.stderr)
+        write_block(document, name, block)
 
 
 def index(results: Row) -> Rows:
@@ -88,24 +92,38 @@ def index(results: Row) -> Rows:
 
 
 def headline(results: Row, rows: Rows) -> str:
+    parts = [first_table(results, rows), provenance(results)]
+    return "\n\n".join([*parts, losses_text(rows, limit=README_LOSSES_MAX)])
+
+
+def first_table(results: Row, rows: Rows) -> str:
+    """Text to array with the first vocabulary."""
     first = results["settings"]["vocabularies"][0]
     columns = [x for x in corpus_columns(results, rows, first) if x[0] in CORPORA]
-    return "\n\n".join(
-        [
-            f"{goal_tables.verdict(judge(results['rows']))} "
-            "[docs/performance.md](docs/performance.md) has them one by one.",
-            f"`{first}`, one thread, text to array, MB/s: first pass in a fresh process / "
-            "new text after that / the same text again.",
-            speed_table(results, rows, columns, ARRAY_METRICS),
-            provenance(results),
-            losses_text(rows, limit=README_LOSSES_MAX),
-        ]
+    caption = (
+        f"MB/s with `{first}`, one thread, text to array: cold (the first pass of a new process) / "
+        "warm, new text / warm, same text."
     )
+    return f"{caption}\n\n{speed_table(results, rows, columns, ARRAY_METRICS)}"
+
+
+def short_table(results: Row, rows: Rows) -> str:
+    """Short calls, load time and memory with the first vocabulary."""
+    first = results["settings"]["vocabularies"][0]
+    memory = f"peak memory, {memory_text(results, rows)} of text, MB"
+    labels = {"latency": "one call, ns", "load": "load and first ids, ms", "memory": memory}
+    keys = {key[1]: key for key in rows if key[0] == first}
+    columns = [(label, keys[job]) for job, label in labels.items() if job in keys]
+    caption = (
+        f"`{first}`, one thread. One call: `str` to list, 20 / 200 characters; "
+        "`str` to array, 20 / 200 characters."
+    )
+    return f"{caption}\n\n{speed_table(results, rows, columns, SHORT_METRICS)}"
 
 
 def full(results: Row, rows: Rows) -> str:
     parts = ["# Encoding", provenance(results), *goals_section(results)]
-    parts += ["## Where a peer is ahead", losses_text(rows, limit=None)]
+    parts += ["## Cells in which a peer is ahead", losses_text(rows, limit=None)]
     for title, caption, columns, metrics in sections(results, rows):
         if columns:
             shown = speed_table(results, rows, columns, metrics)
@@ -119,36 +137,36 @@ def goals_section(results: Row) -> list[str]:
     rival = f"{RIVAL} {results['versions'].get(RIVAL, '(not measured)')}"
     return [
         "## Goals",
-        f"Figures are tokenmill's divided by those of {rival} in the same cell, the median of the "
-        "rounds; where a line says `our`, by tokenmill's own; milliseconds are milliseconds. One "
-        "call returns a list, and is compared with an `encode` that returns an array. Hard inputs "
-        "have a command of their own, [hard_inputs.py](../hard_inputs.py). A first pass to lists "
-        "holds what a system sets up at its first batch, see Load: the shorter the text, the more "
-        "that weighs.",
+        f"A figure is tokenmill's result divided by that of {rival} in the same cell, the median "
+        "over the rounds. A line with `our` divides by another result of tokenmill. Load times are "
+        "milliseconds. One call returns a list and is compared with an `encode` that returns an "
+        "array. [hard_inputs.py](../hard_inputs.py) measures hard inputs. A cold pass to lists "
+        "includes the set-up of a system's first batch (see Load), which weighs more on a short "
+        "text.",
         goal_tables.full(judge(results["rows"]), judge(results["rows"], REAL_GOALS)),
     ]
 
 
 def sections(results: Row, rows: Rows) -> Iterator[Section]:
     vocabularies = results["settings"]["vocabularies"]
-    again = "first pass / the same text again"
+    passes = "cold / warm, same text"
     for v in vocabularies:
         text = f"`{v}`, one thread, MB/s: "
-        passes = text + "first pass / new text / the same text again"
-        yield (f"Text to array, {v}", passes, corpus_columns(results, rows, v), ARRAY_METRICS)
+        three = text + "cold / warm, new text / warm, same text"
+        yield (f"Text to array, {v}", three, corpus_columns(results, rows, v), ARRAY_METRICS)
         for title, job in (("Texts to lists", "batch_list"), ("Count", "count")):
             columns = corpus_columns(results, rows, v, job)
-            yield (f"{title}, {v}", text + again, columns, SPEED_METRICS)
+            yield (f"{title}, {v}", text + passes, columns, SPEED_METRICS)
     for v in vocabularies:
         columns = job_columns(results, rows, v)
-        yield (f"Other jobs, {v}", f"`{v}`, mix, MB/s: {again}", columns, SPEED_METRICS)
+        yield (f"Other jobs, {v}", f"`{v}`, mix, MB/s: {passes}", columns, SPEED_METRICS)
     calls = "str to list: 20 / 200 characters; str to array: 20 / 200 characters; ns"
     yield ("One call", calls, vocabulary_columns(rows, "latency"), CALL_METRICS)
-    load = "in a fresh process after the imports: ms to loaded / ms to first ids / MB"
-    load += " / ms of the first batch, one short text, after that"
+    load = "in a new process after the imports: ms to load / ms to first ids / MB"
+    load += " / ms of the next call, a batch of one short text"
     yield ("Load", load, vocabulary_columns(rows, "load"), LOAD_METRICS)
-    peak = f"MB for {memory_text(results, rows)} of text, peak since before the load"
-    dropped = f"documents encoded one by one and dropped: {peak} / growth since after it"
+    peak = f"MB for {memory_text(results, rows)} of text, peak above the state before the load"
+    dropped = f"documents encoded one by one, results dropped: {peak} / growth since the load"
     columns = vocabulary_columns(rows, "memory")
     yield ("Memory", dropped, columns, ("peak_mb", "grown_mb"))
     batch = f"all documents in one call, with the result: {peak}"
@@ -162,7 +180,7 @@ def corpus_columns(results: Row, rows: Rows, vocabulary: str, job: str = "array"
 
 
 def job_columns(results: Row, rows: Rows, vocabulary: str) -> list[Column]:
-    """The jobs of the mix that have no table by corpus."""
+    """Return the jobs of the mix that have no table by corpus."""
     corpora = results["settings"]["corpora"]
     middle = "mix" if "mix" in corpora else corpora[0]
     shown = {key for job in TABLED for _, key in corpus_columns(results, rows, vocabulary, job)}
@@ -184,7 +202,7 @@ def memory_text(results: Row, rows: Rows) -> str:
 
 
 def speed_table(results: Row, rows: Rows, columns: list[Column], metrics: tuple[str, ...]) -> str:
-    """One line a system that was measured; the best of each metric in bold; * for less text."""
+    """Return one line per system; the best of several rounds is bold, * marks less text."""
     lines = [["", *(label for label, _ in columns)]]
     reasons: list[str] = []
     shares: list[str] = []
@@ -204,7 +222,7 @@ def speed_table(results: Row, rows: Rows, columns: list[Column], metrics: tuple[
                 line.append(figures(rows[key], row, metrics) + ("\\*" if less else ""))
         if any(line[1:]):
             lines.append(line)
-    notes = [f"\\* {', '.join(shares)}: on less text, being slow"] if shares else []
+    notes = [f"\\* {', '.join(shares)}: measured on less text to save time"] if shares else []
     notes += [f"\\- {text}" for text in reasons]
     return table(lines) + "".join(f"\n\n{note}" for note in notes)
 
@@ -222,7 +240,8 @@ def figures(peers: dict[str, Row], row: Row, metrics: tuple[str, ...]) -> str:
         value = row["metrics"][name]["median"]
         text = number(value)
         rivals = [s for s in peers if s != BASELINE and name in peers[s]["metrics"]]
-        is_best = len(rivals) > 1 and best_peer(peers, name, rivals) is row
+        is_repeated = len(row["metrics"][name]["samples"]) > 1
+        is_best = is_repeated and len(rivals) > 1 and best_peer(peers, name, rivals) is row
         shown.append(f"**{text}**" if is_best else text)
     return " / ".join(shown)
 
@@ -236,7 +255,7 @@ def best_peer(peers: dict[str, Row], metric: str, systems: Iterable[str]) -> Row
 
 
 def losses(rows: Rows) -> list[tuple[float, str]]:
-    """(how many times worse, where) for each metric in which a peer is ahead of tokenmill."""
+    """Return (factor, description) for each metric in which a peer is ahead, the largest first."""
     found: list[tuple[float, str]] = []
     for (vocabulary, job, corpus, threads), peers in rows.items():
         ours = peers.get(OURS)
@@ -261,7 +280,8 @@ def losses(rows: Rows) -> list[tuple[float, str]]:
                     (
                         times,
                         f"{where}, {WORDS[metric]}: {number(mine['median'])} {unit(metric)}, "
-                        f"{best['system']} {number(theirs['median'])} ({times:.2f} times)"
+                        f"{best['system']} {number(theirs['median'])} "
+                        f"({loss(metric, mine['median'], theirs['median'])})"
                         + ("" if apart else ", within the spread"),
                     )
                 )
@@ -269,12 +289,19 @@ def losses(rows: Rows) -> list[tuple[float, str]]:
 
 
 def worse(metric: str, mine: float, theirs: float) -> float:
-    """How many times worse ours is; 1 or less: not worse."""
+    """Return the factor by which ours is worse; at most 1 if it is not."""
     if metric.endswith("_mb_s"):
         return theirs / mine
     if metric.endswith("_mb") and mine - theirs < MEMORY_SLACK_MB:
         return 0.0
-    return mine / max(theirs, 0.1)
+    return mine / theirs if theirs > 0 else float("inf")
+
+
+def loss(metric: str, mine: float, theirs: float) -> str:
+    """Describe by how much ours is worse: memory as a difference, other figures as a factor."""
+    if metric.endswith("_mb"):
+        return f"{number(mine - theirs)} MB more"
+    return f"{worse(metric, mine, theirs):.2f} times"
 
 
 def losses_text(rows: Rows, limit: int | None) -> str:
@@ -285,11 +312,12 @@ def losses_text(rows: Rows, limit: int | None) -> str:
         return "No peer was measured in this sweep."
     found = [text for _, text in losses(rows)]
     if not found:
-        return "In this sweep tokenmill loses nowhere."
+        return "tokenmill is first in every cell of this sweep."
     shown = found[:limit]
     more = len(found) - len(shown)
-    tail = [f"- and {more} more in [encode.md](bench/results/encode.md)"] if more else []
-    return "\n".join(["Where tokenmill loses:", "", *(f"- {text}" for text in shown), *tail])
+    tail = [f"- {more} more in [encode.md](bench/results/encode.md)"] if more else []
+    head = "tokenmill is slower or larger than the best peer here:"
+    return "\n".join([head, "", *(f"- {text}" for text in shown), *tail])
 
 
 def provenance(results: Row) -> str:
@@ -297,19 +325,21 @@ def provenance(results: Row) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in results["versions"].items())
     rounds = results["settings"]["rounds"]
     fewer = results["settings"].get("peer_rounds", rounds)
-    less = f" ({fewer} where no goal needs more)" if fewer < rounds else ""
+    less = f" ({fewer} for cells without a goal)" if fewer < rounds else ""
+    repeated = f"medians of {rounds} interleaved rounds{less}"
+    once = "one round: every cell was measured once, so its spread is unknown"
     spread = spread_text(results["rows"]) if rounds > 1 else ""
     stopped = "" if results["complete"] else " The sweep was stopped early."
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python "
-        f"{results['python']}, {results['date'][:10]}; interleaved rounds: {rounds}{less}, of "
-        "which the median is shown, a fresh process each; ids checked against tiktoken first."
+        f"{results['python']}, {results['date'][:10]}; {repeated if rounds > 1 else once}. "
+        "Each measurement runs in a new process, after the ids were compared with tiktoken."
         f"{spread} Versions: {versions}. `{results['command']}`.{stopped}"
     )
 
 
 def spread_text(rows: list[Row]) -> str:
-    """How far apart the rounds were: (largest - smallest) / median of each speed."""
+    """Describe the spread of the rounds: (largest - smallest) / median of each speed."""
     found = sorted(
         (m["max"] - m["min"]) / m["median"]
         for row in rows
@@ -319,11 +349,11 @@ def spread_text(rows: list[Row]) -> str:
     if not found:
         return ""
     middle, most = found[len(found) // 2], found[-1]
-    return f" Spread of the rounds: {middle:.0%} in the middle, {most:.0%} at most."
+    return f" Spread of the rounds: median {middle:.0%}, largest {most:.0%}."
 
 
 def texts_table(results: Row) -> str:
-    lines = [["", "source", "documents", "MB there"]]
+    lines = [["", "source", "documents", "MB"]]
     for name, text in results["corpora"].items():
         size = f"{text['bytes'] / 1e6:.1f}"
         lines.append([name, str(text["source"]), str(text["documents"]), size])

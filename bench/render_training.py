@@ -1,7 +1,7 @@
-"""bench/results/training.json → the tables in README.md, docs/performance.md and training.md.
+"""bench/results/training.json → the tables of the documents, and bench/results/training.md.
 
-README.md gets, between its two markers, one table of times and memory; docs/performance.md the
-goals; bench/results/training.md everything. A trainer without a figure has the reason instead.
+docs/performance.md gets one table of times and memory between its two markers, bench/LOG.md the
+goals, and training.md everything. A trainer without a figure has the reason instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 # isort: split
-from markdown import number, replace_block, table
+from markdown import number, table, write_block
 from trainers import TRAINERS
 from training import VOCAB_SIZES
 from training_goals import judge
@@ -25,25 +25,20 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Results → Markdown.")
+    parser = argparse.ArgumentParser(description="Renders the results as Markdown.")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "training.json")
-    parser.add_argument("--readme", type=Path, default=HERE.parent / "README.md")
-    parser.add_argument("--log", type=Path, default=HERE.parent / "docs" / "performance.md")
+    parser.add_argument("--page", type=Path, default=HERE.parent / "docs" / "performance.md")
+    parser.add_argument("--log", type=Path, default=HERE / "LOG.md")
     args = parser.parse_args()
     if not args.results.exists():
-        sys.exit(f"no {args.results.name}: run bench/training.py first")
+        sys.exit(f"file not found: {args.results.name}; run bench/training.py first")
     results = json.loads(args.results.read_text("utf-8"))
     out = args.results.with_suffix(".md")
     out.write_text(full(results), "utf-8")
     print(f"wrote {out.name}", file=sys.stderr)
-    short = "\n\n".join([verdict(results), speed_table(results), provenance(results)])
     goals = "\n\n".join([verdict(results), goals_table(results), provenance(results)])
-    for document, name, block in (
-        (args.readme, "training", short),
-        (args.log, "training-goals", goals),
-    ):
-        if not replace_block(document, name, block):
-            print(f"{document.name} has no block named {name}: left alone", file=sys.stderr)
+    write_block(args.page, "training", f"{speed_table(results)}\n\n{provenance(results)}")
+    write_block(args.log, "training-goals", goals)
 
 
 def full(results: Row) -> str:
@@ -58,7 +53,7 @@ def verdict(results: Row) -> str:
     met = sum(outcome["met"] for outcome in outcomes)
     without = sum("value" not in outcome for outcome in outcomes)
     tail = f"; {without} have no figure" if without else ""
-    return f"Goals met, of those set before it was written: {met} of {len(outcomes)}{tail}."
+    return f"Goals met: {met} of {len(outcomes)}{tail}. They were set before the code was written."
 
 
 def goals_table(results: Row) -> str:
@@ -72,10 +67,10 @@ def goals_table(results: Row) -> str:
 
 
 def speed_table(results: Row) -> str:
-    """A line for each trainer: seconds and MB beside the text, for each size; the best in bold."""
+    """Return a line per trainer: seconds and MB above the text for each size; the best is bold."""
     rows = {(r["system"], r["text"]): r for r in results["rows"]}
     texts = [text for text in VOCAB_SIZES if any(t == text for _, t in rows)]
-    heads = [f"{text}, {size_of(rows, text):,} entries" for text in texts]
+    heads = [f"{text}, {size_of(rows, text):,} tokens" for text in texts]
     lines = [["", *heads]]
     notes: list[str] = []
     for system in TRAINERS:
@@ -95,7 +90,7 @@ def speed_table(results: Row) -> str:
                     notes += [f"\\* {system}, {text}: measured on {row['date'][:10]}"]
         if any(line[1:]):
             lines.append(line)
-    caption = "Seconds / MB at the peak beside the text; GPT-2's pattern, both cores."
+    caption = "Seconds / MB of peak memory above the text; GPT-2's pattern, two threads."
     return "\n\n".join([caption, table(lines), *notes])
 
 
@@ -115,7 +110,7 @@ def cell(rows: dict[tuple[str, str], Row], row: Row) -> str:
 
 
 def one_language(results: Row) -> list[str]:
-    lines = [["", "threads", "seconds", "MB beside the text", "distinct pretokens"]]
+    lines = [["", "threads", "seconds", "MB above the text", "unique pretokens"]]
     for row in results["rows"]:
         if row["text"] in VOCAB_SIZES or row["status"] != "ok":
             continue
@@ -141,7 +136,7 @@ def texts_table(results: Row) -> str:
 
 
 def how_table(results: Row) -> str:
-    lines = [["", "call", "version", "ties"]]
+    lines = [["", "call", "version", "tie-breaking rule"]]
     seen: dict[str, Row] = {r["system"]: r for r in results["rows"] if r["status"] == "ok"}
     for system, row in seen.items():
         ties = TRAINERS[system].ties or "its own"
@@ -152,13 +147,15 @@ def how_table(results: Row) -> str:
 def provenance(results: Row) -> str:
     machine = results["machine"]
     versions = {r["system"]: r["version"] for r in results["rows"] if r["status"] == "ok"}
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    stopped = "" if results["complete"] else " It was stopped early."
+    names = ", ".join(f"{name} {version}" for name, version in versions.items())
+    ours = max((len(r["seconds"]) for r in results["rows"] if r["status"] == "ok"), default=0)
+    stopped = "" if results["complete"] else " The run was stopped early."
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python "
-        f"{results['python']}, {results['date'][:10]}; a fresh process each, the text in memory; "
-        "trainers with one rule for ties learned the same merges, or have no figure. "
-        f"Versions: {named}. `{results['command']}`.{stopped}"
+        f"{results['python']}, {results['date'][:10]}. Each measurement runs in a new process with "
+        f"the text in memory; tokenmill: medians of {ours} runs, the others: one run. Trainers "
+        "with the same tie-breaking rule learned the same merges, or have no figure. "
+        f"Versions: {names}. `{results['command']}`.{stopped}"
     )
 
 

@@ -1,16 +1,15 @@
-"""What a run costs as it grows → results/scaling.json, and the tables of docs/scaling.md.
+"""The cost of growing runs → results/scaling.json, and the tables of docs/scaling.md.
 
-    scaling.py                    all parts, half an hour on two idle cores; ray has to be installed
-    scaling.py --only units       one of units, bytes, files, pretokens, workers, ray
-    scaling.py --only cores       for a machine with more than two
-    scaling.py --render           renders what was measured
+    scaling.py                    all parts, half an hour on two idle cores; requires ray
+    scaling.py --only tasks       one of tasks, bytes, files, pretokens, workers, ray
+    scaling.py --only cores       for a machine with more than two cores
+    scaling.py --render           renders the measured results
 
-Every measurement is a fresh process, never two at once. Text is the gigabyte of the training
-benchmarks (training_corpora.py: what is there, then generated from it) as JSON lines; a larger job
-reads it several times, under other names. Units that take no time are simulated: what would be read
-and written is not there, and rows are made up; all else is what a run does. Sixty-four workers are
-simulated, too, on a real Ray cluster that believes in sixty-four processors: a task sleeps as long
-as a unit takes.
+Every measurement is a new process, and processes run one at a time. The text is the gigabyte of the
+training benchmarks (training_corpora.py) as JSON lines. A larger job reads it several times, under
+other names. Tasks without work are simulated: they have no inputs and no shards, and their journal
+entries are invented, but the driver runs as usual. Sixty-four workers are simulated on a real Ray
+cluster that is configured for 64 cores. Their tasks sleep for the time of a real task.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ import training_memory
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "scaling.json"
-UNITS = ((1_000, 100), (10_000, 100), (100_000, 100), (100_000, 100_000))  # of so many files
+TASKS = ((1_000, 100), (10_000, 100), (100_000, 100), (100_000, 100_000))  # (tasks, files)
 MEGABYTES = (64, 256, 1024)
 FILES = (1, 100, 10_000)
 FILES_MB = 64
@@ -50,29 +49,31 @@ WORKERS_MB = 512
 RAY_COPIES = 8
 CORES_COPIES = 4
 SIMULATED_WORKERS = 64
-SIMULATED_UNITS = 64 * 20
+SIMULATED_TASKS = 64 * 20
 IN_FLIGHT = 12_800
 DRIVEN = 100_000
-UNIT_BYTES = 64_000_000
-UNIT_SECONDS = 1.5  # 64 MB at 43 MB/s, what a core of this machine does
+TASK_BYTES = 64_000_000
+TASK_SECONDS = 1.5  # 64 MB at 43 MB/s, the rate of one core
 TEXT = "1GB"
-RECIPE = 2  # of the files that are made of it
+RECIPE = 2  # increase it when the files would change
 DOCUMENT_CHARS = 3000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=[*PARTS, *ELSEWHERE], action="append")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved; medians are shown")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="number of interleaved rounds (default: 3)"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--render", action="store_true", help="measure nothing")
+    parser.add_argument("--render", action="store_true", help="render the measured results")
     parser.add_argument("--simulate", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--cluster", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--drive", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--text", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.simulate is not None:
-        print(json.dumps(measure_units(*args.simulate)))
+        print(json.dumps(measure_tasks(*args.simulate)))
         return
     if args.cluster is not None:
         print(json.dumps(measure_cluster(args.cluster)))
@@ -92,40 +93,40 @@ def main() -> None:
     scaling_tables.render(results)
 
 
-# ── units that take no time ──────────────────────────────────────────────────────────────────
+# ── tasks without work ───────────────────────────────────────────────────────────────────────
 
 
-def units(_: int) -> list[dict[str, Any]]:
-    rows = [_fresh("--simulate", str(count), str(files)) for count, files in UNITS]
+def tasks(_: int) -> list[dict[str, Any]]:
+    rows = [_fresh("--simulate", str(count), str(files)) for count, files in TASKS]
     return [*rows, _fresh("--drive", str(DRIVEN))]
 
 
-def measure_units(count: int, files: int) -> dict[str, Any]:
-    """What so many units of so many files cost a driver; memory is what is above its start."""
+def measure_tasks(count: int, files: int) -> dict[str, Any]:
+    """Measure the time and memory of a driver for `count` tasks of `files` files."""
     from tokenmill import Tokenizer
     from tokenmill.corpus import Source
 
     tokenizer = Tokenizer.load("cl100k_base")
-    size = UNIT_BYTES * (count // files)
+    size = TASK_BYTES * (count // files)
     sources = [Source(f"/data/{n:06d}.txt", "text", None, size, n) for n in range(files)]
     before = _peak_mb()
     with tempfile.TemporaryDirectory() as folder:
         times, manifest_bytes = simulate(Path(folder), sources, tokenizer)
     peak = _peak_mb()
-    names = ("plan_seconds", "rows_seconds", "seal_seconds")
+    names = ("plan_seconds", "journal_seconds", "finalize_seconds")
     return {
-        "units": count, "files": files, "start_mb": before, "peak_mb": peak,
+        "tasks": count, "files": files, "start_mb": before, "peak_mb": peak,
         "manifest_bytes": manifest_bytes,
     } | dict(zip(names, times, strict=True))  # fmt: skip
 
 
 def simulate(folder: Path, sources: list[Any], tokenizer: Any) -> tuple[list[float], int]:
-    """Plan, record and finalize; the times of the three, and the size of the manifest."""
+    """Plan, record and finalize; return the three times and the size of the manifest."""
     from tokenmill.tokenizing import journal, plan
     from tokenmill.tokenizing.options import PLANNED, resolve_options, spec_of
     from tokenmill.tokenizing.output import open_output
 
-    values = resolve_options({"task_bytes": UNIT_BYTES}, tokenizer)
+    values = resolve_options({"task_bytes": TASK_BYTES}, tokenizer)
     options = {name: values[name] for name in PLANNED}
     output, real = open_output(folder), plan.cuts
     plan.cuts = _evenly
@@ -158,7 +159,7 @@ def _evenly(source: Any, _: Any, task_bytes: int) -> list[Any]:
 
 
 def entry_of(number: int, task_id: str, sources: list[str]) -> dict[str, Any]:
-    """The entry of a task that was not done."""
+    """Return an invented journal entry."""
     counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": 250_000_000, "quarantined": 0}
     shard = {
         "stem": f"{number:05d}-000", "documents": 100_000, "tokens": 60_000_000,
@@ -183,18 +184,18 @@ def growing_files(rounds: int) -> list[dict[str, Any]]:
 
 
 def pretokens(_: int) -> list[dict[str, Any]]:
-    """Counts of so many different pretokens → what learning from them takes."""
+    """Measure training from counts of a growing number of unique pretokens."""
     return [_learn(unique) for unique in PRETOKENS]
 
 
 def _learn(unique: int) -> dict[str, Any]:
-    given = argparse.Namespace(text=0, unique=unique, total=OCCURRENCES)
-    counts = training_memory.prepare(given)
+    settings = argparse.Namespace(text=0, unique=unique, total=OCCURRENCES)
+    counts = training_memory.prepare(settings)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "learned.tokenmill"
         words = ["--vocab-size", str(VOCAB_SIZE), "--output", str(out), "--json"]
         found = _timed("train", str(counts), *words)
-    found["seconds_in_train"] = found.pop("said")["seconds"]
+    found["seconds_in_train"] = found.pop("summary")["seconds"]
     print(unique, found, flush=True)
     return {"pretokens": unique} | found
 
@@ -210,7 +211,7 @@ def workers(rounds: int) -> list[dict[str, Any]]:
 
 
 def cores(rounds: int) -> list[dict[str, Any]]:
-    """One worker, two, four, and so on, as long as there are processors."""
+    """Measure 1, 2, 4, … workers, up to the number of cores."""
     counts = [1 << n for n in range((os.cpu_count() or 1).bit_length())]
     text = _copies(CORES_COPIES)
     more = {f"{n} worker{'s'[: n > 1]}": ["--threads", str(n)] for n in counts}
@@ -218,7 +219,7 @@ def cores(rounds: int) -> list[dict[str, Any]]:
 
 
 def on_ray(rounds: int) -> list[dict[str, Any]]:
-    """A job of a minute with both engines, on the same processors."""
+    """Measure a job of a minute with both engines on the same cores."""
     copies = _copies(RAY_COPIES)
     runs = {name: partial(tokenize, [copies], more=_engine(name)) for name in ("local", "ray")}
     return _medians(rounds, runs)
@@ -231,7 +232,7 @@ def _engine(name: str) -> list[str]:
 def _medians(
     rounds: int, runs: dict[str, Callable[[Path], dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Each run in each round, one after the other; the medians of their figures."""
+    """Run all in interleaved rounds; return the medians of their figures."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -249,29 +250,29 @@ def tokenize(inputs: list[Path], out: Path, more: Sequence[str] = ()) -> dict[st
     words = [*map(str, inputs), "--tokenizer", "cl100k_base", "--output", str(out), *more]
     found = _timed("tokenize", *words, "--json", "--progress", "none")
     shutil.rmtree(out)
-    return {"bytes": found.pop("said")["bytes"]} | found
+    return {"bytes": found.pop("summary")["bytes"]} | found
 
 
 def _timed(*words: str) -> dict[str, Any]:
-    """A command of ours: its time, that of all processors, the memory of its largest process."""
+    """Run a command; return its time, its CPU time and the memory of its largest process."""
     command = [sys.executable, "-m", "tokenmill", *words]
-    # An installed package has its bytecode: the first run may keep that of this checkout.
+    # An installed package has bytecode, so the first run may write that of this checkout.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdout=said, env=env)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, env=env)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         if status:
-            sys.exit(f"it ended with {os.waitstatus_to_exitcode(status)}: {' '.join(command)}")
-        said.seek(0)
-        figures = json.loads(said.read())
+            sys.exit(f"exit code {os.waitstatus_to_exitcode(status)}: {' '.join(command)}")
+        output.seek(0)
+        summary = json.loads(output.read())
     cpu = usage.ru_utime + usage.ru_stime
-    return {"said": figures, "seconds": seconds, "cpu_seconds": cpu, "mb": usage.ru_maxrss / 1e3}
+    return {"summary": summary, "seconds": seconds, "cpu_seconds": cpu, "mb": usage.ru_maxrss / 1e3}
 
 
 def _fresh(*words: str) -> dict[str, Any]:
-    """What this program prints in a process of its own."""
+    """Run this script in a new process and return its result."""
     command = [sys.executable, __file__, *words]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -285,9 +286,9 @@ def _fresh(*words: str) -> dict[str, Any]:
 
 
 def _text(megabytes: int) -> Path:
-    """So much of the generated text, as JSON lines.
+    """Return a file of the generated text as JSON lines.
 
-    Another process makes it: what is forked here later begins with the memory of this one.
+    Another process writes it, since later forks start with the memory of this process.
     """
     path = _text_path(megabytes)
     if not path.exists():
@@ -326,10 +327,10 @@ def _documents() -> Iterator[str]:
 
 
 def _parts(count: int) -> Path:
-    """The same text in so many files."""
+    """Return a folder with the same text in `count` files."""
     folder = training_corpora.FOLDER / f"scaling-{RECIPE}-files-{count}"
     if not folder.exists():
-        with _text(FILES_MB).open("rb") as text:  # never whole: see _text
+        with _text(FILES_MB).open("rb") as text:  # read in lines to save memory: see _text
             total = sum(1 for _ in text)
             text.seek(0)
             folder.mkdir()
@@ -341,7 +342,7 @@ def _parts(count: int) -> Path:
 
 
 def _copies(count: int) -> Path:
-    """A gigabyte, so many times under other names."""
+    """Return a folder with `count` hard links to a gigabyte."""
     folder = training_corpora.FOLDER / f"scaling-{RECIPE}-copies-{count}"
     if not folder.exists():
         text = _text(max(MEGABYTES))
@@ -355,7 +356,7 @@ def _copies(count: int) -> Path:
 
 
 def measure_cluster(count: int) -> dict[str, Any]:
-    """Units that sleep, on a Ray cluster that believes in so many processors."""
+    """Run tasks that sleep on a Ray cluster configured for `count` cores."""
     from tokenmill.tokenizing import executors
     from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
 
@@ -363,21 +364,21 @@ def measure_cluster(count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         with RayExecutor(Settings(folder, count, count << 30), None) as executor:
-            messages = run_orders(executor, map(Order, range(SIMULATED_UNITS)))
+            messages = run_orders(executor, map(Order, range(SIMULATED_TASKS)))
             ends = [time.perf_counter() for message in messages if "entry" in message]
-            look_seconds = _look(executor)
-    # The processes of the workers start on two processors, which no cluster has so few of.
+            wait_seconds = _wait(executor)
+    # The rate of the second half: 64 processes start slowly on two cores.
     first = ends[len(ends) // 2]
     rate = (len(ends) - len(ends) // 2 - 1) / (ends[-1] - first)
     return {
-        "run": f"ray, {count} simulated", "units": len(ends), "seconds": ends[-1] - began,
-        "units_a_second": rate, "ideal": count / UNIT_SECONDS,
-        "in_flight": IN_FLIGHT, "look_seconds": look_seconds,
+        "run": f"ray, {count} simulated", "tasks": len(ends), "seconds": ends[-1] - began,
+        "tasks_per_second": rate, "ideal": count / TASK_SECONDS,
+        "in_flight": IN_FLIGHT, "wait_seconds": wait_seconds,
     }  # fmt: skip
 
 
-def _look(executor: Any) -> float:
-    """How long the driver looks for what is ready, with as many tasks as 6,400 workers have."""
+def _wait(executor: Any) -> float:
+    """Measure one `ray.wait` of the driver with the tasks of 6,400 workers."""
     waiting = [executor._remote.remote({}, (number, 0)) for number in range(IN_FLIGHT)]
     times = []
     for _ in range(11):
@@ -388,27 +389,27 @@ def _look(executor: Any) -> float:
 
 
 def measure_driver(count: int) -> dict[str, Any]:
-    """What a driver keeps of tasks that have nothing to do, on a Ray cluster of this machine."""
+    """Measure the memory and rate of a driver for empty tasks on a local Ray cluster."""
     from tokenmill.tokenizing import executors
     from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
 
-    executors.do_remotely = _nothing
+    executors.do_remotely = _empty
     with (
         tempfile.TemporaryDirectory() as folder,
         RayExecutor(Settings(folder, 2, 2 << 30), None) as executor,
     ):
         messages = run_orders(executor, map(Order, range(count)))
-        rows = (message for message in messages if "entry" in message)
+        entries = (message for message in messages if "entry" in message)
         began = time.perf_counter()
-        for _ in islice(rows, count // 10):
+        for _ in islice(entries, count // 10):
             pass
         tenth_mb = _peak_mb()
-        for _ in rows:
+        for _ in entries:
             pass
         seconds = time.perf_counter() - began
     return {
-        "run": "ray, nothing to do", "tasks": count, "tenth_mb": tenth_mb,
-        "mb": _peak_mb(), "tasks_a_second": count / seconds,
+        "run": "ray, empty tasks", "tasks": count, "tenth_mb": tenth_mb,
+        "mb": _peak_mb(), "tasks_per_second": count / seconds,
     }  # fmt: skip
 
 
@@ -416,19 +417,19 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _nothing(common: dict[str, Any], order: tuple[int, int]) -> Iterator[dict[str, Any]]:
+def _empty(common: dict[str, Any], order: tuple[int, int]) -> Iterator[dict[str, Any]]:
     yield {"entry": entry_of(order[0], "0" * 16, ["/data/000000.txt"])}
 
 
 def _sleep(common: dict[str, Any], order: tuple[int, int]) -> Iterator[dict[str, Any]]:
-    time.sleep(UNIT_SECONDS)
-    counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": UNIT_BYTES, "quarantined": 0}
-    yield {"counts": [UNIT_BYTES, 60_000_000, 100_000]}
+    time.sleep(TASK_SECONDS)
+    counts = {"documents": 100_000, "tokens": 60_000_000, "bytes": TASK_BYTES, "quarantined": 0}
+    yield {"counts": [TASK_BYTES, 60_000_000, 100_000]}
     yield {"entry": {"task": order[0], "shards": []} | counts}
 
 
 PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
-    "units": units,
+    "tasks": tasks,
     "bytes": growing_bytes,
     "files": growing_files,
     "pretokens": pretokens,

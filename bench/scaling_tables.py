@@ -6,7 +6,7 @@ from typing import Any
 
 # isort: split
 import machine
-from markdown import number, replace_block, table
+from markdown import number, table, write_block
 
 PAGE = machine.ROOT / "docs" / "scaling.md"
 Rows = list[dict[str, Any]]
@@ -16,25 +16,25 @@ GOAL = 0.15
 def render(results: dict[str, Any]) -> None:
     for name, make in TABLES.items():
         if name in results:
-            replace_block(PAGE, f"scaling-{name}", table(make(results[name])))
+            write_block(PAGE, f"scaling-{name}", table(make(results[name])))
     for row in results.get("workers", ()):
         if "ideal" in row:
-            replace_block(PAGE, "scaling-simulated", _simulated(row))
-    for row in results.get("units", ()):
+            write_block(PAGE, "scaling-simulated", _simulated(row))
+    for row in results.get("tasks", ()):
         if "tenth_mb" in row:
-            replace_block(PAGE, "scaling-driver", _driver(row))
+            write_block(PAGE, "scaling-driver", _driver(row))
     if "ray" in results:
-        replace_block(PAGE, "scaling-overhead", _overhead(*results["ray"]))
+        write_block(PAGE, "scaling-overhead", _overhead(*results["ray"]))
 
 
-def _units(rows: Rows) -> list[list[str]]:
-    heads = ["units", "of files", "peak of memory", "plan", "rows", "seal", "manifest"]
+def _tasks(rows: Rows) -> list[list[str]]:
+    heads = ["tasks", "files", "peak memory", "plan", "journal", "finalize", "manifest"]
     return [heads] + [
         [
-            f"{row['units']:,}",
+            f"{row['tasks']:,}",
             f"{row['files']:,}",
             f"{row['peak_mb']:.1f} MB",
-            *(f"{row[f'{part}_seconds']:.1f} s" for part in ("plan", "rows", "seal")),
+            *(f"{row[f'{part}_seconds']:.1f} s" for part in ("plan", "journal", "finalize")),
             f"{row['manifest_bytes'] / 1e6:.1f} MB",
         ]
         for row in rows
@@ -44,9 +44,9 @@ def _units(rows: Rows) -> list[list[str]]:
 
 def _driver(row: dict[str, Any]) -> str:
     return (
-        f"On Ray, {row['tasks']:,} tasks that have nothing to do: the driver has "
-        f"{row['tenth_mb']:.0f} MB after a tenth of them and {row['mb']:.0f} MB at the end, and "
-        f"hears {row['tasks_a_second']:,.0f} a second."
+        f"With {row['tasks']:,} empty tasks on Ray, the driver has {row['tenth_mb']:.0f} MB after "
+        f"a tenth of them and {row['mb']:.0f} MB at the end. It receives "
+        f"{row['tasks_per_second']:,.0f} tasks per second."
     )
 
 
@@ -55,16 +55,16 @@ def _overhead(local: dict[str, Any], ray: dict[str, Any]) -> str:
     pairs = zip(ray["each_seconds"], local["each_seconds"], strict=True)
     each = sorted(ours / theirs - 1 for ours, theirs in pairs)
     return (
-        f"Ray takes {more:.1%} more by the medians of {ray['rounds']} rounds; of the single pairs "
-        f"the middle is {each[len(each) // 2]:.1%}, the least {each[0]:.1%} and the most "
-        f"{each[-1]:.1%}; {sum(one > GOAL for one in each)} are above {GOAL:.0%}."
+        f"Ray takes {more:.1%} longer by the medians of {ray['rounds']} rounds. The rounds differ: "
+        f"median {each[len(each) // 2]:.1%}, smallest {each[0]:.1%}, largest {each[-1]:.1%}, and "
+        f"{sum(one > GOAL for one in each)} of them above {GOAL:.0%}."
     )
 
 
 def _runs(rows: Rows) -> list[list[str]]:
-    """Runs of tokenize, each beside the first."""
+    """Return a line per run, with its rate relative to the first."""
     first = rows[0]["bytes"] / rows[0]["seconds"]
-    lines = [["run", "text", "time", "MB/s", "beside the first", "processors", "memory"]]
+    lines = [["run", "text", "time", "MB/s", "relative to first", "CPU time", "memory"]]
     for row in rows:
         if "bytes" not in row:
             continue
@@ -84,18 +84,18 @@ def _runs(rows: Rows) -> list[list[str]]:
 
 
 def _simulated(row: dict[str, Any]) -> str:
-    share = row["units_a_second"] / row["ideal"]
+    share = row["tasks_per_second"] / row["ideal"]
     return (
-        f"Simulated, {row['run'].split()[1]} workers: {row['units']:,} units that sleep for 1.5 s "
-        "(64 MB at 43 MB/s) on a Ray cluster that believes in 64 processors and has two. One "
-        f"driver gets {row['units_a_second']:.1f} units a second when all have started, of "
-        f"{row['ideal']:.1f} that 64 workers could do: {share:.0%}. With {row['in_flight']:,} "
-        f"tasks in flight a look at which are ready takes {row['look_seconds'] * 1e3:.0f} ms."
+        f"Simulation of {row['run'].split()[1]} workers: {row['tasks']:,} tasks sleep for 1.5 s "
+        "(64 MB at 43 MB/s) on a Ray cluster that is configured for 64 cores and has two. After "
+        f"the start, one driver receives {row['tasks_per_second']:.1f} of at most "
+        f"{row['ideal']:.1f} tasks per second: {share:.0%}. With {row['in_flight']:,} tasks in "
+        f"flight, one `ray.wait` takes {row['wait_seconds'] * 1e3:.0f} ms."
     )
 
 
 def _pretokens(rows: Rows) -> list[list[str]]:
-    return [["different pretokens", "time", "processors", "memory"]] + [
+    return [["unique pretokens", "time", "CPU time", "memory"]] + [
         [
             f"{row['pretokens']:,}",
             f"{row['seconds']:.2f} s",
@@ -107,7 +107,7 @@ def _pretokens(rows: Rows) -> list[list[str]]:
 
 
 TABLES = {
-    "units": _units,
+    "tasks": _tasks,
     "bytes": _runs,
     "files": _runs,
     "pretokens": _pretokens,

@@ -1,10 +1,10 @@
-"""A session with more and more history → microseconds of one change at its end.
+"""Sessions of growing length → microseconds of one change at the end.
 
-    session.py [VOCABULARY]        o200k_base
+    session.py [VOCABULARY]        default: o200k_base
 
-The first table appends, and replaces, a token's worth of text; beside it what encoding the whole
-text again would take. The second appends ten bytes to one run that never ends, which no pretoken
-boundary bounds. Ids are compared with those of the whole text before anything is printed.
+The first table appends or replaces the text of about one token, and compares this with encoding the
+whole text again. The second table appends ten bytes to one long pretoken. Ids are compared with
+those of the whole text before a time is printed.
 """
 
 import statistics

@@ -1,12 +1,12 @@
-"""Gigabytes of ever new text → whether the ids stay right and the memory stays where it is.
+"""Gigabytes of new text → whether the ids are right and the memory is stable.
 
     soak.py [--gigabytes 10] [--vocabulary o200k_base] [--out bench/results/soak.json]
 
-Text is spliced from pieces of all corpora and from words that no text has: random letters, random
-Han. Each block goes through another call, on one thread and on two; every 25th is compared with
-tiktoken, or where that is not installed with the slow twin. The run fails when ids differ, when
-the process grows by more than a few MB after its first gigabyte, or when the caches hold more than
-their limit. Ctrl-C keeps the reports so far.
+The text consists of pieces of all corpora and of random words of letters and Han. Blocks go through
+all calls in turn, on one thread and on two. Every 25th block is compared with tiktoken, or with the
+reference implementation if tiktoken is not installed. The run fails if ids differ, if the process
+grows by more than a few MB after its first gigabyte, or if the caches exceed their limit. Ctrl-C
+keeps the reports so far.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ HERE = Path(__file__).resolve().parent
 POOL_MEGABYTES = 3.0  # of each corpus
 BLOCK_BYTES = 4_000_000
 PIECE_BYTES = 2_000
-NEW_BYTES = 501  # of a piece: words that no text has; a multiple of three
+NEW_BYTES = 501  # random words per piece; a multiple of three
 THREADS = (1, 2)
-CHECK_EVERY = 25  # blocks; it shares no factor with the number of turns, so that each gets there
+CHECK_EVERY = 25  # blocks; coprime to the number of turns, so that every turn is checked
 REPORT_GIGABYTES = 1.0
-WARM_GIGABYTES = 1.0  # or half of a shorter run: until then it grows to what the calls need
-REPORTS_MIN = 4  # of a run that is shorter than so many gigabytes
-GROWN_MB_MAX = 8.0  # Python's lists of ids leave it some MB larger or smaller each time
+WARM_GIGABYTES = 1.0  # or half of a shorter run; the process may grow until then
+REPORTS_MIN = 4  # for runs of fewer gigabytes
+GROWN_MB_MAX = 8.0  # lists of ids change the size by some MB
 CACHE_SLACK_MB = 2.0
 
-Ids = Any  # of a block: a list, an array, their number, or for a batch a list a document
+Ids = Any  # the ids of a block: list, array or count; for a batch one list per document
 
 
 class Source:
-    """Blocks of valid UTF-8 that hardly share a word beyond those of the corpora."""
+    """Blocks of valid UTF-8 that share few words except those of the corpora."""
 
     def __init__(self, documents: list[str], seed: int = 0) -> None:
         self.pool = "\n\n".join(documents).encode()
-        # A piece begins where a character does.
-        every = np.frombuffer(self.pool, np.uint8)
-        self.starts = np.flatnonzero((every & 0xC0) != 0x80)
+        # A piece starts at the start of a character.
+        data = np.frombuffer(self.pool, np.uint8)
+        self.starts = np.flatnonzero((data & 0xC0) != 0x80)
         self.random = np.random.default_rng(seed)
 
     def block(self, size: int = BLOCK_BYTES) -> list[bytes]:
-        """Pieces of about one size: the documents of a batch, or one text when joined."""
+        """Return pieces of similar size: the documents of a batch, or the parts of one text."""
         count = max(size // PIECE_BYTES, 1)
         at = self.random.choice(self.starts, count)
         ends = self.starts[np.searchsorted(self.starts, at + PIECE_BYTES - NEW_BYTES, "right") - 1]
@@ -76,12 +76,12 @@ class Source:
         ]
 
     def letters(self, size: int) -> bytes:
-        """Words of a few random letters, with spaces between them."""
+        """Return words of a few random letters, separated by spaces."""
         drawn = self.random.integers(ord("a") - 5, ord("z") + 1, size=size, dtype=np.uint8)
         return np.where(drawn < ord("a"), np.uint8(ord(" ")), drawn).tobytes()
 
     def han(self, size: int) -> bytes:
-        """Random characters from U+5000 to U+8FFF: three bytes each, so any multiple is valid."""
+        """Return random characters from U+5000 to U+8FFF, of three bytes each."""
         drawn = self.random.integers(0x80, 0xC0, size=(size // 3, 3), dtype=np.uint8)
         drawn[:, 0] = 0xE5 + drawn[:, 0] % 4
         return drawn.tobytes()
@@ -94,7 +94,7 @@ def encode_session(tokenizer: Tokenizer, pieces: list[bytes], _threads: int) -> 
     return session.array()
 
 
-# Those of the batch return ids for each document; the others for the joined text.
+# Batch calls return ids for each document, the others for the joined text.
 CALLS: dict[str, Callable[[Tokenizer, list[bytes], int], Ids]] = {
     "encode_array": lambda t, pieces, n: t.encode_array(b"".join(pieces), threads=n),
     "encode_batch": lambda t, pieces, n: t.encode_batch(pieces, threads=n),
@@ -157,18 +157,16 @@ class Soak:
             got = CALLS[call](self.tokenizer, pieces, threads)
             seconds += time.perf_counter() - started
             done += sum(map(len, pieces))
-            # From the first on, so that the first report holds what a check needs.
+            # The first block is checked, so the first report includes the memory of a check.
             if number % CHECK_EVERY == 0:
                 checked += 1
                 if not is_right(call, got, pieces, self.check):
                     self.wrong.append(f"block {number}: {call} on {threads} threads")
             del got, pieces
-            if (number + 1) % len(
-                TURNS
-            ):  # each call leaves something else free: after the same one
+            if (number + 1) % len(TURNS):  # calls free different amounts: report after the same one
                 continue
             if done >= step * (len(self.reports) + 1):
-                give_back()
+                trim_memory()
                 report = Report(done / 1e9, resident_bytes() / 1e6, done / 1e6 / seconds, checked)
                 self.reports.append(report)
                 say(report)
@@ -177,7 +175,7 @@ class Soak:
 
     @property
     def grown_mb(self) -> float:
-        """The most that a report is above the first one after the process has warmed up."""
+        """Return the largest growth after the first report of the warm process."""
         whole = self.reports[-1].gigabytes if self.reports else 0.0
         warm = min(WARM_GIGABYTES, whole / 2)
         found = [r.resident_mb for r in self.reports if r.gigabytes >= warm]
@@ -186,20 +184,20 @@ class Soak:
     def failures(self, cache_mb: float) -> Iterator[str]:
         yield from (f"other ids than expected: {where}" for where in self.wrong)
         if self.grown_mb > GROWN_MB_MAX:
-            yield f"grew by {self.grown_mb:.1f} MB after it was warm; at most {GROWN_MB_MAX}"
+            yield f"grew by {self.grown_mb:.1f} MB after it was warm; the limit is {GROWN_MB_MAX}"
         if cache_mb > cache_limit() / 1e6 + CACHE_SLACK_MB:
             yield f"the caches hold {cache_mb:.1f} MB; their limit is {cache_limit() / 1e6:.1f} MB"
 
 
-def give_back() -> None:
-    """What is free goes back to the system, where the C library can do that (glibc)."""
+def trim_memory() -> None:
+    """Return free memory to the system, if the C library can do that (glibc)."""
     gc.collect()
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def cache_megabytes() -> float:
-    """What the process gives back when its caches are turned off; they start anew after it."""
+    """Return the size of the caches, measured by emptying them."""
     limit, before = cache_limit(), resident_bytes()
     cache_limit(0)
     freed = before - resident_bytes()
@@ -216,7 +214,7 @@ def say(report: Report) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Encodes ever new text and watches the memory.")
+    parser = argparse.ArgumentParser(description="Encodes new text and measures the memory.")
     parser.add_argument("--gigabytes", type=float, default=10.0)
     parser.add_argument("--vocabulary", default="o200k_base")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,10 +1,10 @@
 """Systems, vocabularies, jobs and corpora → bench/results/encode.json.
 
-First every system is compared with tiktoken, and one that gives other ids gets no speed. Then come
-the measurements, each in a fresh process, never two at once: a round goes through all cells, and
-within a cell through its systems, so that a busy minute of the machine hits them alike.
+First the ids of every system are compared with tiktoken. A system with other ids gets no speed.
+Each measurement is a new process, and processes run one at a time. A round goes through all cells,
+and in a cell through its systems, so that a busy minute of the machine affects all of them.
 
-Invariant: the file is complete JSON after each measurement; Ctrl-C keeps what is there.
+Invariant: the file is complete JSON after each measurement; Ctrl-C keeps its results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "encode.json"
 
 PASS_SECONDS_MAX = 1.2  # a slower system gets a half, a quarter … of the text
-MEMORY_SHARE = 2.5  # 100 MB of text for memory where the others get 40
+MEMORY_SHARE = 2.5  # memory jobs get 100 MB of text, the others 40
 
 
 def main() -> None:
@@ -47,8 +47,8 @@ def main() -> None:
     try:
         sweep.run()
     except KeyboardInterrupt:
-        where = f"what was measured is in {without_folders(sweep.path)}"
-        sys.exit(f"\nstopped; {where if sweep.samples else 'nothing written'}")
+        where = without_folders(sweep.path) if sweep.samples else "no file"
+        sys.exit(f"\nstopped; results are in {where}")
     if args.goals:
         rows = sweep.rows()
         goal_tables.print_measured(goals.judge(rows), goals.judge(rows, goals.REAL_GOALS))
@@ -59,18 +59,22 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures every system, interleaved.")
     parser.add_argument("--quick", action="store_true", help="tiny texts, one round")
     parser.add_argument(
-        "--goals", action="store_true", help="only what the goals need, one round, and a table"
+        "--goals", action="store_true", help="measure only the goals, one round; print a table"
     )
-    parser.add_argument("--systems", help=f"with commas, of: {', '.join(SYSTEMS)}")
+    parser.add_argument("--systems", help=f"systems, separated by commas: {', '.join(SYSTEMS)}")
     parser.add_argument(
-        "--vocabularies", "--vocabulary", help="with commas; the first one gets all jobs"
+        "--vocabularies", "--vocabulary", help="separated by commas; the first one gets all jobs"
     )
-    parser.add_argument("--jobs", "--job", help=f"with commas, of: {', '.join(MEASURED_JOBS)}")
-    parser.add_argument("--corpora", "--corpus", help=f"with commas, of: {', '.join(texts)}")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--megabytes", type=float, help="text of a measurement, default 40")
     parser.add_argument(
-        "--out", type=Path, help="default results/encode.json; quick, goals: in .cache"
+        "--jobs", "--job", help=f"jobs, separated by commas: {', '.join(MEASURED_JOBS)}"
+    )
+    parser.add_argument(
+        "--corpora", "--corpus", help=f"corpora, separated by commas: {', '.join(texts)}"
+    )
+    parser.add_argument("--rounds", type=int, help="number of rounds (default: 3)")
+    parser.add_argument("--megabytes", type=float, help="text per measurement (default: 40)")
+    parser.add_argument(
+        "--out", type=Path, help="results (default: results/encode.json; --quick, --goals: .cache)"
     )
     return parser.parse_args()
 
@@ -91,7 +95,7 @@ def choose(args: argparse.Namespace) -> Settings:
     rounds = args.rounds or (1 if quick or args.goals else 3)
     megabytes = args.megabytes or (0.2 if quick else corpora.MEGABYTES)
     texts = (*corpora.CORPORA, *corpora.REAL_CORPORA)
-    named = args.systems is not None  # who is named gets every cell, in every round
+    has_names = args.systems is not None  # named systems get every cell in every round
     return Settings(
         systems=names(args.systems, SYSTEMS, systems),
         vocabularies=[
@@ -103,14 +107,14 @@ def choose(args: argparse.Namespace) -> Settings:
         jobs=names(args.jobs, MEASURED_JOBS, list(MEASURED_JOBS)),
         corpora=names(args.corpora, texts, ["mix"] if quick else list(texts)),
         rounds=rounds,
-        peer_rounds=rounds if named else min(rounds, PEER_ROUNDS_MAX),
+        peer_rounds=rounds if has_names else min(rounds, PEER_ROUNDS_MAX),
         megabytes=megabytes,
         memory_megabytes=megabytes * MEMORY_SHARE,
         memory_corpus="mix" if quick else corpora.EVERYTHING,
         cores=machine.core_count(),
         goals=args.goals or not quick,
         comparison=not args.goals,
-        slow=[] if named or quick else list(SLOW),
+        slow=[] if has_names or quick else list(SLOW),
     )
 
 
@@ -119,7 +123,7 @@ def names(given: str | None, known: Any, default: list[str]) -> list[str]:
         return default
     chosen = [name.strip() for name in given.split(",")]
     if unknown := [name for name in chosen if name not in known]:
-        sys.exit(f"unknown: {', '.join(unknown)}; there are: {', '.join(known)}")
+        sys.exit(f"unknown: {', '.join(unknown)}; expected some of {', '.join(known)}")
     return chosen
 
 
@@ -136,7 +140,7 @@ class Sweep:
 
     def run(self) -> None:
         if find_spec("tiktoken") is None:
-            sys.exit("tiktoken gives the ids to check against: install bench/requirements.txt")
+            sys.exit("tiktoken not found; install bench/requirements.txt")
         self.prepare()
         work = plan(self.settings)
         self.check_all(work)
@@ -150,20 +154,20 @@ class Sweep:
         settings = self.settings
         for system in settings.systems:
             if not install_side(SYSTEMS[system].side):
-                say(f"could not install {SYSTEMS[system].side}: its cells will say so")
+                say(f"cannot install {SYSTEMS[system].side}; its cells get no figures")
         for name in settings.vocabularies:
             vocabularies.prepare(name)
         memory = [settings.memory_corpus] if set(settings.jobs) & set(MEMORY_JOBS) else []
         texts = {c: corpora.prepare(c) for c in dict.fromkeys([*settings.corpora, *memory])}
-        there = [name for name in settings.corpora if texts[name]["documents"]]
+        available = [name for name in settings.corpora if texts[name]["documents"]]
         for name in settings.corpora:
-            if name not in there:
-                say(f"no text for {name} on this machine: left out")
-        self.settings = replace(settings, corpora=there)
+            if name not in available:
+                say(f"no text for {name} on this machine; skipped")
+        self.settings = replace(settings, corpora=available)
         self.head = describe(self.settings, texts)
 
     def check_all(self, work: Work) -> None:
-        """Ids before speed, on every text that a system is measured on; also its rough speed."""
+        """Check the ids of each system on all of its texts, and estimate its speed."""
         wanted: dict[tuple[str, str], dict[str, None]] = {}
         for cell, systems in work.items():
             known = cell.corpus in self.settings.corpora
@@ -191,7 +195,7 @@ class Sweep:
             self.write()
 
     def measure_one(self, system: str, cell: Cell) -> Result:
-        if why := self.refusal(system, cell):
+        if why := self.failed_check(system, cell):
             return {"status": why}
         megabytes = (
             self.settings.memory_megabytes if cell.job in MEMORY_JOBS else self.share(system, cell)
@@ -202,8 +206,8 @@ class Sweep:
             self.verify(result, cell, megabytes)
         return result
 
-    def refusal(self, system: str, cell: Cell) -> str | None:
-        """Why a cell is not measured: what the check of that system found."""
+    def failed_check(self, system: str, cell: Cell) -> str | None:
+        """Return the failed check of a system, which then is not measured in this cell."""
         if not SYSTEMS[system].has_ids:
             return None
         result = self.checks[system, cell.vocabulary]
@@ -215,23 +219,23 @@ class Sweep:
         return next((outcome[call] for outcome in found if outcome[call] != "ok"), None)
 
     def share(self, system: str, cell: Cell) -> float:
-        """The text of a measurement: less for a system whose pass would take too long.
+        """Return the megabytes of a measurement, fewer for a slow system.
 
-        The two that the goals compare always get the same text.
+        The two systems of the goals always get the same text.
         """
         megabytes = self.settings.megabytes
         speed = self.rough.get((system, cell.vocabulary, cell.corpus))
         if speed is None or system in (goals.OURS, goals.RIVAL):
             return megabytes
-        there = corpora.seen_bytes(cell.corpus, megabytes) / 1e6
-        if there / speed <= PASS_SECONDS_MAX:
+        size = corpora.seen_bytes(cell.corpus, megabytes) / 1e6
+        if size / speed <= PASS_SECONDS_MAX:
             return megabytes
-        while there > 0.1 and there / speed > PASS_SECONDS_MAX:
-            there /= 2
-        return there
+        while size > 0.1 and size / speed > PASS_SECONDS_MAX:
+            size /= 2
+        return size
 
     def verify(self, result: Result, cell: Cell, megabytes: float) -> None:
-        """A timed pass that gave other ids than tiktoken loses its numbers."""
+        """Remove the figures of a timed pass whose ids differ from those of tiktoken."""
         wanted = reference(cell.vocabulary, cell.corpus, megabytes)
         ids = wanted["documents" if cell.job in BATCH_JOBS else "text"]
         if cell.job == "count":
@@ -268,7 +272,7 @@ class Sweep:
 
 
 def row(system: str, cell: Cell, found: list[Result]) -> Result:
-    """All samples of a system in a cell, with median, minimum and maximum of each metric."""
+    """Return all samples of a system in a cell, with median, minimum and maximum."""
     good = [r for r in found if r["status"] == "ok"]
     bad = [r["status"] for r in found if r["status"] != "ok"]
     last = (good or found)[-1]
@@ -293,7 +297,7 @@ def row(system: str, cell: Cell, found: list[Result]) -> Result:
 
 
 def verdict(result: Result) -> str:
-    """'ok', or the first thing that is wrong with a system."""
+    """Return 'ok' or the first failure of a system."""
     if result["status"] != "ok":
         return str(result["status"])
     for corpus, outcome in result["checks"].items():

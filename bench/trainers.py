@@ -1,10 +1,10 @@
-"""Trainer name → an adapter that learns a vocabulary from a text. One small class a trainer.
+"""Trainer name → an adapter that learns a vocabulary from a text. One small class per trainer.
 
-All learn with GPT-2's pattern, where they take one, and with one special, <|endoftext|>, where they
-have any; its place in the vocabulary is left free where they do not. What comes back is the tokens
-that the merges make, in their order, so trainers with the same rule for ties can be compared.
+All trainers learn with GPT-2's pattern and one special token, <|endoftext|>, if they support them.
+Without special tokens, one id stays unused. The adapters return the tokens of the merges in order,
+so trainers with the same tie-breaking rule can be compared.
 
-Invariant: a module is imported in `open`, never at the top: the number of threads is set first.
+Invariant: a module is imported in `open`, never at the top, after the number of threads is set.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -27,7 +27,9 @@ class Trainer:
     package: ClassVar[str]
     how: ClassVar[str]
     takes: ClassVar[str] = "texts"  # a list of str; or "bytes", "lines" (a list of str), "file"
-    ties: ClassVar[str | None]  # trainers of one rule learn the same; None: a rule of its own
+    ties: ClassVar[
+        str | None
+    ]  # tie-breaking rule; equal rules learn equal merges; None: its own rule
 
     def open(self) -> None:
         self.lib: Any = importlib.import_module(self.module)
@@ -36,7 +38,7 @@ class Trainer:
         raise NotImplementedError
 
     def tokens(self, result: Any) -> Iterable[bytes]:
-        """What the merges made, in their order; not timed."""
+        """Return the tokens of the merges, in order; this is not timed."""
         raise NotImplementedError
 
 

@@ -1,15 +1,14 @@
 """Trainers and texts → bench/results/training.json, with the goals for training.
 
     training.py                   10 MB, 100 MB, 1 GB: about 15 minutes on two cores
-    training.py --texts 10MB      a part of it; --trainers, --rounds, --size as well
+    training.py --texts 10MB      only one text; also --trainers, --rounds and --size
     training.py --slow            also trainers that take many minutes for 1 GB
 
-Each measurement is a fresh process, never two at once; rounds go through all trainers in turn. What
-a trainer learned is compared with what others of the same rule for ties learned, and one that
-differs has no speed. A figure that is not measured this time is kept from the last time, with its
-date, as long as text and version are the same.
+Each measurement is a new process, and processes run one at a time. A round goes through all
+trainers. Trainers with the same tie-breaking rule must learn the same merges, else they get no
+speed. A figure that is not measured again is kept with its date, if text and version are unchanged.
 
-Invariant: the file is complete JSON after each measurement; Ctrl-C keeps what is there.
+Invariant: the file is complete JSON after each measurement; Ctrl-C keeps its results.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ RESULTS = HERE / "results" / "training.json"
 MEMORY_RESULTS = HERE / "results" / "training_memory.json"
 
 VOCAB_SIZES = {"10MB": 8_000, "100MB": 32_000, "1GB": 50_000}
-SCRIPT_SIZE = 32_000  # of a vocabulary for one language
+SCRIPT_SIZE = 32_000  # the vocabulary size for one language
 OURS = ("tokenmill, file", "tokenmill")
-# Which trainers learn from 1 GB without being asked: the others take from three minutes to hours.
+# The trainers of 1 GB without --slow. The others take from three minutes to hours.
 QUICK_ON_1GB = (*OURS, "gigatoken")
 SECONDS_MAX = {"10MB": 120, "100MB": 600, "1GB": 900}
 SECONDS_MAX_SLOW = 3 * 3600
-# Its merges are the ones that others of the same rule are compared with, if it was measured.
+# For each rule, the trainers whose merges are the reference; the first measured one is used.
 REFERENCES = {"tokenizers": ("tokenizers", "gigatoken"), "rustbpe": ("rustbpe", "ffbpe")}
 
 Row = dict[str, Any]
@@ -55,16 +54,20 @@ def main() -> None:
     try:
         sweep.run()
     except KeyboardInterrupt:
-        sys.exit(f"\nstopped; what was measured is in {sweep.path.name}")
+        sys.exit(f"\nstopped; results are in {sweep.path.name}")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures every trainer, interleaved.")
-    parser.add_argument("--texts", help=f"with commas, of: {', '.join(SIZES)}, scripts")
-    parser.add_argument("--trainers", help=f"with semicolons, of: {'; '.join(TRAINERS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="of tokenmill; the peers have one")
-    parser.add_argument("--size", type=int, help="entries of the vocabulary, for all texts")
-    parser.add_argument("--slow", action="store_true", help="1 GB for every trainer")
+    parser.add_argument("--texts", help=f"texts, separated by commas: {', '.join(SIZES)}, scripts")
+    parser.add_argument(
+        "--trainers", help=f"trainers, separated by semicolons: {'; '.join(TRAINERS)}"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds of tokenmill; peers get one (default: 3)"
+    )
+    parser.add_argument("--size", type=int, help="vocabulary size for all texts")
+    parser.add_argument("--slow", action="store_true", help="measure every trainer on 1 GB")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
@@ -82,7 +85,7 @@ class Sweep:
         known = [*SIZES, "scripts"]
         names = known if self.args.texts is None else self.args.texts.split(",")
         if unknown := [name for name in names if name not in known]:
-            sys.exit(f"unknown: {', '.join(unknown)}; there are: {', '.join(known)}")
+            sys.exit(f"unknown: {', '.join(unknown)}; expected some of {', '.join(known)}")
         for name in names:
             if name != "scripts":
                 say(f"preparing {name}")
@@ -98,7 +101,7 @@ class Sweep:
         self.write()
 
     def prepare_scripts(self) -> None:
-        """Texts in one language, for the time that a distinct pretoken takes."""
+        """Prepare texts in one language, for the time per unique pretoken."""
         for name in ("en", *training_goals.SCRIPTS):
             info = corpora.prepare(name)
             if info["documents"]:
@@ -124,7 +127,7 @@ class Sweep:
         return text != "1GB" or self.args.slow or trainer in QUICK_ON_1GB
 
     def keep(self) -> None:
-        """Takes over what was measured before on the same texts."""
+        """Keep the earlier results on the same texts."""
         if not self.path.exists():
             return
         before = json.loads(self.path.read_text("utf-8"))
@@ -140,8 +143,8 @@ class Sweep:
         tokens = training_corpora.FOLDER / f"{trainer}-{text}-{size}.tokens"
         slow = self.args.slow and text == "1GB"
         limit = SECONDS_MAX_SLOW if slow else SECONDS_MAX.get(text, 300)
-        given = [trainer, text, str(size), str(threads), str(tokens)]
-        result = run("measure_training.py", given, limit)
+        words = [trainer, text, str(size), str(threads), str(tokens)]
+        result = run("measure_training.py", words, limit)
         key = (trainer, text, threads)
         row = self.rows.get(key, {})
         if row.get("kept") or not row:
@@ -153,10 +156,10 @@ class Sweep:
         self.rows[key] = row | result
         self.compare(self.rows[key])
         shown = [self.rows[key][m][-1:] for m in ("seconds", "peak_mb")]
-        say(f"{trainer}, {text}, {size} entries: {self.rows[key]['status']}, {shown} s, MB")
+        say(f"{trainer}, {text}, {size} tokens: {self.rows[key]['status']}, {shown} s, MB")
 
     def compare(self, row: Row) -> None:
-        """A trainer that learned something else than others of the same rule has no speed."""
+        """Remove the speed of a trainer that differs from the reference of its rule."""
         rule = TRAINERS[row["system"]].ties
         if row["status"] != "ok" or rule is None:
             return
@@ -170,12 +173,12 @@ class Sweep:
         reference = next((by_name[n] for n in REFERENCES[rule] if n in by_name), None)
         if reference is None:
             return
-        if reference["system"] == row["system"]:  # it came later: the earlier ones are judged now
+        if reference["system"] == row["system"]:  # earlier trainers are compared now
             for other in same:
                 if TRAINERS[other["system"]].ties == rule and other is not row:
                     self.compare(other)
         elif row["digest"] != reference["digest"]:
-            row["status"] = f"learned something else than {reference['system']}"
+            row["status"] = f"merges differ from {reference['system']}"
 
     def write(self) -> None:
         order = list(TRAINERS)

@@ -1,21 +1,20 @@
-"""Real documents, and generated ones where they end → the texts that trainers learn from.
+"""Real and generated documents → the texts that trainers learn from.
 
     10MB     the first documents of the packed mix
-    100MB    every packed corpus, then sources and documents of installed packages; where they are
-             too few, generated text
-    1GB      the text of 100MB, then ten times as much: its lines in a new order, and one word in a
+    100MB    every packed corpus, sources and documents of installed packages, then generated text
+    1GB      the text of 100MB, then nine times as much: its lines in a new order, and one word in a
              few dozen replaced by a new one
-    zipf     no text but an inventory: 10 million words, a billion occurrences
+    zipf     pretoken counts without a text: 10 million unique pretokens, a billion occurrences
 
-What is hard about a gigabyte is not its length but its new words: a trainer counts a text of known
-words and is done with it. So new words come at the rate of real text, where the distinct pretokens
-grow with the length to the power 0.74, about 850,000 in 100 MB and 4.6 million in 1 GB. A new word
-is the beginning of one word and the end of another; it comes again as in Simon's model (1955), in
-which a word's chance is its count so far: most new words are rare, and some are not.
+A gigabyte is hard to train on because of its new words, since repeated words only add to a count.
+In real text the number of unique pretokens grows with the length to the power 0.74: about 850,000
+in 100 MB and 4.6 million in 1 GB. Generated text has new words at this rate. A new word is the
+beginning of one word and the end of another. It is repeated as in Simon's model (1955), with a
+probability proportional to its count, so most new words are rare.
 
-Files lie in bench/.cache/training and are made once. Documents are separated by <|endoftext|>.
+Files are written to bench/.cache/training once. Documents are separated by <|endoftext|>.
 
-    training_corpora.py [NAME…]       makes them and says what they hold
+    training_corpora.py [NAME…]       writes the texts and prints their contents
 
 Invariant: the same name, size and seed give the same bytes, with the same packages installed.
 """
@@ -40,10 +39,10 @@ FOLDER = corpora.CACHE / "training"
 END = "<|endoftext|>"
 SIZES = {"10MB": 10_000_000, "100MB": 100_000_000, "1GB": 1_000_000_000}
 WHOLE = "-whole"  # a corpus as one document, without a break
-RECIPE = 1  # changes when the files would
+RECIPE = 1  # increase it when the files would change
 
-NEW_SHARE = 0.067  # of the words of generated lines: 4.6 million distinct pretokens in 1 GB
-FRESH_SHARE = 0.75  # of those; the others came before
+NEW_SHARE = 0.067  # of the words of generated lines: 4.6 million unique pretokens in 1 GB
+FRESH_SHARE = 0.75  # of the replaced words; the others are repeated
 BLOCK_BYTES = 16_000_000
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -54,7 +53,7 @@ def path(name: str) -> Path:
 
 
 def prepare(name: str) -> dict[str, object]:
-    """Makes the file of a text, once, and says what it holds."""
+    """Write the file of a text, once, and return its description."""
     info_path = FOLDER / f"{name}.info.json"
     known: dict[str, object] = json.loads(info_path.read_text()) if info_path.exists() else {}
     recipe = [RECIPE, SIZES[name], NEW_SHARE, FRESH_SHARE]
@@ -80,27 +79,27 @@ def prepare(name: str) -> dict[str, object]:
 
 
 def read(name: str) -> list[str]:
-    """The documents of a prepared text."""
+    """Return the documents of a prepared text."""
     return path(name).read_bytes().decode().split(END)
 
 
 def unique(name: str, pattern: str) -> int:
-    """How many distinct pretokens a corpus in one language has; counted once."""
+    """Return the number of unique pretokens of a corpus in one language, counted once."""
     import regex
 
     info = corpora.prepare(name)
-    kept = FOLDER / f"{name}.{info['digest']}.unique"
-    if not kept.exists():
+    count_path = FOLDER / f"{name}.{info['digest']}.unique"
+    if not count_path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         seen: set[str] = set()
         for document in corpora.stream(name):
             seen.update(regex.findall(pattern, document))
-        kept.write_text(str(len(seen)))
-    return int(kept.read_text())
+        count_path.write_text(str(len(seen)))
+    return int(count_path.read_text())
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
-    # Not one by one: a separator may lie across the edge, and is counted with the next piece.
+    # A separator across the edge is counted in the next piece.
     tail = b""
     with file.open("rb") as data:
         while piece := data.read(BLOCK_BYTES):
@@ -117,25 +116,25 @@ def _blocks(name: str) -> tuple[str, Iterable[bytes]]:
         return _mixed(size)
     prepare("100MB")
     data = path("100MB").read_bytes()
-    made = generated(data, size - len(data) - len(END))
-    return "the text of 100MB, then generated", itertools.chain([data, END.encode()], made)
+    rest = generated(data, size - len(data) - len(END))
+    return "the text of 100MB, then generated", itertools.chain([data, END.encode()], rest)
 
 
 def _mixed(size: int) -> tuple[str, Iterable[bytes]]:
     real = list(itertools.chain.from_iterable(map(unpack, packed().values())))
-    there = sum(len(text.encode()) for text in real)
-    more = corpora._take(itertools.chain(installed(SOURCES), installed(PROSE)), size - there)
+    real_bytes = sum(len(text.encode()) for text in real)
+    more = corpora._take(itertools.chain(installed(SOURCES), installed(PROSE)), size - real_bytes)
     text = list(_joined([*real, *more], size))
     missing = size - sum(map(len, text))
     if missing > len(END):
         text += [END.encode(), *generated(b"".join(text), missing - len(END))]
-    rest = f"sources and documents of installed packages {(size - there) / 1e6:.0f} MB"
-    source = f"shared data {there / 1e6:.0f} MB, {rest}" if real else rest
+    rest = f"sources and documents of installed packages {(size - real_bytes) / 1e6:.0f} MB"
+    source = f"shared data {real_bytes / 1e6:.0f} MB, {rest}" if real else rest
     return source, text
 
 
 def _joined(documents: Iterable[str], size: int) -> Iterator[bytes]:
-    """Documents with separators between them, up to `size` bytes, cut at a character."""
+    """Join documents by separators, up to `size` bytes, cut at a character."""
     left = size
     separator = b""
     for document in documents:
@@ -154,7 +153,7 @@ def _joined(documents: Iterable[str], size: int) -> Iterator[bytes]:
 
 
 def generated(data: bytes, size: int, seed: int = 0) -> Iterator[bytes]:
-    """About `size` bytes: lines of `data` in a new order, some of their words replaced."""
+    """Yield about `size` bytes: lines of `data` in a new order, with some words replaced."""
     letters = np.frombuffer(data, np.uint8)
     words = Words(letters)
     random = np.random.default_rng(seed)
@@ -173,8 +172,7 @@ def generated(data: bytes, size: int, seed: int = 0) -> Iterator[bytes]:
 
 
 class Words:
-    """A text as runs: letters (ASCII, and all bytes above it) with the space before them, and what
-    lies between."""
+    """A text as runs: words, which are letters or bytes above ASCII after a space, and gaps."""
 
     def __init__(self, letters: Numbers) -> None:
         self.letters = letters
@@ -192,30 +190,30 @@ class Words:
         self.is_word = is_letter[ends - 1]
 
     def lines(self) -> Numbers:
-        """The runs after which a line ends, as places between runs."""
+        """Return the positions between runs at which a line ends."""
         newline = np.flatnonzero(self.letters == ord("\n"))
         after = np.searchsorted(self.starts, newline, "right")
         return np.concatenate([[0], np.unique(after), [len(self.starts)]])
 
 
 class NewWords:
-    """Some words of a text → others, new or seen before; what came so far is remembered."""
+    """Replaces words of a text with new words, or with words that it made before."""
 
     def __init__(self, words: Words, random: np.random.Generator) -> None:
         self.words = words
         self.random = random
         ascii_only = np.maximum.reduceat(words.letters, words.starts) < 0x80
         self.halves = np.flatnonzero(words.is_word & ascii_only & (words.lengths >= 5))
-        self.made = np.empty((0, 2), np.int64)  # each time: the two words it is made of
+        self.made = np.empty((0, 2), np.int64)  # the two source words of each new word
 
     def write(self, tokens: Numbers) -> bytes:
-        """The bytes of these runs, with the new words among them."""
+        """Return the bytes of these runs, with some words replaced."""
         words = self.words
         chosen = words.is_word[tokens] & (self.random.random(len(tokens)) < NEW_SHARE)
         pairs = self.draw(int(chosen.sum()))
         starts = words.starts[tokens]
         lengths = words.lengths[tokens].copy()
-        # A new word is two slices, and any other one slice and nothing.
+        # A new word has two slices, other runs have one slice and an empty one.
         more_starts, more_lengths = np.zeros_like(starts), np.zeros_like(lengths)
         first, second = pairs.T
         cut = words.lengths[second] // 2
@@ -228,7 +226,7 @@ class NewWords:
         return data.tobytes()
 
     def draw(self, count: int) -> Numbers:
-        """Pairs of words: fresh ones, or those of an earlier draw, each as likely as any other."""
+        """Return pairs of words: fresh ones, or earlier ones with equal probability."""
         before = len(self.made)
         own = np.arange(before, before + count)
         fresh = self.random.random(count) < FRESH_SHARE
@@ -247,22 +245,22 @@ class NewWords:
 
 
 def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1, … for each start, as many as its length says."""
+    """Return start, start + 1, … for each start, as many as its length."""
     offsets = np.cumsum(lengths) - lengths
-    places: Numbers = np.arange(lengths.sum()) + np.repeat(starts - offsets, lengths)
-    return places
+    positions: Numbers = np.arange(lengths.sum()) + np.repeat(starts - offsets, lengths)
+    return positions
 
 
-# ── an inventory without text ────────────────────────────────────────────────────────────────
+# ── pretoken counts without a text ───────────────────────────────────────────────────────────
 
 CONSONANTS, VOWELS = b"tnsrhldcmfpgbvwkjxzq", b"eaoiuy"
 
 
-def inventory(unique: int, total: int) -> tuple[bytes, Numbers, Numbers]:
-    """Bytes of all words, their lengths, and their counts, which follow Zipf and Mandelbrot.
+def pretoken_counts(unique: int, total: int) -> tuple[bytes, Numbers, Numbers]:
+    """Return the bytes of all words, their lengths, and counts after Zipf and Mandelbrot.
 
-    A word is a space and syllables of two letters, the digits of its rank: frequent words are
-    short, all differ, and the letters are not equally frequent.
+    A word is a space and the digits of its rank, each a syllable of two letters. All words differ,
+    frequent words are short, and letters have different frequencies.
     """
     ranks = np.arange(unique, dtype=np.int64)
     weights = 1 / (ranks + 2.7)
@@ -273,7 +271,7 @@ def inventory(unique: int, total: int) -> tuple[bytes, Numbers, Numbers]:
 
 
 def spelled(ranks: Numbers) -> tuple[bytes, Numbers]:
-    """The words of these ranks, one after the other, and their lengths."""
+    """Return the joined words of these ranks, and their lengths."""
     base = len(CONSONANTS) * len(VOWELS)
     digits = 1 + np.searchsorted(np.cumsum(base ** np.arange(1, 8)), ranks, "right")
     numbers = ranks - np.concatenate([[0], np.cumsum(base ** np.arange(1, 8))])[digits - 1]
@@ -292,14 +290,14 @@ def spelled(ranks: Numbers) -> tuple[bytes, Numbers]:
 
 
 def zipf_text(unique: int, tokens: int, seed: int = 0) -> Iterator[bytes]:
-    """Text whose pretokens are those words: each at least once, the others by their counts."""
+    """Yield a text of these words, each at least once and then in proportion to its count."""
     random = np.random.default_rng(seed)
     weights = np.cumsum(1 / (np.arange(unique) + 2.7))
-    every = random.permutation(unique)
+    shuffled = random.permutation(unique)
     block = 2_000_000
     blocks = max(-(-tokens // block), 1)
     for number in range(blocks):
-        own = every[number * unique // blocks : (number + 1) * unique // blocks]
+        own = shuffled[number * unique // blocks : (number + 1) * unique // blocks]
         drawn = random.random(max(tokens // blocks - len(own), 0)) * weights[-1]
         ranks = random.permutation(np.concatenate([own, np.searchsorted(weights, drawn)]))
         yield spelled(ranks)[0]

@@ -43,7 +43,7 @@ def _faster(text: str, rival: str, bar: float) -> Goal:
 
 def _memory(text: str, bar: float) -> Goal:
     figure = lambda rows, _: middle(rows, FILE, text, "peak_mb")  # noqa: E731
-    return Goal(f"{text}: MB beside the text", bar, False, figure)
+    return Goal(f"{text}: MB above the text", bar, False, figure)
 
 
 def _iterator(text: str) -> Goal:
@@ -61,7 +61,7 @@ def _script(name: str) -> Goal:
         }
         return float(each[name] / each["en"])
 
-    return Goal(f"{name}: time a distinct pretoken : that of en", 3.0, False, figure)
+    return Goal(f"{name}: time per unique pretoken : that of en", 3.0, False, figure)
 
 
 def _threads() -> Goal:
@@ -87,10 +87,10 @@ GOALS = (
     _iterator("1GB"),
     *map(_script, SCRIPTS),
     _threads(),
-    # What bench/training_memory.py found; its result stands among the texts.
-    _bounded("10 million words in 512 MB: peak MB", 600.0, lambda z: z["limited"]["peak_mb"]),
+    # Measured by bench/training_memory.py; training.py copies the result into the texts.
+    _bounded("10 million pretokens in 512 MB: peak MB", 600.0, lambda z: z["limited"]["peak_mb"]),
     _bounded(
-        "10 million words in 512 MB: time : without a limit",
+        "10 million pretokens in 512 MB: time : without a limit",
         4.0,
         lambda z: z["limited"]["seconds"] / z["unlimited"]["seconds"],
     ),
@@ -98,7 +98,7 @@ GOALS = (
 
 
 def judge(rows: list[Row], texts: Row) -> list[Outcome]:
-    """Every goal with its figure, or with why it has none."""
+    """Return every goal with its figure, if it has one."""
     good = {(r["system"], r["text"], r["threads"]): r for r in rows if r["status"] == "ok"}
     return list(_outcomes(good, texts))
 

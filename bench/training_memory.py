@@ -1,12 +1,12 @@
-"""10 million distinct words → whether training stays within a limit of memory, and what it costs.
+"""10 million unique pretokens → whether training respects a memory limit, and the cost of it.
 
     training_memory.py [--unique 10000000] [--total 1000000000] [--memory 512MB] [--text TOKENS]
 
-The words and their counts are those of training_corpora.inventory, a billion occurrences in all:
-too many to hold with the index of their pairs in 512 MB. They are trained from a file of counts, or
-with --text from a text with that many occurrences; once without a limit and once with it, each in a
-fresh process. The merges have to be the same, the peak of the whole process at most 600 MB, and the
-time at most four times as long.
+The counts are those of training_corpora.pretoken_counts, with a billion occurrences. They do not
+fit in 512 MB together with the index of their pairs. Training reads a file of counts, or with
+--text a text with that many occurrences. It runs without a limit and with a limit, each in a new
+process. The merges must be the same, the peak of the process at most 600 MB, and the time at most
+four times as long.
 
     results/training_memory.json      {"limited": {…}, "unlimited": {…}, "same": true, …}
 """
@@ -50,8 +50,8 @@ def main() -> None:
         "memory": args.memory,
     }
     for name, memory in (("unlimited", ""), ("limited", args.memory)):
-        given = ["--one", str(path), "--vocab-size", str(args.vocab_size), "--memory", memory]
-        outcome[name] = run("training_memory.py", given, SECONDS_MAX)
+        words = ["--one", str(path), "--vocab-size", str(args.vocab_size), "--memory", memory]
+        outcome[name] = run("training_memory.py", words, SECONDS_MAX)
         print(f"{name}: {outcome[name]}", file=sys.stderr, flush=True)
     same = {outcome[name].get("digest", name) for name in ("limited", "unlimited")}
     outcome["same"] = len(same) == 1
@@ -59,14 +59,19 @@ def main() -> None:
         del outcome["limited"]
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(outcome, indent=1) + "\n", "utf-8")
-    sys.exit(0 if outcome["same"] else "the limit changed what was learned, or a run failed")
+    sys.exit(0 if outcome["same"] else "the limit changed the merges, or a run failed")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Trains with and without a limit of memory.")
+    parser = argparse.ArgumentParser(description="Trains with and without a memory limit.")
     parser.add_argument("--unique", type=int, default=10_000_000)
     parser.add_argument("--total", type=int, default=1_000_000_000)
-    parser.add_argument("--text", type=int, default=0, help="occurrences, for text not counts")
+    parser.add_argument(
+        "--text",
+        type=int,
+        default=0,
+        help="occurrences in a text; 0 trains from counts (default: 0)",
+    )
     parser.add_argument("--vocab-size", type=int, default=50_000)
     parser.add_argument("--memory", default="512MB")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -75,7 +80,7 @@ def arguments() -> argparse.Namespace:
 
 
 def prepare(args: argparse.Namespace) -> Path:
-    """The file of counts, or the text, made once."""
+    """Return the file of counts or the text, written once."""
     import training_corpora
 
     folder = training_corpora.FOLDER
@@ -92,7 +97,7 @@ def prepare(args: argparse.Namespace) -> Path:
         from tokenmill import _native
         from tokenmill.patterns.schemes import pattern_of
 
-        words, lengths, counts = training_corpora.inventory(args.unique, args.total)
+        words, lengths, counts = training_corpora.pretoken_counts(args.unique, args.total)
         inventory = _native.Inventory(words, lengths, counts)
         known = {"pattern": pattern_of("gpt2"), "special_tokens": []}
         inventory.write(str(partial), json.dumps(known))
@@ -101,7 +106,7 @@ def prepare(args: argparse.Namespace) -> Path:
 
 
 def measure(args: argparse.Namespace) -> Result:
-    """One training in this process; the peak is that of all of it, the interpreter too."""
+    """Train once in this process; the peak includes the interpreter."""
     import tokenmill
 
     reset_peak()

@@ -1,10 +1,9 @@
 """Vocabulary name → the files that each system loads it from.
 
-No system downloads anything: tokenmill writes the rank file of its embedded vocabulary into
-`bench/.cache/vocabularies/`, and a `tokenizer.json` is derived from the ranks for those that want
-one.
+tokenmill writes the rank file of its embedded vocabulary into `bench/.cache/vocabularies/`. The
+`tokenizer.json` of other systems is derived from the ranks. Systems download no files.
 
-Invariant: `tokenizer.json` holds no added tokens, so every system treats special tokens as text.
+Invariant: `tokenizer.json` has no added tokens, so every system treats special tokens as text.
 """
 
 from __future__ import annotations
@@ -57,12 +56,12 @@ O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d
 @dataclass(frozen=True)
 class Vocabulary:
     name: str
-    ranks_name: str  # the rank file: o200k_harmony has that of o200k_base
-    scheme: str  # gpt2, cl100k or o200k
+    ranks_name: str  # o200k_harmony has the rank file of o200k_base
+    pre_tokenizer: str  # gpt2, cl100k or o200k
     pattern_fast: str
     pattern_plain: str
     end_of_text: int
-    ranks_sha256: str  # of the published file; the check would not see a wrong one
+    ranks_sha256: str  # of the published file
 
     @property
     def ranks_path(self) -> Path:
@@ -89,19 +88,19 @@ ALIASES = {"gpt2": "r50k_base"}
 def vocabulary(name: str) -> Vocabulary:
     name = ALIASES.get(name, name)
     if name not in VOCABULARIES:
-        raise SystemExit(f"no vocabulary {name!r}; there are: {', '.join(VOCABULARIES)}")
+        raise SystemExit(f"unknown vocabulary {name!r}; expected {', '.join(VOCABULARIES)}")
     return VOCABULARIES[name]
 
 
 def prepare(name: str) -> None:
-    """Makes the files of a vocabulary, each once."""
+    """Write the files of a vocabulary, each once."""
     v = vocabulary(name)
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not v.ranks_path.exists():
         _write_ranks(v)
     if hashlib.sha256(v.ranks_path.read_bytes()).hexdigest() != v.ranks_sha256:
         v.ranks_path.unlink()
-        raise SystemExit(f"the rank file of {v.name} is not the published one; removed it")
+        raise SystemExit(f"the rank file of {v.name} differs from the published one; removed")
     if not v.json_path.exists():
         partial = v.json_path.with_suffix(".part")
         partial.write_text(json.dumps(tokenizer_json(v), ensure_ascii=False), "utf-8")
@@ -109,7 +108,7 @@ def prepare(name: str) -> None:
 
 
 def _write_ranks(v: Vocabulary) -> None:
-    # In a process of its own: the sweep itself never imports what it measures.
+    # Runs in a new process, since the sweep never imports the measured systems.
     code = "import sys, tokenmill; tokenmill.Tokenizer.load(sys.argv[1]).save(sys.argv[2])"
     partial = v.ranks_path.with_suffix(".part.tiktoken")
     command = [sys.executable, "-c", code, v.ranks_name, str(partial)]
@@ -120,26 +119,26 @@ def _write_ranks(v: Vocabulary) -> None:
     packed = data_folder() / "vocab" / f"{v.ranks_name}.tiktoken.xz"
     if not packed.exists():
         raise SystemExit(
-            f"no rank file for {v.name}: tokenmill could not write it and there is no "
-            f"{packed.name}. Install tokenmill.\n{made.stderr}"
+            f"tokenmill cannot write the rank file of {v.name}, and {packed.name} was not "
+            f"found; install tokenmill\n{made.stderr}"
         )
     v.ranks_path.write_bytes(lzma.decompress(packed.read_bytes()))
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """token bytes → rank, in the order of the file."""
+    """Return the rank of each token, in the order of the file."""
     lines = (line.split() for line in path.read_bytes().splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in lines}
 
 
 def tokenizer_json(v: Vocabulary) -> dict[str, object]:
-    """Ranks → the `tokenizer.json` that gives the same ids."""
+    """Return the `tokenizer.json` that produces the same ids."""
     ranks = read_ranks(v.ranks_path)
     letters = _byte_letters()
     spell = {token: "".join(letters[b] for b in token) for token in ranks}
     vocab = {spell[token]: rank for token, rank in ranks.items()}
     if v.end_of_text < len(ranks):
-        vocab["<|endoftext|>"] = v.end_of_text  # p50k_base: some refuse ids with a gap
+        vocab["<|endoftext|>"] = v.end_of_text  # p50k_base: some systems reject ids with a gap
     merges = [[spell[left], spell[right]] for left, right in _merges(ranks)]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     split = {
@@ -150,7 +149,7 @@ def tokenizer_json(v: Vocabulary) -> dict[str, object]:
     }
     pre_tokenizer = (
         byte_level | {"use_regex": True}
-        if v.scheme == "gpt2"
+        if v.pre_tokenizer == "gpt2"
         else {"type": "Sequence", "pretokenizers": [split, byte_level | {"use_regex": False}]}
     )
     return {
@@ -177,14 +176,14 @@ def tokenizer_json(v: Vocabulary) -> dict[str, object]:
 
 
 def _byte_letters() -> list[str]:
-    # The GPT-2 alphabet: a printable Latin-1 byte is itself, the others count up from U+0100.
+    # GPT-2's alphabet: printable Latin-1 bytes map to themselves, the others to U+0100 and up.
     shown = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = iter(range(0x100, 0x200))
     return [chr(b if b in shown else next(hidden)) for b in range(256)]
 
 
 def _merges(ranks: dict[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
-    """The last merge of each token, in rank order: its two parts under all lower ranks."""
+    """Yield the last merge of each token, in rank order."""
     for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
         parts = [token[i : i + 1] for i in range(len(token))]
         while len(parts) > 2:

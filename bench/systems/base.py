@@ -1,10 +1,10 @@
-"""What a system is: it loads a vocabulary and encodes, each job the fastest way that its API has.
+"""The base class of systems. A system loads a vocabulary and runs jobs by its fastest API.
 
-`how` names that way; a job without a direct call is put together from the nearest one. Specials
-are text.
+`how` names the calls. A job without a direct call is composed from the nearest one. Special tokens
+are encoded as text.
 
-Invariant: a module is imported in `open`, never at the top, because the measuring process sets the
-number of threads first and counts the import apart from the load.
+Invariant: a module is imported in `open`, never at the top, since the measuring process sets the
+number of threads first and times the import separately.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -31,7 +31,7 @@ SIDE_FOLDER = CACHE / "side"
 
 
 class UnsupportedError(Exception):
-    """The system cannot do the job; the text says why."""
+    """The system does not support the job; the message has the reason."""
 
 
 class System:
@@ -55,7 +55,7 @@ class System:
         raise NotImplementedError
 
     def load_fastest(self, v: Vocabulary) -> None:
-        """What the load job times, where it differs from what the other jobs need."""
+        """Load for the load job, if this differs from the other jobs."""
         self.load(v)
 
     def encode_list(self, text: str) -> list[int]:
@@ -68,7 +68,7 @@ class System:
         raise UnsupportedError("encodes one text on one thread")
 
     def short_call(self, kind: str) -> Callable[[Any], Any]:
-        """What a user calls: a method of the library itself, where it has one for this.
+        """Return the call of a user: a method of the library itself, if it has one.
 
         A wrapper of this class adds 30 to 90 ns (timeit, 20 characters) to 220 and 360.
         """

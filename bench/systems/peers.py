@@ -29,9 +29,9 @@ class Fastokens(System):
     }
 
     def load(self, v: Vocabulary) -> None:
-        # It knows the GPT-2 pattern in a tokenizer.json, four times as fast as the same regex
-        # beside a rank file; and its rank loader refuses the gap in p50k_base.
-        if v.scheme == "gpt2":
+        # The GPT-2 pattern in a tokenizer.json is four times as fast as the same regex with a rank
+        # file. The rank loader rejects the gap in p50k_base.
+        if v.pre_tokenizer == "gpt2":
             self.core = self.lib.Tokenizer.from_file(str(v.json_path))
         else:
             self.core = self.lib.Tokenizer.from_tiktoken(
@@ -123,7 +123,7 @@ class Quicktok(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             raise UnsupportedError("has no GPT-2 pattern; bundled: cl100k_base, o200k_base")
         self.core = self.lib.get_encoding(v.name)
 
@@ -157,9 +157,9 @@ class Toktok(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode_ordinary"}
 
     def load(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             raise UnsupportedError("has no GPT-2 vocabulary; bundled: cl100k_base, o200k_base")
-        # Its public calls only count; the encoder is behind this one.
+        # The public calls only count, so the private encoder is used.
         self.core = self.lib._encoding(v.name)
 
     def encode_list(self, text: str) -> list[int]:
@@ -192,17 +192,17 @@ class Splintr(System):
     direct: ClassVar[dict[str, str]] = {"list": "encode"}
 
     def load(self, v: Vocabulary) -> None:
-        # From the rank file, without special tokens: the flat and batch calls of a bundled
-        # vocabulary turn the special tokens in a text into their ids.
+        # A rank file has no special tokens. With a bundled vocabulary, the flat and batch calls
+        # encode special tokens in a text as their ids.
         patterns = {
             "gpt2": self.lib.GPT2_PATTERN,
             "cl100k": self.lib.CL100K_BASE_PATTERN,
             "o200k": self.lib.O200K_BASE_PATTERN,
         }
-        self.core = self.lib.Tokenizer(str(v.ranks_path), patterns[v.scheme])
+        self.core = self.lib.Tokenizer(str(v.ranks_path), patterns[v.pre_tokenizer])
 
     def load_fastest(self, v: Vocabulary) -> None:
-        if v.scheme == "gpt2":
+        if v.pre_tokenizer == "gpt2":
             self.load(v)
         else:
             self.core = self.lib.Tokenizer.from_pretrained(v.name)
@@ -236,7 +236,7 @@ class Tiktoken(System):
     def open(self) -> None:
         super().open()
         self.loader = importlib.import_module("tiktoken.load")
-        os.environ["TIKTOKEN_CACHE_DIR"] = ""  # else it keeps a copy of the rank file
+        os.environ["TIKTOKEN_CACHE_DIR"] = ""  # disables its copy of the rank file
 
     def load(self, v: Vocabulary) -> None:
         self.core = self.lib.Encoding(

@@ -44,6 +44,10 @@ class TokenizeError(TokenmillError, ValueError):
     """A corpus run that is not possible with these options, or that stopped."""
 
 
+class DiskFullError(TokenizeError, OSError):
+    """A corpus run that stopped because the disk of its output is full."""
+
+
 class ShardError(TokenmillError, ValueError):
     """Shards that are incomplete or damaged, or that cannot be written in this format."""
 

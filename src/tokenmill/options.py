@@ -180,6 +180,21 @@ def number(
     return Option(default, help, check, **{"parse": parse_number, "metavar": "N", **more})
 
 
+def limit(default: int | None, help: str, **more: Any) -> Option:
+    """A whole number, or a share such as 1%."""
+    count, part = number(default, help, least=0), share(None, help)
+
+    def check(value: Any) -> int | float:
+        is_share = isinstance(value, str) or (isinstance(value, float) and value < 1)
+        found: int | float = (part if is_share else count).check(value)
+        return found
+
+    def parse(word: str) -> int | float:
+        return parse_share(word) if word.endswith("%") else parse_number(word)
+
+    return Option(default, help, check, **{"parse": parse, "metavar": "N", **more})
+
+
 def amount(
     default: int | None, help: str, least: int = 1, most: int = 1 << 62, **more: Any
 ) -> Option:

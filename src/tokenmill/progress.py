@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Phase: TypeAlias = Literal["counting", "adding up", "merging", "reporting", "tokenizing"]
+Phase: TypeAlias = Literal[
+    "counting", "adding up", "merging", "reporting", "tokenizing",
+    "comparing inputs", "checking files", "comparing", "reading shards",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Tracker:
         share: range | None = None,
     ) -> None:
         self.sizes = sizes
+        self.text_bytes = 0  # of the tasks that this run did
         self._report = report
         self._started = time.monotonic()
         self._running: dict[str, list[int]] = {}
@@ -106,13 +110,19 @@ class Tracker:
         self._finished = replace(before, resumed=before.done, tokens_resumed=before.tokens)
 
     @property
-    def quarantined(self) -> int:
-        """The number of quarantined records of finished tasks."""
-        return self._finished.quarantined
+    def finished(self) -> Progress:
+        """The progress of finished tasks."""
+        return self._finished
+
+    @property
+    def input_bytes(self) -> int:
+        """The bytes of input files of the tasks that this run did."""
+        return self._finished.done - self._finished.resumed
 
     def finish_task(self, entry: dict[str, Any]) -> None:
         """Add a finished task."""
         self._count(entry)
+        self.text_bytes += entry["bytes"]
         self._running.pop(str(entry["task"]), None)
         self._send()
 

@@ -1,7 +1,8 @@
-"""The benchmarks stay alive: a tiny sweep runs, checks ids before speeds, renders and judges."""
+"""The benchmarks run: a tiny sweep checks ids before speeds, renders and judges."""
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ import generated  # noqa: E402
 import goal_tables  # noqa: E402
 import goals  # noqa: E402
 import measure_training  # noqa: E402
+import render  # noqa: E402
 import render_training  # noqa: E402
 import soak  # noqa: E402
 import trainers  # noqa: E402
@@ -65,17 +67,18 @@ def test_quick_sweep_checks_ids_and_renders_a_table(tmp_path):
     assert len(speeds) == len(found["rows"]) == 3 * len(jobs)
     assert all(metric["median"] >= 0 for row in speeds for metric in row.values())
     readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- bench:start -->\nold\n<!-- bench:end -->\nafter\n")
+    readme.write_text("before\n<!-- bench:start -->\noutdated\n<!-- bench:end -->\nafter\n")
     render = [sys.executable, str(ROOT / "bench" / "render.py"), "--results", str(results)]
-    log = tmp_path / "performance.md"
-    log.write_text("<!-- goals:start -->\n<!-- goals:end -->\n")
-    render += ["--readme", str(readme), "--log", str(log)]
+    log = tmp_path / "LOG.md"
+    blocks = ("goals", "encode", "calls", "losses")
+    log.write_text("\n".join(f"<!-- {name}:start -->\n<!-- {name}:end -->" for name in blocks))
+    render += ["--readme", str(readme), "--page", str(log), "--log", str(log)]
     subprocess.run(render, check=True, capture_output=True)
     assert "of 135; 134 have no figure" in log.read_text()  # the load needs no peer
     assert "not measured" in results.with_suffix(".md").read_text()
     rendered = readme.read_text()
     assert "tiktoken" in rendered
-    assert "old" not in rendered
+    assert "outdated" not in rendered
     assert rendered.startswith("before\n")
     assert rendered.endswith("after\n")
 
@@ -83,10 +86,10 @@ def test_quick_sweep_checks_ids_and_renders_a_table(tmp_path):
 def test_goal_is_judged_by_the_median_of_the_ratios_of_the_rounds():
     ours = row("tokenmill", "array", "cold_mb_s", [300.0, 50.0, 250.0])
     theirs = row("gigatoken", "array", "cold_mb_s", [100.0, 10.0, 125.0, 1.0])
-    found = judged([ours, theirs], "text → array, first pass")
+    found = judged([ours, theirs], "text → array, cold")
     assert (found["value"], found["low"], found["high"]) == (3.0, 2.0, 5.0)
     assert found["met"]
-    assert not judged([theirs | {"system": "tokenmill"}, theirs], "text → array, first pass")["met"]
+    assert not judged([theirs | {"system": "tokenmill"}, theirs], "text → array, cold")["met"]
 
 
 def test_goal_that_asks_for_less_is_met_below_its_bar():
@@ -100,9 +103,9 @@ def test_goal_that_asks_for_less_is_met_below_its_bar():
 
 def test_goal_without_a_figure_is_not_met_and_names_the_reason():
     ours = row("tokenmill", "array", "warm_mb_s", [300.0])
-    assert judged([ours], "text → array, later passes")["why"] == "not measured"
+    assert judged([ours], "text → array, warm")["why"] == "not measured"
     theirs = ours | {"system": "gigatoken", "status": "ids differ", "metrics": {}}
-    found = judged([ours, theirs], "text → array, later passes")
+    found = judged([ours, theirs], "text → array, warm")
     assert found["why"] == "gigatoken: ids differ"
     assert not found["met"]
     assert "gigatoken: ids differ" in goal_tables.unmet_text([found])
@@ -130,7 +133,7 @@ def test_generated_documents_resemble_the_real_ones():
         assert found[name] == pytest.approx(value, rel=0.1), name
 
 
-def test_kind_tells_english_and_code_and_others_apart():
+def test_kind_distinguishes_english_code_and_others():
     assert (
         documents.kind("The mill is on the bank of a river, and was built for the grain.") == "en"
     )
@@ -178,11 +181,55 @@ def test_real_documents_alone_are_shown_but_not_counted():
     assert [o["value"] for o in real if "value" in o] == [30.0]
     shown = goal_tables.full(counted, real)
     assert "30.0 ✓" in shown
-    assert "Goals met, of those set before it was written: 0 of 135; 135 have no figure." in shown
+    assert "Goals met: 0 of 135; 135 have no figure." in shown
     assert "-real" not in goal_tables.full(counted, goals.judge([], goals.REAL_GOALS))
 
 
-def test_soak_text_is_ever_new_and_valid():
+def test_documents_show_the_measured_results(tmp_path, monkeypatch):
+    paths = {name: tmp_path / Path(name).name for name in ("README.md", "docs/performance.md")}
+    paths |= {name: tmp_path / Path(name).name for name in ("bench/LOG.md",)}
+    for name, copy in paths.items():
+        copy.write_text((ROOT / name).read_text("utf-8"), "utf-8")
+    readme, page, log = map(str, paths.values())
+    out = str(tmp_path / "encode.md")
+    shutil.copy(ROOT / "bench/results/training.json", tmp_path)
+    monkeypatch.setattr(corpus_bench, "PAGE", Path(page))
+    for module, arguments in (
+        (render, ["--readme", readme, "--page", page, "--log", log, "--out", out]),
+        (
+            render_training,
+            ["--results", str(tmp_path / "training.json"), "--page", page, "--log", log],
+        ),
+        (corpus_bench, ["--render"]),
+    ):
+        monkeypatch.setattr(sys, "argv", ["render", *arguments])
+        module.main()
+    for name, copy in paths.items():
+        assert copy.read_text("utf-8") == (ROOT / name).read_text("utf-8"), name
+    for name in ("encode.md", "training.md"):
+        assert (tmp_path / name).read_text() == (ROOT / "bench/results" / name).read_text(), name
+
+
+def test_loss_is_divided_by_the_figure_of_the_peer():
+    assert render.worse("grown_mb", 66.0, 0.06) == pytest.approx(1100)
+    assert render.worse("grown_mb", 66.0, 0.0) == float("inf")
+    assert render.worse("grown_mb", 1.9, 0.1) == 0  # noise of the allocator
+    assert render.worse("warm_mb_s", 100.0, 150.0) == 1.5
+    assert render.loss("grown_mb", 66.0, 0.06) == "65.9 MB more"
+    assert render.loss("warm_mb_s", 100.0, 150.0) == "1.50 times"
+
+
+def test_best_figure_is_bold_only_if_it_was_repeated():
+    def cell(*samples):
+        metric = {"median": samples[0], "samples": [*samples]}
+        return {"metrics": {"cold_mb_s": metric}}
+
+    for samples, bold in (((9.0,), "9.0"), ((9.0, 9.0), "**9.0**")):
+        peers = {"tokenmill": cell(*samples), "gigatoken": cell(5.0)}
+        assert render.figures(peers, peers["tokenmill"], ("cold_mb_s",)) == bold
+
+
+def test_soak_text_is_new_and_valid():
     source = soak.Source(["grain and mill ", "谷物磨坊, สวัสดี 🌾"] * 200)
     blocks = [source.block(40_000) for _ in range(3)]
     assert all(b"".join(pieces).decode() for pieces in blocks)
@@ -196,11 +243,11 @@ def test_soak_text_is_ever_new_and_valid():
 def test_soak_compares_every_call_with_the_oracle():
     tokenizer = Tokenizer.load("r50k_base")
     pieces = soak.Source(["grain and mill, 谷物磨坊"] * 200).block(20_000)
-    twin = lambda text: tokenizer.encode_with_offsets(text)[0]  # noqa: E731
+    oracle = lambda text: tokenizer.encode_with_offsets(text)[0]  # noqa: E731
     for call, threads in soak.TURNS:
         got = soak.CALLS[call](tokenizer, pieces, threads)
-        assert soak.is_right(call, got, pieces, twin), call
-        assert not soak.is_right(call, got, pieces, lambda text: [*twin(text), 0]), call
+        assert soak.is_right(call, got, pieces, oracle), call
+        assert not soak.is_right(call, got, pieces, lambda text: [*oracle(text), 0]), call
 
 
 def test_soak_fails_when_memory_grows_or_a_cache_is_too_large():
@@ -233,8 +280,8 @@ def test_generated_training_text_is_the_same_each_time_and_has_new_words():
     assert set("".join(new)) <= set(TEXT)
 
 
-def test_inventory_has_as_many_words_and_occurrences_as_asked_for():
-    words, lengths, counts = training_corpora.inventory(20_000, 1_000_000)
+def test_pretoken_counts_have_the_requested_sizes():
+    words, lengths, counts = training_corpora.pretoken_counts(20_000, 1_000_000)
     found = words.split(b" ")[1:]
     assert len(set(found)) == len(found) == len(lengths) == len(counts) == 20_000
     assert [len(word) + 1 for word in found] == lengths.tolist()
@@ -273,7 +320,7 @@ def test_training_goal_compares_medians_and_names_missing_figures():
     assert found["100MB: times as fast as gigatoken"]["value"] == 12.4
     assert found["100MB: times as fast as gigatoken"]["met"]
     assert not found["100MB: times as fast as rustbpe"]["met"]
-    assert found["100MB: MB beside the text"]["met"]
+    assert found["100MB: MB above the text"]["met"]
     assert "value" not in found["100MB: times as fast as tokenizers"]
     limits = {"limited": {"peak_mb": 590.0, "seconds": 9.0}, "unlimited": {"seconds": 2.0}}
     bounded = [o for o in training_goals.judge([], {"zipf": limits}) if "value" in o]
@@ -287,11 +334,11 @@ def test_trainer_that_learned_something_else_has_no_speed(tmp_path, monkeypatch)
     theirs = training_row("tokenizers", "100MB", 50.0)
     sweep.rows = {(r["system"], "100MB", 2): r for r in (ours, theirs)}
     sweep.compare(theirs)  # measured after ours
-    assert ours["status"] == "learned something else than tokenizers"
+    assert ours["status"] == "merges differ from tokenizers"
     sweep.write()
     results = json.loads((tmp_path / "x.json").read_text("utf-8"))
     shown = render_training.full(results)
-    assert "learned something else than tokenizers" in shown
+    assert "merges differ from tokenizers" in shown
     assert "0 of 14" in render_training.verdict(results)
 
 

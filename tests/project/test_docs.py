@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Run by the tests that have datatrove, in tests/with_readers.
 ELSEWHERE = {ROOT / "examples" / "datatrove_tokenizer.py"}
 EXAMPLES = sorted({*(ROOT / "examples").glob("*.py")} - ELSEWHERE)
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "bench" / "README.md"]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bench").glob("*.md")]
 README = (ROOT / "README.md").read_text()
 # A page whose blocks are run by the tests that have the engines, in tests/with_engines.
 GUIDE = ROOT / "docs" / "engines.md"

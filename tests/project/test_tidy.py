@@ -37,17 +37,17 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 510,
-    "cli": 2520,
+    "cli": 2570,
     "compat": 4240,
-    "corpus": 2320,
+    "corpus": 2340,
     "formats": 4490,
-    "inspection": 1630,
+    "inspection": 1635,
     "patterns": 2210,
-    "shards": 1920,
+    "shards": 1890,
     "tokenizing": 3370,
     "training": 2360,
     "vocabularies": 150,
-    ".": 2980,
+    ".": 2995,
 }
 FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}

@@ -66,6 +66,8 @@ def test_a_clock_that_leaps_kills_no_worker(messages_of, monkeypatch):
 
 def test_a_worker_that_hangs_is_replaced_and_its_task_given_up_in_the_end(messages_of, monkeypatch):
     monkeypatch.setattr(executors, "_SILENCE_SECONDS", 0.3)
-    assert messages_of(60, 0) == [{"order": Order(0), "entry": {"task": 0}}]
-    [given_up] = messages_of(60, 60)
+    restart = {"restart": "signal 9", "orders": [Order(0)]}
+    assert messages_of(60, 0) == [restart, {"order": Order(0), "entry": {"task": 0}}]
+    *restarts, given_up = messages_of(60, 60)
+    assert restarts == [restart, restart]
     assert "the worker process died (signal 9), 2 times" in given_up["given_up"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from corpus_cases import command, expected_ids, texts, write_jsonl
+from in_process import least_unsplit_bytes
 from in_process import run_main as run
 from in_process import threaded_runs as threaded_runs
 
@@ -112,6 +114,13 @@ def test_closed_streams_stop_a_run_before_its_first_file(tmp_path, corpus):
     line = shlex.join(command(*arguments)) + " >&- 2>&-"
     assert subprocess.run(["sh", "-c", line], timeout=60).returncode == 2
     assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    words = ("--tokenizer", "gpt2", "--output", tmp_path / "out")
+    done = run("tokenize", path, *words, "--field", "body")
+    assert "with --field" in done.stderr and "field=" not in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+    assert run("tokenize", path, *words).returncode == 0
+    assert not (tmp_path / "out" / ".lock").exists()
 
 
 def test_a_byte_order_mark_is_removed(tmp_path, gpt2, corpus):
@@ -255,3 +264,92 @@ def test_wrong_field_leaves_no_folder(tmp_path, gpt2, corpus):
     with pytest.raises(TokenmillError, match="no field 'body'"):
         tokenize(path, tmp_path / "out", gpt2, field="body")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "txt"])
+def test_a_document_that_cannot_be_cut_has_its_line_and_offset(tmp_path, gpt2, monkeypatch, suffix):
+    limit = least_unsplit_bytes(monkeypatch)
+    long = "x" * (limit + 1000)
+    rows = ["one", "two", long, "three", long]
+    if suffix == "jsonl":
+        lines = [json.dumps({"text": text}) for text in rows]
+        lines[1] = "{"  # a bad line does not shift the others
+    else:
+        lines = ["text", *rows] if suffix == "csv" else rows
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("\n".join(lines) + "\n")
+    more = {"separator": "\n"} if suffix == "txt" else {}
+    tokenize(path, tmp_path / "out", gpt2, max_unsplit_bytes=limit, task_bytes=2 * limit, **more)
+    found = [error for error in errors_of(tmp_path / "out") if error["bytes"] == len(long)]
+    assert len(found) == 2
+    data = path.read_bytes()
+    for error in found:
+        line = lines[error["line"] - 1]
+        assert data[error["offset"] :].startswith(line.encode()) and long in line
+        assert error["record"].startswith("x")
+
+
+def test_a_row_that_cannot_be_cut_has_its_number(tmp_path, gpt2, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    limit = least_unsplit_bytes(monkeypatch)
+    rows = ["one", None, "x" * (limit + 1000), "three"]
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pa.table({"text": rows}), tmp_path / "a.parquet"
+    )
+    tokenize(tmp_path / "a.parquet", tmp_path / "out", gpt2, max_unsplit_bytes=limit)
+    assert [error["line"] for error in errors_of(tmp_path / "out")] == [2, 3]
+
+
+def test_rejected_records_are_counted_by_reason(tmp_path, corpus):
+    path, _ = corpus
+    path.write_bytes(b'{"text": null}\n' * 3 + b'{"t": 1}\n' * 2 + b"{\n" + path.read_bytes())
+    out = tmp_path / "out"
+    words = ("tokenize", path, "--tokenizer", "gpt2", "--output", out)
+    done = run(*words, "--json")
+    found = json.loads(done.stdout)
+    assert list(found["errors"].values()) == [3, 2, 1]
+    assert next(iter(found["errors"])) == "has null in the field 'text'"
+    assert json.loads((out / "manifest.json").read_bytes())["errors"] == found["errors"]
+    assert "3 × has null in the field 'text'" in run(*words).stdout
+
+
+def test_summary_has_time_rates_memory_and_size(tmp_path, corpus):
+    path, _ = corpus
+    words = ("tokenize", path, "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    done = run(*words)
+    assert re.search(
+        r"s: [\d.,]+ .B/s of text, [\d.,]+ .B/s of input; [\d.,]+ .B written, .* peak memory",
+        done.stdout,
+    )
+    found = json.loads(run(*words, "--json").stdout)
+    written = sum(
+        file.stat().st_size
+        for file in (tmp_path / "out").iterdir()
+        if file.suffix in (".bin", ".idx")
+    )
+    assert found["bytes_written"] == written and found["peak_memory"] > 1 << 20
+    assert found["seconds"] >= 0 and found["bytes_per_second"] == 0  # nothing was left to do
+
+
+def test_max_errors_may_be_a_share(tmp_path, gpt2, corpus):
+    path, _ = corpus
+    path.write_bytes(path.read_bytes() + b"{}\n" * 10)  # of 1,010 records
+    words = ("tokenize", path, "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    for _ in range(2):  # the second time, all tasks are done
+        done = run(*words, "--max-errors", "0.9%")
+        assert done.returncode == 2 and "more than 0.9% of the records" in done.stderr
+    assert run(*words, "--max-errors", "1%").returncode == 3
+    with pytest.raises(TokenmillError, match="share"):
+        tokenize(path, tmp_path / "other", gpt2, max_errors="x%")
+    with pytest.raises(TokenmillError, match="whole number"):
+        gpt2.encode_files([path], max_errors=0.01)
+
+
+def test_a_run_without_documents_has_its_own_exit_code(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": null}\n')
+    done = run(
+        *("tokenize", tmp_path / "a.jsonl", "--tokenizer", "gpt2", "--output", tmp_path / "out")
+    )
+    assert done.returncode == 5
+    assert "it gave no documents: has null in the field 'text'" in done.stdout
+    assert "no document was found in any input" in done.stdout

@@ -184,7 +184,7 @@ def test_a_document_that_cannot_be_cut_is_quarantined_for_any_workers(tmp_path, 
     ]
     path = write_jsonl(tmp_path / "a.jsonl", documents)
     outputs = []
-    for workers, memory in ((1, 1 << 30), (16, 1 << 26)):
+    for workers, memory in ((1, 1 << 30), (16, 208 << 20)):
         out = tmp_path / f"{workers}"
         result = tokenize(path, out, gpt2, max_unsplit_bytes=limit, threads=workers, memory=memory)
         assert (result.documents, result.quarantined) == (2, 2)
@@ -354,3 +354,12 @@ def test_a_folder_with_other_files_is_not_written_into(tmp_path, gpt2, jsonl):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(TokenmillError, match=r"thesis\.tex"):
         tokenize(jsonl, tmp_path, gpt2)
+
+
+def test_memory_has_a_minimum_that_the_error_names(tmp_path, gpt2, jsonl):
+    with pytest.raises(TokenmillError, match="memory must be at least 200MiB for 8 threads"):
+        tokenize(jsonl, tmp_path / "out", gpt2, threads=8, memory=199 << 20)
+    with pytest.raises(TokenmillError, match="memory must be a whole number of at least"):
+        tokenize(jsonl, tmp_path / "out", gpt2, threads=1, memory="64MB")
+    assert not (tmp_path / "out").exists()
+    tokenize(jsonl, tmp_path / "out", gpt2, threads=8, memory=200 << 20)

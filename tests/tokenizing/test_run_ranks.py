@@ -106,10 +106,13 @@ def test_a_rank_with_other_options_is_refused(tmp_path, inputs):
 def test_bad_records_of_a_rank_are_in_the_end_those_of_one_run(tmp_path):
     bad = [write_jsonl(tmp_path / f"{n}.jsonl", [*texts(50, n), None]) for n in range(4)]
     tokenize(bad, tmp_path / "whole", "gpt2", task_bytes=5000)
-    codes = [run(*arguments(bad, tmp_path / "out", rank, 2)).returncode for rank in range(2)]
-    assert codes == [3, 3]
+    ranks = [run(*arguments(bad, tmp_path / "out", rank, 2)) for rank in range(2)]
+    assert [done.returncode for done in ranks] == [3, 3]
+    assert all(f"see {tmp_path}/out/quarantine/" in done.stdout for done in ranks)
     done = run("finalize", tmp_path / "out")
     assert done.returncode == 3 and "4 records rejected" in done.stdout
+    assert "finalized: 3 tasks were done before, and manifest.json is written" in done.stdout
+    assert "the output was complete already" in run("finalize", tmp_path / "out").stdout
     errors = [
         (tmp_path / name / "errors.jsonl").read_bytes().count(b"\n") for name in ("whole", "out")
     ]

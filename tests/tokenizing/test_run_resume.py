@@ -30,6 +30,7 @@ from in_process import threaded_runs as threaded_runs
 from tokenmill import Tokenizer, TokenmillError, tokenize, train_from_iterator
 from tokenmill.corpus import find
 from tokenmill.tokenizing import executors, plan
+from tokenmill.tokenizing import output as outputs
 from tokenmill.tokenizing import run as runs
 from tokenmill.tokenizing.options import PLANNED, resolve_options
 from tokenmill.tokenizing.output import open_output
@@ -187,7 +188,10 @@ def test_a_file_that_changes_while_it_is_read_stops_the_run(tmp_path, gpt2):
     assert not list((tmp_path / "out" / ".tmp").iterdir())
 
 
-def test_an_interrupt_ends_a_run_soon_and_it_resumes(tmp_path, inputs, undisturbed, pauses):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_soon_and_it_resumes(
+    tmp_path, inputs, undisturbed, pauses, number, code
+):
     out = tmp_path / "out"
     process = subprocess.Popen(
         command(*arguments(inputs, out, "--threads", "2")),
@@ -198,10 +202,10 @@ def test_an_interrupt_ends_a_run_soon_and_it_resumes(tmp_path, inputs, undisturb
     )
     wait_for(out / "journal", lambda path: list(path.glob("*.json")))
     started = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, said = process.communicate(timeout=30)
     assert time.monotonic() - started < 2
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "run the same command again" in said and "Traceback" not in said
     wait_for_end(process.pid)
     done = list((out / "journal").glob("[0-9]*.json"))
@@ -256,7 +260,7 @@ def test_a_full_disk_stops_the_run_and_it_resumes(tmp_path, inputs, undisturbed)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
     done = run(*arguments(inputs, out), preexec_fn=limit)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 1, done.stderr
     assert "run the same command again" in done.stderr and "Traceback" not in done.stderr
     assert not (out / "manifest.json").exists()
     assert not list((out / ".tmp").glob("*"))
@@ -423,7 +427,12 @@ def test_a_worker_that_is_killed_once_is_replaced(tmp_path, inputs, undisturbed)
     out = tmp_path / "out"
     done = run(*arguments(inputs, out, "--threads", "2"), env=env)
     assert done.returncode == 0, done.stderr
-    assert mark.exists() and contents(out) == undisturbed
+    assert mark.exists()
+    assert "note: a worker process died (signal 9) and was restarted" in done.stderr
+    found = contents(out)
+    assert b' "restarts": 1,' in found["manifest.json"]
+    found["manifest.json"] = found["manifest.json"].replace(b'"restarts": 1', b'"restarts": 0')
+    assert found == undisturbed
 
 
 def test_files_that_went_missing_are_made_again(tmp_path, inputs, undisturbed, pauses):
@@ -505,3 +514,80 @@ def test_a_file_system_without_locks_is_not_a_second_run(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with open_output(tmp_path).hold(shared=False):
         assert (tmp_path / ".lock").exists()
+
+
+def test_a_lock_that_the_run_before_removed_is_taken_again(tmp_path, monkeypatch):
+    output = open_output(tmp_path)
+    lock, found = outputs._lock, []
+
+    def lock_late(handle: int, shared: bool) -> bool:
+        if not found:
+            (tmp_path / ".lock").unlink()
+        found.append(handle)
+        return lock(handle, shared)
+
+    monkeypatch.setattr(outputs, "_lock", lock_late)
+    with output.hold(shared=False):
+        assert len(found) == 2 and (tmp_path / ".lock").exists()
+        with (
+            pytest.raises(TokenmillError, match="another run is writing"),
+            output.hold(shared=True),
+        ):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": 1}], ids=str)
+def test_an_input_with_another_time_and_the_same_content_is_accepted(tmp_path, gpt2, options):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    paths = [write_jsonl(folder / f"{n}.jsonl", [*texts(50, n), None]) for n in range(4)]
+    options = options | {"task_bytes": 2000}
+    first = tokenize(folder, out, gpt2, **options)
+    before = contents(out)
+    for path in paths:
+        os.utime(path, ns=(1, 1))
+    assert tokenize(folder, out, gpt2, **options).was_complete
+    plan_now = contents(out).pop("plan.json")
+    assert contents(out) == before | {"plan.json": plan_now}
+    reads = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "checksum_input", lambda *given: reads.append(given))
+        assert tokenize(folder, out, gpt2, **options).was_complete
+    assert not reads  # the new times are in the plan
+    name = "manifest.json" if options.get("shuffle") else next(out.glob("00000*.bin")).name
+    (out / name).unlink()
+    assert tokenize(folder, out, gpt2, **options).documents == first.documents
+    text = paths[2].read_bytes()
+    paths[2].write_bytes(text.replace(b"the", b"THE"))
+    os.utime(paths[2], ns=(2, 2))
+    with pytest.raises(TokenmillError, match=r"2\.jsonl' was written again and has other content"):
+        tokenize(folder, out, gpt2, **options)
+    paths[2].write_bytes(text)
+    assert tokenize(folder, out, gpt2, **options).was_complete
+
+
+def test_a_stopped_run_resumes_with_inputs_that_were_touched(tmp_path, inputs, undisturbed, pauses):
+    out = tmp_path / "out"
+    copies = [tmp_path / path.name for path in inputs]
+    for path, copy in zip(inputs, copies, strict=True):
+        copy.write_bytes(path.read_bytes())
+    process = subprocess.Popen(
+        command(*arguments(copies, out, "--threads", "2")),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | pauses,
+    )
+    wait_for(out / "journal", lambda path: list(path.glob("*.json")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for copy in copies:
+        os.utime(copy, ns=(1, 1))
+    done = run_main(*arguments(copies, out, "--json"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tasks_resumed"] > 0
+    found = contents(out)
+    assert {name for name in found if found[name] != undisturbed[name]} == {
+        "manifest.json",
+        "plan.json",
+    }

@@ -366,3 +366,30 @@ def test_a_sample_may_be_a_percentage(tmp_path, corpus):
     tokenize(corpus, tmp_path / "out", "gpt2")
     assert verify(tmp_path / "out", sample="100%").documents == 300
     assert verify(tmp_path / "out").documents == 0
+
+
+def test_a_source_that_grew_is_a_note(tmp_path):
+    path = write_jsonl(tmp_path / "grows.jsonl", ["x"])
+    tokenize(path, tmp_path / "out", "gpt2")
+    assert not verify(tmp_path / "out", sample=1.0).notes
+    with path.open("a") as file:
+        file.write('{"text": "more"}\n')
+    found = verify(tmp_path / "out", sample=1.0)
+    assert found.is_good and "grows.jsonl: has grown by 17 bytes" in found.notes[0]
+
+
+def test_verify_and_inspect_report_their_progress(tmp_path, corpus, monkeypatch):
+    out = tmp_path / "shards"
+    result = tokenize(corpus, out, "gpt2")
+    seen = []
+    verify(out, sample=1.0, progress=seen.append)
+    assert {one.phase for one in seen} == {"checking files", "comparing"}
+    checked = [one for one in seen if one.phase == "checking files"]
+    assert checked[-1].done == checked[-1].total == result.bytes_written
+    inspect(out, seen.append)
+    assert (seen[-1].phase, seen[-1].done) == ("reading shards", result.tokens)
+    assert run("verify", out).stderr == ""  # a short command shows none
+    monkeypatch.setattr("tokenmill.cli.progress.AFTER", 0.0)
+    assert "checking files: " in run("verify", out).stderr
+    assert run("verify", out, "--quiet").stderr == ""
+    assert f"reading shards: {result.tokens:,} of" in run("inspect", out).stderr

@@ -25,12 +25,13 @@ from typing import Any, NoReturn
 import tokenmill
 from tokenmill.cli import INTERRUPTED
 from tokenmill.display import printable
-from tokenmill.errors import OptionError, TokenmillError
+from tokenmill.errors import DiskFullError, OptionError, TokenmillError
 
 OS_ERROR = 1
 USAGE = 2
 REJECTED = 3
 DIFFERENT = 4
+EMPTY = 5
 BUG = 70  # EX_SOFTWARE of sysexits.h
 CLOSED_PIPE = 128 + 13
 TERMINATED = 128 + 15
@@ -43,6 +44,7 @@ CODES = {
     USAGE: "wrong command, option or input",
     REJECTED: "finished, but some records were rejected",
     DIFFERENT: "verify: shards differ; bench: ids differ",
+    EMPTY: "finished, but no document was found",
     BUG: "bug in tokenmill; --debug shows the traceback",
     INTERRUPTED: "interrupted by Ctrl-C",
     CLOSED_PIPE: "the reader of the output closed the pipe, as head does",
@@ -80,10 +82,20 @@ def run_command(command: Callable[[], int | None], *, debug: bool) -> int:
     return code
 
 
+# Messages name an option of a function, and its flag: "with field= (--field)".
+_HINT = re.compile(r"\b\w+=? \((--[\w-]+)\)")
+_HINT_OF_VALUES = re.compile(r"\b\w+='(\w+)' or '(\w+)' \((--[\w-]+)\)")
+
+
+def name_flags(message: str) -> str:
+    """Return a message that names flags instead of the options of functions."""
+    return _HINT.sub(r"\1", _HINT_OF_VALUES.sub(r"\3 \1 or \2", message))
+
+
 def _describe_error(error: Exception, *, debug: bool) -> tuple[int, str]:
     """Return the exit code and the message of an error."""
     if isinstance(error, TokenmillError):
-        return USAGE, str(error)
+        return OS_ERROR if isinstance(error, DiskFullError) else USAGE, name_flags(str(error))
     if isinstance(error, OSError):
         message = error.strerror or str(error)
         code = USAGE if isinstance(error, _WRONG_NAMES) else OS_ERROR

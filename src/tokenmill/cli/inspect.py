@@ -19,6 +19,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tokenmill import inspection
+from tokenmill.cli import progress
 from tokenmill.cli.app import Parser
 from tokenmill.cli.options import ALLOW_SPECIAL, PATTERN, TOKENIZER, add_options
 from tokenmill.cli.output import add_json, check_outputs, console, count_of, say, say_json
@@ -88,7 +89,9 @@ def run(arguments: argparse.Namespace) -> None:
     if inspection.is_shards(arguments.what):
         _refuse_options(arguments)
         with journal.reading(arguments.what):
-            _show(inspection.inspect_shards(arguments.what), arguments)
+            with progress.show("auto", late=True) as shown:
+                found = inspection.inspect_shards(arguments.what, shown)
+            _show(found, arguments)
     else:
         _show(_inspect_tokenizer(arguments), arguments)
 

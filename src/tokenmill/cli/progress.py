@@ -29,6 +29,8 @@ from tokenmill.progress import Progress, memory_bytes
 
 STYLES = ("auto", "plain", "json", "none")
 _SECONDS = {"plain": 5.0, "json": 1.0, "none": math.inf}
+# Seconds after which a command that is usually short shows its progress.
+AFTER = 2.0
 _BAR_WIDTH = 16
 _PHASE_WIDTH = 9
 
@@ -51,9 +53,12 @@ def add_flags(parser: Any) -> None:
 
 
 @contextmanager
-def show(style: str) -> Iterator[Display]:
-    """A display on stderr. It also shows warnings, as notes."""
-    with Display(progress_console(), style) as shown, warnings.catch_warnings():
+def show(style: str, *, late: bool = False) -> Iterator[Display]:
+    """A display on stderr. It also shows warnings, as notes. Short commands begin it `late`."""
+    with (
+        Display(progress_console(), style, AFTER if late else 0.0) as shown,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_, **__: shown.note(str(message))
         yield shown
@@ -62,8 +67,9 @@ def show(style: str) -> Iterator[Display]:
 class Display:
     """Shows one phase after the other, with rate, time left and memory."""
 
-    def __init__(self, console: Console, style: str) -> None:
+    def __init__(self, console: Console, style: str, after: float = 0.0) -> None:
         self._console = console
+        self._begin = time.monotonic() + after
         self._started = self._printed = time.monotonic()
         self._last: Progress | None = None
         self._bars: Bars | None = None
@@ -88,6 +94,8 @@ class Display:
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        if now < self._begin:
+            return
         if self._last is None or progress.phase != self._last.phase:
             self._end_phase(is_done=True)
             self._started = self._printed = now
@@ -164,12 +172,12 @@ def _row(progress: Progress) -> dict[str, Any]:
 
 def _figures(progress: Progress) -> list[str]:
     """The figures of one line, the important ones first."""
-    has_bytes = progress.phase in ("counting", "tokenizing")
+    has_bytes = progress.phase not in ("adding up", "merging", "reporting", "reading shards")
     amount = decimal if has_bytes else "{:,}".format
     total = "" if progress.total is None else f" of {amount(progress.total)}"
     parts = [f"{amount(progress.done)}{total}"]
     if has_bytes:
-        parts.append(f"{decimal(round(progress.bytes_per_second))}/s")
+        parts.append(f"{decimal(round(progress.bytes_per_second))}/s of input")
     parts.append(_clock(progress.seconds))
     left = progress.seconds_left
     if left is not None and 0 < progress.done < (progress.total or 0):

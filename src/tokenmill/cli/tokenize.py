@@ -7,16 +7,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from rich.filesize import decimal
+
 from tokenmill.cli import progress
-from tokenmill.cli.app import DIFFERENT, REJECTED, Parser
+from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
-from tokenmill.cli.output import add_json, count_of, report
+from tokenmill.cli.output import count_of, report
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
 from tokenmill.tokenizing.verify import VerifyOptions, verify
 
 _FAILURES_SHOWN = 10
+_REASONS_SHOWN = 5
 
 _TOKENIZE_HELP = """
 Convert documents to shards: files of token ids that training programs read.
@@ -33,7 +37,8 @@ examples:
     --tokenizer gpt2 --output shards/
 
 The same command resumes a run that was stopped. Exit codes: 0 complete, 3 complete with rejected
-records (see errors.jsonl), 2 wrong options or a run that has to stop, 1 OS error, 130 Ctrl-C.
+records (see errors.jsonl), 5 complete without a document, 2 wrong options or a run that has to
+stop, 1 OS error such as a full disk, 130 Ctrl-C, 143 SIGTERM.
 """
 _FINALIZE_HELP = """
 Complete an output that several processes wrote with tokenize --rank, when all of them are done.
@@ -94,21 +99,39 @@ def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
     try:
         with progress.show(arguments.progress) as shown:
             result = act(shown)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         sys.stderr.write("tokenmill: stopped; run the same command again to resume\n")
         raise
-    counts = ("documents", "tokens", "bytes", "quarantined", "shards")
+    counts = (
+        *("documents", "tokens", "bytes", "quarantined", "errors", "shards", "bytes_written"),
+        *("tasks_resumed", "restarts"),
+    )
+    rates = ("seconds", "bytes_per_second", "input_bytes_per_second")
     figures = {name: getattr(result, name) for name in counts} | {
         "output": str(result.output),
         "eos": result.options["eos"],
-        "tasks_resumed": result.tasks_resumed,
         "failures": [{"path": each["path"], "error": each["error"]} for each in result.failures],
+        "peak_memory": _peak_memory(),
+        **{name: round(getattr(result, name), 3) for name in rates},
     }
-    report(arguments, figures, *_lines(result))
+    report(arguments, figures, *_lines(result, figures["peak_memory"]))
+    if result.is_final and not result.documents:
+        return EMPTY
     return 0 if result.is_complete else REJECTED
 
 
-def _lines(result: Result) -> list[str]:
+def _peak_memory() -> int:
+    """The peak memory of the largest process of the run on this machine. 0 if it is unknown."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    peak = max(resource.getrusage(each).ru_maxrss for each in whose)
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _lines(result: Result, peak: int) -> list[str]:
     options, output = result.options, result.output
     eos = options["eos"]
     token = "nothing" if eos is None else f"{result.tokenizer.decode([eos])} ({eos})"
@@ -118,8 +141,11 @@ def _lines(result: Result) -> list[str]:
         f"{count_of(result.tokens, 'token')} ({options['dtype']}) in "
         f"{count_of(result.shards, 'shard')}; each {verb} with {token}"
     ]
-    if result.is_final and result.tasks_resumed == result.tasks_total:
+    if result.was_complete:
         lines.append("the output was complete already")
+    elif result.is_final and result.tasks_resumed == result.tasks_total:
+        done = count_of(result.tasks, "task")
+        lines.append(f"finalized: {done} were done before, and {journal.MANIFEST} is written now")
     if not result.is_final:
         lines.append(
             f"done: {count_of(result.tasks, 'task')} of {result.tasks_total:,}; when all ranks are "
@@ -127,10 +153,22 @@ def _lines(result: Result) -> list[str]:
         )
     if result.quarantined:
         records = count_of(result.quarantined, "record")
-        lines.append(f"{records} rejected; see {output}/errors.jsonl")
-    lines += [f"{each['path']}: {each['error']}" for each in result.failures[:_FAILURES_SHOWN]]
+        place = "errors.jsonl" if result.is_final else "quarantine/"
+        lines.append(f"{records} rejected; see {output}/{place}")
+        reasons = list(result.errors.items())[:_REASONS_SHOWN]
+        lines += [f"{count:,} × {name_flags(reason)}" for reason, count in reasons]
+    shown = result.failures[:_FAILURES_SHOWN]
+    lines += [f"{each['path']}: {name_flags(each['error'])}" for each in shown]
     if (more := len(result.failures) - _FAILURES_SHOWN) > 0:
         lines.append(f"and {more:,} more inputs")
+    if result.is_final and not result.documents:
+        lines.append("no document was found in any input")
+    if result.bytes_per_second:
+        lines.append(
+            f"{result.seconds:.1f} s: {decimal(round(result.bytes_per_second))}/s of text, "
+            f"{decimal(round(result.input_bytes_per_second))}/s of input; "
+            f"{decimal(result.bytes_written)} written, {decimal(peak)} peak memory"
+        )
     return lines
 
 
@@ -138,13 +176,14 @@ def add_verify(parser: Parser) -> None:
     parser.explain(_VERIFY_HELP)
     parser.add_argument("folder", metavar="DIR", help="output of tokenize")
     add_options(parser, VerifyOptions)
-    add_json(parser)
+    progress.add_flags(parser)
     parser.set_defaults(run=_run_verify)
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
     given: Any = options_of(arguments, VerifyOptions)
-    found = verify(arguments.folder, **given)
+    with progress.show(arguments.progress, late=True) as shown:
+        found = verify(arguments.folder, progress=shown, **given)
     lines = [*found.findings, *found.notes]
     if found.wrong > len(found.findings):
         lines.append(f"and {count_of(found.wrong - len(found.findings), 'more difference')}")

@@ -142,11 +142,15 @@ class Blocks:
         self, place: tuple[int, int], size: int, reason: str, record: bytes, cause: str = ""
     ) -> Problem:
         """The problem of a record at a place of the text."""
-        if self._lines_before is None:
-            self._lines_before = _newlines_of(self.source, self._start) if self._start else 0
-        offset, line = place[0], self._lines_before + place[1] + 1
+        offset, line = place[0], self._line(place[1])
         record = record[:RECORD_BYTES_MAX]
         return Problem(self.source.name, offset, line, size, reason, record, cause=cause)
+
+    def _line(self, newlines: int) -> int:
+        """The number of a line after some newlines of the segment."""
+        if self._lines_before is None:
+            self._lines_before = _newlines_of(self.source, self._start) if self._start else 0
+        return self._lines_before + newlines + 1
 
     def skip(self, size: int | None, reason: str) -> tuple[int, Problem | None]:
         """Skip the record at the start of the view, of `size` bytes or to the end of its line.
@@ -185,13 +189,20 @@ class Blocks:
         reject. `failed` are start, end and reason of records without a document. `explain` returns
         the reason and the cause of one. Without a reason, it is not UTF-8.
         """
+        is_good = np.ones(len(spans), bool)
         if len(bad):
-            is_good = np.ones(len(spans), bool)
             is_good[bad] = False
             spans = spans[is_good]
             names = names and list(compress(names, is_good))
             failed = sorted([*failed, *((*pair, "") for pair in records[bad].tolist())])
-        yield Documents(data, spans, bytes_read=self.stream.bytes_read, names=names)
+        lines = self._lines  # before the view
+
+        def locate(index: int) -> tuple[int, int]:
+            start = int(records[is_good][index, 0])
+            return self.offset + start, self._line(lines + _newlines(self.view[:start]))
+
+        bytes_read = self.stream.bytes_read
+        yield Documents(data, spans, bytes_read=bytes_read, names=names, locate=locate)
         problems = (self._explained(one, explain) for one in failed)
         while some := list(islice(problems, _PROBLEMS_MAX)):
             yield Documents(problems=some, bytes_read=self.stream.bytes_read)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.corpus.options import READERS, RECORDS
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, OptionError
 
 STDIN = "-"
 # The first bytes of a rejected record are kept.
@@ -136,7 +136,7 @@ class Documents:
     `spans` are start and end of each in `data`. With `goes_on` the last one, whose key is `key`,
     continues in the next `Documents`. `bytes_read` counts bytes of the file, which may be
     compressed, since the start of the segment. `names` are the ids of the documents if `id_field`
-    is set.
+    is set. `locate` returns the offset and the line of a document, until the next block is read.
     """
 
     data: Any = b""
@@ -146,6 +146,7 @@ class Documents:
     bytes_read: int = 0
     names: list[str] | None = None
     key: Key = ("", -1)
+    locate: Callable[[int], tuple[int, int]] = lambda _: (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,9 @@ def find_wrong_field(sources: Iterable[Source], options: DocumentOptions) -> str
 class Rejections:
     """The rejected records of a run. Each is an error, or there may be up to `max_errors`."""
 
-    def __init__(self, on_error: str, max_errors: int | None) -> None:
+    def __init__(self, on_error: str, max_errors: float | None) -> None:
+        if isinstance(max_errors, float):
+            raise OptionError(f"max_errors must be a whole number here, got {max_errors:.3%}")
         self._fails = on_error == "fail"
         self._max_errors = max_errors
         self.count = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, TypedDict
 
-from tokenmill.options import number, one_of, parse_escaped, text
+from tokenmill.options import limit, one_of, parse_escaped, text
 
 
 class Reader(NamedTuple):
@@ -60,10 +60,10 @@ class RecordOptions(TypedDict, total=False):
         one_of(ON_ERROR, "quarantine", "treatment of records without a document", group="inputs"),
     ]
     max_errors: Annotated[
-        int | None,
-        number(
-            None, "number of rejected records after which the run stops", least=0, group="inputs",
-            shapes_output=False,
+        float | None,
+        limit(
+            None, "number of rejected records after which the run stops; for tokenize also a share "
+            "of all records, such as 1%", group="inputs", shapes_output=False,
         ),
     ]  # fmt: skip
 

@@ -11,6 +11,7 @@ import importlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -333,9 +334,10 @@ def _documents_of(
     for index in set(bad) - reasons.keys():
         reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)
     problems = []
+    first_row = table.first_row(part) + rows
     for index in sorted(reasons):
         start, end = spans[index].tolist()
-        row = table.first_row(part) + rows + index
+        row = first_row + index
         record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
         cause = "null" if reasons[index].startswith("has null") else ""
         problems.append(Problem(name, -1, row, end - start, reasons[index], record, cause=cause))
@@ -349,7 +351,15 @@ def _documents_of(
         some = spans[start:stop]
         low = some[0, 0]
         part_names = names and names[start:stop]
-        yield Documents(memoryview(checked)[low : some[-1, 1]], some - low, names=part_names)
+        data = memoryview(checked)[low : some[-1, 1]]
+        numbers = first_row + np.flatnonzero(is_good)[start:stop]
+        locate = partial(_place_of, numbers)
+        yield Documents(data, some - low, names=part_names, locate=locate)
+
+
+def _place_of(numbers: NDArray[np.int64], index: int) -> tuple[int, int]:
+    """The offset and the row of a document, as in a Problem."""
+    return -1, int(numbers[index])
 
 
 def _runs(sizes: NDArray[np.int64], bytes_max: int) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tokenmill.display import token_text
 from tokenmill.errors import TokenizeError
 from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
+from tokenmill.progress import Progress, Report, silent
 from tokenmill.shards import open as open_shards
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -142,14 +143,14 @@ class ShardReport:
         ]
 
 
-def inspect_shards(folder: str | os.PathLike[str]) -> ShardReport:
+def inspect_shards(folder: str | os.PathLike[str], progress: Report = silent) -> ShardReport:
     """Return a report of shards. Every id is read once. See `tokenmill.inspect`."""
     output = open_output(folder)
     with output.copy() as path:
-        return replace(_inspect(path), folder=output.location)
+        return replace(_inspect(path, progress), folder=output.location)
 
 
-def _inspect(path: Path) -> ShardReport:
+def _inspect(path: Path, progress: Report) -> ShardReport:
     content = journal.load_manifest(open_output(path))
     if content is None:
         raise TokenizeError(
@@ -160,6 +161,7 @@ def _inspect(path: Path) -> ShardReport:
     uses = np.zeros(tokenizer.vocab_size, np.int64)
     lengths = np.zeros(64, np.int64)
     longest, shortest = 0, None
+    done, total = 0, content["totals"]["tokens"]
     with open_shards(path) as shards:
         for index in range(len(shards.shards)):
             ends = shards.document_ends(index)
@@ -172,6 +174,8 @@ def _inspect(path: Path) -> ShardReport:
                         f"has {len(uses):,} ids; run tokenmill verify to find the damaged file"
                     )
                 uses += np.bincount(part, minlength=len(uses))
+                done += len(part)
+                progress(Progress("reading shards", done, total))
             if len(ends):
                 sizes = np.diff(ends, prepend=0)
                 powers = np.ceil(np.log2(sizes + 1)).astype(np.int64)

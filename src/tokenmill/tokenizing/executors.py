@@ -64,7 +64,7 @@ class Settings(NamedTuple):
     output: str
     threads: int
     memory: int
-    max_errors: int | None = None
+    max_errors: float | None = None
     stdin: str | None = None  # the copy of standard input
     staging: str | None = None  # the staging directory of the driver, on the same machine
     cwd: str | None = None  # the working directory of the driver, for other machines
@@ -74,7 +74,8 @@ class Executor(Protocol):
     """Does orders. A context manager that ends its threads and processes.
 
     `messages` returns new messages, after a short wait if there are none. Their keys are `order`
-    with `entry`, `failed` or `died`; `progress` with `memory`; or `stop`, perhaps with `errno`.
+    with `entry`, `failed` or `died`; `progress` with `memory`; `restart`, the death of a process,
+    with the `orders` that it did; or `stop`, perhaps with `errno`.
     """
 
     deaths_max: int = 1  # processes that an order may kill before it is given up
@@ -299,6 +300,7 @@ class ProcessExecutor(Executor):
             )
         orders = sorted(self._running.values())
         self._running.clear()
+        yield {"restart": death, "orders": orders}
         for order in orders:
             yield {"order": order, "died": f"the worker process died ({death})"}
 
@@ -499,7 +501,9 @@ class RayExecutor(Executor):
             yield {"stop": ray_cluster.cannot_run(error)}
             return
         except self._ray.exceptions.RayError as error:
-            message = {"order": order, "died": f"the worker process died ({type(error).__name__})"}
+            death = type(error).__name__
+            yield {"restart": death, "orders": [order]}
+            message = {"order": order, "died": f"the worker process died ({death})"}
         if "counts" in message:
             self._counts[str(order.number)] = message["counts"]
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,9 @@ TOKENIZER = "tokenizer.tokenmill"
 FOLDER = "journal"
 SHUFFLE = "shuffle-tmp"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
+OTHER = "other reasons"
+NO_DOCUMENTS = "it gave no documents"
+_REASONS_MAX = 100
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _REPAIR = "delete it and run the same tokenize command again"
@@ -44,10 +48,14 @@ Entry = dict[str, Any]
 
 @dataclass(slots=True)
 class Entries:
-    """The entries of finished tasks, and of shards of the shuffle pass; by number."""
+    """The entries of finished tasks, and of shards of the shuffle pass; by number.
+
+    `restarts` is the number of worker processes that died in this run.
+    """
 
     tasks: dict[int, Entry] = field(default_factory=dict)
     shuffled: dict[int, Entry] = field(default_factory=dict)
+    restarts: int = 0
 
     def add(self, entry: Entry) -> None:
         if "shuffled" in entry:
@@ -145,7 +153,12 @@ def is_valid(entry: Any) -> bool:
     """Whether an entry has all fields, of the right kinds."""
     if not isinstance(entry, dict) or not is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
         return False
-    return is_a(_SHUFFLED if "shuffled" in entry else _TASK, entry)
+    if "shuffled" in entry:
+        return is_a(_SHUFFLED, entry)
+    return is_a(_TASK, entry) and all(
+        isinstance(errors := segment.get("errors", {}), dict) and is_a([int], [*errors.values()])
+        for segment in entry["segments"]
+    )
 
 
 # ── the manifest ─────────────────────────────────────────────────────────────────────────────
@@ -160,7 +173,7 @@ def finalize(
         for number in range(len(plan.tasks))
     ]
     shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
-    content = describe(plan, tasks, shuffled)
+    content = describe(plan, tasks, shuffled) | {"restarts": entries.restarts}
     files = []
 
     def write(name: str, parts: Iterable[bytes]) -> None:
@@ -194,6 +207,20 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
     output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
 
 
+def errors_of(entries: Iterable[Entry]) -> dict[str, int]:
+    """The numbers of rejected records by reason, the largest first."""
+    found: Counter[str] = Counter()
+    for entry in entries:
+        if "failed" in entry:
+            found[f"the task failed: {entry['failed']}"] += entry["quarantined"]
+        for segment in entry["segments"]:
+            found.update(segment.get("errors", {}))
+    common = dict(found.most_common(_REASONS_MAX))
+    if others := found.total() - sum(common.values()):
+        common[OTHER] = common.get(OTHER, 0) + others
+    return common
+
+
 def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str, Any]:
     """The content of a manifest for these entries, which may be those of one rank."""
     options = plan.options
@@ -207,6 +234,7 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
         "tokenizer": plan.tokenizer,
         "options": options,
         "totals": totals,
+        "errors": errors_of(tasks),
         "sources": _sources(plan, tasks),
         "tasks": tasks,
         "shuffled": shuffled,
@@ -221,9 +249,11 @@ def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
         for source in plan.sources
     ]
     found = {row["path"]: row for row in rows}
+    errors: dict[str, Counter[str]] = {row["path"]: Counter() for row in rows}
     for entry in tasks:
         for segment in entry["segments"]:
             row = found[segment["source"]]
+            errors[row["path"]].update(segment.get("errors", {}))
             for name in COUNTS:
                 row[name] += segment[name]
             if "error" in segment or "failed" in entry:
@@ -233,7 +263,8 @@ def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
         return [row for row in rows if row["path"] in seen]
     for row in rows:
         if not row["documents"]:
-            row.setdefault("error", "it gave no documents")
+            reasons = errors[row["path"]].most_common(1)
+            row.setdefault("error", ": ".join([NO_DOCUMENTS, *dict(reasons)]))
     return rows
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tokenmill.corpus.documents import DOCUMENT_BYTES
 from tokenmill.corpus.options import RECORDS, ReadOptions
+from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenizeError
 from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
 from tokenmill.ray_cluster import ENGINES, LOCAL, Engine
@@ -22,7 +23,9 @@ NONE = "none"
 NARROW_END = 65_500
 MAX_UNSPLIT_BYTES = 16 << 20
 MAX_UNSPLIT_BYTES_MIN = 4 << 20
-MEMORY_MIN = 64 << 20
+# Python, numpy, the vocabulary and its cache; and the smallest blocks of a thread.
+MEMORY_MIN = 192 << 20
+MEMORY_PER_THREAD = 1 << 20
 _SEQUENCE_MAX = 1 << 24
 
 # For a vocabulary with two of these token texts, the user must choose.
@@ -51,7 +54,10 @@ class RunOptions(TypedDict, total=False):
     """How a run is done. They do not change the output."""
 
     threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
-    memory: Annotated[int, amount(2 << 30, "memory limit for input buffers", MEMORY_MIN, **_RUN)]
+    memory: Annotated[
+        int,
+        amount(2 << 30, "memory limit, at least 192MiB and 1MiB per thread", MEMORY_MIN, **_RUN),
+    ]
     engine: Annotated[str, one_of(
         ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES
     )]  # fmt: skip
@@ -129,6 +135,7 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
             f"max_unsplit_bytes must be at least {MAX_UNSPLIT_BYTES_MIN:,}, got "
             f"{options['max_unsplit_bytes']:,}"
         )
+    check_memory(options)
     _check_rank(options["rank"], options["world_size"])
     for name in ("eos", "bos"):
         options[name] = find_token(tokenizer, options[name], name)
@@ -146,6 +153,17 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
     if reason := get_format(options["format"]).refuse(spec_of(options, tokenizer)):
         raise TokenizeError(reason)
     return options
+
+
+def check_memory(options: Mapping[str, Any]) -> None:
+    """Raise if the threads of this machine cannot stay below the memory limit."""
+    threads = options["threads"] or cpu_count()
+    least = MEMORY_MIN + threads * MEMORY_PER_THREAD
+    if options["engine"] == LOCAL and options["memory"] < least:
+        raise TokenizeError(
+            f"memory must be at least {least >> 20}MiB for {threads} thread{'s'[: threads != 1]}, "
+            f"got {options['memory']:,}"
+        )
 
 
 def _check_rank(rank: int | None, world_size: int | None) -> None:

@@ -23,7 +23,7 @@ from tokenmill import object_store
 from tokenmill.corpus import Source
 from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.streams import compression_of
-from tokenmill.errors import TokenizeError
+from tokenmill.errors import DiskFullError, TokenizeError
 from tokenmill.files import sync_folder, write_new, write_whole
 from tokenmill.native import _native
 from tokenmill.object_store import ObjectStore
@@ -143,19 +143,28 @@ class LocalOutput:
 
     @contextmanager
     def hold(self, *, shared: bool) -> Iterator[None]:
-        """Keep other runs out. Ranks of one run share the output."""
-        with (self.folder / LOCK).open("a+b") as file:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while not _lock(file.fileno(), shared):
-                if time.monotonic() > deadline:
-                    raise TokenizeError(
-                        f"another run is writing into {self.name!r}; wait for it, or pass another "
-                        "folder"
-                    )
-                time.sleep(0.05)
-            if not shared:
-                self._clear()
-            yield
+        """Keep other runs out. Ranks of one run share the output, and leave the lock's file."""
+        path = self.folder / LOCK
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            with path.open("a+b") as file:
+                # The run before may have removed the file that was opened.
+                if _lock(file.fileno(), shared) and _is_at(path, file.fileno()):
+                    try:
+                        if not shared:
+                            self._clear()
+                        yield
+                    finally:
+                        if not shared:
+                            with suppress(OSError):  # Windows keeps files that are open
+                                path.unlink()
+                    return
+            if time.monotonic() > deadline:
+                raise TokenizeError(
+                    f"another run is writing into {self.name!r}; wait for it, or pass another "
+                    "folder"
+                )
+            time.sleep(0.05)
 
     @contextmanager
     def copy(self) -> Iterator[Path]:
@@ -239,6 +248,13 @@ def _lock(handle: int, shared: bool) -> bool:
     return True
 
 
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether a path leads to an open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    return False
+
+
 def copy_stdin(source: Source, folder: Path) -> Source:
     """Copy standard input to a file, because tasks are read in parts and sometimes twice.
 
@@ -261,8 +277,8 @@ def copy_stdin(source: Source, folder: Path) -> Source:
 
 
 def raise_full_disk(number: int | None, text: str, name: str) -> None:
-    """Raise a TokenizeError for an OS error that means a full disk."""
+    """Raise a DiskFullError for an OS error that means a full disk."""
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        raise TokenizeError(
+        raise DiskFullError(
             f"the disk of {name!r} is full ({text}); free some space and run the same command again"
         ) from None

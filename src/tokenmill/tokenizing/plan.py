@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tokenmill import object_store
 from tokenmill.corpus import STDIN, DocumentOptions, Segment, Source, cuts
 from tokenmill.corpus.documents import Key
 from tokenmill.corpus.options import TABLES
@@ -262,7 +263,7 @@ def refuse_difference(was: Plan, now: Plan, name: str) -> None:
         if before.get(name) != after[name]
     ]
     found += _changed_sources(was.sources, now.sources)
-    if not found and [task.id for task in was.tasks] != [task.id for task in now.tasks]:
+    if not found and list(map(_parts_of, was.tasks)) != list(map(_parts_of, now.tasks)):
         found.append("the inputs are split into other tasks")
     if found:
         more = len(found) - _DIFFERENCES_SHOWN
@@ -273,6 +274,23 @@ def refuse_difference(was: Plan, now: Plan, name: str) -> None:
         )
 
 
+def _parts_of(task: Task) -> list[tuple[str, int, int | None]]:
+    return [(segment.source.name, segment.start, segment.end) for segment in task.segments]
+
+
+def _is_touched(old: Source, new: Source) -> bool:
+    """Whether nothing but the time of a file has changed. Then its content must be compared."""
+    is_local = new.name != STDIN and not object_store.is_address(new.name)
+    is_same = _source_row(replace(old, modified=new.modified)) == _source_row(new)
+    return is_local and is_same and old.modified != new.modified
+
+
+def touched(was: Plan, now: Plan) -> set[str]:
+    """The names of the inputs of which nothing but the time has changed."""
+    before = {source.name: source for source in was.sources}
+    return {new.name for new in now.sources if _is_touched(before.get(new.name, new), new)}
+
+
 def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
     before = {source.name: source for source in was}
     after = {source.name: source for source in now}
@@ -280,6 +298,8 @@ def _changed_sources(was: Sequence[Source], now: Sequence[Source]) -> list[str]:
     found += [f"the input {name!r} is new" for name in after if name not in before]
     for name in filter(before.get, after):  # in the order of the inputs
         old, new = before[name], after[name]
+        if _is_touched(old, new):
+            continue
         if old.size != new.size:
             found.append(f"{name!r} had {old.size} bytes and has {new.size}")
         elif (old.modified, old.etag) != (new.modified, new.etag):

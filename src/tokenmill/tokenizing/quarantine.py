@@ -79,7 +79,8 @@ def _lines(output: Output, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "failed" in entry:
         for segment in entry["segments"]:
             reason = f"the task of this segment failed: {entry['failed']}"
-            yield {"source": segment["source"], "offset": segment["start"], "reason": reason}
+            place = {"line": 0, "offset": segment["start"], "bytes": 0}
+            yield {"source": segment["source"]} | place | {"reason": reason}
     elif entry["quarantined"]:
         name = errors_name(entry["task"])
         data = output.read(name)

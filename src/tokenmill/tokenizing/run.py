@@ -6,9 +6,13 @@ A run that was stopped resumes: it reads the journal and does only the other tas
 from __future__ import annotations
 
 import os
+import time
+import warnings
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
@@ -21,7 +25,7 @@ from tokenmill.corpus.options import RECORDS
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
-from tokenmill.progress import Report, Tracker
+from tokenmill.progress import Progress, Report, Tracker
 from tokenmill.ray_cluster import RAY, Engine, here
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
@@ -38,6 +42,7 @@ from tokenmill.tokenizing.options import (
     RunOptions,
     TokenizeOptions,
     check_effect,
+    check_memory,
     resolve_options,
     spec_of,
 )
@@ -52,7 +57,7 @@ from tokenmill.tokenizing.output import (
 )
 from tokenmill.tokenizing.plan import Plan
 from tokenmill.tokenizing.shuffle import digest, shard_count
-from tokenmill.tokenizing.task import refuse_too_many
+from tokenmill.tokenizing.task import checksum_input, refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 Show: TypeAlias = Report | None
@@ -67,8 +72,11 @@ _CHECKED_BLOCK_BYTES = 1 << 18
 class Result:
     """The output of a run, its totals, and the number of tasks that it resumed.
 
-    `failures` are the inputs with missing documents, each with the reason. The result of a rank has
-    the totals of its own tasks, and its output is not complete.
+    `failures` are the inputs with missing documents, each with the reason. `errors` are the numbers
+    of rejected records by reason, in which N stands for any number. `restarts` is the number of
+    worker processes that died. `bytes_written` are the bytes of all files of the output. The rates
+    are of this run, in bytes of text and of input files. The result of a rank has the totals of its
+    own tasks, and its output is not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -84,6 +92,13 @@ class Result:
     tasks_total: int
     tasks_resumed: int
     is_final: bool = True
+    was_complete: bool = False
+    errors: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+    bytes_per_second: float = 0.0
+    input_bytes_per_second: float = 0.0
 
     @property
     def is_complete(self) -> bool:
@@ -112,6 +127,7 @@ class _Run:
     tokenizer: Tokenizer
     options: dict[str, Any]  # how the run is done
     progress: Show
+    started: float
 
     def do_tasks(self, entries: Entries, tracker: Tracker, numbers: Iterable[int]) -> None:
         """Do the tasks without an entry. The largest go first, so that all threads end together."""
@@ -146,6 +162,16 @@ class _Run:
                 if "progress" in message:
                     tracker.update(message["progress"], message["memory"])
                     continue
+                if "restart" in message:
+                    entries.restarts += 1
+                    count = len(message["orders"])
+                    warnings.warn(
+                        f"a worker process died ({message['restart']}) and was restarted; "
+                        f"{count} task{'s'[: count != 1]} that it had begun will be done again",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+                    continue
                 entry = message.get("entry") or self._give_up(message)
                 if made_of is not None and entry["tasks"] != made_of:
                     raise TokenizeError(
@@ -155,7 +181,15 @@ class _Run:
                 entries.add(entry)
                 if "task" in entry:
                     tracker.finish_task(entry)
-                    refuse_too_many(tracker.quarantined, self.options["max_errors"])
+                    self.check_errors(tracker)
+
+    def check_errors(self, tracker: Tracker) -> None:
+        """Raise for too many rejected records. Their share is one of all records, as estimated from
+        the bytes that are done."""
+        now = tracker.finished
+        part = now.done / now.total if now.total else 1.0
+        records = (now.documents + now.quarantined) / max(part, 1e-9)
+        refuse_too_many(now.quarantined, self.options["max_errors"], records)
 
     def _settings(self, names: list[str]) -> Settings:
         threads = self.options["threads"] or cpu_count()
@@ -189,15 +223,27 @@ class _Run:
         spec = spec_of(self.plan.options, self.tokenizer)
         content = journal.finalize(self.output, self.plan, entries, spec, self.staging)
         tracker.end()
-        return self.result(content, resumed)
+        return self.result(content, resumed, tracker)
 
     def reuse(self, manifest: dict[str, Any]) -> Result:
         """The result of a complete output. A kill may have left files of its journal."""
         journal.clear(self.output, manifest)
-        return self.result(manifest, len(self.plan.tasks))
+        return self.result(manifest, len(self.plan.tasks), was_complete=True)
 
-    def result(self, content: dict[str, Any], resumed: int, tasks: int | None = None) -> Result:
+    def result(
+        self,
+        content: dict[str, Any],
+        resumed: int,
+        tracker: Tracker | None = None,
+        tasks: int | None = None,
+        *,
+        was_complete: bool = False,
+    ) -> Result:
         total = len(self.plan.tasks)
+        seconds = time.monotonic() - self.started
+        found = [*content["tasks"], *content["shuffled"]]
+        files = [size for entry in found for name, size in journal.files_of_entry(entry)]
+        files += [file["bytes"] for file in content.get("files", ())]
         return Result(
             self.output.location,
             **content["totals"],
@@ -208,6 +254,13 @@ class _Run:
             tasks_total=total,
             tasks_resumed=resumed,
             is_final=tasks is None,
+            was_complete=was_complete,
+            errors=content.get("errors", {}),
+            restarts=content.get("restarts", 0),
+            bytes_written=sum(files),
+            seconds=seconds,
+            bytes_per_second=tracker.text_bytes / seconds if tracker else 0.0,
+            input_bytes_per_second=tracker.input_bytes / seconds if tracker else 0.0,
         )
 
     def tracker(self, entries: Iterable[journal.Entry], share: range | None = None) -> Tracker:
@@ -251,6 +304,7 @@ def tokenize(
     used = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     values = resolve_options(options, used)
     target = open_output(output)
+    started = time.monotonic()
     sources = _outside(target, find(inputs, values["input_format"]))
     check_effect(values, (source.kind for source in sources))
     _check_places(target, sources, values)
@@ -262,11 +316,12 @@ def tokenize(
             try:
                 copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
                 planned = plan.make_plan(copied, {name: values[name] for name in PLANNED}, used)
-                _begin(target, planned, used, staging)
+                threads = values["threads"] or cpu_count()
+                planned = _begin(target, planned, used, staging, threads, progress)
             except OSError as error:
                 raise_full_disk(error.errno, str(error), target.name)
                 raise
-            run = _Run(target, staging, planned, used, values, progress)
+            run = _Run(target, staging, planned, used, values, progress, started)
             return _resume(run)
     except TokenmillError as error:
         if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
@@ -302,11 +357,13 @@ def _resume(run: _Run) -> Result:
     done = [entries.tasks[number] for number in numbers if number in entries.tasks]
     tracker = run.tracker(done, numbers)
     run.do_tasks(entries, tracker, numbers)
+    run.check_errors(tracker)
     if rank is None:
         return run.finish(entries, len(done), tracker)
     tracker.end()
     content = journal.describe(run.plan, [entries.tasks[number] for number in numbers], [])
-    return run.result(content, len(done), len(numbers))
+    content["restarts"] = entries.restarts
+    return run.result(content, len(done), tracker, len(numbers))
 
 
 def _retry(run: _Run, manifest: dict[str, Any], failed: list[int]) -> bool:
@@ -336,12 +393,15 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     """
     values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
     Engine(values["engine"], values["ray_address"]).check()
+    check_memory(values)
     target = open_output(output)
     planned = plan.load(target)
     if planned is None:
         raise TokenizeError(f"{target.name!r} is not an output of tokenize: it has no {plan.NAME}")
+    started = time.monotonic()
     with target.hold(shared=False), target.staging() as staging:
-        run = _Run(target, staging, planned, load_tokenizer(target, planned), values, progress)
+        used = load_tokenizer(target, planned)
+        run = _Run(target, staging, planned, used, values, progress, started)
         manifest = journal.load_manifest(target)
         if manifest is not None:
             return run.reuse(manifest)
@@ -401,8 +461,15 @@ def _check_places(output: Output, sources: list[Source], options: dict[str, Any]
         )
 
 
-def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -> None:
-    """Write the plan, or compare it with the plan of the output."""
+def _begin(
+    output: Output,
+    planned: Plan,
+    tokenizer: Tokenizer,
+    staging: Path,
+    threads: int,
+    progress: Show,
+) -> Plan:
+    """Write the plan, or compare it with the plan of the output. Return the plan of the run."""
     others = set(output.sizes()) - {journal.TOKENIZER}
     if others and not others & {plan.NAME, journal.MANIFEST}:
         raise TokenizeError(
@@ -416,10 +483,47 @@ def _begin(output: Output, planned: Plan, tokenizer: Tokenizer, staging: Path) -
             was = plan.require(output)
     if was is not None:
         plan.refuse_difference(was, planned, output.name)
+        tasks = [
+            replace(task, id=old.id) for task, old in zip(planned.tasks, was.tasks, strict=True)
+        ]
+        planned = replace(planned, tasks=tasks)
+        if names := plan.touched(was, planned):
+            _refuse_new_content(output, planned, names, threads, progress)
+            output.write(plan.NAME, planned.dump())
     # A run that was killed may have a plan and no tokenizer.
     if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.sizes():
         tokenizer.save(staging / journal.TOKENIZER)
         output.commit(staging / journal.TOKENIZER, journal.TOKENIZER)
+    return planned
+
+
+def _refuse_new_content(
+    output: Output, planned: Plan, names: set[str], threads: int, progress: Show
+) -> None:
+    """Raise if finished tasks have read other bytes than files with a new time contain now."""
+    manifest = journal.load_manifest(output)
+    entries = journal.read_entries(output, planned).tasks
+    found = [*entries.values(), *filter(journal.is_valid, manifest["tasks"] if manifest else ())]
+    read_before = {entry["task"]: entry["input"] for entry in found if entry["input"] is not None}
+    tasks = [
+        task
+        for task in planned.tasks
+        if task.number in read_before and names & {part.source.name for part in task.segments}
+    ]
+    done, total = 0, sum(task.bytes for task in tasks)
+    with ThreadPoolExecutor(threads) as pool:
+        checksums = pool.map(partial(checksum_input, planned.options), tasks)
+        for task, checksum in zip(tasks, checksums, strict=True):
+            if checksum != read_before[task.number]:
+                pool.shutdown(wait=False, cancel_futures=True)
+                shown = sorted(names & {part.source.name for part in task.segments})
+                raise TokenizeError(
+                    f"cannot resume {output.name!r}, because {shown[0]!r} was written again and "
+                    "has other content; change it back, or pass another output"
+                )
+            done += task.bytes
+            if progress is not None:
+                progress(Progress("comparing inputs", done, total))
 
 
 def check_field(planned: Plan) -> None:

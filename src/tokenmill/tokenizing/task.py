@@ -6,6 +6,8 @@ out, and files have their final names only when they are complete.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,21 +17,39 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.corpus.documents import DocumentFailed, Documents, Key, Problem, Segment, read
+from tokenmill.corpus.documents import (
+    RECORD_BYTES_MAX,
+    DocumentFailed,
+    Documents,
+    Key,
+    Problem,
+    Segment,
+    read,
+)
 from tokenmill.corpus.inputs import is_changed
 from tokenmill.errors import TokenizeError
 from tokenmill.native import _native
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
-from tokenmill.tokenizing.journal import COUNTS, files_of_entry
-from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES_MIN, ids_after, ids_before, spec_of
+from tokenmill.tokenizing.journal import COUNTS, NO_DOCUMENTS, OTHER, files_of_entry
+from tokenmill.tokenizing.options import (
+    MAX_UNSPLIT_BYTES_MIN,
+    MEMORY_MIN,
+    ids_after,
+    ids_before,
+    spec_of,
+)
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
 from tokenmill.tokenizing.quarantine import Quarantine, errors_name
 from tokenmill.tokenizing.writer import ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
+# Records with the same reason are counted together, so numbers such as offsets are left out.
+_NUMBERS = re.compile(r"(?<!\w)\d[\d,]*(?!\w)|0x[0-9A-F]{2}")
+_REASON_CHARS_MAX = 300
+_REASONS_MAX = 20  # of one segment
 UNSPLIT = "unsplit"  # the cause of a document that the encoder rejects
 
 
@@ -42,7 +62,7 @@ class Job:
     options: dict[str, Any]
     tokenizer: Tokenizer
     block_bytes: int
-    max_errors: int | None = None
+    max_errors: float | None = None
 
     def commit(self, entry: dict[str, Any]) -> None:
         """Give the files of an entry their names. Files of an earlier attempt are replaced."""
@@ -112,6 +132,7 @@ class Attempt:
         if is_whole and not tally["documents"] and not tally["quarantined"]:
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
             self._reject(problem, tally)
+            tally["error"] = NO_DOCUMENTS
         return tally
 
     def _encode(self, documents: Documents, segment: Segment, tally: Tally) -> None:
@@ -119,10 +140,15 @@ class Attempt:
         for encoded in self.encoder.encode(documents, self.threads()):
             count = len(encoded.ends)
             if encoded.rejected is not None:
-                index += 1
-                problem = Problem(segment.source.name, -1, 0, encoded.bytes, encoded.rejected)
+                offset, line = documents.locate(index)
+                problem = Problem(
+                    segment.source.name, offset, line, encoded.bytes, encoded.rejected
+                )
+                text = memoryview(documents.data)[slice(*documents.spans[index])]
+                problem.record = bytes(text[:RECORD_BYTES_MAX])
                 problem.cause = UNSPLIT
                 self._reject(problem, tally)
+                index += 1
                 continue
             names = documents.names
             if names is not None:
@@ -136,6 +162,11 @@ class Attempt:
 
     def _reject(self, problem: Problem, tally: Tally) -> None:
         tally["quarantined"] += 1
+        errors = tally.setdefault("errors", {})
+        reason = _NUMBERS.sub("N", problem.reason[:_REASON_CHARS_MAX])
+        if reason not in errors and len(errors) >= _REASONS_MAX:
+            reason = OTHER
+        errors[reason] = errors.get(reason, 0) + 1
         self.reject(problem)
 
 
@@ -148,6 +179,19 @@ def without_failed(attempt: Callable[[Mapping[Key, str]], _T]) -> _T:
         except DocumentFailed as failure:
             assert failure.key not in skip
             skip[failure.key] = failure.reason
+
+
+def checksum_input(options: dict[str, Any], task: Task) -> str:
+    """The checksum of the bytes that a task reads, as in its entry."""
+
+    def attempt(skip: Mapping[Key, str]) -> str:
+        checksum = _native.Checksum()
+        for segment in task.segments:
+            for _ in read(segment, document_options(options, _BLOCK_BYTES_MAX, checksum, skip)):
+                pass
+        return f"{checksum.value():016x}"
+
+    return without_failed(attempt)
 
 
 def run_task(
@@ -226,23 +270,27 @@ def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
     return ShuffleWriter(job.staging, number, spec_of(options, job.tokenizer), has_names)
 
 
-def refuse_too_many(count: int, max_errors: int | None) -> None:
-    """Raise if more records were rejected than `max_errors`."""
-    if max_errors is not None and count > max_errors:
+def refuse_too_many(count: int, max_errors: float | None, records: float = math.inf) -> None:
+    """Raise if more records were rejected than `max_errors`, or than this share of the records."""
+    if max_errors is None:
+        return
+    if isinstance(max_errors, float):
+        most, limit = max_errors * records, f"{max_errors * 100:.4g}% of the records"
+    else:
+        most, limit = max_errors, f"{max_errors:,} record{'s'[: max_errors != 1]}"
+    if count > most:
         raise TokenizeError(
-            f"more than {max_errors:,} record{'s'[: max_errors != 1]} were rejected, which is the "
-            "limit of --max-errors; finished tasks stay, and their rejected records are in "
-            "quarantine/"
+            f"more than {limit} were rejected, which is the limit of --max-errors; finished tasks "
+            "stay, and their rejected records are in quarantine/"
         )
 
 
 def block_bytes_of(memory: int, threads: int) -> int:
     """The size of blocks for a memory limit."""
-    for_tasks = max(memory - _BASE_BYTES, _BASE_BYTES // 4) // threads
+    for_tasks = max(memory - MEMORY_MIN, MEMORY_MIN // 4) // threads
     # The bytes of the file, the text, four bytes of ids for each at worst, and the narrow ids.
     return max(_BLOCK_BYTES_MIN, min(_BLOCK_BYTES_MAX, for_tasks // 16))
 
 
-_BASE_BYTES = 192 << 20  # Python, numpy, the vocabulary and its cache
 _BLOCK_BYTES_MIN = 1 << 16
 _BLOCK_BYTES_MAX = MAX_UNSPLIT_BYTES_MIN

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack
@@ -24,6 +25,7 @@ from tokenmill.corpus.documents import Documents, Key, Problem, Segment
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
 from tokenmill.options import describe, number, resolve, share
+from tokenmill.progress import Progress, Report, silent
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.files import checksum_file
@@ -80,14 +82,14 @@ class VerifyOptions(TypedDict, total=False):
 def verify(
     folder: str | os.PathLike[str],
     *,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Report = silent,
     **options: Unpack[VerifyOptions],
 ) -> Verdict:
     """Compare the shards of a complete output with its manifest, and documents with their inputs.
 
     Args:
         folder: The folder or URL of the output.
-        progress: Function that gets the bytes of the files checked so far, and of all files.
+        progress: Function that gets a `Progress` after each file, and after each task of a sample.
 
     Options:
 
@@ -109,7 +111,7 @@ def verify(
             if verdict.is_good:
                 _check_contents(path, content, verdict)
             if verdict.is_good and values["sample"] is not None:
-                _check_documents(path, content, verdict, values["sample"])
+                _check_documents(path, content, verdict, values["sample"], progress)
         return verdict
 
 
@@ -121,7 +123,7 @@ def _check_files(
     content: dict[str, Any],
     verdict: Verdict,
     threads: int,
-    progress: Callable[[int, int], None],
+    progress: Report,
 ) -> None:
     files = [
         (folder / (shard["stem"] + file["suffix"]), file)
@@ -138,7 +140,7 @@ def _check_files(
             if found is not None:
                 verdict.files_wrong += 1
                 verdict.find(f"{path.name}: {found}")
-            progress(verdict.bytes, total)
+            progress(Progress("checking files", verdict.bytes, total))
 
 
 def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
@@ -242,15 +244,26 @@ def _lengths(shards: Shards, index: int) -> NDArray[np.int64]:
 
 
 def _check_documents(
-    folder: Path, content: dict[str, Any], verdict: Verdict, sample: float
+    folder: Path, content: dict[str, Any], verdict: Verdict, sample: float, progress: Report
 ) -> None:
     output = open_output(folder)
     planned = plan.require(output)
+    for source in planned.sources:
+        with suppress(OSError):
+            size = Path(source.name).stat().st_size
+            if source.size is not None and size > source.size:
+                verdict.notes.append(
+                    f"{source.name}: has grown by {size - source.size:,} bytes, which are not in "
+                    "the shards"
+                )
     job = Job(output, folder, planned.options, load_tokenizer(output, planned), _BLOCK_BYTES)
+    done, total = 0, sum(task.bytes for task in planned.tasks)
     with open_shards(folder) as shards:
         for task, entry, numbers in zip(
             planned.tasks, content["tasks"], output_numbers(content), strict=True
         ):
+            progress(Progress("comparing", done, total))
+            done += task.bytes
             if "failed" in entry:
                 continue
             if any(segment.source.name == STDIN for segment in task.segments):
