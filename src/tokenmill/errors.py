@@ -4,6 +4,8 @@ Each class is a `TokenmillError` and also the builtin that a caller expects to c
 gives the problem, the value and the solution. Errors of the operating system stay `OSError`.
 """
 
+from typing import Any
+
 
 class TokenmillError(Exception):
     """The base of all errors that tokenmill raises on purpose."""
@@ -30,6 +32,14 @@ class UnknownTokenError(TokenmillError, KeyError):
 
 class InputError(TokenmillError, ValueError):
     """An input that cannot be read: binary, damaged, or without the field."""
+
+
+class InputWarning(UserWarning):
+    """Files of a folder were skipped that may have documents. `skipped` are all skipped files."""
+
+    def __init__(self, text: str, skipped: list[Any]) -> None:
+        super().__init__(text)
+        self.skipped = skipped
 
 
 class MissingInputError(TokenmillError, FileNotFoundError):

@@ -17,7 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tokenmill.errors import InputError, MissingExtraError, MissingInputError, TokenizeError
+from tokenmill.errors import (
+    InputError,
+    MissingExtraError,
+    MissingInputError,
+    TokenizeError,
+    TokenmillError,
+)
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # Keys of file information that change with the content. fsspec's own key, ukey, leaves them out for
@@ -44,20 +50,26 @@ class Remote(NamedTuple):
     etag: str | None  # an ETag, checksums or a generation; the file system decides
 
 
-def expand(name: str, is_input: Callable[[str], bool]) -> list[Remote]:
-    """The files of a URL, which may be a folder or a glob."""
+def expand(name: str, select: Callable[[list[str], bool], list[str]]) -> list[Remote]:
+    """The files of a URL, which may be a folder or a glob.
+
+    `select` gets the addresses of the files of a folder (True) or of a glob, and returns some.
+    """
     files, path = file_system(name)
     try:
         files.invalidate_cache()
+        is_folder = False
         if files.isfile(path):
             paths = [path]
-        elif files.isdir(path):
-            paths = [found for found in sorted(files.find(path)) if is_input(found)]
-        elif glob.has_magic(path):
-            paths = [found for found in sorted(files.glob(path)) if files.isfile(found)]
+        elif (is_folder := files.isdir(path)) or glob.has_magic(path):
+            listed = files.find(path) if is_folder else filter(files.isfile, files.glob(path))
+            addresses = {files.unstrip_protocol(one): one for one in sorted(listed)}
+            paths = [addresses[one] for one in select(list(addresses), is_folder)]
         else:
             paths = []
         found = [_describe(files, path) for path in paths]
+    except TokenmillError:
+        raise
     except Exception as error:  # each file system has its own types
         raise InputError(f"cannot list {name!r} ({_shown(error)})") from error
     if not found:

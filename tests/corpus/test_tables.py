@@ -24,7 +24,7 @@ from test_documents import SQUEEZE, packed, raises
 from test_segments import gather
 
 from tokenmill.corpus import DocumentOptions, Segment, cuts, find, read
-from tokenmill.errors import InputError, MissingExtraError, MissingInputError
+from tokenmill.errors import InputError, InputWarning, MissingExtraError, MissingInputError
 
 VALUES = ["one", "zwei — 中文 🌾", None, "", "x" * 100, "line\nbreak", None, "last 🌾" * 30]
 TEXTS = [value.encode() for value in VALUES if value is not None]
@@ -318,7 +318,8 @@ def test_kinds_are_known_by_names(tmp_path):
     for other in ("image.png", "noname", ".hidden.txt", ".git/a.txt", "data.gz"):
         (tmp_path / other).parent.mkdir(exist_ok=True)
         (tmp_path / other).write_bytes(b"x")
-    assert names_of(tmp_path) == expected
+    with pytest.warns(InputWarning, match=r"3 files were skipped: .*hidden.txt .*data.gz .*noname"):
+        assert names_of(tmp_path) == expected
     assert names_of(str(tmp_path / "*.txt")) == expected[:1]
     assert names_of(tmp_path / "noname") == [("noname", "text", None)]
     assert names_of(tmp_path / "a.txt", "lines") == [("a.txt", "lines", None)]
@@ -335,6 +336,15 @@ def test_folders_are_walked_in_the_order_of_names(tmp_path):
         find(tmp_path / "empty")
 
 
+def test_a_link_to_an_input_is_named_with_its_target(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"")
+    for name in ("a.jsonl", "y.jsonl"):
+        (tmp_path / name).symlink_to("x.jsonl")
+        with raises(InputError, name, "is a link to", "x.jsonl", "which is an input too"):
+            find(tmp_path)
+        (tmp_path / name).unlink()
+
+
 def test_links_to_folders_are_followed_and_each_folder_is_walked_once(tmp_path):
     inside, outside = tmp_path / "in", tmp_path / "out"
     for path in (inside / "b" / "1.txt", outside / "deep" / "2.txt", outside / ".no" / "3.txt"):
@@ -345,7 +355,8 @@ def test_links_to_folders_are_followed_and_each_folder_is_walked_once(tmp_path):
     (inside / "nowhere").symlink_to(tmp_path / "gone")
     (outside / "deep" / "up").symlink_to(outside)
     (outside / "back").symlink_to(inside)
-    found = [str(Path(s.name).relative_to(inside)) for s in find(inside)]
+    with pytest.warns(InputWarning, match="1 file was skipped: .*nowhere"):
+        found = [str(Path(s.name).relative_to(inside)) for s in find(inside)]
     assert found == ["b/1.txt", "c/deep/2.txt"]
 
 
@@ -373,8 +384,11 @@ def test_one_file_by_two_names_is_refused(tmp_path, monkeypatch):
     Path("b.jsonl").write_bytes(b"")
     Path("d").mkdir()
     Path("link.jsonl").symlink_to("b.jsonl")
-    for other in ("d/../b.jsonl", "link.jsonl", tmp_path / "b.jsonl"):
-        with raises(InputError, other, "given twice"):
+    for other, why in {
+        "d/../b.jsonl": "given twice", "link.jsonl": "is a link to 'b.jsonl'",
+        tmp_path / "b.jsonl": "given twice",
+    }.items():  # fmt: skip
+        with raises(InputError, other, why):
             find(["b.jsonl", other])
 
 

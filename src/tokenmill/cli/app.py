@@ -17,6 +17,7 @@ import sys
 import textwrap
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
@@ -24,8 +25,9 @@ from typing import Any, NoReturn
 
 import tokenmill
 from tokenmill.cli import INTERRUPTED
+from tokenmill.cli.output import note
 from tokenmill.display import printable
-from tokenmill.errors import DiskFullError, OptionError, TokenmillError
+from tokenmill.errors import DiskFullError, InputWarning, OptionError, TokenmillError
 
 OS_ERROR = 1
 USAGE = 2
@@ -288,7 +290,16 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
         return 0
     command = next((word for word in words if not word.startswith("-")), "")
     options = make_parser([command]).parse_args(words)
-    with _handler(signal.SIGINT, signal.default_int_handler):
+    options.skipped = []
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(str(message))
+        if isinstance(message, InputWarning):
+            options.skipped = [file._asdict() for file in message.skipped]
+
+    with _handler(signal.SIGINT, signal.default_int_handler), warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        warnings.showwarning = show_warning
         code: int | None = options.run(options)
     return code
 

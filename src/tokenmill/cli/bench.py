@@ -108,7 +108,7 @@ class Sample:
 def read_sample(inputs: Sequence[str], options: Mapping[str, Any]) -> Sample:
     """The first `bytes` bytes of documents of the inputs. The last document may be cut."""
     sample, rejections = Sample(), Rejections("skip", None)
-    for source in find(inputs, options["input_format"]):
+    for source in find(inputs, options["input_format"], strict=options["strict"]):
         begun, number = b"", 1
         for block in read_once(Segment(source), replace(reading_of(options), utf8="replace")):
             rejections.add(block.problems)

@@ -185,7 +185,7 @@ def _run_encode(arguments: argparse.Namespace) -> int:
     reading = replace(reading_of(options), block_bytes=_BLOCK_BYTES)
     names = [] if texts else arguments.inputs or [STDIN]
     check_stdin(names)
-    sources = corpus.find(names, options["input_format"], pipes=True)
+    sources = corpus.find(names, options["input_format"], pipes=True, strict=options["strict"])
     if arguments.binary:
         has_documents = reading.separator or any(source.kind != "text" for source in sources)
         if has_documents or arguments.count or arguments.json or len(sources + texts) > 1:
@@ -484,7 +484,7 @@ def add_count(parser: Parser) -> None:
 def _run_count(arguments: argparse.Namespace) -> int:
     options = resolve(CountOptions, options_of(arguments, CountOptions), on_error="skip")
     check_stdin(arguments.inputs)
-    sources = corpus.find(arguments.inputs, options["input_format"])
+    sources = corpus.find(arguments.inputs, options["input_format"], strict=options["strict"])
     tokenizer = Tokenizer.load(arguments.tokenizer)
     rejections = Rejections(options["on_error"], options["max_errors"])
     is_per_file = len(sources) > 1 if arguments.per_file is None else arguments.per_file

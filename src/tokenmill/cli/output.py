@@ -41,7 +41,7 @@ def progress_console() -> Console:
 def report(arguments: argparse.Namespace, figures: dict[str, Any], *lines: str) -> None:
     """Print a result: its figures with --json, otherwise lines of text."""
     if arguments.json:
-        say_json(figures)
+        say_json(figures | ({"skipped": arguments.skipped} if arguments.skipped else {}))
     else:
         for line in lines:
             say(line)

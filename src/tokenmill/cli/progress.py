@@ -25,6 +25,7 @@ from rich.table import Column
 
 from tokenmill.cli.output import add_json, progress_console
 from tokenmill.display import printable
+from tokenmill.errors import InputWarning
 from tokenmill.progress import Progress, memory_bytes
 
 STYLES = ("auto", "plain", "json", "none")
@@ -59,8 +60,16 @@ def show(style: str, *, late: bool = False) -> Iterator[Display]:
         Display(progress_console(), style, AFTER if late else 0.0) as shown,
         warnings.catch_warnings(),
     ):
+        before = warnings.showwarning
+
+        def show_warning(message: Warning | str, *more: Any, **named: Any) -> None:
+            if isinstance(message, InputWarning):  # it comes before the display starts
+                before(message, *more, **named)
+            else:
+                shown.note(str(message))
+
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_, **__: shown.note(str(message))
+        warnings.showwarning = show_warning
         yield shown
 
 

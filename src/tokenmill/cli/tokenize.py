@@ -13,6 +13,7 @@ from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
 from tokenmill.cli.output import count_of, report
+from tokenmill.corpus.inputs import Skipped, describe_skipped
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
@@ -114,6 +115,8 @@ def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
         "peak_memory": _peak_memory(),
         **{name: round(getattr(result, name), 3) for name in rates},
     }
+    if result.skipped:
+        figures["skipped"] = result.skipped
     report(arguments, figures, *_lines(result, figures["peak_memory"]))
     if result.is_final and not result.documents:
         return EMPTY
@@ -169,7 +172,10 @@ def _lines(result: Result, peak: int) -> list[str]:
             f"{decimal(round(result.input_bytes_per_second))}/s of input; "
             f"{decimal(result.bytes_written)} written, {decimal(peak)} peak memory"
         )
-    return lines
+    files = [Skipped(**each) for each in result.skipped]
+    may_be_data = [file for file in files if file.may_be_data]
+    not_text = [file for file in files if not file.may_be_data]
+    return lines + [describe_skipped(some) for some in (may_be_data, not_text) if some]
 
 
 def add_verify(parser: Parser) -> None:

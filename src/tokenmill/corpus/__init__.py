@@ -21,6 +21,7 @@ from tokenmill.corpus.documents import (
     join_parts,
     read,
     read_once,
+    refuse_unused_patterns,
 )
 from tokenmill.corpus.inputs import find, from_python
 from tokenmill.corpus.options import RecordOptions
@@ -30,6 +31,7 @@ from tokenmill.options import resolve
 __all__ = [
     "STDIN", "DocumentOptions", "Documents", "Problem", "Rejections", "Segment", "Source", "cuts",
     "find", "find_wrong_field", "from_python", "join_parts", "read", "read_files", "read_once",
+    "refuse_unused_patterns",
 ]  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def read_files(
         field=chosen["field"], separator=separator, utf8=chosen["utf8"], block_bytes=block_bytes
     )
     rejections = Rejections(chosen["on_error"], chosen["max_errors"])
-    for source in find(inputs, chosen["input_format"]):
+    for source in find(inputs, chosen["input_format"], strict=chosen["strict"]):
         for block in join_parts(read_once(Segment(source), reading), source.name, block_bytes):
             rejections.add(block.problems)
             if len(block.spans):

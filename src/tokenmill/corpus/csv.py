@@ -15,7 +15,14 @@ from contextlib import ExitStack
 from functools import cache
 
 from tokenmill.corpus.blocks import Blocks
-from tokenmill.corpus.documents import DocumentOptions, Documents, Problem, Segment, missing
+from tokenmill.corpus.documents import (
+    DocumentOptions,
+    Documents,
+    Problem,
+    Segment,
+    fields_of,
+    missing,
+)
 
 # A mark that is never closed must not make one row of the rest of the file.
 ROW_BYTES_MAX = 16 << 20
@@ -78,7 +85,9 @@ def read_documents(
     """A document for each row after the first. `delimiter` is the byte between fields."""
     blocks = Blocks(segment, options, stack)
     delimiter = delimiter or _DELIMITERS[segment.source.kind]
-    wanted = [options.field] if options.id_field is None else [options.field, options.id_field]
+    # The names that a column may have, of the text and of the id.
+    wanted = [fields_of(options.field, segment.source.name)]
+    wanted += [] if options.id_field is None else [(options.id_field,)]
     columns: list[str] = []
     indexes: list[int] = []
     used, is_inside = 0, False  # of a line that is longer than the limit
@@ -98,13 +107,14 @@ def read_documents(
                 continue
             if not columns:
                 columns = [name.decode("utf-8", "replace") for name in fields]
-                if absent := [name for name in wanted if name not in columns]:
-                    reason = missing("column", absent[0], columns)
+                found_names = [[name for name in some if name in columns] for some in wanted]
+                if [] in found_names:
+                    reason = missing("column", wanted[found_names.index([])], columns)
                     problem = Problem(segment.source.name, -1, 0, 0, reason, cause="field")
                     yield Documents(problems=[problem])
                     yield blocks.finish()
                     return
-                indexes = [columns.index(name) for name in wanted]
+                indexes = [columns.index(some[0]) for some in found_names]
             elif not reason and len(fields) != len(columns):
                 reason = f"has {len(fields)} fields, and the first row has {len(columns)}"
                 failed.append((start, end, reason))

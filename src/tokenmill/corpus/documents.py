@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -114,6 +115,25 @@ class WrongFieldError(InputError):
     """A table without the column, or with a column of another type."""
 
 
+# The name of a field, several names, of which the first that exists counts, or such a value for
+# each pattern of names of inputs.
+Field = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+FIELD = "text"
+
+
+def fields_of(field: Field, name: str) -> tuple[str, ...]:
+    """The names of the field with the text in an input. The longest pattern that matches counts."""
+    if isinstance(field, Mapping):
+        patterns = [pattern for pattern in field if matches(name, pattern)]
+        field = field[max(patterns, key=lambda one: (len(one), one))] if patterns else FIELD
+    return (field,) if isinstance(field, str) else tuple(field)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether the name of an input, or the end of its path, matches a pattern."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
+
+
 Key = tuple[str, int]  # of a document: its source, and the offset of its first byte
 
 
@@ -159,7 +179,7 @@ class DocumentOptions:
     counts. With `low_latency`, a text is given as soon as it is read, for pipes and terminals.
     """
 
-    field: str = "text"
+    field: Field = "text"
     id_field: str | None = None
     separator: bytes | None = None
     utf8: str = "strict"
@@ -240,6 +260,15 @@ def join_parts(
         yield replace(block, spans=spans, goes_on=False)
 
 
+def refuse_unused_patterns(field: Field, sources: Sequence[Source]) -> None:
+    """Raise if a pattern of fields matches no input."""
+    for pattern in field if isinstance(field, Mapping) else ():
+        if not any(matches(source.name, pattern) for source in sources):
+            raise InputError(
+                f"the field of {pattern!r} matches no input; the first one is {sources[0].name!r}"
+            )
+
+
 def find_wrong_field(sources: Iterable[Source], options: DocumentOptions) -> str | None:
     """The error of the field, if no record at the start of the first sources has a text in it."""
     options = replace(options, block_bytes=_CHECK_BYTES, checksum=None)
@@ -301,12 +330,12 @@ def too_long(limit: int) -> str:
     return f"is longer than {limit:,} bytes; raise max_document_bytes (--max-document-bytes)"
 
 
-def missing(what: str, field: str, keys: list[str]) -> str:
+def missing(what: str, fields: Sequence[str], keys: list[str]) -> str:
     """The reason of a record without a field, or of a table without a column."""
     shown = ", ".join(repr(key[:_KEY_CHARS_MAX]) for key in keys[:_KEYS_SHOWN]) or "none"
     more = ", …" * (len(keys) > _KEYS_SHOWN)
     return (
-        f"has no {what} {field!r}; its {what}s are {shown}{more}. "
+        f"has no {what} {' or '.join(map(repr, fields))}; its {what}s are {shown}{more}. "
         "Name the right one with field= (--field)"
     )
 

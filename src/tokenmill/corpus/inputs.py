@@ -1,7 +1,8 @@
 """The names that a user gives → sources: files, folders, globs, URLs, standard input.
 
-A folder means all files in it with a known suffix, at any depth, sorted by name. The same file must
-not be given twice, also not by another name or a link, because its documents would be read
+A folder means all files in it of a known format, at any depth, sorted by name. If the suffix of a
+name tells no format, the content is looked at. Skipped files are listed. The same file must not be
+given twice, also not by another name or a link, because its documents would be read
 twice. Objects of the caller become sources too: texts, Arrow columns, and counts in a mapping.
 """
 
@@ -10,27 +11,49 @@ from __future__ import annotations
 import glob
 import math
 import os
+import re
 import stat
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokenmill import object_store
+from tokenmill.corpus.detect import look_at, not_text
 from tokenmill.corpus.documents import STDIN, Source, raise_system_error
 from tokenmill.corpus.options import INPUT_FORMATS, READERS, TABLES
 from tokenmill.corpus.streams import COMPRESSIONS
-from tokenmill.errors import InputError, MissingInputError, OptionError
+from tokenmill.errors import InputError, InputWarning, MissingInputError, OptionError
 
 COUNTS = "counts"
 # A folder with these files is an output of `tokenize`.
 _SHARDS = {"manifest.json", "plan.json"}
 _SUFFIXES = {suffix: name for name, reader in READERS.items() for suffix in reader.suffixes}
+# Files that Spark and Hadoop write next to the data, and the folder of their unfinished tasks.
+# Hidden folders are not read either.
+_MARKERS = re.compile(r"_SUCCESS|_(common_)?metadata|_(started|committed)_.*|.*\.crc")
+_LEFT_OUT = re.compile(r"/(\.[^/]*|_temporary)/")
+_COPIES = (".bak", ".tmp", ".old", ".orig", ".part", ".crdownload", ".swp", "~")
 _NAMES_SHOWN = 3
 _NAME_CHARS_MAX = 255
 _EXPECTED = "expected a file, a folder, a glob such as 'data/*.jsonl', a URL or - for stdin"
+
+
+class Skipped(NamedTuple):
+    """A file of a folder or of a glob that is not read, and the reason."""
+
+    path: str
+    reason: str
+    may_be_data: bool
+
+
+class Sources(list[Source]):
+    """The sources of inputs, and the files that were skipped."""
+
+    skipped: list[Skipped]
 
 
 def find(
@@ -40,25 +63,50 @@ def find(
     *,
     counts: bool = False,
     pipes: bool = False,
-) -> list[Source]:
+    strict: bool = False,
+    is_wanted: Callable[[str], bool] = lambda _: True,
+) -> Sources:
     """The sources of one name or of several, in their order.
 
     `weights` maps names, globs or folders to factors. With `counts`, .tmc files of pretoken counts
-    are inputs, too. With `pipes`, named pipes and devices are, which can be read only once.
+    are inputs, too. With `pipes`, named pipes and devices are, which can be read only once. Skipped
+    files that may have documents are a warning, or with `strict` an error, if they are wanted.
     """
     known = (*INPUT_FORMATS, COUNTS) if counts else INPUT_FORMATS
     if input_format is not None and input_format not in known:
         raise InputError(f"input_format must be one of {', '.join(known)}, got {input_format!r}")
-    source_of = partial(_source, input_format, counts)
+    finder = _Finder(input_format, counts, pipes, is_wanted)
     found: list[tuple[str, Source]] = []
     for item in _items(inputs):
         if isinstance(item, Source):
             found.append((item.name, item))
         else:
             name = os.fspath(item)
-            found += [(name, source) for source in _find_one(name, source_of, pipes)]
+            found += [(name, source) for source in finder.find(name)]
     _refuse_duplicates([source for _, source in found])
-    return _weigh(found, weights or {})
+    sources = Sources(_weigh(found, weights or {}))
+    sources.skipped = finder.skipped
+    _warn_of_skipped(sources.skipped, strict=strict)
+    return sources
+
+
+def _warn_of_skipped(skipped: list[Skipped], *, strict: bool) -> None:
+    """Warn of the files that may have documents, or raise."""
+    files = [file for file in skipped if file.may_be_data]
+    if not files:
+        return
+    text = f"{describe_skipped(files)}; pass --input-format, name them one by one, or remove them"
+    if strict:
+        raise InputError(text)
+    warnings.warn(InputWarning(text, skipped), stacklevel=3)
+
+
+def describe_skipped(files: list[Skipped]) -> str:
+    """The number of files, and the names and reasons of the first ones."""
+    shown = [f"{file.path} ({file.reason})" for file in files[:_NAMES_SHOWN]]
+    more = f" and {len(files) - _NAMES_SHOWN:,} more" if len(files) > _NAMES_SHOWN else ""
+    count = "1 file was" if len(files) == 1 else f"{len(files):,} files were"
+    return f"{count} skipped: {', '.join(shown)}{more}"
 
 
 def from_python(given: Any) -> Source:
@@ -100,12 +148,6 @@ def format_of(name: str) -> tuple[str | None, str | None]:
     return COUNTS if suffix == ".tmc" else _SUFFIXES.get(suffix), compression
 
 
-def _has_known_suffix(name: str) -> bool:
-    """Whether a file of this name in a folder is an input."""
-    found, _ = format_of(name)
-    return found in INPUT_FORMATS and not PurePosixPath(name).name.startswith(".")
-
-
 def _items(inputs: Any) -> list[Any]:
     is_several = isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | os.PathLike)
     items = list(inputs) if is_several else [inputs]
@@ -115,22 +157,109 @@ def _items(inputs: Any) -> list[Any]:
     return items
 
 
-def _find_one(name: str, source_of: Callable[..., Source], pipes: bool) -> list[Source]:
-    if name == STDIN:
-        return [source_of(name)]
-    if object_store.is_address(name):
-        return [source_of(*found) for found in object_store.expand(name, _has_known_suffix)]
-    return [source_of(path, *_identity(path, pipes)) for path in _expand(name)]
+class _Finder:
+    """Names → sources. Of the files in folders and globs, those that are not inputs are listed."""
 
+    def __init__(
+        self,
+        input_format: str | None,
+        counts: bool,
+        pipes: bool,
+        is_wanted: Callable[[str], bool],
+    ) -> None:
+        self._input_format, self._counts, self._pipes = input_format, counts, pipes
+        self._is_wanted = is_wanted
+        self._look_at = cache(look_at)
+        self.skipped: list[Skipped] = []
 
-def _source(input_format: str | None, counts: bool, name: str, *identity: Any) -> Source:
-    found, compression = format_of(name)
-    kind = input_format or found or "text"
-    if name == STDIN and kind in (COUNTS, *TABLES):
-        raise InputError(f"{kind} is not read in order and cannot come from a pipe")
-    if kind == COUNTS and not counts:
-        raise InputError(f"{name!r} contains pretoken counts, not documents; pass the documents")
-    return Source(name, kind, compression, *identity)
+    def find(self, name: str) -> list[Source]:
+        """The sources of one name."""
+        if name == STDIN:
+            return [self._source(name)]
+        before = len(self.skipped)
+        if object_store.is_address(name):
+            folder = object_store.whole_name(name)
+            remote = object_store.expand(name, partial(self._select, folder))
+            found = [self._source(*one) for one in remote]
+        else:
+            paths = _expand(name, self._is_input)
+            found = [self._source(path, *_identity(path, self._pipes)) for path in paths]
+        if not found:
+            known, skipped = ", ".join(_SUFFIXES), self.skipped[before:]
+            why = f"; {describe_skipped(skipped)}" if skipped else ""
+            what = "glob" if glob.has_magic(name) else "folder"
+            raise MissingInputError(
+                f"{what} {name!r} contains no files with a suffix of {known}{why}"
+            )
+        return found
+
+    def _source(self, name: str, *identity: Any) -> Source:
+        kind, compression = format_of(name)
+        if self._input_format is None and kind is None and identity:
+            content = self._look_at(name)
+            if content.problem:
+                raise InputError(
+                    f"{name!r} {content.problem}; pass input_format (--input-format), or leave it "
+                    "out"
+                )
+            kind, compression = content.kind, compression or content.compression
+        kind = self._input_format or kind or "text"
+        if name == STDIN and kind in (COUNTS, *TABLES):
+            raise InputError(f"{kind} is not read in order and cannot come from a pipe")
+        if kind == COUNTS and not self._counts:
+            raise InputError(
+                f"{name!r} contains pretoken counts, not documents; pass the documents"
+            )
+        return Source(name, kind, compression, *identity)
+
+    def _select(self, name: str, addresses: list[str], is_folder: bool) -> list[str]:
+        """The inputs of a remote folder or glob."""
+        folders: dict[str, set[str]] = {}
+        for address in addresses:
+            folder, _, base = address.rpartition("/")
+            folders.setdefault(folder, set()).add(base)
+        outputs = tuple(f"{folder}/" for folder, files in folders.items() if files >= _SHARDS)
+        return [
+            address
+            for address in addresses
+            if not (is_folder and address.startswith(outputs))
+            and not (is_folder and _LEFT_OUT.search(address, len(name)))
+            and self._is_input(address, is_folder)
+        ]
+
+    def _is_input(self, name: str, in_folder: bool) -> bool:
+        """Whether a file of a folder or of a glob is an input."""
+        base = PurePosixPath(name).name
+        if _MARKERS.fullmatch(base):
+            return False
+        if not self._is_wanted(name):
+            return format_of(name)[0] in INPUT_FORMATS
+        skipped = self._why_not(name, base, in_folder=in_folder)
+        if skipped is not None and skipped.reason:
+            self.skipped.append(skipped)
+        return skipped is None
+
+    def _why_not(self, name: str, base: str, *, in_folder: bool) -> Skipped | None:
+        kind, _ = format_of(name)
+        if in_folder and base.startswith("."):
+            is_data = kind in INPUT_FORMATS and not base.startswith("._")
+            return Skipped(name, "is hidden" if is_data else "", is_data)
+        if kind in INPUT_FORMATS:
+            return None
+        if what := not_text(name):
+            return Skipped(name, f"is {what}", may_be_data=False)
+        if self._input_format is not None:
+            return None
+        if kind == COUNTS:
+            return Skipped(name, "has pretoken counts", self._counts) if in_folder else None
+        if in_folder and base.lower().endswith(_COPIES):
+            return Skipped(name, "is a copy or incomplete, as its name tells", may_be_data=True)
+        content = self._look_at(name)
+        if content.problem and (in_folder or not content.may_be_data):
+            return Skipped(name, content.problem, content.may_be_data)
+        if in_folder and content.kind == "text":
+            return Skipped(name, "its format is unknown", may_be_data=True)
+        return None
 
 
 def _identity(path: str, pipes: bool) -> tuple[int, int] | tuple[()]:
@@ -148,7 +277,7 @@ def _identity(path: str, pipes: bool) -> tuple[int, int] | tuple[()]:
     return ()
 
 
-def _expand(name: str) -> list[str]:
+def _expand(name: str, is_input: Callable[[str, bool], bool]) -> list[str]:
     if not name:
         raise MissingInputError(f"the name of an input must not be empty; {_EXPECTED}")
     path = Path(name)
@@ -159,7 +288,7 @@ def _expand(name: str) -> list[str]:
     except (OSError, ValueError):  # too long, or with a zero byte
         is_there = is_folder = False
     if is_folder:
-        return _walk(name)
+        return _walk(name, is_input)
     if is_there:
         return [name]
     if "\n" in name or len(name) > _NAME_CHARS_MAX:
@@ -170,7 +299,7 @@ def _expand(name: str) -> list[str]:
     names = sorted(match for match in _matches(name) if Path(match).is_file())
     if not names:
         raise MissingInputError(f"no file matches {name!r}; {_EXPECTED}")
-    return names
+    return [match for match in names if is_input(match, False)]
 
 
 def _matches(pattern: str) -> Iterator[str]:
@@ -204,8 +333,8 @@ def _unreadable(error: OSError, folder: str) -> Exception:
     )
 
 
-def _walk(folder: str) -> list[str]:
-    """The files of a folder, at any depth, without hidden ones.
+def _walk(folder: str, is_input: Callable[[str, bool], bool]) -> list[str]:
+    """The inputs of a folder, at any depth, without those in hidden folders.
 
     Links to folders are followed last. So a folder that also has a path without links is found by
     that path, and each folder is visited once, also if links form a circle.
@@ -220,33 +349,38 @@ def _walk(folder: str) -> list[str]:
     for start in starts:
         for place, folders, files in os.walk(start, onerror=fail):
             real = os.path.realpath(place)
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in folders if not _LEFT_OUT.fullmatch(f"/{name}/"))
             if real in seen or set(files) >= _SHARDS:
                 folders.clear()
                 continue
             seen.add(real)
             paths = [Path(place) / name for name in folders]
             starts += [str(path) for path in paths if path.is_symlink()]
-            found += [Path(place) / name for name in files if _has_known_suffix(name)]
-    if not found:
-        known = ", ".join(_SUFFIXES)
-        raise MissingInputError(f"folder {folder!r} contains no files with a suffix of {known}")
-    return [str(path) for path in sorted(found)]
+            found += [Path(place) / name for name in files]
+    return [str(path) for path in sorted(found) if is_input(str(path), True)]
 
 
 def _refuse_duplicates(sources: list[Source]) -> None:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for source in sources:
         if source.given is not None:
             continue
         is_local = source.name != STDIN and not object_store.is_address(source.name)
         path = os.path.realpath(source.name) if is_local else source.name
+        names = (source.name, seen.get(path, source.name))
+        links = [name for name in names if is_local and Path(name).is_symlink()]
+        if path in seen and links and names[0] != names[1]:
+            target = names[links[0] == names[0]]
+            raise InputError(
+                f"{links[0]!r} is a link to {target!r}, which is an input too, and its documents "
+                "would be read twice; remove one of them"
+            )
         if path in seen:
             raise InputError(
                 f"{source.name!r} is given twice, and its documents would be read twice; remove it "
                 f"once (for training, weights can count it twice: --weight {source.name}=2)"
             )
-        seen.add(path)
+        seen[path] = source.name
 
 
 def is_weight(value: object) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypedDict
 
-from tokenmill.options import limit, one_of, parse_escaped, text
+from tokenmill.options import Option, limit, one_of, parse_escaped, switch, text
 
 
 class Reader(NamedTuple):
@@ -40,18 +41,65 @@ UTF8 = ("strict", "replace", "bytes")
 ON_ERROR = ("fail", "skip", "quarantine")
 
 
+def _check_field(value: Any) -> Any:
+    """A field, a list of several, or a mapping of patterns to them, as a plan contains it."""
+    expected = "a name, several names, or a mapping of patterns to names"
+    if isinstance(value, Mapping):
+        is_nested = any(isinstance(names, Mapping) for names in value.values())
+        if not value or is_nested or not all(isinstance(name, str) and name for name in value):
+            raise ValueError(expected)
+        return {pattern: _check_field(names) for pattern, names in value.items()}
+    items = [value] if isinstance(value, str) else list(value) if _is_list(value) else []
+    names = [item for item in items if isinstance(item, str) and item]
+    pairs = [item for item in items if isinstance(item, tuple)]  # of the command line
+    if not items or len(names) + len(pairs) < len(items):
+        raise ValueError(expected)
+    if not pairs:
+        return names[0] if len(names) == 1 else names
+    by_pattern: dict[str, list[str]] = {"*": names} if names else {}
+    for pattern, name in pairs:
+        by_pattern.setdefault(pattern, []).append(name)
+    return _check_field(by_pattern)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, bytes | bytearray)
+
+
+def _parse_field(word: str) -> str | tuple[str, str]:
+    pattern, is_pair, name = word.rpartition("=")
+    if is_pair and not (pattern and name):
+        raise ValueError("FIELD or PATTERN=FIELD, such as 'github/*=content'")
+    return (pattern, name) if is_pair else name
+
+
 class RecordOptions(TypedDict, total=False):
     """How inputs become documents. The separator is apart: `encode_files` has another default."""
 
     input_format: Annotated[
         str | None,
         one_of(
-            INPUT_FORMATS, None, "format of all inputs; without it, names decide", group="inputs"
+            INPUT_FORMATS,
+            None,
+            "format of all inputs; without it, each is detected",
+            group="inputs",
         ),
     ]
     field: Annotated[
-        str, text("text", "field with the text of a record; a.b is b inside of a", group="inputs")
-    ]
+        str | Sequence[str] | Mapping[str, str | Sequence[str]],
+        Option(
+            "text", "field with the text of a record; a.b is b inside of a; of several fields, the "
+            "first that exists; PATTERN=FIELD is for the inputs of a pattern", _check_field,
+            _parse_field, metavar="FIELD", repeats=True, group="inputs",
+        ),
+    ]  # fmt: skip
+    strict: Annotated[
+        bool,
+        switch(
+            "fail if files of a folder are skipped that may have documents", group="inputs",
+            shapes_output=False,
+        ),
+    ]  # fmt: skip
     utf8: Annotated[
         str, one_of(UTF8, "strict", "treatment of bytes that are not UTF-8", group="inputs")
     ]

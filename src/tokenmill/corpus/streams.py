@@ -44,7 +44,8 @@ class Stream:
     """The bytes of an open file from `start` to `end`, decompressed.
 
     `bytes_read` counts bytes of the file itself, and a checksum receives them. `failure` is the
-    error that ended the stream. Bytes from the middle of a file are not compressed.
+    error that ended the stream. `compression` is detected. Bytes from the middle of a file are not
+    compressed.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Stream:
         if start:
             file.seek(start)
         first = b"" if start else self._first_bytes()
-        found = compression_of(first)
+        self.compression = found = compression_of(first)
         if compression not in (None, found) and first:
             self.drain()
             raise InputError(

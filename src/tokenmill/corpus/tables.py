@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -30,6 +30,7 @@ from tokenmill.corpus.documents import (
     Source,
     WrongFieldError,
     failure_of,
+    fields_of,
     missing,
     raise_system_error,
     too_long,
@@ -56,7 +57,8 @@ def read_documents(
     parts = 1
     try:
         if source.given is not None:
-            table: _Table = _Column(pa, source, options.field)
+            name = fields_of(options.field, source.name)[0]
+            table: _Table = _Column(pa, source, name)
         else:
             table = _open(pa, source, stack)
         parts = table.parts
@@ -90,6 +92,7 @@ class _Table:
     def __init__(self, pa: Any, source: Source, schema: Any, parts: int) -> None:
         self.pa = pa
         self.source = source
+        self.schema = schema
         self.names: list[str] = schema.names
         self.parts = parts
         self._numbered = (0, 1)  # a part, and the number of its first row
@@ -110,11 +113,22 @@ class _Table:
         self._numbered = (part, row)
         return row
 
+    def choose(self, fields: Sequence[str]) -> str:
+        """The first of these fields that the table has."""
+        if len(fields) == 1:
+            return fields[0]
+        empty = self.pa.RecordBatch.from_pylist([], schema=self.schema)
+        for field in fields:
+            with suppress(WrongFieldError):
+                self.pick(empty, field)
+                return field
+        raise WrongFieldError(f"{self.source.name} {missing('column', fields, self.names)}")
+
     def column(self, field: str) -> str:
         """The column with the name of a field, or of its first part."""
         first = field if field in self.names else field.split(".")[0]
         if first not in self.names:
-            raise WrongFieldError(f"{self.source.name} {missing('column', field, self.names)}")
+            raise WrongFieldError(f"{self.source.name} {missing('column', [field], self.names)}")
         return first
 
     def pick(self, batch: Any, field: str) -> Any:
@@ -126,7 +140,7 @@ class _Table:
             names = getattr(array.type, "names", [])
             part = rest if rest in names else rest.split(".")[0]
             if part not in names:
-                raise WrongFieldError(f"{self.source.name} {missing('column', rest, names)}")
+                raise WrongFieldError(f"{self.source.name} {missing('column', [rest], names)}")
             array = array.flatten()[names.index(part)]
             rest = rest[len(part) + 1 :]
         return array
@@ -277,7 +291,8 @@ def _sum_up(segment: Segment, options: DocumentOptions, parts: int) -> None:
 
 
 def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
-    fields = [options.field] if options.id_field is None else [options.field, options.id_field]
+    field = table.choose(fields_of(options.field, segment.source.name))
+    fields = [field] if options.id_field is None else [field, options.id_field]
     columns = list(dict.fromkeys(map(table.column, fields)))
     last = table.parts if segment.end is None else segment.end
     share = (segment.source.size or 0) / max(table.parts, 1)
@@ -286,8 +301,8 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
         bytes_read = int(share * (part + 1 - segment.start))
         try:
             for batch in table.batches(part, columns, options.block_bytes):
-                for some in _slices(table, batch, options):
-                    for documents in _documents_of(table, some, options, part, rows):
+                for some in _slices(table, batch, field, options.block_bytes):
+                    for documents in _documents_of(table, some, options, field, part, rows):
                         documents.bytes_read = bytes_read
                         yield documents
                     rows += len(some)
@@ -299,27 +314,27 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
             yield Documents(problems=[problem], bytes_read=bytes_read)
 
 
-def _slices(table: _Table, batch: Any, options: DocumentOptions) -> Iterator[Any]:
+def _slices(table: _Table, batch: Any, field: str, block_bytes: int) -> Iterator[Any]:
     """The batch in slices, if the texts of its dictionary array are longer than a block."""
-    array = table.pick(batch, options.field)
+    array = table.pick(batch, field)
     if not table.pa.types.is_dictionary(array.type) or len(array) < 2:
         yield batch
         return
-    name = f"{table.source.name}, column {options.field!r}"
+    name = f"{table.source.name}, column {field!r}"
     _, spans = memory_of(text_array(array.dictionary, name))
     # The size 0 is appended for nulls. `dictionary_decode` reports an index out of range.
     sizes = np.append(spans[:, 1] - spans[:, 0], 0)
     indices = array.indices.cast("int64").fill_null(len(spans)).to_numpy()
-    for start, stop in _runs(sizes[indices.clip(0, len(spans))], options.block_bytes):
+    for start, stop in _runs(sizes[indices.clip(0, len(spans))], block_bytes):
         yield batch.slice(start, stop - start)
 
 
 def _documents_of(
-    table: _Table, batch: Any, options: DocumentOptions, part: int, rows: int
+    table: _Table, batch: Any, options: DocumentOptions, field: str, part: int, rows: int
 ) -> Iterator[Documents]:
     """The documents of a batch that follows `rows` rows of a part."""
     name, limit = table.source.name, options.max_document_bytes
-    array = text_array(table.pick(batch, options.field), f"{name}, column {options.field!r}")
+    array = text_array(table.pick(batch, field), f"{name}, column {field!r}")
     ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
     if not len(array):
         return
@@ -329,7 +344,7 @@ def _documents_of(
     nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
     long = np.flatnonzero(spans[:, 1] - spans[:, 0] > limit).tolist()
     checked, checked_spans, bad = utf8.check(data, spans, options.utf8)
-    reasons = dict.fromkeys(nulls, f"has null in the column {options.field!r}")
+    reasons = dict.fromkeys(nulls, f"has null in the column {field!r}")
     reasons |= dict.fromkeys(long, too_long(limit))
     for index in set(bad) - reasons.keys():
         reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)

@@ -60,7 +60,7 @@ def reason(raw: bytes, offset: int) -> str:
     )
 
 
-def whole_end(view: memoryview, end: int) -> int:
+def whole_end(view: memoryview | bytes, end: int) -> int:
     """The last offset up to `end` that is not inside of a UTF-8 character.
 
     Invalid bytes are cut where a decoder would start again.

@@ -238,6 +238,7 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
         "sources": _sources(plan, tasks),
         "tasks": tasks,
         "shuffled": shuffled,
+        **({"skipped": plan.skipped} if plan.skipped else {}),
     }
 
 

@@ -10,12 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokenmill import object_store
 from tokenmill.corpus import STDIN, DocumentOptions, Segment, Source, cuts
 from tokenmill.corpus.documents import Key
+from tokenmill.corpus.inputs import Skipped
 from tokenmill.corpus.options import TABLES
 from tokenmill.errors import TokenizeError
 from tokenmill.tokenizer import Tokenizer
@@ -37,6 +38,7 @@ _CONTENT = {
     "tokenizer": {"name": str, "sha256": str, "vocab_size": int, "embedded": bool},
     "tasks": [{"task": int, "id": str, "bytes": int, "segments": list}],
 }
+_SKIPPED = [{"path": str, "reason": str, "may_be_data": bool}]
 _COUNT_MAX = 1 << 63
 # Exceptions of reading a damaged file.
 DAMAGE = (
@@ -62,6 +64,7 @@ class Plan:
     tokenizer: dict[str, Any]
     sources: list[Source]
     tasks: list[Task]
+    skipped: list[dict[str, Any]] = field(default_factory=list)  # files that are not inputs
 
     def dump(self) -> bytes:
         """The plan as JSON."""
@@ -83,6 +86,7 @@ class Plan:
                 "tokenizer": self.tokenizer,
                 "sources": list(map(_source_row, self.sources)),
                 "tasks": tasks,
+                **({"skipped": self.skipped} if self.skipped else {}),
             }
         )
 
@@ -129,7 +133,12 @@ def document_options(
     )
 
 
-def make_plan(sources: Sequence[Source], options: dict[str, Any], tokenizer: Tokenizer) -> Plan:
+def make_plan(
+    sources: Sequence[Source],
+    options: dict[str, Any],
+    tokenizer: Tokenizer,
+    skipped: Sequence[Skipped] = (),
+) -> Plan:
     """Divide the sources into tasks of about `task_bytes`, at most 65,536 of them."""
     described = describe(tokenizer)
     total = sum((source.size or 0) * _expansion(source) for source in sources)
@@ -140,7 +149,8 @@ def make_plan(sources: Sequence[Source], options: dict[str, Any], tokenizer: Tok
         Task(number, _task_id(segments, options, described), tuple(segments), size)
         for number, (segments, size) in enumerate(groups)
     ]
-    return Plan(options, described, list(sources), tasks)
+    rows = [file._asdict() for file in skipped]
+    return Plan(options, described, list(sources), tasks, rows)
 
 
 def _group(
@@ -222,7 +232,10 @@ def _read(content: dict[str, Any], stdin: str | None) -> Plan:
             raise ValueError(f"task {number} is not valid")
         segments = tuple(Segment(sources[place], *span) for place, *span in row["segments"])
         tasks.append(Task(number, row["id"], segments, row["bytes"]))
-    return Plan(check_planned(content["options"]), content["tokenizer"], sources, tasks)
+    skipped = content.get("skipped", [])
+    if not is_a(_SKIPPED, skipped):
+        raise ValueError("its skipped has a wrong value")
+    return Plan(check_planned(content["options"]), content["tokenizer"], sources, tasks, skipped)
 
 
 def is_a(kind: Any, value: Any) -> bool:

@@ -20,7 +20,15 @@ from typing import Any, TypeAlias, Unpack
 import numpy as np
 
 from tokenmill import object_store
-from tokenmill.corpus import STDIN, Segment, Source, find, find_wrong_field, read
+from tokenmill.corpus import (
+    STDIN,
+    Segment,
+    Source,
+    find,
+    find_wrong_field,
+    read,
+    refuse_unused_patterns,
+)
 from tokenmill.corpus.options import RECORDS
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
@@ -74,7 +82,8 @@ class Result:
 
     `failures` are the inputs with missing documents, each with the reason. `errors` are the numbers
     of rejected records by reason, in which N stands for any number. `restarts` is the number of
-    worker processes that died. `bytes_written` are the bytes of all files of the output. The rates
+    worker processes that died. `skipped` are the files of folders that are not inputs, each with the
+    reason, and `may_be_data`. `bytes_written` are the bytes of all files of the output. The rates
     are of this run, in bytes of text and of input files. The result of a rank has the totals of its
     own tasks, and its output is not complete.
     """
@@ -86,6 +95,7 @@ class Result:
     quarantined: int
     shards: int
     failures: list[dict[str, Any]]
+    skipped: list[dict[str, Any]]
     options: dict[str, Any]
     tokenizer: Tokenizer
     tasks: int
@@ -248,6 +258,7 @@ class _Run:
             self.output.location,
             **content["totals"],
             failures=[source for source in content["sources"] if "error" in source],
+            skipped=content.get("skipped", []),
             options=self.plan.options,
             tokenizer=self.tokenizer,
             tasks=total if tasks is None else tasks,
@@ -305,7 +316,12 @@ def tokenize(
     values = resolve_options(options, used)
     target = open_output(output)
     started = time.monotonic()
-    sources = _outside(target, find(inputs, values["input_format"]))
+    is_wanted = partial(_is_outside, target)
+    found = find(inputs, values["input_format"], strict=values["strict"], is_wanted=is_wanted)
+    sources = list(filter(lambda source: is_wanted(source.name), found))
+    if not sources:
+        raise TokenizeError(f"all inputs are in the output {target.name!r}; pass another output")
+    refuse_unused_patterns(values["field"], sources)
     check_effect(values, (source.kind for source in sources))
     _check_places(target, sources, values)
     Engine(values["engine"], values["ray_address"]).refuse_absence()
@@ -315,7 +331,8 @@ def tokenize(
         with target.hold(shared=values["rank"] is not None), target.staging() as staging:
             try:
                 copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
-                planned = plan.make_plan(copied, {name: values[name] for name in PLANNED}, used)
+                shaping = {name: values[name] for name in PLANNED}
+                planned = plan.make_plan(copied, shaping, used, found.skipped)
                 threads = values["threads"] or cpu_count()
                 planned = _begin(target, planned, used, staging, threads, progress)
             except OSError as error:
@@ -421,22 +438,13 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
 # Checks before the first task.
 
 
-def _outside(output: Output, sources: list[Source]) -> list[Source]:
-    """The sources that are not in the output."""
-    if isinstance(output, LocalOutput):
-        folder = output.folder.resolve()
-        found = [
-            source
-            for source in sources
-            if object_store.is_address(source.name)
-            or folder not in Path(source.name).resolve().parents
-        ]
-    else:
-        start = object_store.whole_name(output.name) + "/"
-        found = [source for source in sources if not source.name.startswith(start)]
-    if not found:
-        raise TokenizeError(f"all inputs are in the output {output.name!r}; pass another output")
-    return found
+def _is_outside(output: Output, name: str) -> bool:
+    """Whether an input is not in the output."""
+    if isinstance(output, StoreOutput):
+        return not name.startswith(object_store.whole_name(output.name) + "/")
+    if object_store.is_address(name):
+        return True
+    return Path(output.name).resolve() not in Path(name).resolve().parents
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:

@@ -77,7 +77,9 @@ class Job:
         return ShardsWriter(self.staging, number, options["format"], spec, tokens_max, pad_id)
 
 
-Tally = dict[str, Any]  # the counts of a segment, and `error` if its rest cannot be read
+# The counts of a segment, `error` if its rest cannot be read, and `reason`, that of the first
+# rejected record, if it has no documents.
+Tally = dict[str, Any]
 
 
 class IdsWriter(Protocol):

@@ -196,7 +196,10 @@ def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None)
     """A run over inputs or sources. Without `sizes` it only counts."""
     trainer, resume = options.get("trainer"), options.get("resume")
     base = rules.tokenizer_to_extend(options.get("extend"), options["pattern"])
-    sources = corpus.find(inputs, options["input_format"], options["weights"], counts=True)
+    sources = corpus.find(
+        inputs, options["input_format"], options["weights"], counts=True, strict=options["strict"]
+    )
+    corpus.refuse_unused_patterns(options["field"], sources)
     rules.check_sources(options, sources)
     special_tokens = rules.special_names(options, base)
     pieces = prepare = None
