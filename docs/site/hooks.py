@@ -54,6 +54,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         [
             "tokenmill.tokenize",
             "tokenmill.finalize",
+            "tokenmill.merge_shards",
             "tokenmill.verify",
             "tokenmill.inspect",
             "tokenmill.tokenizing.run.Result",

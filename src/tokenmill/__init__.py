@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.native import cache_limit
     from tokenmill.ragged import Ragged
     from tokenmill.tokenizer import Tokenizer
+    from tokenmill.tokenizing.merge import merge_shards
     from tokenmill.tokenizing.run import finalize, tokenize
     from tokenmill.tokenizing.verify import verify
     from tokenmill.training.options import TrainingWarning
@@ -44,6 +45,7 @@ _MODULES = {
     "Ragged": "ragged",
     "Tokenizer": "tokenizer",
     "finalize": "tokenizing.run",
+    "merge_shards": "tokenizing.merge",
     "tokenize": "tokenizing.run",
     "verify": "tokenizing.verify",
     "TrainingWarning": "training.options",
@@ -52,8 +54,8 @@ _MODULES = {
 
 __all__ = [
     "Ragged", "Tokenizer", "TokenmillError", "TrainingWarning", "__version__", "arrow",
-    "cache_limit", "count_pretokens", "finalize", "inspect", "shards", "tokenize", "train",
-    "train_from_counts", "train_from_iterator", "train_sizes", "verify",
+    "cache_limit", "count_pretokens", "finalize", "inspect", "merge_shards", "shards", "tokenize",
+    "train", "train_from_counts", "train_from_iterator", "train_sizes", "verify",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

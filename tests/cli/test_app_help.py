@@ -312,6 +312,7 @@ def test_reader_that_has_gone_is_141_in_this_process(command, monkeypatch, capsy
         ("count-pretokens book.txt --output a.tmc --json", {"path", "unique", "total"}),
         ("convert gpt2 a.tokenmill --json", {"path", "vocab_size", "special_tokens"}),
         ("tokenize data --tokenizer gpt2 --output out --json", {"documents", "tokens", "output"}),
+        ("merge shards merged --json", {"documents", "tokens", "shards", "output"}),
         ("verify shards --sample 100% --json", {"good", "files", "bytes", "documents", "findings"}),
         ("inspect shards --json", {"documents", "tokens", "sources"}),
         ("inspect gpt2 --json --text hello", {"tokenizer", "text"}),

@@ -37,17 +37,17 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 510,
-    "cli": 2535,
+    "cli": 2630,
     "compat": 4240,
-    "corpus": 2340,
+    "corpus": 2760,
     "formats": 4490,
-    "inspection": 1635,
+    "inspection": 1640,
     "patterns": 2210,
-    "shards": 1890,
-    "tokenizing": 3405,
+    "shards": 1920,
+    "tokenizing": 3810,
     "training": 2360,
     "vocabularies": 150,
-    ".": 2990,
+    ".": 3020,
 }
 FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}

@@ -18,13 +18,16 @@ import numpy as np
 import pytest
 from conftest import SEED, examples
 from corpus_cases import contents, expected_ids, texts, write_jsonl
+from hard_inputs import joined_fragments
 from in_process import least_unsplit_bytes
 from in_process import threaded_runs as threaded_runs
 
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
 from tokenmill.corpus.documents import DocumentFailed, Documents
+from tokenmill.native import _native
 from tokenmill.shards import FORMATS
+from tokenmill.tokenizing import encoder
 from tokenmill.tokenizing.options import resolve_options
 from tokenmill.tokenizing.task import make_encoder
 
@@ -208,13 +211,13 @@ def test_long_stretches_are_found_in_pieces_of_any_size(gpt2):
         for size in (1, 3, 7, 1000):
             pieces = [text[start : start + size] for start in range(0, len(text), size)]
             is_rejected = False
-            encoder = make_encoder(gpt2, options, 16)
+            small = make_encoder(gpt2, options, 16)
             for index, piece in enumerate(pieces):
                 spans = np.array([[0, len(piece)]], np.int64)
                 goes_on = index < len(pieces) - 1
                 block = Documents(piece, spans, goes_on=goes_on)
                 try:
-                    found = list(encoder.encode(block, 1))
+                    found = list(small.encode(block, 1))
                 except DocumentFailed:
                     is_rejected = True
                     break
@@ -227,6 +230,45 @@ def test_long_stretches_are_found_in_pieces_of_any_size(gpt2):
         assert outcomes <= {wanted}, f"{lengths} TOKENMILL_SEED={SEED}"
         seen[wanted] += 1
     assert min(seen.values()) > rounds // 20
+
+
+@pytest.mark.parametrize("text", [b"a", b"ACGT", b" ", b"\n", b"\r\n", "\u4f60".encode(), b" x\t"])
+def test_each_byte_of_a_long_document_is_searched_for_a_cut_once(gpt2, monkeypatch, text):
+    searched = []
+
+    class Counted:
+        @staticmethod
+        def last_cut(data: bytes, names: list[bytes]) -> int | None:
+            searched.append(len(data))
+            return _native.last_cut(data, names)
+
+    monkeypatch.setattr(encoder, "_native", Counted)
+    options = resolve_options({"eos": None}, gpt2)
+    size = 1 << 20
+    data = text * (size // len(text))
+    for step in (1 << 14, size):
+        searched.clear()
+        parts = [data[start : start + step] for start in range(0, len(data), step)]
+        one = make_encoder(gpt2, options, 1 << 14)
+        ids = []
+        for index, part in enumerate(parts):
+            spans = np.array([[0, len(part)]], np.int64)
+            block = Documents(part, spans, goes_on=index < len(parts) - 1)
+            ids += [encoded.ids for encoded in one.encode(block, 1)]
+        assert sum(searched) < 1.1 * len(data)
+        assert np.array_equal(np.concatenate(ids), gpt2.encode_array(data))
+
+
+def test_documents_in_chunks_have_the_ids_of_the_whole(gpt2):
+    chance = random.Random(SEED)
+    options = resolve_options({"eos": None, "allowed_special": True}, gpt2)
+    for document in joined_fragments(SEED, 1000 * max(100, examples(2000))):
+        text = document.encode("utf-8", "replace")
+        one = make_encoder(gpt2, options, chance.choice([5, 16, 40, 100]))
+        spans = np.array([[0, len(text)]], np.int64)
+        found = [encoded.ids for encoded in one.encode(Documents(text, spans), 1)]
+        expected = gpt2.encode_array(text, allowed_special=True)
+        assert np.array_equal(np.concatenate(found), expected), f"{text!r} TOKENMILL_SEED={SEED}"
 
 
 def test_inputs_may_be_many_small_files_of_many_kinds(tmp_path, gpt2):

@@ -238,6 +238,7 @@ COMMANDS = {
     "count-pretokens": ("train", "count pretokens into a file for train"),
     "tokenize": ("tokenize", "convert files to shards of token ids"),
     "finalize": ("tokenize", "complete the output of tokenize --rank"),
+    "merge": ("tokenize", "write the shards of an output in another size"),
     "verify": ("tokenize", "compare shards with their sources"),
     "inspect": ("inspect", "print a tokenizer or shards as tables"),
     "convert": ("train", "convert a tokenizer to another format"),

@@ -1,4 +1,4 @@
-"""Inputs → shards, and shards → a verdict: `tokenmill tokenize`, `finalize` and `verify`."""
+"""Inputs → shards, and shards → a verdict: `tokenmill tokenize`, `finalize`, `merge`, `verify`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rich.filesize import decimal
 from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
-from tokenmill.cli.output import count_of, report
+from tokenmill.cli.output import add_json, count_of, report
 from tokenmill.corpus.inputs import Skipped, describe_skipped
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
+from tokenmill.tokenizing.merge import MergeOptions, merge_shards
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
 from tokenmill.tokenizing.verify import VerifyOptions, verify
@@ -46,6 +47,15 @@ Complete an output that several processes wrote with tokenize --rank, when all o
 
 examples:
   tokenmill finalize ranks/
+"""
+_MERGE_HELP = """
+Write the documents of a complete output into another folder, in shards of another size.
+
+examples:
+  tokenmill merge shards/ merged/
+  tokenmill merge shards/ merged/ --shard-tokens 1000000000
+
+The documents have the same order. verify and the training programs take both folders.
 """
 _VERIFY_HELP = """
 Compare shards with their manifest, and documents with their sources.
@@ -176,6 +186,25 @@ def _lines(result: Result, peak: int) -> list[str]:
     may_be_data = [file for file in files if file.may_be_data]
     not_text = [file for file in files if not file.may_be_data]
     return lines + [describe_skipped(some) for some in (may_be_data, not_text) if some]
+
+
+def add_merge(parser: Parser) -> None:
+    parser.explain(_MERGE_HELP)
+    parser.add_argument("folder", metavar="DIR", help="output of tokenize")
+    parser.add_argument("output", metavar="OUTPUT", help="empty folder, or URL")
+    add_options(parser, MergeOptions)
+    add_json(parser)
+    parser.set_defaults(run=_run_merge)
+
+
+def _run_merge(arguments: argparse.Namespace) -> int:
+    given: Any = options_of(arguments, MergeOptions)
+    totals = merge_shards(arguments.folder, arguments.output, **given)
+    names = ("document", "token", "shard")
+    documents, tokens, shards = (count_of(totals[f"{name}s"], name) for name in names)
+    line = f"{arguments.output}: {documents}, {tokens} in {shards}"
+    report(arguments, totals | {"output": arguments.output}, line)
+    return 0
 
 
 def add_verify(parser: Parser) -> None:

@@ -2,8 +2,9 @@
 
 A document longer than `chunk_bytes` is encoded in chunks. It is cut only where no pretoken can
 continue (`_native.last_cut`), so its ids are those of the whole text. The text after the last cut
-is kept for the next chunk. More than `max_unsplit_bytes` between two cuts reject the document.
-**Invariant**: rejection depends on the text alone, not on the size of blocks or chunks.
+is kept for the next chunk, and only new bytes are searched for a cut. More than
+`max_unsplit_bytes` between two cuts reject the document. **Invariants**: rejection depends on the
+text alone, not on the size of blocks or chunks. A chunk has at most `max_unsplit_bytes`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.corpus import utf8
-from tokenmill.corpus.documents import DocumentFailed, Documents
+from tokenmill.corpus.documents import DocumentFailed, Documents, Key
 from tokenmill.native import _native
 from tokenmill.tokenizer import Tokenizer
 
 CHARACTER_BYTES_MAX = 4
-_ALWAYS_SEARCHED = 1 << 12
 Ids: TypeAlias = tuple[int, ...]
 _NO_IDS = np.empty(0, np.uint32)
 _NO_ENDS = np.empty(0, np.int64)
@@ -50,15 +50,20 @@ class Encoder:
     allowed_special: bool
     max_unsplit_bytes: int
     chunk_bytes: int
-    # The open document: text that is not encoded yet, and whether ids of it are out.
+    # The open document: text that is not encoded yet, the first offset in it that may be a cut,
+    # and whether ids of it are out.
     _rest: bytearray = field(default_factory=bytearray)
-    _wanted: int = 0
+    _first: int = 0
     _is_open: bool = False
     _is_begun: bool = False
-    _names: tuple[bytes, ...] | None = field(init=False)
+    _names: list[bytes] | None = field(init=False)
+    _after_cut: int = field(init=False)  # bytes after a cut that `last_cut` needs to recognize it
 
     def __post_init__(self) -> None:
-        self._names = self.tokenizer._cut_names(self.allowed_special)
+        names = self.tokenizer._cut_names(self.allowed_special)
+        self._names = None if names is None else list(names)
+        longest = max(map(len, names), default=0) if names is not None else -CHARACTER_BYTES_MAX
+        self._after_cut = CHARACTER_BYTES_MAX + longest
 
     def encode(self, documents: Documents, threads: int) -> Iterator[Encoded]:
         """Yield the ids of a block.
@@ -81,14 +86,10 @@ class Encoder:
             if index < len(spans):
                 text = view[spans[index, 0] : spans[index, 1]]
                 is_over = index < len(spans) - 1 or not documents.goes_on
-                if self._is_open or not is_over:
-                    size = len(self._rest) + len(text)
-                    if size > self.max_unsplit_bytes and self._has_long_stretch(self._rest + text):
-                        raise DocumentFailed(documents.key, self._reason)
-                elif len(text) > self.max_unsplit_bytes and self._has_long_stretch(bytes(text)):
+                if not self._is_open and is_over and self._has_long_stretch(text):
                     yield Encoded(_NO_IDS, _NO_ENDS, len(text), self._reason)
                     continue
-                yield from self._encode_chunks(text, is_over, threads)
+                yield from self._encode_chunks(text, is_over, documents.key, threads)
 
     @property
     def _reason(self) -> str:
@@ -97,53 +98,60 @@ class Encoder:
             "max_unsplit_bytes (--max-unsplit-bytes), which needs 16 times as much memory"
         )
 
-    def _encode_chunks(self, text: memoryview, is_over: bool, threads: int) -> Iterator[Encoded]:
+    def _encode_chunks(
+        self, text: memoryview, is_over: bool, key: Key, threads: int
+    ) -> Iterator[Encoded]:
         """Yield ids of a document that is encoded alone, or of its next part."""
         self._is_open = True
         start = 0
         while True:
             is_last = start + self.chunk_bytes >= len(text)
             stop = len(text) if is_last else utf8.whole_end(text, start + self.chunk_bytes)
-            yield from self._encode_chunk(text[start:stop], is_last and is_over, threads)
+            self._rest += text[start:stop]
+            limit = self.max_unsplit_bytes + self._after_cut
+            if len(self._rest) > limit and self._last_cut(self._rest, self._first, limit) is None:
+                raise DocumentFailed(key, self._reason)
+            yield from self._encode_rest(is_last and is_over, threads)
             start = stop
             if is_last:
                 return
 
-    def _encode_chunk(self, chunk: memoryview, is_over: bool, threads: int) -> Iterator[Encoded]:
+    def _encode_rest(self, is_over: bool, threads: int) -> Iterator[Encoded]:
+        """Yield ids of the rest: of all of it if the document is over, or up to the last cut."""
         text = self._rest
-        text += chunk
-        if len(text) < self._wanted and not is_over:
-            return
-        cut: int | None = len(text)
-        if not is_over:
-            cut = None if self._names is None else _native.last_cut(text, list(self._names))
-        # Without a cut, the next search waits for twice as much text. So time stays linear.
-        self._wanted = 0 if cut or len(text) < _ALWAYS_SEARCHED else 2 * len(text)
-        if cut or is_over:
+        cut = len(text) if is_over else self._last_cut(text, self._first, len(text))
+        self._first = max(0, len(text) - self._after_cut + 1 - (cut or 0))
+        if cut is not None:
             before = () if self._is_begun else self.before
             after = self.after if is_over else ()
-            spans = np.array([[0, cut or 0]], np.int64)
+            spans = np.array([[0, cut]], np.int64)
             ids, ends = self._encode(text, spans, before, after, threads)
             del text[:cut]
             self._is_begun = True
-            yield Encoded(ids, ends if is_over else _NO_ENDS, cut or 0)
+            yield Encoded(ids, ends if is_over else _NO_ENDS, cut)
         if is_over:
             self._is_open = self._is_begun = False
+            self._first = 0
 
-    def _has_long_stretch(self, text: bytes | bytearray) -> bool:
+    def _has_long_stretch(self, text: memoryview) -> bool:
         """Whether two cuts of a text are too far apart. The text begins at a cut."""
-        longest = self.max_unsplit_bytes
-        if self._names is None:
-            return len(text) > longest
-        # `last_cut` needs these bytes after a cut to recognize it.
-        seen = CHARACTER_BYTES_MAX + max(map(len, self._names), default=0)
-        start = 0
-        while len(text) - start > longest + seen:
-            cut = _native.last_cut(text[start : start + longest + seen], list(self._names))
+        limit = self.max_unsplit_bytes + self._after_cut
+        while len(text) > limit:
+            cut = self._last_cut(bytes(text[:limit]), 0, limit)
             if cut is None:
                 return True
-            start += cut
+            text = text[cut:]
         return False
+
+    def _last_cut(self, text: bytes | bytearray, first: int, stop: int) -> int | None:
+        """Return the last cut from `first` that `text[:stop]` shows."""
+        start = max(0, first - self._after_cut)
+        # Every cut has a space or a newline. To find none of them is much faster.
+        has_cuts = text.find(b" ", start, stop) >= 0 or text.find(b"\n", start, stop) >= 0
+        if self._names is None or not has_cuts:
+            return None
+        cut = _native.last_cut(memoryview(text)[start:stop], self._names)
+        return None if cut is None or start + cut < first else start + cut
 
     def _encode(
         self, data: Any, spans: NDArray[np.int64], before: Ids, after: Ids, threads: int

@@ -21,6 +21,7 @@ AUTO = "auto"
 NONE = "none"
 # Vocabularies below this size get uint16, as in Megatron, which pads vocabularies.
 NARROW_END = 65_500
+SHARD_TOKENS = 100_000_000
 MAX_UNSPLIT_BYTES = 16 << 20
 MAX_UNSPLIT_BYTES_MIN = 4 << 20
 # Python, numpy, the vocabulary and its cache; and the smallest blocks of a thread.
@@ -95,7 +96,7 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         DTYPES, None, "type of ids; without it, the vocabulary decides", **_SHARDS
     )]  # fmt: skip
     shard_tokens: Annotated[int, number(
-        100_000_000, "tokens per shard; the document that reaches it is the last", **_SHARDS
+        SHARD_TOKENS, "tokens per shard; the document that reaches it is the last", **_SHARDS
     )]  # fmt: skip
     sequence_length: Annotated[int | None, number(
         None, "length of packed sequences; without it, documents are not packed",

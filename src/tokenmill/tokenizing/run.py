@@ -82,10 +82,10 @@ class Result:
 
     `failures` are the inputs with missing documents, each with the reason. `errors` are the numbers
     of rejected records by reason, in which N stands for any number. `restarts` is the number of
-    worker processes that died. `skipped` are the files of folders that are not inputs, each with the
-    reason, and `may_be_data`. `bytes_written` are the bytes of all files of the output. The rates
-    are of this run, in bytes of text and of input files. The result of a rank has the totals of its
-    own tasks, and its output is not complete.
+    worker processes that died. `skipped` are the files of folders that are not inputs, each with
+    the reason, and `may_be_data`. `bytes_written` are the bytes of all files of the output. The
+    rates are of this run, in bytes of text and of input files. The result of a rank has the totals
+    of its own tasks, and its output is not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -355,7 +355,7 @@ def _resume(run: _Run) -> Result:
     with journal.reading(output.name):
         entries = journal.read_entries(output, run.plan, manifest)
         if manifest is not None:
-            is_shuffled = run.plan.options["shuffle"] is not None
+            is_shuffled = bool(manifest["shuffled"])  # or merged
             found = len(entries.shuffled if is_shuffled else entries.tasks)
             is_whole = found == (len(manifest["shuffled"]) if is_shuffled else count)
             failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]

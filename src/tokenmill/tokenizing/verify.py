@@ -206,7 +206,7 @@ def _task_lengths(
         found = [_lengths(shards, next(indexes)) for _ in entry["shards"]]
         return np.concatenate([np.empty(0, np.int64), *found])
 
-    if content["options"]["shuffle"] is None:
+    if not content["shuffled"]:
         for entry in content["tasks"]:
             yield entry, lengths_of(entry)
         return

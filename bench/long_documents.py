@@ -1,0 +1,88 @@
+"""Hard inputs as single documents → CPU seconds of `tokenize` and of `encode_array`, and the ratio.
+
+    long_documents.py [MEGABYTES [NAME…]]        1, 16 and 64 MB, every text
+
+Each file of tests/helpers/hard_inputs.py is one document of a text file, and 1 MB is 16 such files.
+A task reads, encodes and writes them as npy shards on one thread, in this process. `encode_array`
+gets the same bytes in memory. Both are timed in turn, and the best of three rounds counts. Every
+table ends with the highest ratio.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tokenmill import Tokenizer
+from tokenmill.corpus import find
+from tokenmill.tokenizing import plan
+from tokenmill.tokenizing.options import resolve_options
+from tokenmill.tokenizing.output import open_output
+from tokenmill.tokenizing.task import Job, block_bytes_of, run_task
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
+
+import hard_inputs
+
+VOCABULARY = "o200k_base"
+SIZES = (1, 16, 64)  # MB
+ROUNDS = 3
+TASK_BYTES = 16_000_000
+UNSPLIT_BYTES = 256 << 20
+
+
+def fastest(calls: list[Callable[[], object]]) -> list[float]:
+    """CPU seconds of each call, the best of the rounds after one that is not timed."""
+    times = [[float("inf")] for _ in calls]
+    for number in range(ROUNDS + 1):
+        for call, found in zip(calls, times, strict=True):
+            start = time.process_time()
+            call()
+            if number:
+                found.append(time.process_time() - start)
+    return list(map(min, times))
+
+
+def measure(tokenizer: Tokenizer, text: bytes, folder: Path) -> tuple[float, float]:
+    """CPU seconds of `tokenize` and of `encode_array`."""
+    inputs, output = folder / "inputs", open_output(folder / "output")
+    inputs.mkdir()
+    copies = range(max(1, TASK_BYTES // len(text)))
+    for number in copies:
+        (inputs / f"{number}.txt").write_bytes(text)
+    given = {"format": "npy", "utf8": "bytes", "eos": None}
+    options = resolve_options(given | {"max_unsplit_bytes": UNSPLIT_BYTES}, tokenizer)
+    (task,) = plan.make_plan(find(inputs), options | {"task_bytes": UNSPLIT_BYTES}, tokenizer).tasks
+    job = Job(output, folder, options, tokenizer, block_bytes_of(options["memory"], 1))
+    if run_task(job, task)["documents"] != len(copies):
+        raise SystemExit("a text is not one document")
+    run, encode = fastest(
+        [
+            lambda: run_task(job, task),
+            lambda: [tokenizer.encode_array(text, threads=1) for _ in copies],
+        ]
+    )
+    return run, encode
+
+
+def main(sizes: tuple[int, ...] = SIZES, names: tuple[str, ...] = ()) -> None:
+    tokenizer = Tokenizer.load(VOCABULARY)
+    for size in sizes:
+        print(f"{VOCABULARY}, {size} MB     tokenize  encode_array  ratio")
+        ratios = {}
+        for file, data in hard_inputs.files(size * 1_000_000):
+            name = file.partition(".")[0]
+            if not data or (names and name not in names):
+                continue
+            text = data.encode() if isinstance(data, str) else data
+            with tempfile.TemporaryDirectory() as folder:
+                run, encode = measure(tokenizer, text, Path(folder))
+            ratios[name] = run / encode
+            print(f"  {name:20} {run:10.3f} s {encode:11.3f} s {ratios[name]:6.2f}", flush=True)
+        highest = max(ratios, key=ratios.__getitem__)
+        print(f"  highest: {highest}, {ratios[highest]:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:2])) or SIZES, tuple(sys.argv[2:]))
