@@ -158,7 +158,7 @@ def allowed_specials(
     if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
         raise TypeError(
             "allowed_special must be False, True or a set of special tokens, not "
-            f"{_describe(choice)}; for one special token use {{token}}"
+            f"{_describe(choice)}; for one special token pass {{'<|endoftext|>'}}"
         )
     for name in choice:
         if not isinstance(name, str) or name not in names:

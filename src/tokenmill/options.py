@@ -230,7 +230,7 @@ def anything(default: Any, help: str, **more: Any) -> Option:
 def parse_number(word: str) -> int:
     """A whole number. Commas and underscores may separate digits."""
     digits = word.replace("_", "").replace(",", "")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 20:
+    if not re.fullmatch(r"-?[0-9]{1,40}", digits):
         raise ValueError("a whole number")
     return int(digits)
 

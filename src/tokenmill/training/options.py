@@ -89,7 +89,7 @@ def _parse_weight(word: str) -> tuple[str, float]:
     except ValueError:
         weight = 0.0
     if not name or not is_weight(weight):
-        raise ValueError(f"expected FILE=NUMBER such as wiki.txt=2.5, got {word!r}")
+        raise ValueError("FILE=NUMBER such as wiki.txt=2.5")
     return name, weight
 
 
