@@ -79,7 +79,7 @@ test-python: $(VENV)/tests build ## Test the package. PYTEST_ARGS="-k name" sele
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 # Merging, cutting, caching, counting and reading on a core that checks overflows and bounds.
-SAFE_TESTS := tests/parity/test_merges.py tests/tokenizer/test_tokenizer_truncate.py tests/tokenizer/test_tokenizer_encode.py tests/tokenizer/test_tokenizer_batch.py tests/core/test_memory.py tests/tokenizer/test_session.py tests/core/test_counts.py tests/core/test_counts_files.py tests/core/test_core_documents.py tests/core/test_core_json_lines.py
+SAFE_TESTS := tests/parity/test_merges.py tests/tokenizer/test_tokenizer_truncate.py tests/tokenizer/test_tokenizer_encode.py tests/tokenizer/test_tokenizer_batch.py tests/core/test_memory.py tests/tokenizer/test_session.py tests/core/test_counts.py tests/core/test_counts_files.py tests/core/test_core_documents.py tests/core/test_core_json_lines.py tests/core/test_binding.py
 test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
 	@rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/ && rm -f build/safe/tokenmill/_native.*so
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill

@@ -34,6 +34,19 @@ pub const Names = struct {
 
     pub const Match = struct { start: usize, end: usize, index: usize };
 
+    /// Whether `lengths` splits `names` into texts that are sorted, distinct and not empty.
+    pub fn areValid(names: []const u8, lengths: []const u32) bool {
+        var rest = names;
+        var last: []const u8 = "";
+        for (lengths) |length| {
+            if (length > rest.len) return false;
+            if (std.mem.order(u8, last, rest[0..length]) != .lt) return false;
+            last = rest[0..length];
+            rest = rest[length..];
+        }
+        return rest.len == 0 and names.len <= std.math.maxInt(u32);
+    }
+
     /// `names` must be sorted, distinct and not empty; `lengths` splits them. Without `places` they
     /// are in the order of a choice. All are copied.
     pub fn init(

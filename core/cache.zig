@@ -31,6 +31,10 @@ pub const inline_max = slots.inline_max;
 /// Number of ids that may be written after the ids that are found.
 pub const room_extra = 4;
 
+/// Whether the ids of a text are needed or only their number. Known ids are not written for
+/// `.number`, which saves 4 to 8 % of the instructions.
+pub const Goal = enum { ids, number };
+
 /// The state that all threads share.
 pub const Table = struct {
     /// Upper bound on the size of all parts. Untouched pages use no memory.
@@ -202,10 +206,25 @@ pub const Cache = struct {
         return @bitCast(words[0..3].*);
     }
 
-    /// Finds the ids of a pretoken, writes them to `out` (or only counts them if `out` is void),
-    /// and returns their number. `key` is the key of `piece`. `out` has capacity for `room_extra`
-    /// more ids; its contents are undefined if the lookup fails.
-    pub fn find(self: *Cache, key: Key, piece: []const u8, out: anytype) ?usize {
+    /// Finds the ids of a pretoken, writes them to `out` and returns their number. `key` is the key
+    /// of `piece`. `out` has capacity for `room_extra` more ids; its contents are undefined if the
+    /// lookup fails. For `.number` nothing is written.
+    pub fn find(
+        self: *Cache,
+        comptime goal: Goal,
+        key: Key,
+        piece: []const u8,
+        out: [*]u32,
+    ) ?usize {
+        return self.findIn(key, piece, if (goal == .ids) out else null);
+    }
+
+    /// Whether the ids of a pretoken are cached.
+    pub fn contains(self: *Cache, key: Key, piece: []const u8) bool {
+        return self.findIn(key, piece, null) != null;
+    }
+
+    inline fn findIn(self: *Cache, key: Key, piece: []const u8, out: ?[*]u32) ?usize {
         const line = self.lineOf(key);
         if (line.valueOf(key)) |value| {
             if (self.idsIn(value, piece, out)) |count| return count;
@@ -216,19 +235,14 @@ pub const Cache = struct {
         return self.idsIn(value, piece, out);
     }
 
-    inline fn idsIn(self: *Cache, value: Value, piece: []const u8, out: anytype) ?usize {
+    inline fn idsIn(self: *Cache, value: Value, piece: []const u8, out: ?[*]u32) ?usize {
         if (value.count > 0) {
-            if (@TypeOf(out) != void) out[0..4].* = value.words;
+            if (out) |ids| ids[0..4].* = value.words;
             return value.count;
         }
         const count = self.records.read(placeIn(value.words), piece, out) orelse return null;
         self.records_found +%= 1;
         return count;
-    }
-
-    /// Whether the ids of a pretoken are cached.
-    pub fn knows(self: *Cache, key: Key, piece: []const u8) bool {
-        return self.find(key, piece, {}) != null;
     }
 
     /// Inserts the ids of a pretoken. `key` is the key of `piece`.
@@ -340,7 +354,7 @@ test "cache: lookups return the inserted ids, and few entries are lost" {
     for (&words, 0..) |*word, number| {
         word.* = .of(random, @intCast(number));
         const key = word.keyIn(&cache);
-        try std.testing.expect(!cache.knows(key, word.piece()));
+        try std.testing.expect(!cache.contains(key, word.piece()));
         cache.insert(key, word.piece(), word.ids());
         try std.testing.expect(try word.isIn(&cache));
         if (random.boolean()) cache.lineOf(key).promote();
@@ -388,7 +402,7 @@ test "cache: threads that share a small table find the ids that they inserted" {
                 const line = cache.lineOf(key);
                 if (random.uintLessThan(u8, 64) == 0) line.promote();
                 var ids: [Word.room]u32 = undefined;
-                const count = cache.find(key, word.piece(), &ids) orelse {
+                const count = cache.find(.ids, key, word.piece(), &ids) orelse {
                     cache.insert(key, word.piece(), word.ids());
                     continue;
                 };
@@ -437,7 +451,7 @@ const Word = struct {
     }
     fn isIn(self: *const Word, cache: *Cache) !bool {
         var found: [room]u32 = undefined;
-        const count = cache.find(self.keyIn(cache), self.piece(), &found) orelse return false;
+        const count = cache.find(.ids, self.keyIn(cache), self.piece(), &found) orelse return false;
         try std.testing.expectEqualSlices(u32, self.ids(), found[0..count]);
         return true;
     }

@@ -10,7 +10,7 @@ const platform = @import("platform.zig");
 const pretokens = @import("pretokens.zig");
 const Effort = @import("added.zig").Effort;
 const Names = @import("added.zig").Names;
-const cuts = @import("count/cuts.zig");
+const cuts = @import("pretokens/cuts.zig");
 const fold = @import("count/fold.zig");
 const Plan = @import("count/plan.zig").Plan;
 const Tally = @import("count/tally.zig").Tally;
@@ -20,7 +20,8 @@ const Writer = @import("count/writer.zig").Writer;
 pub const Inventory = @import("count/inventory.zig").Inventory;
 pub const Reader = @import("count/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
-pub const findLastCut = cuts.findLast;
+pub const findLastCut = @import("count/cuts.zig").findLast;
+pub const failureOf = @import("count/failures.zig").failureOf;
 
 /// A pretoken and its count. A source of entries has `len`, the number of entries, `bytes_total`,
 /// the bytes of all entries, and `next() Error!?Entry`, whose result is valid until the next call.
@@ -177,10 +178,10 @@ pub const Counter = struct {
         var work: Work = .{
             .counter = self,
             .plan = &plan,
-            .poll = poll,
-            .caller = platform.threads.currentId(),
+            .stop = .{ .poll = poll },
+            .queue = .{ .len = plan.jobs.items.len },
         };
-        platform.threads.run(workers, workers, &work, Work.run);
+        platform.threads.workers(workers, &work, Work.run);
         if (work.failure) |failure| return failure;
         try work.join();
     }
@@ -230,7 +231,7 @@ pub const Counter = struct {
     }
 
     fn lastCut(self: *const Counter, text: []const u8) ?usize {
-        return if (cuts.fits(&self.scheme)) cuts.findLast(text, &self.specials) else null;
+        return if (cuts.fits(&self.scheme)) findLastCut(text, &self.specials) else null;
     }
 
     /// Returns all counts. The counter is empty afterwards.
@@ -372,26 +373,24 @@ fn isLess(_: void, a: []const u8, b: []const u8) bool {
 const Work = struct {
     counter: *Counter,
     plan: *const Plan,
-    poll: ?platform.threads.Poll,
-    caller: platform.threads.Id,
-    next: std.atomic.Value(usize) = .init(0),
-    stopped: std.atomic.Value(bool) = .init(false),
+    stop: platform.threads.Stop,
+    queue: platform.threads.Queue,
+    has_failed: std.atomic.Value(bool) = .init(false),
     failure: ?Error = null,
 
     /// Runs jobs with the tables of one worker until none is left.
     fn run(self: *Work, worker: usize) void {
         const tally = self.counter.tallies.items[worker];
-        const is_caller = platform.threads.currentId() == self.caller;
-        tally.poll = .{ .context = self, .function = if (is_caller) askCaller else isStopped };
+        tally.poll = self.stop.pollOf(worker);
         self.drain(tally) catch |failure| {
-            if (!self.stopped.swap(true, .acq_rel)) self.failure = failure;
+            if (!self.has_failed.swap(true, .acq_rel)) self.failure = failure;
+            self.stop.stop();
         };
     }
 
     fn drain(self: *Work, tally: *Tally) Error!void {
-        while (!self.stopped.load(.monotonic)) {
-            const index = self.next.fetchAdd(1, .monotonic);
-            if (index >= self.plan.jobs.items.len) break;
+        while (!self.stop.isSet()) {
+            const index = self.queue.take() orelse break;
             switch (self.plan.jobs.items[index]) {
                 .texts => |texts| for (texts) |text| try self.counter.count(tally, text),
                 .piece => |piece| try self.counter.count(tally, piece),
@@ -407,10 +406,9 @@ const Work = struct {
     /// Joins the parts with estimated starts.
     fn join(self: *Work) Error!void {
         if (self.plan.parts.items.len == 0) return;
-        // The tables of the first worker, which may not be the caller.
         const tally = self.counter.tallies.items[0];
         for (self.counter.tallies.items) |each| {
-            each.poll = .{ .context = self, .function = askCaller };
+            each.poll = self.stop.pollOf(0);
         }
         var end: usize = 0;
         for (self.plan.parts.items) |*part| {
@@ -419,21 +417,10 @@ const Work = struct {
         }
         try tally.flush();
     }
-
-    fn askCaller(context: *anyopaque) bool {
-        const self: *Work = @ptrCast(@alignCast(context));
-        if (self.poll) |poll| if (poll.function(poll.context)) return true;
-        return isStopped(context);
-    }
-
-    fn isStopped(context: *anyopaque) bool {
-        const self: *Work = @ptrCast(@alignCast(context));
-        return self.stopped.load(.monotonic);
-    }
 };
 
 test {
-    _ = cuts;
+    _ = @import("count/cuts.zig");
     _ = fold;
     _ = @import("count/words.zig");
     _ = @import("count/strings.zig");

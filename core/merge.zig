@@ -7,6 +7,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("platform.zig");
+const Failure = @import("failure.zig").Failure;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 const short = @import("merge/short.zig");
 const long = @import("merge/long.zig");
@@ -24,13 +25,27 @@ pub const Error = error{
     Interrupted,
 };
 
+/// Returns the reason for a text that cannot be encoded.
+pub fn failureOf(failure: Error, missing_byte: u8) Failure {
+    return switch (failure) {
+        error.OutOfMemory => .out_of_memory,
+        error.Interrupted => .interrupted,
+        error.MissingByte => .init(
+            .vocabulary,
+            "the text contains byte 0x{x:0>2}, for which this vocabulary has no token; " ++
+                "use a vocabulary with all 256 bytes, or remove it from the text",
+            .{missing_byte},
+        ),
+    };
+}
+
 pub const Merger = struct {
     gpa: Allocator,
     vocabulary: *const Vocabulary,
     short_ids: [short.len_max]u32 = undefined,
     long_ids: std.ArrayList(u32) = .empty,
-    /// Buffer for ids that are counted and cached but not returned.
-    counted_ids: std.ArrayList(u32) = .empty,
+    /// Memory for ids while unknown characters are replaced.
+    unknown_ids: std.ArrayList(u32) = .empty,
     /// Created when BPE dropout is first used.
     random: ?random_.Merger = null,
     missing_byte: u8 = 0,
@@ -44,13 +59,13 @@ pub const Merger = struct {
     pub fn deinit(self: *Merger) void {
         if (self.random) |*random| random.deinit(self.gpa);
         self.long_ids.deinit(self.gpa);
-        self.counted_ids.deinit(self.gpa);
+        self.unknown_ids.deinit(self.gpa);
     }
 
     /// Returns memory for `count` ids, valid until the next call.
     pub fn roomFor(self: *Merger, count: usize) Allocator.Error![*]u32 {
-        try self.counted_ids.ensureTotalCapacity(self.gpa, count);
-        return self.counted_ids.items.ptr;
+        try self.unknown_ids.ensureTotalCapacity(self.gpa, count);
+        return self.unknown_ids.items.ptr;
     }
 
     /// Calls the poll once per megabyte.
@@ -117,3 +132,7 @@ pub const Merger = struct {
         }
     }
 };
+
+test {
+    _ = @import("merge/testing.zig");
+}

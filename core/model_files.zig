@@ -11,6 +11,7 @@
 const std = @import("std");
 const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
+const Failure = @import("failure.zig").Failure;
 const json = @import("json.zig");
 const vocabularies = @import("vocabulary.zig");
 const TokenTable = @import("vocabulary/token_table.zig").TokenTable;
@@ -46,6 +47,29 @@ pub const Report = struct {
         self.name_len = len;
     }
 };
+
+/// Returns the reason for a file that cannot be read.
+pub fn failureOf(failure: Error, report: *const Report) Failure {
+    if (failure == error.OutOfMemory) return .out_of_memory;
+    var place_buffer: [40]u8 = undefined;
+    const place = switch (report.place) {
+        .none => "",
+        .byte => |at| std.fmt.bufPrint(&place_buffer, "byte {d}", .{at}) catch unreachable,
+        .line => |at| std.fmt.bufPrint(&place_buffer, "line {d}", .{at}) catch unreachable,
+        .entry => |at| std.fmt.bufPrint(&place_buffer, "merge {d}", .{at}) catch unreachable,
+    };
+    const has_place = place.len > 0;
+    const has_part = report.part.len > 0;
+    return .init(.vocabulary, "{s}{s}{s}{s}{s}{s}{s}", .{
+        report.part,
+        if (has_part and has_place) ", " else "",
+        place,
+        if (has_part or has_place) ": " else "",
+        report.problem,
+        if (report.name_len > 0) ": " else "",
+        report.name(),
+    });
+}
 
 /// The contents of a file, owned by the caller.
 pub const Found = struct {

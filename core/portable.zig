@@ -5,6 +5,7 @@
 const std = @import("std");
 const core = @import("root.zig");
 
+const encoder_ = core.encode.encoder;
 const Learner = core.train.Learner(u32);
 
 /// The addresses keep the functions, so the compiler compiles them and all that they call.
@@ -16,18 +17,18 @@ export const functions = [_]*const anyopaque{
     @ptrCast(&core.model_files.readFiles),
     @ptrCast(&core.normalize.Steps.init),
     @ptrCast(&core.normalize.Steps.apply),
-    @ptrCast(&core.ids.front.Front.init),
-    @ptrCast(&core.ids.Tokenizer.init),
-    @ptrCast(&core.ids.Tokenizer.deinit),
+    @ptrCast(&core.preprocess.Preprocessor.init),
+    @ptrCast(&core.encode.tokenizer.Tokenizer.init),
+    @ptrCast(&core.encode.tokenizer.Tokenizer.deinit),
     @ptrCast(&encode),
     @ptrCast(&countTokens),
     @ptrCast(&encodeWithOffsets),
-    @ptrCast(&core.ids.batch.Batch.encode),
-    @ptrCast(&core.ids.batch.Batch.count),
-    @ptrCast(&core.ids.truncate.prefixEnd),
-    @ptrCast(&core.ids.truncate.suffixStart),
-    @ptrCast(&core.ids.Session.init),
-    @ptrCast(&core.ids.Session.replace),
+    @ptrCast(&core.encode.batch.Batch.encode),
+    @ptrCast(&core.encode.batch.Batch.count),
+    @ptrCast(&core.truncate.prefixEnd),
+    @ptrCast(&core.truncate.suffixStart),
+    @ptrCast(&core.session.Session.init),
+    @ptrCast(&core.session.Session.replace),
     @ptrCast(&core.documents.json_lines.read),
     @ptrCast(&core.documents.utf8.problems),
     @ptrCast(&core.count.Counter.init),
@@ -39,14 +40,18 @@ export const functions = [_]*const anyopaque{
     @ptrCast(&Learner.run),
 };
 
-fn encode(encoder: *core.ids.Encoder, text: []const u8, list: *core.ids.List) !void {
+fn encode(encoder: *encoder_.Encoder, text: []const u8, list: *encoder_.List) !void {
     try encoder.encode(text, null, list);
 }
 
-fn countTokens(encoder: *core.ids.Encoder, text: []const u8, sink: *core.ids.Count) !void {
-    try encoder.encode(text, null, sink);
+fn countTokens(encoder: *encoder_.Encoder, text: []const u8) !usize {
+    return encoder.count(text);
 }
 
-fn encodeWithOffsets(encoder: *core.ids.Encoder, text: []const u8, spans: *core.ids.Spans) !void {
-    try encoder.encode(text, null, spans);
+fn encodeWithOffsets(
+    encoder: *encoder_.Encoder,
+    text: []const u8,
+    spans: *core.offsets.Spans,
+) !void {
+    try core.offsets.encode(encoder, text, null, spans);
 }

@@ -180,6 +180,7 @@ test {
     _ = @import("pretokens/sets.zig");
     _ = @import("pretokens/known.zig");
     _ = @import("pretokens/safe.zig");
+    _ = @import("pretokens/cuts.zig");
     _ = @import("pretokens/blocks/pages.zig");
 }
 

@@ -4,318 +4,157 @@ const std = @import("std");
 const builtin = @import("builtin");
 const platform = @import("platform.zig");
 const api = @import("python/api.zig");
+const arguments = @import("python/arguments.zig");
 const arrow = @import("python/arrow.zig");
+const batch = @import("encode/batch.zig");
 const batches = @import("python/batches.zig");
-const buffer = @import("python/buffer.zig");
-const counts = @import("python/counts.zig");
-const counts_files = @import("python/counts_files.zig");
+const caches = @import("cache/registry.zig");
+const counting = @import("python/counting.zig");
 const documents = @import("python/documents.zig");
-const fronts = @import("python/fronts.zig");
-const core = @import("python/core.zig");
-const files = @import("python/files.zig");
-const ids = @import("ids.zig");
-const merges = @import("python/merges.zig");
-const models = @import("python/models.zig");
-const normal = @import("python/normal.zig");
-const pretokens = @import("pretokens.zig");
-const session = @import("python/session.zig");
-const unicode = @import("unicode.zig");
-const Vocabulary = @import("vocabulary.zig").Vocabulary;
+const learner = @import("python/learner.zig");
 const lists = @import("python/lists.zig");
-const Text = @import("python/text.zig").Text;
-
-const gpa = buffer.gpa;
+const load = @import("python/load.zig");
+const object_ = @import("python/object.zig");
+const pretokens = @import("pretokens.zig");
+const results = @import("python/results.zig");
+const tokenizer = @import("python/tokenizer.zig");
+const tokenizers = @import("encode/tokenizer.zig");
+const unicode = @import("unicode.zig");
+const Call = object_.Call;
+const Class = object_.Class;
+const Error = object_.Error;
 const Object = api.Object;
-const Args = core.Args;
+const Size = arguments.Size;
+const State = object_.State;
 
-fn stateOf(module: *Object) *core.State {
-    return @ptrCast(@alignCast(api.PyModule_GetState(module).?));
-}
-
-/// from_image(image, seed, scheme, front) → Core
-fn fromImage(module: *Object, args: Args) ?*Object {
-    var image = Text.from(args[0]) orelse return null;
-    defer image.release();
-    const seed = api.PyLong_AsUnsignedLongLongMask(args[1]);
-    const vocabulary = Vocabulary.fromImage(gpa, image.bytes, seed) catch |failure|
-        return models.fail(stateOf(module), failure, 0);
-    return finish(module, vocabulary, seed, args[2], args[3], false);
-}
-
-/// from_tokens(bytes, lengths, ids, seed, scheme, front) → Core
-fn fromTokens(module: *Object, args: Args) ?*Object {
-    var bytes = Text.from(args[0]) orelse return null;
-    defer bytes.release();
-    const lengths = core.numbersFrom(u32, args[1]) orelse return null;
-    defer gpa.free(lengths);
-    const numbers = core.numbersFrom(u32, args[2]) orelse return null;
-    defer gpa.free(numbers);
-    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
-    var culprit: u32 = 0;
-    const made = Vocabulary.fromTokens(gpa, bytes.bytes, lengths, numbers, seed, &culprit);
-    const vocabulary = made catch |failure|
-        return models.fail(stateOf(module), failure, culprit);
-    return finish(module, vocabulary, seed, args[4], args[5], false);
-}
-
-/// from_parts(model, scheme, front, seed) → Core
-fn fromParts(module: *Object, args: Args) ?*Object {
-    const seed = api.PyLong_AsUnsignedLongLongMask(args[3]);
-    const vocabulary = models.vocabularyFrom(stateOf(module), args[0], seed) orelse return null;
-    return finish(module, vocabulary, seed, args[1], args[2], models.hasBlank(args[0]));
-}
-
-/// Adds a pre-tokenizer and preprocessing to a vocabulary. Takes ownership of it. `blank`: "▁" is a
-/// space in texts.
-fn finish(
-    module: *Object,
-    vocabulary: Vocabulary,
-    seed: u64,
-    scheme_object: *Object,
-    front_object: *Object,
-    blank: bool,
-) ?*Object {
-    var parts = vocabulary;
-    var scheme = core.schemeFrom(stateOf(module), scheme_object) orelse {
-        parts.deinit(gpa);
-        return null;
-    };
-    const front = fronts.from(stateOf(module), &parts, front_object, blank) orelse {
-        parts.deinit(gpa);
-        scheme.deinit(gpa);
-        return null;
-    };
-    const made = ids.Tokenizer.init(gpa, parts, scheme, front, seed);
-    const tokenizer = made catch return api.PyErr_NoMemory();
-    return core.Core.create(stateOf(module).core_type.?, tokenizer);
-}
-
-/// split(scheme, text) → list of (start, end): the pretokens of one document, in bytes
-fn split(module: *Object, args: Args) ?*Object {
-    var scheme = core.schemeFrom(stateOf(module), args[0]) orelse return null;
-    defer scheme.deinit(gpa);
-    var text = Text.from(args[1]) orelse return null;
-    defer text.release();
-    var spans: std.ArrayList(pretokens.Span) = .empty;
-    defer spans.deinit(gpa);
-    collect(&scheme, text.bytes, &spans) catch return api.PyErr_NoMemory();
-    const list = api.PyList_New(@intCast(spans.items.len)) orelse return null;
-    for (spans.items, 0..) |span, index| {
-        const pair = core.pairOf(
-            api.PyLong_FromUnsignedLongLong(span.start),
-            api.PyLong_FromUnsignedLongLong(span.end),
-        ) orelse {
-            api.Py_DecRef(list);
-            return null;
-        };
-        _ = api.PyList_SetItem(list, @intCast(index), pair);
-    }
-    return list;
-}
-
-fn collect(
-    scheme: *const pretokens.Scheme,
-    text: []const u8,
-    spans: *std.ArrayList(pretokens.Span),
-) !void {
-    var pieces: pretokens.Pretokens = .init(gpa, scheme, text);
-    defer pieces.deinit();
-    while (try pieces.next()) |span| try spans.append(gpa, span);
-}
-
-/// normalize(steps, text) → (normalized text, alignment)
-fn normalize(module: *Object, args: Args) ?*Object {
-    return normal.normalize(stateOf(module), args);
-}
-
-/// arrow_capsules(ids, offsets) → (schema, array)
-fn arrowCapsules(module: *Object, args: Args) ?*Object {
-    const buffer_type = stateOf(module).buffer_type.?;
-    if (args[0].type != buffer_type or args[1].type != buffer_type) {
-        return core.fail(api.typeError(), "arrow_capsules takes two buffers", .{});
-    }
-    return arrow.capsules(args[0], args[1]);
-}
+const function = object_.function;
 
 /// simd_levels() → the CPU feature levels that this CPU supports, the lowest first
-fn simdLevels(_: *Object, _: Args) ?*Object {
-    const best = @intFromEnum(platform.cpu.best());
-    const list = api.PyList_New(@as(api.Ssize, best) + 1) orelse return null;
-    inline for (@typeInfo(platform.cpu.Level).@"enum".fields, 0..) |field, index| {
-        if (index > best) return list;
-        const name = api.PyUnicode_DecodeUTF8(field.name.ptr, field.name.len, null) orelse {
-            api.Py_DecRef(list);
-            return null;
-        };
-        _ = api.PyList_SetItem(list, index, name);
+fn simdLevels(_: Call) Error!*Object {
+    const best: usize = @intFromEnum(platform.cpu.best());
+    const list = api.PyList_New(@intCast(best + 1)) orelse return error.Raised;
+    errdefer api.Py_DecRef(list);
+    for (std.enums.values(platform.cpu.Level)[0 .. best + 1], 0..) |level, index| {
+        const name = @tagName(level);
+        const item = api.PyUnicode_DecodeUTF8(name.ptr, @intCast(name.len), null) orelse
+            return error.Raised;
+        _ = api.PyList_SetItem(list, @intCast(index), item);
     }
     return list;
 }
 
 /// use_simd(level): for tests and measurements; results are the same at every CPU feature level
-fn useSimd(_: *Object, args: Args) ?*Object {
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    const level = std.meta.stringToEnum(platform.cpu.Level, text.bytes);
-    if (level == null or !pretokens.levels.use(level.?)) {
-        return core.fail(api.valueError(), "SIMD level not supported by this CPU", .{});
-    }
-    return api.none();
-}
-
-/// join(ids, offsets) → (ids, offsets): concatenates ragged arrays, passed as two lists
-fn join(module: *Object, args: Args) ?*Object {
-    return batches.join(stateOf(module).buffer_type.?, args[0], args[1]);
-}
-
-/// split_documents(data, separator, is_last) → (spans, bytes used)
-fn splitDocuments(module: *Object, args: Args) ?*Object {
-    return documents.splitDocuments(stateOf(module), args);
-}
-
-/// json_lines(data, is_last, field, id_field) → (text, spans, lines, problems, used, ids, lines)
-fn jsonLines(module: *Object, args: Args) ?*Object {
-    return documents.jsonLines(stateOf(module), args);
-}
-
-/// utf8_problems(data, spans) → the indices of the documents that are not UTF-8
-fn utf8Problems(module: *Object, args: Args) ?*Object {
-    return documents.utf8Problems(stateOf(module), args);
-}
-
-/// last_cut(data, names) → the last offset where a text that continues may be cut, or None
-fn lastCut(_: *Object, args: Args) ?*Object {
-    return counts.lastCut(args);
-}
-
-/// merge_counts(paths, weights, output, metadata)
-fn mergeCounts(module: *Object, args: Args) ?*Object {
-    return counts_files.mergeCounts(stateOf(module), args);
-}
-
-/// read_model(json, seed) → (rest, bytes, lengths, ids, merges, first merge without a token or -1)
-fn readModel(module: *Object, args: Args) ?*Object {
-    return files.readModel(stateOf(module), args);
-}
-
-/// read_vocabulary(vocab_json, merges_txt, seed) → the same
-fn readVocabulary(module: *Object, args: Args) ?*Object {
-    return files.readVocabulary(stateOf(module), args);
-}
-
-/// read_spelling(names, lengths) → (bytes, lengths, kinds)
-fn readSpelling(module: *Object, args: Args) ?*Object {
-    return files.readSpelling(stateOf(module), args);
+fn useSimd(call: Call, args: struct { level: arguments.Text }) Error!void {
+    const level = std.meta.stringToEnum(platform.cpu.Level, args.level.bytes);
+    if (level != null and pretokens.levels.use(level.?)) return;
+    return call.fail(.value, "SIMD level not supported by this CPU", .{});
 }
 
 /// use_units_after(bytes): for tests and measurements; results are the same for any value
-fn useUnitsAfter(_: *Object, args: Args) ?*Object {
-    const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
-    ids.wide_bytes_min.store(bytes, .monotonic);
-    return api.none();
+fn useUnitsAfter(_: Call, args: struct { bytes: Size }) Error!void {
+    tokenizers.wide_bytes_min.store(args.bytes.value, .monotonic);
 }
 
 /// use_job_bytes(bytes): for tests and measurements; results are the same for any value
-fn useJobBytes(_: *Object, args: Args) ?*Object {
-    const bytes: usize = @intCast(api.PyLong_AsUnsignedLongLongMask(args[0]));
-    ids.batch.job_bytes_max.store(bytes, .monotonic);
-    return api.none();
+fn useJobBytes(_: Call, args: struct { bytes: Size }) Error!void {
+    batch.job_bytes_max.store(args.bytes.value, .monotonic);
 }
 
 /// cache_limit() → the memory limit in bytes of the caches of all tokenizers
-fn cacheLimit(_: *Object, _: Args) ?*Object {
-    return api.PyLong_FromUnsignedLongLong(ids.caches.getLimit());
-}
-
-/// after_fork(): must be called first in a forked child
-fn afterFork(_: *Object, _: Args) ?*Object {
-    ids.caches.afterFork();
-    return api.none();
+fn cacheLimit(_: Call) Error!usize {
+    return caches.getLimit();
 }
 
 /// set_cache_limit(bytes)
-fn setCacheLimit(_: *Object, args: Args) ?*Object {
-    ids.caches.setLimit(@intCast(api.PyLong_AsUnsignedLongLongMask(args[0])));
-    return api.none();
+fn setCacheLimit(_: Call, args: struct { bytes: Size }) Error!void {
+    caches.setLimit(args.bytes.value);
+}
+
+/// after_fork(): must be called first in a forked child
+fn afterFork(_: Call) Error!void {
+    caches.afterFork();
+}
+
+const methods = [_]api.Method{
+    function("from_image", load.fromImage),
+    function("from_tokens", load.fromTokens),
+    function("from_parts", load.fromParts),
+    function("read_model", load.readModel),
+    function("read_vocabulary", load.readVocabulary),
+    function("read_spelling", load.readSpelling),
+    function("split", load.split),
+    function("normalize", load.normalize),
+    function("arrow_capsules", arrow.capsules),
+    function("join", batches.join),
+    function("merge_counts", counting.mergeCounts),
+    function("last_cut", counting.lastCut),
+    function("split_documents", documents.splitDocuments),
+    function("json_lines", documents.jsonLines),
+    function("utf8_problems", documents.utf8Problems),
+    function("cache_limit", cacheLimit),
+    function("set_cache_limit", setCacheLimit),
+    function("after_fork", afterFork),
+    function("simd_levels", simdLevels),
+    function("use_simd", useSimd),
+    function("use_units_after", useUnitsAfter),
+    function("use_job_bytes", useJobBytes),
+    .{},
+};
+
+fn specOf(comptime class: Class) *const api.TypeSpec {
+    return switch (class) {
+        .Core => &tokenizer.spec,
+        .Buffer => &@import("python/buffer.zig").spec,
+        .Session => &@import("python/session.zig").spec,
+        .Counter => &counting.counter_spec,
+        .Inventory => &counting.inventory_spec,
+        .Learner => &learner.spec,
+        .CountsFile => &counting.file_spec,
+        .Checksum => &documents.spec,
+    };
 }
 
 fn exec(module: *Object) callconv(.c) c_int {
     _ = pretokens.levels.use(platform.cpu.best());
     lists.tryLayout();
-    const state = stateOf(module);
-    state.* = .{};
-    inline for (.{
-        .{ "core_type", &core.spec },
-        .{ "buffer_type", &buffer.spec },
-        .{ "session_type", &session.spec },
-        .{ "counter_type", &counts.counter_spec },
-        .{ "inventory_type", &counts.inventory_spec },
-        .{ "learner_type", &merges.spec },
-        .{ "counts_file_type", &counts_files.file_spec },
-        .{ "checksum_type", &documents.checksum_spec },
-    }) |entry| {
-        const made = api.PyType_FromModuleAndSpec(module, entry[1], null) orelse return -1;
-        @field(state, entry[0]) = @ptrCast(made);
-        if (api.PyModule_AddType(module, @ptrCast(made)) < 0) return -1;
-    }
-    const errors = api.PyImport_ImportModule("tokenmill.errors") orelse return -1;
-    defer api.Py_DecRef(errors);
-    inline for (.{
-        .{ "vocabulary_error", "VocabularyError" },
-        .{ "unknown_token_error", "UnknownTokenError" },
-        .{ "pattern_error", "PatternError" },
-        .{ "input_error", "InputError" },
-    }) |entry| {
-        @field(state, entry[0]) = api.PyObject_GetAttrString(errors, entry[1]) orelse return -1;
-    }
+    State.of(module).* = .{};
+    fill(module, State.of(module)) catch return -1;
     const mode = @tagName(builtin.mode);
     if (api.PyModule_AddStringConstant(module, "build_mode", mode) < 0) return -1;
     return api.PyModule_AddStringConstant(module, "unicode_version", unicode.version);
 }
 
-fn free(module: *Object) callconv(.c) void {
-    const raw = api.PyModule_GetState(module) orelse return;
-    const state: *core.State = @ptrCast(@alignCast(raw));
-    inline for (.{
-        "core_type",           "buffer_type",    "session_type",
-        "counter_type",        "inventory_type", "counts_file_type",
-        "learner_type",        "checksum_type",  "vocabulary_error",
-        "unknown_token_error", "pattern_error",  "input_error",
-    }) |name| {
-        if (@field(state, name)) |object| api.Py_DecRef(@ptrCast(@alignCast(object)));
-        @field(state, name) = null;
+/// Makes the types of the module and looks up its exceptions.
+fn fill(module: *Object, state: *State) error{Raised}!void {
+    inline for (comptime std.enums.values(Class)) |class| {
+        const made = api.PyType_FromModuleAndSpec(module, specOf(class), null) orelse
+            return error.Raised;
+        state.classes.set(class, @ptrCast(made));
+        if (api.PyModule_AddType(module, @ptrCast(made)) < 0) return error.Raised;
+    }
+    inline for (results.types, &state.results) |Type, *place| {
+        place.* = results.typeOf(Type) orelse return error.Raised;
+        if (api.PyModule_AddType(module, place.*.?) < 0) return error.Raised;
+    }
+    const errors = api.PyImport_ImportModule("tokenmill.errors") orelse return error.Raised;
+    defer api.Py_DecRef(errors);
+    inline for (comptime std.enums.values(State.Exception)) |exception| {
+        const found = api.PyObject_GetAttrString(errors, @tagName(exception)) orelse
+            return error.Raised;
+        state.exceptions.set(exception, found);
     }
 }
 
-const methods = [_]api.Method{
-    core.method("from_image", 4, fromImage),
-    core.method("from_tokens", 6, fromTokens),
-    core.method("from_parts", 4, fromParts),
-    core.method("read_model", 2, readModel),
-    core.method("read_vocabulary", 3, readVocabulary),
-    core.method("read_spelling", 2, readSpelling),
-    core.method("split", 2, split),
-    core.method("normalize", 2, normalize),
-    core.method("arrow_capsules", 2, arrowCapsules),
-    core.method("join", 2, join),
-    core.method("merge_counts", 4, mergeCounts),
-    core.method("split_documents", 3, splitDocuments),
-    core.method("json_lines", 4, jsonLines),
-    core.method("utf8_problems", 2, utf8Problems),
-    core.method("last_cut", 2, lastCut),
-    core.method("cache_limit", 0, cacheLimit),
-    core.method("set_cache_limit", 1, setCacheLimit),
-    core.method("after_fork", 0, afterFork),
-    core.method("simd_levels", 0, simdLevels),
-    core.method("use_simd", 1, useSimd),
-    core.method("use_units_after", 1, useUnitsAfter),
-    core.method("use_job_bytes", 1, useJobBytes),
-    .{},
-};
+fn free(module: *Object) callconv(.c) void {
+    const raw = api.PyModule_GetState(module) orelse return;
+    const state: *State = @ptrCast(@alignCast(raw));
+    state.deinit();
+}
+
 var slots: [3]api.ModuleSlot = @splat(.{});
 var definition: api.ModuleDef = .{
     .name = "_native",
-    .size = @sizeOf(core.State),
+    .size = @sizeOf(State),
     .methods = &methods,
     .slots = &slots,
     .free = @ptrCast(&free),

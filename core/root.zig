@@ -1,9 +1,10 @@
 //! The core of tokenmill: bytes and ids, independent of Python.
 //!
 //!     training:  documents ▶ pretokens ▶ count ▶ train
-//!     encoding:  bytes ▶ pretokens ▶ (with the vocabulary) ids
+//!     encoding:  bytes ▶ preprocess ▶ pretokens ▶ encode ▶ offsets, session
 
 pub const platform = @import("platform.zig");
+pub const failure = @import("failure.zig");
 pub const unicode = @import("unicode.zig");
 pub const pretokens = @import("pretokens.zig");
 pub const normalize = @import("normalize.zig");
@@ -13,10 +14,20 @@ pub const added = @import("added.zig");
 pub const documents = @import("documents.zig");
 pub const count = @import("count.zig");
 pub const train = @import("train.zig");
-pub const ids = @import("ids.zig");
+pub const merge = @import("merge.zig");
+pub const preprocess = @import("preprocess.zig");
+pub const encode = struct {
+    pub const batch = @import("encode/batch.zig");
+    pub const encoder = @import("encode/encoder.zig");
+    pub const tokenizer = @import("encode/tokenizer.zig");
+};
+pub const offsets = @import("offsets.zig");
+pub const session = @import("session.zig");
+pub const truncate = @import("session/truncate.zig");
 
 test {
     _ = platform;
+    _ = failure;
     _ = unicode;
     _ = pretokens;
     _ = normalize;
@@ -26,5 +37,13 @@ test {
     _ = documents;
     _ = count;
     _ = train;
-    _ = ids;
+    _ = merge;
+    _ = preprocess;
+    _ = encode.batch;
+    _ = encode.encoder;
+    _ = encode.tokenizer;
+    _ = @import("encode/reference.zig");
+    _ = offsets;
+    _ = session;
+    _ = truncate;
 }

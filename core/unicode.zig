@@ -127,6 +127,18 @@ pub fn decodeBefore(text: []const u8, index: usize) Char {
     return .{ .code_point = replacement, .len = 1 };
 }
 
+/// Whether a character starts, or the text ends, at `index` when decoded forwards.
+pub fn isBoundary(text: []const u8, index: usize) bool {
+    if (index == 0 or index >= text.len or text[index] & 0xC0 != 0x80) return true;
+    // A character that covers this byte starts at most three bytes before it.
+    var start = index;
+    while (start > 0 and index - start < 3) {
+        start -= 1;
+        if (text[start] & 0xC0 != 0x80) return start + decode(text, start).len <= index;
+    }
+    return true;
+}
+
 test "unicode: every code point decodes as std.unicode encodes it, both ways" {
     var code_point: u21 = 0;
     while (code_point <= 0x10FFFF) : (code_point += 1) {

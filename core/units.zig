@@ -17,20 +17,23 @@ const Characters = @import("units/characters.zig").Characters;
 /// Longer fragments are not cached.
 const unit_len_max = 64;
 
-/// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, or only counts them. `out`
-/// needs space for one id per byte and four more, and 16 bytes after the piece must be readable.
+/// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, and returns their number.
+/// `out` needs space for one id per byte and four more, and 16 bytes after the piece must be
+/// readable.
 pub fn encode(
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
     piece: []const u8,
     is_whole: bool,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
     if (triples.fits(merger.vocabulary)) {
         const end: u32 = @intCast(piece.len);
         const text = piece.ptr;
-        const done = try triples.encode(merger, cache, chars, text, 0, &.{end}, is_whole, out);
+        const ends: []const u32 = &.{end};
+        const done =
+            try triples.encode(.ids, merger, cache, chars, text, 0, ends, is_whole, out);
         if (done.pretokens == 1) return done.written;
     }
     return encodeAny(merger, cache, chars, piece, is_whole, out);
@@ -43,9 +46,8 @@ fn encodeAny(
     chars: *const Characters,
     piece: []const u8,
     is_whole: bool,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
-    const writes = @TypeOf(out) != void;
     var written: usize = 0;
     var unit_start: usize = 0;
     var left = try chars.charAt(merger, piece);
@@ -58,11 +60,10 @@ fn encodeAny(
             const unit = piece[unit_start..end];
             if (unit.len == left.bytes.len) {
                 // Only characters with an entry can be split off.
-                if (writes) out[written..][0..4].* = chars.ids[left.code_point];
+                out[written..][0..4].* = chars.ids[left.code_point];
                 written += left.about.count;
             } else {
-                const rest = if (writes) out + written else {};
-                written += try encodeUnit(merger, cache, unit, false, rest);
+                written += try encodeUnit(merger, cache, unit, false, out + written);
             }
             unit_start = end;
         }
@@ -70,26 +71,23 @@ fn encodeAny(
         end += right.bytes.len;
     }
     const unit = piece[unit_start..];
-    const rest = if (writes) out + written else {};
     const is_all = is_whole and unit_start == 0;
-    return written + try encodeUnit(merger, cache, unit, is_all, rest);
+    return written + try encodeUnit(merger, cache, unit, is_all, out + written);
 }
 
-/// Writes ids, or only counts them.
-pub inline fn put(found: []const u32, out: anytype) usize {
-    if (@TypeOf(out) != void) for (found, out[0..found.len]) |id, *place| {
-        place.* = id;
-    };
+/// Writes ids, and returns their number.
+pub inline fn put(found: []const u32, out: [*]u32) usize {
+    for (found, out[0..found.len]) |id, *place| place.* = id;
     return found.len;
 }
 
-/// Writes the ids of a fragment, or only counts them.
+/// Writes the ids of a fragment, and returns their number.
 fn encodeUnit(
     merger: *Merger,
     cache: *Cache,
     unit: []const u8,
     is_whole: bool,
-    out: anytype,
+    out: [*]u32,
 ) Error!usize {
     // A whole pretoken may be an unmergeable token.
     if (is_whole) return put(try merger.idsOf(unit), out);
@@ -99,7 +97,7 @@ fn encodeUnit(
         unit.len > unit_len_max or std.mem.indexOfScalar(u8, unit, 0xFF) != null)
         return put(try merger.mergedIds(unit), out);
     const key = keyOf(cache, unit);
-    if (cache.find(key, unit, out)) |count| return count;
+    if (cache.find(.ids, key, unit, out)) |count| return count;
     const found = try merger.mergedIds(unit);
     cache.insert(key, unit, found);
     return put(found, out);

@@ -46,6 +46,8 @@ pub const no_pair = PairTable.none;
 /// InvalidImage: the packed vocabulary contradicts its header.
 pub const Error = models.Error || error{InvalidImage};
 
+pub const failureOf = @import("vocabulary/failures.zig").failureOf;
+
 /// How symbols that are not tokens are handled after merging.
 pub const Leftover = enum {
     /// A byte without a token is an error.
@@ -111,7 +113,7 @@ pub const Vocabulary = struct {
         seed: u64,
         culprit: *u32,
     ) Error!Vocabulary {
-        std.debug.assert(lengths.len == ids.len);
+        if (lengths.len != ids.len) return error.InvalidModel;
         if (bytes.len > bytes_len_limit) return error.TooManyBytes;
         var ids_end: u32 = 0;
         var lengths_sum: usize = 0;
@@ -122,7 +124,7 @@ pub const Vocabulary = struct {
             ids_end = @max(ids_end, id + 1);
             lengths_sum += length;
         }
-        std.debug.assert(lengths_sum == bytes.len);
+        if (lengths_sum != bytes.len) return error.InvalidModel;
         var self = try allocate(gpa, ids_end, bytes.len);
         errdefer self.deinit(gpa);
         @memset(self.offsets, 0);

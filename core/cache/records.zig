@@ -86,8 +86,13 @@ pub const Records = struct {
     }
 
     /// Writes the ids of an entry to `out`, which needs space for `overrun` more, unless it is
-    /// void. Returns their number, or null if the entry was overwritten or has other bytes.
-    pub inline fn read(self: *const Records, place: Place, bytes: []const u8, out: anytype) ?usize {
+    /// null. Returns their number, or null if the entry was overwritten or has other bytes.
+    pub inline fn read(
+        self: *const Records,
+        place: Place,
+        bytes: []const u8,
+        out: ?[*]u32,
+    ) ?usize {
         if (!self.holds(place)) return null;
         const words = self.wordsAt(place.start);
         if (place.bytes_len != 0) {
@@ -95,12 +100,12 @@ pub const Records = struct {
             // These loads precede the second check, since it depends on them.
             if (!std.mem.eql(u8, own[0..place.bytes_len], bytes)) return null;
         }
-        if (@TypeOf(out) != void) {
+        if (out) |ids| {
             const Four = @Vector(4, u32);
             const from = words + wordsFor(place.bytes_len);
             var at: usize = 0;
             while (at < place.ids_len) : (at += 4) {
-                out[at..][0..4].* = @as(*align(4) const volatile Four, @ptrCast(from + at)).*;
+                ids[at..][0..4].* = @as(*align(4) const volatile Four, @ptrCast(from + at)).*;
             }
         }
         platform.threads.fenceLoads();
@@ -186,7 +191,8 @@ test "records: a valid entry has the written contents, over several laps" {
             for (found[0..count]) |id| try std.testing.expectEqual(other, id);
             const others: [40]u8 = @splat(own[0] +% 1);
             if (place.bytes_len == 0) continue;
-            try std.testing.expectEqual(null, records.read(place, others[0..place.bytes_len], {}));
+            const read = records.read(place, others[0..place.bytes_len], null);
+            try std.testing.expectEqual(null, read);
         }
         try std.testing.expect(records.holds(places[number]));
     }
@@ -206,7 +212,7 @@ test "records: no lap begins while there is a writer" {
     records.end();
     const place = records.write("", &ids).?;
     try std.testing.expect(records.isFull());
-    try std.testing.expectEqual(100, records.read(place, "", {}).?);
+    try std.testing.expectEqual(100, records.read(place, "", null).?);
 }
 
 test "records: threads that overwrite each other's entries read consistent data" {

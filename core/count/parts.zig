@@ -125,7 +125,7 @@ fn eachBatch(
     while (try sweep.next()) |batch| {
         if (batch.start >= limit) return batch.start;
         try tally.pollAfter(batch.len);
-        const taken = before(batch, limit);
+        const taken = batch.before(limit);
         switch (what) {
             .add => try tally.addBatch(document, taken),
             .take_off => {
@@ -141,27 +141,4 @@ fn eachBatch(
         if (end >= limit) return end;
     }
     return document.len;
-}
-
-/// Returns the pretokens of a batch that start before `limit`.
-fn before(batch: pretokens.Batch, limit: usize) pretokens.Batch {
-    var taken = batch;
-    for (batch.ends, 1..) |end, count| {
-        if (batch.start + end < limit) continue;
-        taken.ends = batch.ends[0..count];
-        taken.len = end;
-        break;
-    }
-    return taken;
-}
-
-/// Returns an offset from `nominal` on where a part may start: before a space that follows a word,
-/// or else at any character.
-pub fn startNear(document: []const u8, nominal: usize) usize {
-    const last = @min(nominal + 1024, document.len);
-    for (nominal..last) |index| {
-        if (document[index] == ' ' and std.ascii.isAlphanumeric(document[index - 1])) return index;
-    }
-    for (nominal..last) |index| if (document[index] & 0xC0 != 0x80) return index;
-    return last;
 }

@@ -9,7 +9,8 @@ const Allocator = std.mem.Allocator;
 const pretokens = @import("../pretokens.zig");
 const Effort = @import("../added.zig").Effort;
 const Names = @import("../added.zig").Names;
-const cuts = @import("cuts.zig");
+const cuts = @import("../pretokens/cuts.zig");
+const findBetween = @import("cuts.zig").findBetween;
 const parts = @import("parts.zig");
 
 /// A job is about this many bytes: a few milliseconds of counting.
@@ -77,7 +78,7 @@ pub const Plan = struct {
             const cut = if (text.len - start < 2 * job_bytes)
                 null
             else
-                cuts.findBetween(text, start + job_bytes, self.rules.specials);
+                findBetween(text, start + job_bytes, self.rules.specials);
             const end = cut orelse text.len;
             try self.jobs.append(self.gpa, .{ .piece = text[start..end] });
             start = end;
@@ -118,7 +119,7 @@ pub const Plan = struct {
             const limit = if (is_last)
                 document.len
             else
-                parts.startNear(document, from + part_bytes);
+                cuts.probableStart(document, from + part_bytes);
             try self.jobs.append(self.gpa, .{ .part = self.parts.items.len });
             try self.parts.append(
                 self.gpa,

@@ -6,6 +6,72 @@
 const std = @import("std");
 const builtin = @import("builtin");
 
+/// Calls `work(context, worker)` on up to `threads` threads at the same time. Worker 0 is the
+/// caller's thread. Returns when all are done.
+pub fn workers(
+    threads: usize,
+    context: anytype,
+    comptime work: fn (@TypeOf(context), usize) void,
+) void {
+    if (builtin.single_threaded) return work(context, 0);
+    var helpers: [threads_max - 1]std.Thread = undefined;
+    const wanted = @min(threads, threads_max) -| 1;
+    var started: usize = 0;
+    while (started < wanted) : (started += 1) {
+        // If no more threads can be started, fewer threads compute the same result.
+        helpers[started] = std.Thread.spawn(.{}, work, .{ context, started + 1 }) catch break;
+    }
+    work(context, 0);
+    for (helpers[0..started]) |helper| helper.join();
+}
+
+/// The numbers of jobs, which workers take in order.
+pub const Queue = struct {
+    len: usize,
+    next: std.atomic.Value(usize) = .init(0),
+
+    /// Returns a job that no other worker takes, null if none is left.
+    pub fn take(self: *Queue) ?usize {
+        const job = self.next.fetchAdd(1, .monotonic);
+        return if (job < self.len) job else null;
+    }
+
+    pub fn isEmpty(self: *const Queue) bool {
+        return self.next.load(.monotonic) >= self.len;
+    }
+};
+
+/// Stops the workers of a call when the caller's poll requires it, or when a job fails.
+pub const Stop = struct {
+    /// Called by worker 0 only.
+    poll: ?Poll = null,
+    stopped: std.atomic.Value(bool) = .init(false),
+
+    /// Returns the poll of a worker.
+    pub fn pollOf(self: *Stop, worker: usize) Poll {
+        return .{ .context = self, .function = if (worker == 0) askCaller else isStopped };
+    }
+
+    pub fn stop(self: *Stop) void {
+        self.stopped.store(true, .monotonic);
+    }
+
+    pub fn isSet(self: *const Stop) bool {
+        return self.stopped.load(.monotonic);
+    }
+
+    fn askCaller(context: *anyopaque) bool {
+        const self: *Stop = @ptrCast(@alignCast(context));
+        if (self.poll) |poll| if (poll.function(poll.context)) self.stop();
+        return self.isSet();
+    }
+
+    fn isStopped(context: *anyopaque) bool {
+        const self: *Stop = @ptrCast(@alignCast(context));
+        return self.isSet();
+    }
+};
+
 /// Calls `work(context, job)` once for each job below `jobs`, on up to `threads` threads including
 /// the caller's. Returns when all are done.
 pub fn run(
@@ -14,30 +80,16 @@ pub fn run(
     context: anytype,
     comptime work: fn (@TypeOf(context), usize) void,
 ) void {
-    const Queue = struct {
-        next: std.atomic.Value(usize) = .init(0),
-        jobs: usize,
+    const Work = struct {
+        queue: Queue,
         context: @TypeOf(context),
 
-        fn drain(self: *@This()) void {
-            while (true) {
-                const job = self.next.fetchAdd(1, .monotonic);
-                if (job >= self.jobs) return;
-                work(self.context, job);
-            }
+        fn drain(self: *@This(), _: usize) void {
+            while (self.queue.take()) |job| work(self.context, job);
         }
     };
-    var queue: Queue = .{ .jobs = jobs, .context = context };
-    if (builtin.single_threaded) return queue.drain();
-    var helpers: [threads_max - 1]std.Thread = undefined;
-    const wanted = @min(threads, jobs, threads_max) -| 1;
-    var started: usize = 0;
-    while (started < wanted) : (started += 1) {
-        // If no more threads can be started, fewer threads compute the same result.
-        helpers[started] = std.Thread.spawn(.{}, Queue.drain, .{&queue}) catch break;
-    }
-    queue.drain();
-    for (helpers[0..started]) |helper| helper.join();
+    var all: Work = .{ .queue = .{ .len = jobs }, .context = context };
+    workers(@min(threads, jobs), &all, Work.drain);
 }
 
 pub const threads_max = 256;

@@ -49,6 +49,18 @@ pub const Batch = struct {
             .len = if (end == first) 0 else ends[end - first - 1],
         };
     }
+
+    /// Returns the pretokens that start before `limit`, an offset in the document.
+    pub fn before(self: Batch, limit: usize) Batch {
+        var taken = self;
+        for (self.ends, 1..) |end, count| {
+            if (self.start + end < limit) continue;
+            taken.ends = self.ends[0..count];
+            taken.len = end;
+            break;
+        }
+        return taken;
+    }
 };
 
 pub const Sweep = struct {

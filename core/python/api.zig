@@ -18,6 +18,7 @@ pub const Method = extern struct {
     doc: ?[*:0]const u8 = null,
 };
 pub const METH_FASTCALL = 0x0080;
+pub const METH_KEYWORDS = 0x0002;
 
 pub const ModuleSlot = extern struct { slot: c_int = 0, value: ?*const anyopaque = null };
 pub const mod_exec = 2;
@@ -56,8 +57,10 @@ pub const tp_dealloc = 52;
 pub const tp_methods = 64;
 pub const tp_new = 65;
 
+const flag_long = 1 << 24;
 const flag_list = 1 << 25;
 const flag_tuple = 1 << 26;
+const flag_bytes = 1 << 27;
 const flag_unicode = 1 << 28;
 
 pub const Buffer = extern struct {
@@ -78,6 +81,15 @@ pub const BUF_FORMAT = 4;
 pub const BUF_ND = 8;
 pub const BUF_STRIDES = 0x10 | BUF_ND;
 
+/// The fields of a struct sequence: a tuple whose items are also attributes.
+pub const SequenceField = extern struct { name: ?[*:0]const u8 = null, doc: ?[*:0]const u8 = null };
+pub const SequenceSpec = extern struct {
+    name: [*:0]const u8,
+    doc: ?[*:0]const u8 = null,
+    fields: [*]const SequenceField,
+    length: c_int,
+};
+
 pub extern fn PyModuleDef_Init(*ModuleDef) ?*Object;
 pub extern fn PyModule_GetState(*Object) ?*anyopaque;
 pub extern fn PyModule_AddType(*Object, *Type) c_int;
@@ -86,6 +98,7 @@ pub extern fn PyType_FromModuleAndSpec(*Object, *const TypeSpec, ?*Object) ?*Obj
 pub extern fn PyType_GenericAlloc(*Type, Ssize) ?*Object;
 pub extern fn PyType_GetModuleState(*Type) ?*anyopaque;
 pub extern fn PyType_GetFlags(*Type) c_ulong;
+pub extern fn PyType_GetName(*Type) ?*Object;
 pub extern fn PyObject_Free(?*anyopaque) void;
 pub extern fn PyImport_ImportModule([*:0]const u8) ?*Object;
 pub extern fn PyObject_GetAttrString(*Object, [*:0]const u8) ?*Object;
@@ -105,8 +118,15 @@ pub extern fn PyTuple_SetItem(*Object, Ssize, *Object) c_int;
 pub extern fn PyLong_FromUnsignedLongLong(c_ulonglong) ?*Object;
 pub extern fn PyLong_FromLongLong(c_longlong) ?*Object;
 pub extern fn PyLong_AsLongLong(*Object) c_longlong;
-pub extern fn PyLong_AsUnsignedLongLongMask(*Object) c_ulonglong;
+pub extern fn PyLong_AsLongLongAndOverflow(*Object, *c_int) c_longlong;
+pub extern fn PyLong_AsUnsignedLongLong(*Object) c_ulonglong;
+pub extern fn PyNumber_Index(*Object) ?*Object;
+pub extern fn PyDict_Next(*Object, *Ssize, *?*Object, *?*Object) c_int;
+pub extern fn PyStructSequence_NewType(*const SequenceSpec) ?*Type;
+pub extern fn PyStructSequence_New(*Type) ?*Object;
+pub extern fn PyStructSequence_SetItem(*Object, Ssize, *Object) void;
 pub extern fn PyBytes_FromStringAndSize(?[*]const u8, Ssize) ?*Object;
+pub extern fn PyBytes_AsStringAndSize(*Object, *[*]const u8, *Ssize) c_int;
 pub extern fn PyUnicode_AsUTF8AndSize(*Object, *Ssize) ?[*]const u8;
 pub extern fn PyUnicode_GetLength(*Object) Ssize;
 pub extern fn PyUnicode_DecodeUTF8([*]const u8, Ssize, ?[*:0]const u8) ?*Object;
@@ -117,7 +137,8 @@ pub extern fn PyCapsule_New(*anyopaque, [*:0]const u8, Destructor) ?*Object;
 pub extern fn PyCapsule_GetPointer(*Object, [*:0]const u8) ?*anyopaque;
 pub extern fn PyEval_SaveThread() ?*ThreadState;
 pub extern fn PyEval_RestoreThread(?*ThreadState) void;
-pub extern fn PyErr_SetString(*Object, [*:0]const u8) void;
+pub extern fn PyErr_SetObject(*Object, *Object) void;
+pub extern fn PyErr_ExceptionMatches(*Object) c_int;
 pub extern fn PyErr_NoMemory() ?*Object;
 pub extern fn PyErr_Clear() void;
 pub extern fn PyErr_Occurred() ?*Object;
@@ -126,6 +147,12 @@ pub extern fn Py_IncRef(?*Object) void;
 pub extern fn Py_DecRef(?*Object) void;
 pub extern fn Py_GetVersion() [*:0]const u8;
 
+pub fn isLong(object: *Object) bool {
+    return PyType_GetFlags(object.type) & flag_long != 0;
+}
+pub fn isBytes(object: *Object) bool {
+    return PyType_GetFlags(object.type) & flag_bytes != 0;
+}
 pub fn isUnicode(object: *Object) bool {
     return PyType_GetFlags(object.type) & flag_unicode != 0;
 }
@@ -138,9 +165,20 @@ pub fn isTuple(object: *Object) bool {
 pub fn isNone(object: *Object) bool {
     return object == data("_Py_NoneStruct");
 }
+/// Returns whether an object is True; null if it is neither True nor False.
+pub fn truth(object: *Object) ?bool {
+    if (object == data("_Py_TrueStruct")) return true;
+    return if (object == data("_Py_FalseStruct")) false else null;
+}
 /// Returns a new reference to None.
 pub fn none() *Object {
     const object = data("_Py_NoneStruct");
+    Py_IncRef(object);
+    return object;
+}
+/// Returns a new reference to True or False.
+pub fn boolean(value: bool) *Object {
+    const object = if (value) data("_Py_TrueStruct") else data("_Py_FalseStruct");
     Py_IncRef(object);
     return object;
 }

@@ -5,8 +5,12 @@
 
 const std = @import("std");
 const api = @import("api.zig");
-const buffer = @import("buffer.zig");
-const gpa = buffer.gpa;
+const object_ = @import("object.zig");
+const Buffer = @import("buffer.zig").Buffer;
+const Call = object_.Call;
+const Error = object_.Error;
+
+const gpa = object_.gpa;
 
 const Schema = extern struct {
     format: [*:0]const u8,
@@ -37,31 +41,41 @@ const Array = extern struct {
 /// Additional data of a struct. A consumer moves the struct, but this stays until release.
 const SchemaPrivate = struct { child: Schema, children: [1]*Schema };
 const ArrayPrivate = struct {
-    memory: *buffer.Memory,
+    memory: *Buffer,
     buffers: [2]?*const anyopaque,
     child: ?Array = null,
     children: [1]*Array = undefined,
 };
 
-/// Returns a tuple (schema capsule, array capsule) for the lists `ids[offsets[i]..offsets[i + 1]]`.
-pub fn capsules(ids: *api.Object, offsets: *api.Object) ?*api.Object {
-    const pair = api.PyTuple_New(2) orelse return null;
-    const narrow = buffer.Instance.of(ids).memory.?.items == .u16;
-    const schema = schemaCapsule(if (narrow) "S" else "I") orelse {
-        api.Py_DecRef(pair);
-        return null;
-    };
-    _ = api.PyTuple_SetItem(pair, 0, schema);
-    const array = arrayCapsule(ids, offsets) orelse {
-        api.Py_DecRef(pair);
-        return null;
-    };
-    _ = api.PyTuple_SetItem(pair, 1, array);
-    return pair;
+/// arrow_capsules(ids, offsets) → (schema capsule, array capsule) of the lists
+/// `ids[offsets[i]..offsets[i + 1]]`
+pub fn capsules(call: Call, args: struct {
+    ids: *object_.Object(Buffer),
+    offsets: *object_.Object(Buffer),
+}) Error!struct { *api.Object, *api.Object } {
+    const ids, const offsets = .{ args.ids.value.?, args.offsets.value.? };
+    const is_narrow = ids.of(.u16) != null;
+    const bounds = offsets.of(.i64);
+    if (bounds == null or !(is_narrow or ids.of(.u32) != null)) {
+        return call.fail(.type, "ids must be u16 or u32 numbers, and offsets i64 numbers", .{});
+    }
+    // A consumer reads the memory without a check.
+    if (!areOffsets(bounds.?, ids.shape)) {
+        return call.fail(.value, "offsets must rise from 0 to the number of ids", .{});
+    }
+    const schema = try schemaCapsule(if (is_narrow) "S" else "I");
+    errdefer api.Py_DecRef(schema);
+    return .{ schema, try arrayCapsule(ids, offsets) };
 }
 
-fn schemaCapsule(item_format: [*:0]const u8) ?*api.Object {
-    const private = gpa.create(SchemaPrivate) catch return api.PyErr_NoMemory();
+fn areOffsets(offsets: []const i64, len: api.Ssize) bool {
+    if (offsets.len == 0 or offsets[0] != 0 or offsets[offsets.len - 1] != len) return false;
+    for (offsets[1..], offsets[0 .. offsets.len - 1]) |end, start| if (end < start) return false;
+    return true;
+}
+
+fn schemaCapsule(item_format: [*:0]const u8) Error!*api.Object {
+    const private = try gpa.create(SchemaPrivate);
     private.child = .{ .format = item_format, .name = "item", .release = releaseChildSchema };
     private.children = .{&private.child};
     const schema: Schema = .{
@@ -74,12 +88,12 @@ fn schemaCapsule(item_format: [*:0]const u8) ?*api.Object {
     return capsuleOf(Schema, schema, "arrow_schema");
 }
 
-fn arrayCapsule(ids: *api.Object, offsets: *api.Object) ?*api.Object {
-    var list = arrayOf(offsets, buffer.Instance.of(offsets).shape - 1) orelse return null;
+fn arrayCapsule(ids: *Buffer, offsets: *Buffer) Error!*api.Object {
+    var list = try arrayOf(offsets, offsets.shape - 1);
     const private: *ArrayPrivate = @ptrCast(@alignCast(list.private.?));
-    private.child = arrayOf(ids, buffer.Instance.of(ids).shape) orelse {
+    private.child = arrayOf(ids, ids.shape) catch |failure| {
         releaseArray(&list);
-        return null;
+        return failure;
     };
     private.children = .{&private.child.?};
     list.child_count = 1;
@@ -87,14 +101,10 @@ fn arrayCapsule(ids: *api.Object, offsets: *api.Object) ?*api.Object {
     return capsuleOf(Array, list, "arrow_array");
 }
 
-fn arrayOf(owner: *api.Object, length: api.Ssize) ?Array {
-    const private = gpa.create(ArrayPrivate) catch {
-        _ = api.PyErr_NoMemory();
-        return null;
-    };
-    const memory = buffer.Instance.of(owner).memory.?;
-    memory.retain();
-    private.* = .{ .memory = memory, .buffers = .{ null, memory.data() } };
+fn arrayOf(owner: *Buffer, length: api.Ssize) Error!Array {
+    const private = try gpa.create(ArrayPrivate);
+    owner.retain();
+    private.* = .{ .memory = owner, .buffers = .{ null, owner.data() } };
     return .{
         .length = length,
         .buffers = &private.buffers,
@@ -105,7 +115,7 @@ fn arrayOf(owner: *api.Object, length: api.Ssize) ?Array {
 
 /// Returns a capsule with a copy of a struct. It releases the struct unless a consumer has moved
 /// it.
-fn capsuleOf(comptime T: type, value: T, comptime name: [:0]const u8) ?*api.Object {
+fn capsuleOf(comptime T: type, value: T, comptime name: [:0]const u8) Error!*api.Object {
     const destroy = struct {
         fn destroy(capsule: *api.Object) callconv(.c) void {
             const shell: *T = @ptrCast(@alignCast(api.PyCapsule_GetPointer(capsule, name).?));
@@ -116,13 +126,13 @@ fn capsuleOf(comptime T: type, value: T, comptime name: [:0]const u8) ?*api.Obje
     var moved = value;
     const shell = gpa.create(T) catch {
         moved.release.?(&moved);
-        return api.PyErr_NoMemory();
+        return error.OutOfMemory;
     };
     shell.* = value;
     return api.PyCapsule_New(shell, name, destroy) orelse {
         shell.release.?(shell);
         gpa.destroy(shell);
-        return null;
+        return error.Raised;
     };
 }
 

@@ -1,155 +1,49 @@
-//! The methods of a tokenizer that use several threads, for long texts and for many texts.
+//! Many texts or documents → their ids and counts, on several threads: methods of Core.
 
 const std = @import("std");
 const api = @import("api.zig");
-const buffer = @import("buffer.zig");
-const core_ = @import("core.zig");
-const documents = @import("../documents.zig");
-const fronts = @import("fronts.zig");
-const ids = @import("../ids.zig");
-const Args = core_.Args;
-const Core = core_.Core;
+const arguments = @import("arguments.zig");
+const batch_ = @import("../encode/batch.zig");
+const merge = @import("../merge.zig");
+const object_ = @import("object.zig");
+const results = @import("results.zig");
+const tokenizer = @import("tokenizer.zig");
+const Allowed = tokenizer.Allowed;
+const Buffer = @import("buffer.zig").Buffer;
+const Call = object_.Call;
+const Core = tokenizer.Core;
+const Error = object_.Error;
+const Goal = tokenizer.Goal;
+const Items = Buffer.Items;
+const Kind = @import("buffer.zig").Kind;
 const Object = api.Object;
-const Text = @import("text.zig").Text;
-const Texts = @import("text.zig").Texts;
+const Spans = arguments.Spans;
+const Text = arguments.Text;
+const Texts = arguments.Texts;
+const Threads = arguments.Threads;
+const Unlocked = object_.Unlocked;
 
-const gpa = buffer.gpa;
+const gpa = object_.gpa;
+const method = object_.method;
+const run = tokenizer.run;
 
-/// A shorter text is encoded by the calling thread alone.
-const long_text_len = 1 << 20;
+const Batch = struct { texts: Texts, allowed: Allowed, threads: Threads };
 
-const Goal = enum { encode, count };
-
-fn Outcome(comptime goal: Goal) type {
-    return if (goal == .encode) ids.batch.Ragged else []i64;
-}
-
-/// Encodes or counts texts on several threads, without the GIL. Returns null if an exception is
-/// set.
-fn run(
+fn runBatch(
     comptime goal: Goal,
+    call: Call,
     core: *Core,
-    texts: []const []const u8,
-    allowed: ?[]const u8,
-    threads: *Object,
+    args: Batch,
     is_public: bool,
-) ?Outcome(goal) {
-    var batch: ids.batch.Batch = .{
-        .gpa = gpa,
-        .tokenizer = core.tokenizer.?,
-        .texts = texts,
-        .allowed = allowed,
-        .threads = threadsFrom(threads),
-        .is_public = is_public,
-    };
-    var unlocked: core_.Unlocked = .begin();
-    batch.poll = unlocked.poll();
-    const outcome = if (goal == .encode) batch.encode() else batch.count();
-    unlocked.end();
-    return outcome catch |failure| {
-        _ = core_.failEncoding(core, failure, batch.missing_byte);
-        return null;
-    };
-}
-
-/// Whether a text is long enough for several threads.
-pub fn isForThreads(text: []const u8, threads: *Object) bool {
-    return text.len >= long_text_len and threadsFrom(threads) > 1;
-}
-
-pub fn threadsFrom(object: *Object) usize {
-    return @intCast(@max(1, api.PyLong_AsLongLong(object)));
-}
-
-/// The same for a list of texts, with a method's arguments (texts, allowed, threads).
-fn runList(comptime goal: Goal, core: *Core, args: Args, is_public: bool) ?Outcome(goal) {
-    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
-    var texts = Texts.from(args[0]) orelse return null;
-    defer texts.release(texts.slices.len);
-    return run(goal, core, texts.slices, allowed, args[2], is_public);
-}
-
-/// encode_buffer(text, allowed, narrow, threads) → Buffer of u32, or of u16
-pub fn encodeBuffer(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
-    const narrow = api.PyLong_AsLongLong(args[2]) != 0;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    const numbers = encodeText(core, text.bytes, allowed, args[3], true) orelse return null;
-    const buffer_type = core.state().buffer_type.?;
-    if (!narrow) return buffer.create(buffer_type, .u32, numbers);
-    const small = narrowed(numbers) catch return api.PyErr_NoMemory();
-    return buffer.create(buffer_type, .u16, small);
-}
-
-/// Converts ids to half their size, in place, and takes ownership of them: a second list of the
-/// same length would cost more than half of the encoding. Each id is read before its memory is
-/// overwritten.
-fn narrowed(numbers: []u32) std.mem.Allocator.Error![]u16 {
-    const halves: [*]u16 = @ptrCast(numbers.ptr);
-    const lanes = 16;
-    var index: usize = 0;
-    // Vectorized by hand, since the compiler cannot vectorize aliased memory.
-    while (index + lanes <= numbers.len) : (index += lanes) {
-        const some: @Vector(lanes, u32) = numbers[index..][0..lanes].*;
-        halves[index..][0..lanes].* = @as(@Vector(lanes, u16), @truncate(some));
-    }
-    while (index < numbers.len) : (index += 1) halves[index] = @truncate(numbers[index]);
-    const kept = (numbers.len + 1) / 2;
-    errdefer gpa.free(numbers);
-    const rest = try gpa.realloc(numbers, kept);
-    return @as([*]u16, @ptrCast(rest.ptr))[0..numbers.len];
-}
-
-/// Returns the ids of one text, owned by the caller; null if an exception is set.
-pub fn encodeText(
-    core: *Core,
-    text: []const u8,
-    allowed: ?[]const u8,
-    threads: *Object,
-    is_public: bool,
-) ?[]u32 {
-    if (isForThreads(text, threads)) {
-        const ragged =
-            run(.encode, core, &.{text}, allowed, threads, is_public) orelse return null;
-        gpa.free(ragged.offsets);
-        return ragged.ids;
-    }
-    var sink: ids.List = .{ .gpa = gpa };
-    defer sink.ids.deinit(gpa);
-    ids.batch.reserve(&sink, text.len);
-    if (!core_.encodeInto(core, text, allowed, &sink)) return null;
-    if (is_public) core.tokenizer.?.vocabulary.publish(sink.ids.items);
-    return sink.ids.toOwnedSlice(gpa) catch {
-        _ = api.PyErr_NoMemory();
-        return null;
-    };
-}
-
-/// count(text, allowed, threads) → number of ids
-pub fn count(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    if (!fronts.allowRepeating(core, "count")) return null;
-    const allowed = core_.allowedFrom(core, args[1]) orelse return null;
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    if (isForThreads(text.bytes, args[2])) {
-        const texts = [_][]const u8{text.bytes};
-        const counts = run(.count, core, &texts, allowed, args[2], true) orelse return null;
-        defer gpa.free(counts);
-        return api.PyLong_FromLongLong(counts[0]);
-    }
-    var sink: ids.Count = .{};
-    if (!core_.encodeInto(core, text.bytes, allowed, &sink)) return null;
-    return api.PyLong_FromUnsignedLongLong(sink.count);
+) Error!tokenizer.Outcome(goal) {
+    const allowed = try args.allowed.of(call, core);
+    return run(goal, call, core, args.texts.slices.items, allowed, args.threads, is_public);
 }
 
 /// encode_batch(texts, allowed, threads) → list of lists
-pub fn encodeBatch(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
+fn encodeBatch(call: Call, self: *Core, args: Batch) Error!*Object {
     // Int objects are looked up by rank.
-    const ragged = runList(.encode, core, args, false) orelse return null;
+    const ragged = try runBatch(.encode, call, self, args, false);
     defer gpa.free(ragged.ids);
     defer gpa.free(ragged.offsets);
     const text_count = ragged.offsets.len - 1;
@@ -159,181 +53,135 @@ pub fn encodeBatch(self: *Object, args: Args) ?*Object {
     defer if (was_enabled) {
         _ = api.PyGC_Enable();
     };
-    const lists = api.PyList_New(@intCast(text_count)) orelse return null;
+    const list = api.PyList_New(@intCast(text_count)) orelse return error.Raised;
+    errdefer api.Py_DecRef(list);
     for (0..text_count) |index| {
         const start: usize = @intCast(ragged.offsets[index]);
         const end: usize = @intCast(ragged.offsets[index + 1]);
-        const list = core.ints.?.listOf(ragged.ids[start..end]) orelse {
-            api.Py_DecRef(lists);
-            return null;
-        };
-        _ = api.PyList_SetItem(lists, @intCast(index), list);
-    }
-    return lists;
-}
-
-/// encode_ragged(texts, allowed, threads) → (ids Buffer, offsets Buffer)
-pub fn encodeRagged(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    return buffersOf(core, runList(.encode, core, args, true) orelse return null);
-}
-
-fn buffersOf(core: *Core, ragged: ids.batch.Ragged) ?*Object {
-    const buffer_type = core.state().buffer_type.?;
-    const numbers = buffer.create(buffer_type, .u32, ragged.ids);
-    return core_.pairOf(numbers, buffer.create(buffer_type, .i64, ragged.offsets));
-}
-
-/// encode_block(data, spans, allowed, threads) → (ids, offsets) of the documents of a block
-pub fn encodeBlock(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    var data = Text.from(args[0]) orelse return null;
-    defer data.release();
-    const texts = textsFrom(args[1], data.bytes) orelse return null;
-    defer gpa.free(texts);
-    const allowed = core_.allowedFrom(core, args[2]) orelse return null;
-    return buffersOf(core, run(.encode, core, texts, allowed, args[3], true) orelse return null);
-}
-
-/// encode_documents(data, spans, allowed, before, after, narrow, threads) → (ids, ends): the
-/// documents of a block, each with `before` and `after` ids around its own; u16 if `narrow`
-pub fn encodeDocuments(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    var data = Text.from(args[0]) orelse return null;
-    defer data.release();
-    const texts = textsFrom(args[1], data.bytes) orelse return null;
-    defer gpa.free(texts);
-    const allowed = core_.allowedFrom(core, args[2]) orelse return null;
-    const before = core_.numbersFrom(u32, args[3]) orelse return null;
-    defer gpa.free(before);
-    const after = core_.numbersFrom(u32, args[4]) orelse return null;
-    defer gpa.free(after);
-    const narrow = api.PyLong_AsLongLong(args[5]) != 0;
-    if (narrow and !isNarrow(core, before, after)) return null;
-    var batch: ids.batch.Batch = .{
-        .gpa = gpa,
-        .tokenizer = core.tokenizer.?,
-        .texts = texts,
-        .allowed = allowed,
-        .threads = threadsFrom(args[6]),
-    };
-    if (api.PyErr_Occurred() != null) return null;
-    var unlocked: core_.Unlocked = .begin();
-    batch.poll = unlocked.poll();
-    const outcome = batch.encodeDocuments(before, after, narrow);
-    unlocked.end();
-    const found = outcome catch |failure|
-        return core_.failEncoding(core, failure, batch.missing_byte);
-    const buffer_type = core.state().buffer_type.?;
-    const numbers = switch (found.ids) {
-        .wide => |numbers| buffer.create(buffer_type, .u32, numbers),
-        .narrow => |numbers| buffer.create(buffer_type, .u16, numbers),
-    };
-    return core_.pairOf(numbers, buffer.create(buffer_type, .i64, found.ends));
-}
-
-/// Whether all ids fit in 16 bits; if not, an exception is set.
-fn isNarrow(core: *Core, before: []const u32, after: []const u32) bool {
-    const tokenizer = core.tokenizer.?;
-    var end: u64 = tokenizer.vocabulary.publicEnd();
-    for ([_][]const u32{ tokenizer.front.ids, before, after }) |numbers| {
-        for (numbers) |number| end = @max(end, @as(u64, number) + 1);
-    }
-    if (end <= 1 << 16) return true;
-    _ = core_.fail(api.valueError(), "id {d} does not fit into 16 bits", .{end - 1});
-    return false;
-}
-
-/// Returns the texts in `data` whose spans are in an array of i64, start and end of each; null if
-/// an exception is set.
-pub fn textsFrom(object: *Object, data: []const u8) ?[][]const u8 {
-    var view: api.Buffer = .{};
-    if (api.PyObject_GetBuffer(object, &view, api.BUF_FORMAT | api.BUF_ND) < 0) return null;
-    defer api.PyBuffer_Release(&view);
-    const len: usize = @intCast(view.len);
-    const format = if (view.format) |some| some[0] else 'B';
-    const is_array = view.itemsize == 8 and std.mem.indexOfScalar(u8, "ql", format) != null;
-    if (!is_array or len % @sizeOf(documents.Span) != 0) {
-        _ = core_.fail(api.typeError(), "spans must be pairs of i64 numbers", .{});
-        return null;
-    }
-    const texts = gpa.alloc([]const u8, len / @sizeOf(documents.Span)) catch {
-        _ = api.PyErr_NoMemory();
-        return null;
-    };
-    if (texts.len == 0) return texts;
-    const spans: [*]align(1) const documents.Span = @ptrCast(view.buf.?);
-    for (texts, spans) |*text, span| text.* = span.in(data) orelse {
-        gpa.free(texts);
-        const message = "span {d} to {d} is outside the data, which has {d} bytes";
-        _ = core_.fail(api.valueError(), message, .{ span.start, span.end, data.len });
-        return null;
-    };
-    return texts;
-}
-
-/// count_batch(texts, allowed, threads) → list of counts
-pub fn countBatch(self: *Object, args: Args) ?*Object {
-    if (!fronts.allowRepeating(Core.of(self), "count_batch")) return null;
-    const counts = runList(.count, Core.of(self), args, true) orelse return null;
-    defer gpa.free(counts);
-    const list = api.PyList_New(@intCast(counts.len)) orelse return null;
-    for (counts, 0..) |number, index| {
-        const object = api.PyLong_FromUnsignedLongLong(@intCast(number)) orelse {
-            api.Py_DecRef(list);
-            return null;
-        };
-        _ = api.PyList_SetItem(list, @intCast(index), object);
+        const item = try self.ints.listOf(ragged.ids[start..end]);
+        _ = api.PyList_SetItem(list, @intCast(index), item);
     }
     return list;
 }
 
-/// Concatenates ragged arrays, passed as a list of ids and a list of offsets.
-pub fn join(buffer_type: *api.Type, ids_list: *Object, offsets_list: *Object) ?*Object {
-    const arrays: usize = @intCast(api.PyList_Size(ids_list));
+const Ragged = struct { []u32, []i64 };
+
+/// encode_ragged(texts, allowed, threads) → (ids, offsets)
+fn encodeRagged(call: Call, self: *Core, args: Batch) Error!Ragged {
+    const ragged = try runBatch(.encode, call, self, args, true);
+    return .{ ragged.ids, ragged.offsets };
+}
+
+/// count_batch(texts, allowed, threads) → list of counts
+fn countBatch(call: Call, self: *Core, args: Batch) Error!*Object {
+    try self.allowRepeating(call, "count_batch");
+    const counts = try runBatch(.count, call, self, args, true);
+    defer gpa.free(counts);
+    return results.listOf(call, counts);
+}
+
+/// encode_block(data, spans, allowed, threads) → (ids, offsets) of the documents of a block
+fn encodeBlock(call: Call, self: *Core, args: struct {
+    data: Text,
+    spans: Spans,
+    allowed: Allowed,
+    threads: Threads,
+}) Error!Ragged {
+    const texts = try args.spans.in(call, args.data.bytes);
+    defer gpa.free(texts);
+    const allowed = try args.allowed.of(call, self);
+    const ragged = try run(.encode, call, self, texts, allowed, args.threads, true);
+    return .{ ragged.ids, ragged.offsets };
+}
+
+/// encode_documents(data, spans, allowed, before, after, narrow, threads) → (ids, ends): the
+/// documents of a block, each with `before` and `after` ids around its own; u16 if `narrow`
+fn encodeDocuments(call: Call, self: *Core, args: struct {
+    data: Text,
+    spans: Spans,
+    allowed: Allowed,
+    before: []const u32,
+    after: []const u32,
+    narrow: bool,
+    threads: Threads,
+}) Error!*Object {
+    const texts = try args.spans.in(call, args.data.bytes);
+    defer gpa.free(texts);
+    if (args.narrow) try tokenizer.checkNarrow(call, self, args.before, args.after);
+    var batch: batch_.Batch = .{
+        .gpa = gpa,
+        .tokenizer = &self.tokenizer,
+        .texts = texts,
+        .allowed = try args.allowed.of(call, self),
+        .threads = args.threads.value,
+    };
+    var unlocked: Unlocked = .begin();
+    batch.poll = unlocked.poll();
+    const outcome = batch.encodeDocuments(args.before, args.after, args.narrow);
+    unlocked.end();
+    const found = outcome catch |failure|
+        return call.raise(merge.failureOf(failure, batch.missing_byte));
+    return switch (found.ids) {
+        inline else => |numbers| results.convert(call, .{ numbers, found.ends }),
+    };
+}
+
+/// join(ids, offsets) → (ids, offsets): concatenates ragged arrays, passed as two lists
+pub fn join(call: Call, args: struct { ids: *Object, offsets: *Object }) Error!Ragged {
+    const ids_buffers = try buffersOf(.u32, call, args.ids);
+    defer gpa.free(ids_buffers);
+    const offsets_buffers = try buffersOf(.i64, call, args.offsets);
+    defer gpa.free(offsets_buffers);
     var ids_len: usize = 0;
     var texts: usize = 0;
-    for (0..arrays) |index| {
-        const numbers = itemsOf(.u32, buffer_type, ids_list, index) orelse return null;
-        const offsets = itemsOf(.i64, buffer_type, offsets_list, index) orelse return null;
+    const are_pairs = ids_buffers.len == offsets_buffers.len;
+    if (!are_pairs) return call.fail(.value, "join expects as many ids as offsets", .{});
+    for (ids_buffers, offsets_buffers) |numbers, offsets| {
+        if (offsets.len == 0) return call.fail(.value, "join expects offsets from 0", .{});
         ids_len += numbers.len;
         texts += offsets.len - 1;
     }
-    const all_ids = gpa.alloc(u32, ids_len) catch return api.PyErr_NoMemory();
-    const all_offsets = gpa.alloc(i64, texts + 1) catch {
-        gpa.free(all_ids);
-        return api.PyErr_NoMemory();
-    };
+    const all_ids = try gpa.alloc(u32, ids_len);
+    errdefer gpa.free(all_ids);
+    const all_offsets = try gpa.alloc(i64, texts + 1);
     all_offsets[0] = 0;
     var text: usize = 0;
     var start: usize = 0;
-    for (0..arrays) |index| {
-        const numbers = itemsOf(.u32, buffer_type, ids_list, index).?;
-        const offsets = itemsOf(.i64, buffer_type, offsets_list, index).?;
+    for (ids_buffers, offsets_buffers) |numbers, offsets| {
         @memcpy(all_ids[start..][0..numbers.len], numbers);
         for (offsets[1..]) |offset| {
             text += 1;
-            all_offsets[text] = @as(i64, @intCast(start)) + offset;
+            all_offsets[text] = @as(i64, @intCast(start)) +% offset;
         }
         start += numbers.len;
     }
-    return core_.pairOf(
-        buffer.create(buffer_type, .u32, all_ids),
-        buffer.create(buffer_type, .i64, all_offsets),
-    );
+    return .{ all_ids, all_offsets };
 }
 
-fn itemsOf(
-    comptime kind: buffer.Kind,
-    buffer_type: *api.Type,
+/// Returns the numbers of a list of buffers, which the list keeps alive while the GIL is held.
+fn buffersOf(
+    comptime kind: Kind,
+    call: Call,
     list: *Object,
-    index: usize,
-) ?@FieldType(buffer.Memory.Items, @tagName(kind)) {
-    const object = api.PyList_GetItem(list, @intCast(index)) orelse return null;
-    if (object.type == buffer_type) {
-        const items = buffer.Instance.of(object).memory.?.items;
-        if (items == kind) return @field(items, @tagName(kind));
+) Error![]@FieldType(Items, @tagName(kind)) {
+    if (!api.isList(list)) return call.fail(.type, "join expects two lists of buffers", .{});
+    const len: usize = @intCast(api.PyList_Size(list));
+    const found = try gpa.alloc(@FieldType(Items, @tagName(kind)), len);
+    errdefer gpa.free(found);
+    for (found, 0..) |*items, index| {
+        const object = api.PyList_GetItem(list, @intCast(index)) orelse return error.Raised;
+        const is_buffer = object.type == call.state().classes.get(.Buffer).?;
+        const numbers = if (is_buffer) object_.Object(Buffer).of(object).value.?.of(kind) else null;
+        items.* = numbers orelse
+            return call.fail(.type, "join expects lists of buffers of u32 and of i64", .{});
     }
-    _ = core_.fail(api.typeError(), "join expects two lists of buffers", .{});
-    return null;
+    return found;
 }
+
+pub const methods = [_]api.Method{
+    method("encode_batch", encodeBatch),
+    method("encode_ragged", encodeRagged),
+    method("encode_block", encodeBlock),
+    method("encode_documents", encodeDocuments),
+    method("count_batch", countBatch),
+};

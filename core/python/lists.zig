@@ -7,6 +7,7 @@
 const std = @import("std");
 const api = @import("api.zig");
 const memory = @import("../platform.zig").memory;
+const Error = @import("object.zig").Error;
 const Place = @import("../normalize.zig").Place;
 const Object = api.Object;
 
@@ -68,8 +69,8 @@ pub const Ints = struct {
     }
 
     /// Returns a list of new references.
-    pub fn listOf(self: *Ints, ids: []const u32) ?*Object {
-        const list = api.PyList_New(@intCast(ids.len)) orelse return null;
+    pub fn listOf(self: *Ints, ids: []const u32) Error!*Object {
+        const list = api.PyList_New(@intCast(ids.len)) orelse return error.Raised;
         if (!is_direct) return self.fillSlowly(list, ids);
         const items = @as(*List, @ptrCast(@alignCast(list))).items;
         // A local copy: the compiler can assume that it does not change.
@@ -81,7 +82,7 @@ pub const Ints = struct {
                 item.* = entries[id].object;
             } else item.* = self.stocked(id) orelse {
                 api.Py_DecRef(list);
-                return null;
+                return error.Raised;
             };
         }
         return list;
@@ -102,11 +103,11 @@ pub const Ints = struct {
         return object;
     }
 
-    fn fillSlowly(self: *Ints, list: *Object, ids: []const u32) ?*Object {
+    fn fillSlowly(self: *Ints, list: *Object, ids: []const u32) Error!*Object {
         for (ids, 0..) |id, index| {
             const object = self.intOf(id) orelse {
                 api.Py_DecRef(list);
-                return null;
+                return error.Raised;
             };
             _ = api.PyList_SetItem(list, @intCast(index), object);
         }
@@ -126,15 +127,15 @@ pub const Ints = struct {
 };
 
 /// Returns a list of ints.
-pub fn numbersOf(numbers: []const u32) ?*Object {
-    const list = api.PyList_New(@intCast(numbers.len)) orelse return null;
+pub fn numbersOf(numbers: []const u32) Error!*Object {
+    const list = api.PyList_New(@intCast(numbers.len)) orelse return error.Raised;
     var last: ?*Object = null;
     for (numbers, 0..) |number, index| {
         const is_same = index > 0 and number == numbers[index - 1];
         if (is_same) api.Py_IncRef(last) else last = api.PyLong_FromUnsignedLongLong(number);
         const item = last orelse {
             api.Py_DecRef(list);
-            return null;
+            return error.Raised;
         };
         _ = api.PyList_SetItem(list, @intCast(index), item);
     }
@@ -142,13 +143,13 @@ pub fn numbersOf(numbers: []const u32) ?*Object {
 }
 
 /// Returns a list of pairs of ints. If one begins where the previous one ends, they share the int.
-pub fn pairsOf(spans: []const Place) ?*Object {
+pub fn pairsOf(spans: []const Place) Error!*Object {
     // New pairs of ints are not garbage. Collections after every 700 would take a quarter longer.
     const was_enabled = api.PyGC_Disable() != 0;
     defer if (was_enabled) {
         _ = api.PyGC_Enable();
     };
-    const list = api.PyList_New(@intCast(spans.len)) orelse return null;
+    const list = api.PyList_New(@intCast(spans.len)) orelse return error.Raised;
     var last: ?*Object = null;
     for (spans, 0..) |span, index| {
         const pair = api.PyTuple_New(2);
@@ -158,7 +159,7 @@ pub fn pairsOf(spans: []const Place) ?*Object {
         last = api.PyLong_FromUnsignedLongLong(span.end);
         if (pair == null or start == null or last == null) {
             for ([_]?*Object{ pair, start, last, list }) |object| api.Py_DecRef(object);
-            return null;
+            return error.Raised;
         }
         if (has_pairs) {
             @as(*Pair, @ptrCast(@alignCast(pair.?))).items = .{ start, last };

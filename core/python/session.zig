@@ -1,116 +1,74 @@
-//! A text and its ids as a Python object: `tokenmill._native.Session`.
-//!
-//! A long change runs without the GIL. Meanwhile the session is busy, and any other call on it is
-//! an error. Waiting instead would deadlock if a signal handler makes the call.
+//! A text and its ids as a Python object: `tokenmill._native.Session`. A long change runs without
+//! the GIL.
 
-const std = @import("std");
 const api = @import("api.zig");
-const buffer = @import("buffer.zig");
-const core_ = @import("core.zig");
-const fronts = @import("fronts.zig");
-const ids = @import("../ids.zig");
-const Text = @import("text.zig").Text;
-
-const gpa = buffer.gpa;
-const Args = core_.Args;
-const Core = core_.Core;
+const arguments = @import("arguments.zig");
+const merge = @import("../merge.zig");
+const object_ = @import("object.zig");
+const results = @import("results.zig");
+const sessions = @import("../session.zig");
+const Call = object_.Call;
+const Class = object_.Class;
+const Core = @import("tokenizer.zig").Core;
+const Encoder = @import("../encode/encoder.zig").Encoder;
+const Error = object_.Error;
 const Object = api.Object;
+const Size = arguments.Size;
+const Text = arguments.Text;
+const Unlocked = object_.Unlocked;
 
-/// An instance of `tokenmill._native.Session`.
-const Instance = extern struct {
-    head: Object,
+const gpa = object_.gpa;
+const method = object_.method;
+
+/// The value of a Session.
+pub const Session = struct {
+    pub const class: Class = .Session;
+    pub const busy_text =
+        "another thread is changing this session; give each thread its own with copy()";
+
     /// Kept alive, since the session uses its tokenizer.
-    core: ?*Object,
-    session: ?*ids.Session,
-    is_busy: bool,
+    owner: *Object,
+    session: sessions.Session,
 
-    fn of(object: *Object) *Instance {
-        return @ptrCast(@alignCast(object));
+    /// Takes ownership of `session`.
+    pub fn init(owner: *Object, session: sessions.Session) Session {
+        api.Py_IncRef(owner);
+        return .{ .owner = owner, .session = session };
+    }
+
+    pub fn deinit(self: *Session) void {
+        self.session.deinit();
+        api.Py_DecRef(self.owner);
+    }
+
+    fn core(self: *Session) *Core {
+        return object_.Object(Core).of(self.owner).value.?;
     }
 };
 
-/// session(allowed) → Session of an empty text; a method of Core
-pub fn create(self: *Object, args: Args) ?*Object {
-    const core = Core.of(self);
-    const allowed = core_.allowedFrom(core, args[0]) orelse return null;
-    if (!fronts.allowRepeating(core, "a session")) return null;
-    const made = ids.Session.init(gpa, core.tokenizer.?, allowed) catch return api.PyErr_NoMemory();
-    return wrap(self, made);
-}
-
-/// Takes ownership of `session`, which is freed if the call fails.
-fn wrap(core: *Object, session: ids.Session) ?*Object {
-    var moved = session;
-    const place = gpa.create(ids.Session) catch {
-        moved.deinit();
-        return api.PyErr_NoMemory();
-    };
-    place.* = moved;
-    const session_type = Core.of(core).state().session_type.?;
-    const object = api.PyType_GenericAlloc(session_type, 0) orelse {
-        place.deinit();
-        gpa.destroy(place);
-        return null;
-    };
-    api.Py_IncRef(core);
-    const self = Instance.of(object);
-    self.core = core;
-    self.session = place;
-    self.is_busy = false;
-    return object;
-}
-
-fn dealloc(object: *Object) callconv(.c) void {
-    const self = Instance.of(object);
-    if (self.session) |session| {
-        session.deinit();
-        gpa.destroy(session);
-    }
-    api.Py_DecRef(self.core);
-    const session_type = self.head.type;
-    api.PyObject_Free(object);
-    // An instance of a heap type owns a reference to its type.
-    api.Py_DecRef(@ptrCast(@alignCast(session_type)));
-}
-
-/// Returns the session if no other thread is changing it; otherwise an exception is set.
-fn idle(object: *Object) ?*ids.Session {
-    const self = Instance.of(object);
-    if (!self.is_busy) return self.session.?;
-    api.PyErr_SetString(
-        api.runtimeError(),
-        "another thread is changing this session; give each thread its own with copy()",
-    );
-    return null;
-}
-
 const Goal = union(enum) { replace_from: usize, update };
 
-fn change(object: *Object, goal: Goal, text: []const u8) ?*Object {
-    const self = Instance.of(object);
-    const core = Core.of(self.core.?);
-    const session = self.session.?;
-    var encoder: ids.Encoder = .init(gpa, core.tokenizer.?);
+/// Returns the number of leading ids that stay unchanged.
+fn change(call: Call, self: *Session, goal: Goal, text: []const u8) Error!usize {
+    const session = &self.session;
+    var encoder: Encoder = .init(gpa, &self.core().tokenizer);
     defer encoder.deinit();
     const again = switch (goal) {
-        .replace_from => |cut| session.bytesBehindPoint(cut),
+        .replace_from => |cut| session.bytesAfterCheckpoint(cut),
         .update => 0,
     };
-    const is_short = text.len + again < core_.gil_bytes;
-    const kept = if (is_short) run(session, &encoder, goal, text) else blk: {
-        self.is_busy = true;
-        defer self.is_busy = false;
-        var unlocked: core_.Unlocked = .begin();
+    const is_short = text.len + again < Unlocked.bytes_min;
+    const outcome = if (is_short) run(session, &encoder, goal, text) else blk: {
+        var unlocked: Unlocked = .begin();
         defer unlocked.end();
         encoder.merger.poll = unlocked.poll();
         break :blk run(session, &encoder, goal, text);
     };
-    return api.PyLong_FromUnsignedLongLong(kept catch |failure| {
-        return core_.failEncoding(core, failure, encoder.merger.missing_byte);
-    });
+    return outcome catch |failure|
+        call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
 }
 
-fn run(session: *ids.Session, encoder: *ids.Encoder, goal: Goal, text: []const u8) !usize {
+fn run(session: *sessions.Session, encoder: *Encoder, goal: Goal, text: []const u8) !usize {
     return switch (goal) {
         .replace_from => |cut| session.replace(encoder, cut, text),
         .update => session.update(encoder, text),
@@ -118,121 +76,94 @@ fn run(session: *ids.Session, encoder: *ids.Encoder, goal: Goal, text: []const u
 }
 
 /// append(text) → the number of leading ids that stay unchanged
-fn append(self: *Object, args: Args) ?*Object {
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    // Reading the text may run Python code, which may use the session.
-    const session = idle(self) orelse return null;
-    return change(self, .{ .replace_from = session.text().len }, text.bytes);
+fn append(call: Call, self: *Session, args: struct { text: Text }) Error!usize {
+    return change(call, self, .{ .replace_from = self.session.text().len }, args.text.bytes);
 }
 
 /// replace_from(byte, text) → the number of leading ids that stay unchanged
-fn replaceFrom(self: *Object, args: Args) ?*Object {
-    const cut: usize = @intCast(api.PyLong_AsLongLong(args[0]));
-    var text = Text.from(args[1]) orelse return null;
-    defer text.release();
-    const session = idle(self) orelse return null;
-    return change(self, .{ .replace_from = @min(cut, session.text().len) }, text.bytes);
+fn replaceFrom(call: Call, self: *Session, args: struct { byte: Size, text: Text }) Error!usize {
+    const cut = @min(args.byte.value, self.session.text().len);
+    return change(call, self, .{ .replace_from = cut }, args.text.bytes);
 }
 
 /// update(text) → the number of leading ids that stay unchanged
-fn update(self: *Object, args: Args) ?*Object {
-    var text = Text.from(args[0]) orelse return null;
-    defer text.release();
-    _ = idle(self) orelse return null;
-    return change(self, .update, text.bytes);
+fn update(call: Call, self: *Session, args: struct { text: Text }) Error!usize {
+    return change(call, self, .update, args.text.bytes);
 }
 
-/// start_of_last(count) → the byte offset of the last `count` characters
-fn startOfLast(self: *Object, args: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const wanted: usize = @intCast(api.PyLong_AsLongLong(args[0]));
-    return api.PyLong_FromUnsignedLongLong(session.startOfLast(@min(wanted, session.characters)));
+/// start_of_last(characters) → the byte offset of the last characters
+fn startOfLast(_: Call, self: *Session, args: struct { characters: Size }) Error!usize {
+    return self.session.startOfLast(@min(args.characters.value, self.session.characters));
 }
+
+const Range = struct {
+    start: Size,
+    end: Size,
+
+    fn of(self: Range, all: []const u32) []const u32 {
+        const end = @min(self.end.value, all.len);
+        return all[@min(self.start.value, end)..end];
+    }
+};
 
 /// ids(start, end) → list
-fn idList(self: *Object, args: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const slice = sliceOf(session, args);
-    return Core.of(Instance.of(self).core.?).ints.?.listOf(slice);
+fn idList(_: Call, self: *Session, args: Range) Error!*Object {
+    return self.core().ints.listOf(args.of(self.session.inner().ids.items));
 }
 
 /// buffer(start, end) → Buffer of u32, a copy
-fn idBuffer(self: *Object, args: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const copied = gpa.dupe(u32, sliceOf(session, args)) catch return api.PyErr_NoMemory();
-    session.inner().tokenizer.vocabulary.publish(copied);
-    const state = Core.of(Instance.of(self).core.?).state();
-    return buffer.create(state.buffer_type.?, .u32, copied);
-}
-
-fn sliceOf(session: *const ids.Session, args: Args) []const u32 {
-    const all = session.inner().ids.items;
-    const end = @min(@as(usize, @intCast(api.PyLong_AsLongLong(args[1]))), all.len);
-    const start: usize = @intCast(api.PyLong_AsLongLong(args[0]));
-    return all[@min(start, end)..end];
+fn idBuffer(_: Call, self: *Session, args: Range) Error![]u32 {
+    const copied = try gpa.dupe(u32, args.of(self.session.inner().ids.items));
+    self.core().tokenizer.vocabulary.publish(copied);
+    return copied;
 }
 
 /// text() → bytes
-fn textBytes(self: *Object, _: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const text = session.text();
-    return api.PyBytes_FromStringAndSize(text.ptr, @intCast(text.len));
+fn textBytes(_: Call, self: *Session) Error!*Object {
+    return results.bytesOf(self.session.text());
 }
 
 /// text_str() → str
-fn textStr(self: *Object, _: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const text = session.text();
-    return api.PyUnicode_DecodeUTF8(text.ptr, @intCast(text.len), null);
+fn textStr(_: Call, self: *Session) Error!*Object {
+    const text = self.session.text();
+    return api.PyUnicode_DecodeUTF8(text.ptr, @intCast(text.len), null) orelse error.Raised;
 }
 
 /// copy() → Session
-fn copy(self: *Object, _: Args) ?*Object {
-    const session = idle(self) orelse return null;
-    const made = session.clone() catch return api.PyErr_NoMemory();
-    return wrap(Instance.of(self).core.?, made);
+fn copy(_: Call, self: *Session) Error!Session {
+    return .init(self.owner, try self.session.clone());
 }
 
 /// count(), bytes(), characters(), bytes_encoded() → int
-fn number(comptime what: enum { ids, bytes, characters, encoded }) fn (*Object, Args) ?*Object {
+fn number(
+    comptime what: enum { ids, bytes, characters, encoded },
+) fn (Call, *Session) Error!usize {
     return struct {
-        fn get(self: *Object, _: Args) ?*Object {
-            const session = idle(self) orelse return null;
-            return api.PyLong_FromUnsignedLongLong(switch (what) {
-                .ids => session.inner().ids.items.len,
-                .bytes => session.text().len,
-                .characters => session.characters,
-                .encoded => session.inner().bytes_encoded,
-            });
+        fn get(_: Call, self: *Session) Error!usize {
+            return switch (what) {
+                .ids => self.session.inner().ids.items.len,
+                .bytes => self.session.text().len,
+                .characters => self.session.characters,
+                .encoded => self.session.inner().bytes_encoded,
+            };
         }
     }.get;
 }
 
 const methods = [_]api.Method{
-    core_.method("append", 1, append),
-    core_.method("replace_from", 2, replaceFrom),
-    core_.method("update", 1, update),
-    core_.method("start_of_last", 1, startOfLast),
-    core_.method("ids", 2, idList),
-    core_.method("buffer", 2, idBuffer),
-    core_.method("text", 0, textBytes),
-    core_.method("text_str", 0, textStr),
-    core_.method("copy", 0, copy),
-    core_.method("count", 0, number(.ids)),
-    core_.method("bytes", 0, number(.bytes)),
-    core_.method("characters", 0, number(.characters)),
-    core_.method("bytes_encoded", 0, number(.encoded)),
+    method("append", append),
+    method("replace_from", replaceFrom),
+    method("update", update),
+    method("start_of_last", startOfLast),
+    method("ids", idList),
+    method("buffer", idBuffer),
+    method("text", textBytes),
+    method("text_str", textStr),
+    method("copy", copy),
+    method("count", number(.ids)),
+    method("bytes", number(.bytes)),
+    method("characters", number(.characters)),
+    method("bytes_encoded", number(.encoded)),
     .{},
 };
-const slots = [_]api.TypeSlot{
-    .{ .slot = api.tp_dealloc, .function = @ptrCast(&dealloc) },
-    .{ .slot = api.tp_methods, .function = @ptrCast(&methods) },
-    .{},
-};
-pub const spec: api.TypeSpec = .{
-    .name = "tokenmill._native.Session",
-    .basicsize = @sizeOf(Instance),
-    .flags = api.TPFLAGS_DEFAULT | api.TPFLAGS_DISALLOW_INSTANTIATION | api.TPFLAGS_IMMUTABLETYPE,
-    .slots = &slots,
-};
+pub const spec = object_.Object(Session).spec(&methods, null, &.{});

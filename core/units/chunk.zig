@@ -11,6 +11,7 @@ const caches = @import("../cache.zig");
 const unicode = @import("../unicode.zig");
 const characters = @import("characters.zig");
 const seams_ = @import("seams.zig");
+const Goal = @import("../cache.zig").Goal;
 const About = characters.About;
 const Entry = characters.Entry;
 const Characters = characters.Characters;
@@ -179,17 +180,17 @@ pub const Chunk = struct {
     /// Writes the ids of fragments of one character each, and returns their number.
     pub inline fn putSingles(
         self: *const Chunk,
+        comptime goal: Goal,
         chars: *const Characters,
         seams: Decided,
         first: usize,
         end: usize,
-        out: anytype,
+        out: [*]u32,
     ) usize {
         if (first == end) return 0;
-        const writes = @TypeOf(out) != void;
         if (seams.many >> @intCast(first) << @intCast(64 - (end - first)) == 0) {
             var at = first;
-            if (writes) while (at < end) : (at += 4) {
+            if (goal == .ids) while (at < end) : (at += 4) {
                 out[at - first ..][0..4].* = self.first_ids[at..][0..4].*;
             };
             return end - first;
@@ -197,7 +198,7 @@ pub const Chunk = struct {
         const values = chars.ids;
         var written: usize = 0;
         for (first..end) |at| {
-            if (writes) out[written..][0..4].* = values[self.code_points[at]];
+            if (goal == .ids) out[written..][0..4].* = values[self.code_points[at]];
             written += self.idCount(at);
         }
         return written;

@@ -34,10 +34,12 @@ pub const Done = struct { pretokens: usize = 0, written: usize = 0 };
 
 /// Encodes the pretokens from `start` that end at `ends`, as long as they contain only three-byte
 /// characters; the very first character may be a single byte. No end may be inside a character.
-/// Returns the numbers of pretokens and ids. The ids are written to `out` unless it is void. `out`
-/// needs space for one id per byte and four more, and 16 bytes after the last end must be readable.
+/// Returns the numbers of pretokens and ids. The ids are written to `out`, which needs space for
+/// one id per byte and four more; for `.number` its contents are undefined. 16 bytes after the last
+/// end must be readable.
 /// If `are_whole` is false, the input consists of slices of pretokens.
 pub fn encode(
+    comptime goal: caches.Goal,
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
@@ -45,9 +47,8 @@ pub fn encode(
     start: usize,
     ends: []const u32,
     are_whole: bool,
-    out: anytype,
+    out: [*]u32,
 ) Error!Done {
-    const writes = @TypeOf(out) != void;
     const vocabulary = merger.vocabulary;
     const has_wholes = are_whole and vocabulary.unreached != null;
     var done: Done = .{};
@@ -76,17 +77,17 @@ pub fn encode(
         var rest = several;
         while (true) {
             const single_end: usize = if (rest == 0) @as(usize, last_cut) + 1 else @ctz(rest);
-            const room = if (writes) out + written else {};
-            const singles = chunk.putSingles(chars, seams, first, single_end, room);
+            const room = if (goal == .ids) out + written else out;
+            const singles = chunk.putSingles(goal, chars, seams, first, single_end, room);
             written += singles;
             first = single_end;
             if (rest == 0) break;
             const unit: Unit = .of(&chunk, seams, first);
-            const place = if (writes) room + singles else {};
+            const place = if (goal == .ids) room + singles else out;
             written += if (unit.findWhole(vocabulary, starts, end_cuts)) |id|
                 units.put(&.{id}, place)
             else
-                try unit.encode(merger, cache, chars, place);
+                try unit.encode(goal, merger, cache, chars, place);
             first = unit.end;
             rest &= rest - 1;
         }
@@ -191,24 +192,23 @@ const Unit = struct {
 
     inline fn encode(
         self: Unit,
+        comptime goal: caches.Goal,
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
-        out: anytype,
+        out: [*]u32,
     ) Error!usize {
-        var counted: [merge_short.len_max + 4]u32 = undefined;
-        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        if (self.isDirect()) return self.mergeDirect(merger, room);
+        if (self.isDirect()) return self.mergeDirect(merger, out);
         const line, const key = .{ self.chunk.lines[self.first], self.chunk.keys[self.first] };
         if (line.front.idsOf(key) orelse line.back.idsOf(key)) |value| {
             @branchHint(.likely);
             if (unreached.areMerged(merger.vocabulary, value.words[0], value.count)) {
                 @branchHint(.likely);
-                room[0..4].* = value.words;
+                out[0..4].* = value.words;
                 return value.count;
             }
         }
-        return self.find(merger, cache, chars, out);
+        return self.find(goal, merger, cache, chars, out);
     }
 
     fn bytes(self: Unit) []const u8 {
@@ -238,26 +238,25 @@ const Unit = struct {
 
     noinline fn find(
         self: Unit,
+        comptime goal: caches.Goal,
         merger: *Merger,
         cache: *Cache,
         chars: *const Characters,
-        out: anytype,
+        out: [*]u32,
     ) Error!usize {
         const key = self.chunk.keys[self.first];
         const text = if (self.isPacked()) "" else self.bytes();
         // For an unmergeable token, the cache has the ids of the whole pretoken.
         const is_shared = unreached.find(merger.vocabulary, self.bytes()) == null;
-        if (is_shared) if (cache.find(key, text, out)) |count| return count;
+        if (is_shared) if (cache.find(goal, key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
             const found = try merger.mergedIds(self.bytes());
             const is_short = self.end - self.first <= remembered_max;
             if (is_shared and is_short) cache.insert(key, text, found);
             return units.put(found, out);
         }
-        var counted: [merge_short.len_max + 4]u32 = undefined;
-        const room = if (@TypeOf(out) == void) @as([*]u32, &counted) else out;
-        const count = try self.merge(merger, chars, room);
-        if (is_shared) cache.insert(key, text, room[0..count]);
+        const count = try self.merge(merger, chars, out);
+        if (is_shared) cache.insert(key, text, out[0..count]);
         return count;
     }
 

@@ -322,11 +322,11 @@ def test_stages_select_the_expected_scheme():
     [
         ((), "expected 1 to 64 stages, got 0"),
         ((("digits", "isolated", False),) * 65, "expected 1 to 64 stages, got 65"),
-        ((("letters", "isolated", False),), "unknown class or behaviour 'letters'"),
-        ((("digits", "joined", False),), "unknown class or behaviour 'joined'"),
+        ((("letters", "isolated", False),), "unknown class of a stage 'letters'"),
+        ((("digits", "joined", False),), "unknown behaviour 'joined'"),
         (((b"no program", "isolated", False),), "not a compiled pattern"),
-        (("digits",), "a stage must be"),
-        ((("digits", "isolated", None),), "integer"),
+        (("digits",), "stage must be a tuple, not str"),
+        ((("digits", "isolated", None),), "invert must be True or False, not NoneType"),
     ],
 )
 def test_core_rejects_invalid_stages(stages, message):

@@ -18,19 +18,9 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("platform", "examples", "json", "unicode", "pattern", "normalize", "pretokens", "level"),
-    *(
-        "added",
-        "vocabulary",
-        "model_files",
-        "documents",
-        "merge",
-        "cache",
-        "units",
-        "count",
-        "train",
-    ),
-    *("ids", "python"),
+    *("platform", "examples", "failure", "json", "unicode", "pattern", "normalize", "pretokens"),
+    *("level", "added", "vocabulary", "model_files", "documents", "merge", "cache", "units"),
+    *("preprocess", "encode", "offsets", "session", "count", "train", "python"),
 ]
 PYTHON_PACKAGES = [
     ["cpus", "errors", "files", "object_store", "options", "progress", "reference"],

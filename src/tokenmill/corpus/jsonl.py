@@ -48,7 +48,7 @@ def read_documents(
         found = _native.json_lines(blocks.view, blocks.is_last, fields[0].encode(), id_field)
         for field in fields[1:]:
             found = _filled(blocks.view, found, field.encode(), id_field)
-        used, records = found[4], found[6]
+        used, records = found.used, found.line_count
         if used:
             yield from _documents_of(blocks, found, fields)
         elif blocks.is_over:  # a line that the file fails in
@@ -65,7 +65,7 @@ def _filled(view: memoryview, found: Any, field: bytes, id_field: bytes | None) 
 
     Only these lines are read a second time.
     """
-    absent = [one for one in found[3] if one[3] == _NO_FIELD]
+    absent = [one for one in found.problems if one[3] == _NO_FIELD]
     if not absent:
         return found
     parts = [view[start:end] for start, end, *_ in absent]
@@ -76,16 +76,17 @@ def _filled(view: memoryview, found: Any, field: bytes, id_field: bytes | None) 
     def shift(places: Any) -> Any:
         return (starts - joined)[np.searchsorted(joined, places, "right") - 1]
 
-    new = _pairs(more[2])
-    lines = np.concatenate([_pairs(found[2]), new + shift(new[:, :1])])
+    new = _pairs(more.lines)
+    lines = np.concatenate([_pairs(found.lines), new + shift(new[:, :1])])
     order = np.argsort(lines[:, 0])
-    problems = [one for one in found[3] if one[3] != _NO_FIELD]
-    for start, end, index, code in more[3]:
+    problems = [one for one in found.problems if one[3] != _NO_FIELD]
+    for start, end, index, code in more.problems:
         by = int(shift(start))
         problems.append((start + by, end + by, index, code))
     texts, spans = _merge(found[:2], more[:2], order)
-    ids = None if id_field is None else _merge(found[5], more[5], order)
-    return texts, spans, lines[order], sorted(problems), found[4], ids, found[6]
+    ids = None if id_field is None else _merge(found.ids, more.ids, order)
+    values = texts, spans, lines[order], sorted(problems), found.used, ids, found.line_count
+    return type(found)(values)
 
 
 def _merge(first: Any, second: Any, order: Any) -> tuple[bytes, Any]:
@@ -98,9 +99,9 @@ def _merge(first: Any, second: Any, order: Any) -> tuple[bytes, Any]:
 
 def _documents_of(blocks: Blocks, found: Any, fields: tuple[str, ...]) -> Iterator[Documents]:
     options = blocks.options
-    data, spans, lines = found[0], _pairs(found[1]), _pairs(found[2])
-    failed = [(start, end, code) for start, end, _, code in found[3]]
-    names = None if found[5] is None else _names(found[5])
+    data, spans, lines = found.text, _pairs(found.spans), _pairs(found.lines)
+    failed = [(start, end, code) for start, end, _, code in found.problems]
+    names = None if found.ids is None else _names(found.ids)
     bad: list[int] = []
     if options.utf8 == "strict":  # the whole line must be UTF-8, as for json.loads
         _, _, bad = utf8.check(blocks.view, lines, "strict")

@@ -479,7 +479,7 @@ def _bytes_of(pieces: Pieces, keys: _Keys) -> tuple[bytes, NDArray[np.int64], ND
     except UnicodeDecodeError:
         keys.refuse("tokens", "contains a token that is not UTF-8")
     lengths = np.fromiter(map(len, texts), np.uint32, len(texts))
-    data, buffer, kinds = _native.read_spelling(b"".join(texts), lengths)
-    lengths, spelled = np.asarray(buffer).astype(np.int64), np.asarray(kinds) == TOKEN
-    bytes_ = np.frombuffer(data, np.uint8)[np.repeat(spelled, lengths)].tobytes()
+    read = _native.read_spelling(b"".join(texts), lengths)
+    lengths, spelled = np.asarray(read.lengths).astype(np.int64), np.asarray(read.kinds) == TOKEN
+    bytes_ = np.frombuffer(read.bytes, np.uint8)[np.repeat(spelled, lengths)].tobytes()
     return bytes_, lengths[spelled], ids[spelled]

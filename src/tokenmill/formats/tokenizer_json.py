@@ -68,15 +68,14 @@ def read(data: bytes, source: str) -> TokenizerSpec:
         found = _native.read_model(data, secrets.randbits(64))
     except VocabularyError as error:
         place.refuse(f"is not a valid tokenizer.json: {error}")
-    rest, data, lengths, ids, merges, unmade = found
-    document = place.check(parse(rest, place), dict)
+    document = place.check(parse(found.rest, place), dict)
     _check_keys(document, place)
     pre_tokenizer = document.get("pre_tokenizer")
     cutting = read_cutting(document.get("normalizer"), pre_tokenizer, place)
-    names = Names(data, lengths, ids)
+    names = Names(found.bytes, found.lengths, found.ids)
     options = place.check(document["model"], dict)
     _check_type(options, place.inside("model"))
-    model = read_model(options, names, np.asarray(merges), unmade, cutting, place)
+    model = read_model(options, names, np.asarray(found.merges), found.unmade, cutting, place)
     for name, _, at in flatten(document.get("decoder"), "decoders", place.inside("decoder")):
         if name not in _DECODERS:
             at.refuse(f"is {name!r}, which is not supported; use {', '.join(_DECODERS)}")
@@ -463,8 +462,8 @@ def read_model(
         )
     data, lengths, kinds = names.data, names.lengths, np.zeros(len(names.ids), np.uint8)
     if cutting.base == "bytes":
-        data, read_lengths, read_kinds = _native.read_spelling(names.data, names.lengths)
-        lengths, kinds = np.asarray(read_lengths), np.asarray(read_kinds)
+        read = _native.read_spelling(names.data, names.lengths)
+        data, lengths, kinds = read.bytes, np.asarray(read.lengths), np.asarray(read.kinds)
     elif cutting.blank:
         # The text has "▁" instead of spaces, so tokens with a space are only decoded.
         spaces = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(" "))

@@ -53,8 +53,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
         raise VocabularyError(f"{folder}: {error}") from None
     stage = BYTE_LEVEL if pattern is None else pattern_stage(pattern)
     cutting = Cutting(stages=(stage,), base="bytes")
-    _, data, lengths, ids, merges, unmade = found
-    names = Names(data, lengths, ids)
+    names = Names(found.bytes, found.lengths, found.ids)
     digest = _DIGEST.match(files[1])
     if digest is not None and digest[1].decode() != _digest(names):
         raise VocabularyError(
@@ -62,7 +61,7 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
             "save both again, or if vocab.json was changed on purpose, write only '#version: 0.2' "
             "in the first line of merges.txt"
         )
-    model = read_model({}, names, np.asarray(merges), unmade, cutting, place)
+    model = read_model({}, names, np.asarray(found.merges), found.unmade, cutting, place)
     return TokenizerSpec(model, stages=cutting.stages, decoder=DECODER)
 
 

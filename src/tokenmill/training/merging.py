@@ -139,20 +139,20 @@ class Merging:
             if len(token) == 1:
                 ids_of_bytes[token[0]] = id_
         self._learner = _native.Learner(
-            ids_of_bytes,
-            b"".join(tokens.values()),
-            np.fromiter(map(len, tokens.values()), np.uint32, len(tokens)),
-            np.fromiter(tokens, np.uint32, len(tokens)),
-            TRAINERS[trainer].ties,
-            first_id,
-            first_id if made_from is None else made_from,
-            max(ids_end, first_id),
-            min_frequency,
-            _NONE if max_token_length is None else max_token_length,
-            threads,
-            memory,
-            revives,
-            np.array([], np.uint32) if scripts is None else scripts,
+            alphabet=ids_of_bytes,
+            tokens=b"".join(tokens.values()),
+            token_lengths=np.fromiter(map(len, tokens.values()), np.uint32, len(tokens)),
+            token_ids=np.fromiter(tokens, np.uint32, len(tokens)),
+            ties=TRAINERS[trainer].ties,
+            first_id=first_id,
+            made_from=first_id if made_from is None else made_from,
+            ids_end=max(ids_end, first_id),
+            count_min=min_frequency,
+            len_end=_NONE if max_token_length is None else max_token_length,
+            threads=threads,
+            memory=memory,
+            revives=revives,
+            scripts=np.array([], np.uint32) if scripts is None else scripts,
         )
         self._files: list[IO[bytes]] = []
         if spill is not None:

@@ -1,0 +1,480 @@
+//! A tokenizer as a Python object: `tokenmill._native.Core`.
+//!
+//! Texts → ids, offsets, counts, and bytes. Work on more than a few kilobytes of text runs without
+//! the GIL, and the objects that are read meanwhile are kept alive by the arguments.
+
+const std = @import("std");
+const api = @import("api.zig");
+const arguments = @import("arguments.zig");
+const batch_ = @import("../encode/batch.zig");
+const batches = @import("batches.zig");
+const lists = @import("lists.zig");
+const merge = @import("../merge.zig");
+const object_ = @import("object.zig");
+const offsets = @import("../offsets.zig");
+const parallel = @import("../offsets/parallel.zig");
+const results = @import("results.zig");
+const sessions = @import("../session.zig");
+const truncation = @import("../session/truncate.zig");
+const Buffer = @import("buffer.zig").Buffer;
+const Call = object_.Call;
+const Class = object_.Class;
+const Encoder = @import("../encode/encoder.zig").Encoder;
+const Error = object_.Error;
+const List = @import("../encode/encoder.zig").List;
+const Object = api.Object;
+const Place = @import("../normalize.zig").Place;
+const Session = @import("session.zig").Session;
+const Text = arguments.Text;
+const Threads = arguments.Threads;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
+const Unlocked = object_.Unlocked;
+
+const gpa = object_.gpa;
+const hot = object_.hot;
+const method = object_.method;
+
+/// The ids of texts up to this length are collected on the stack.
+const short_text_len = 2048;
+
+/// A shorter text is encoded by the calling thread alone.
+const long_text_len = 1 << 20;
+
+/// The value of a Core: an immutable tokenizer.
+pub const Core = struct {
+    pub const class: Class = .Core;
+
+    tokenizer: Tokenizer,
+    /// Python's ints of its ids.
+    ints: lists.Ints,
+    /// One past the largest id, also of added tokens.
+    ids_end: u64,
+
+    /// Takes ownership of `tokenizer`, which is freed if the call fails.
+    pub fn init(tokenizer: Tokenizer) Error!Core {
+        var moved = tokenizer;
+        const vocabulary = &moved.vocabulary;
+        const ints = lists.Ints.init(vocabulary.ids_end, vocabulary.public) catch |failure| {
+            moved.deinit(gpa);
+            return failure;
+        };
+        const added = &moved.preprocessor.ids;
+        const added_end = if (added.len == 0) 0 else @as(u64, std.mem.max(u32, added.*)) + 1;
+        const ids_end = @max(vocabulary.publicEnd(), added_end);
+        return .{ .tokenizer = moved, .ints = ints, .ids_end = ids_end };
+    }
+
+    pub fn deinit(self: *Core) void {
+        self.ints.deinit();
+        self.tokenizer.deinit(gpa);
+    }
+
+    /// Raises an exception if repeated encodings of a text differ. It names `what`.
+    pub fn allowRepeating(self: *const Core, call: Call, what: []const u8) Error!void {
+        if (!self.tokenizer.isRandom()) return;
+        const format = "{s} is not supported with dropout, which makes encodings random; " ++
+            "set the dropout of the model to None";
+        return call.fail(.vocabulary, format, .{what});
+    }
+};
+
+/// The choice of added tokens: None, or one byte per added token.
+pub const Allowed = struct {
+    text: ?Text,
+
+    pub fn from(call: Call, object: *Object, name: []const u8) Error!Allowed {
+        return .{ .text = try arguments.convert(?Text, call, object, name) };
+    }
+
+    pub fn release(self: *Allowed) void {
+        if (self.text) |*text| text.release();
+    }
+
+    pub fn of(self: *const Allowed, call: Call, core: *const Core) Error!?[]const u8 {
+        const text = self.text orelse return null;
+        const count_ = core.tokenizer.preprocessor.ids.len;
+        if (text.bytes.len == count_) return text.bytes;
+        const format = "got a choice of {d} added tokens, expected {d}";
+        return call.fail(.value, format, .{ text.bytes.len, count_ });
+    }
+};
+
+/// Encodes one text into a list or spans with `function`, without the GIL if that pays off.
+fn encodeInto(
+    call: Call,
+    core: *Core,
+    text: []const u8,
+    allowed: ?[]const u8,
+    result: anytype,
+    comptime function: anytype,
+) Error!void {
+    var encoder: Encoder = .init(gpa, &core.tokenizer);
+    defer encoder.deinit();
+    const is_short = text.len < Unlocked.bytes_min;
+    const outcome = if (is_short) function(&encoder, text, allowed, result) else blk: {
+        var unlocked: Unlocked = .begin();
+        defer unlocked.end();
+        encoder.merger.poll = unlocked.poll();
+        break :blk function(&encoder, text, allowed, result);
+    };
+    outcome catch |failure|
+        return call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
+}
+
+/// encode(text, allowed) → list of ids
+fn encode(call: Call, self: *Core, args: struct { text: Text, allowed: Allowed }) Error!*Object {
+    const text = args.text.bytes;
+    const allowed = try args.allowed.of(call, self);
+    var memory: [short_text_len + List.room_extra]u32 = undefined;
+    var sink: List = .{ .gpa = gpa };
+    const count_max = self.tokenizer.preprocessor.idsMax(text.len);
+    if (count_max != null and count_max.? <= short_text_len) {
+        // The list never exceeds this capacity.
+        sink.ids = .initBuffer(&memory);
+        try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
+        return self.ints.listOf(sink.ids.items);
+    }
+    defer sink.ids.deinit(gpa);
+    try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
+    return self.ints.listOf(sink.ids.items);
+}
+
+/// encode_buffer(text, allowed, narrow, threads) → Buffer of u32, or of u16
+fn encodeBuffer(call: Call, self: *Core, args: struct {
+    text: Text,
+    allowed: Allowed,
+    narrow: bool,
+    threads: Threads,
+}) Error!*Object {
+    const allowed = try args.allowed.of(call, self);
+    if (args.narrow) try checkNarrow(call, self, &.{}, &.{});
+    const numbers = try encodeText(call, self, args.text.bytes, allowed, args.threads, true);
+    if (!args.narrow) return Buffer.create(call.state(), numbers);
+    return Buffer.create(call.state(), try narrowed(numbers));
+}
+
+/// Converts ids to half their size, in place, and takes ownership of them: a second list of the
+/// same length would cost more than half of the encoding. Each id is read before its memory is
+/// overwritten.
+fn narrowed(numbers: []u32) Error![]u16 {
+    const halves: [*]u16 = @ptrCast(numbers.ptr);
+    const lanes = 16;
+    var index: usize = 0;
+    // Vectorized by hand, since the compiler cannot vectorize aliased memory.
+    while (index + lanes <= numbers.len) : (index += lanes) {
+        const some: @Vector(lanes, u32) = numbers[index..][0..lanes].*;
+        halves[index..][0..lanes].* = @as(@Vector(lanes, u16), @truncate(some));
+    }
+    while (index < numbers.len) : (index += 1) halves[index] = @truncate(numbers[index]);
+    const kept = (numbers.len + 1) / 2;
+    errdefer gpa.free(numbers);
+    const rest = try gpa.realloc(numbers, kept);
+    return @as([*]u16, @ptrCast(rest.ptr))[0..numbers.len];
+}
+
+/// Raises an exception unless all ids fit in 16 bits.
+pub fn checkNarrow(call: Call, core: *Core, before: []const u32, after: []const u32) Error!void {
+    var end = core.ids_end;
+    for ([_][]const u32{ before, after }) |numbers| {
+        for (numbers) |number| end = @max(end, @as(u64, number) + 1);
+    }
+    if (end <= 1 << 16) return;
+    return call.fail(.value, "id {d} does not fit into 16 bits", .{end - 1});
+}
+
+fn isForThreads(text: []const u8, threads: Threads) bool {
+    return text.len >= long_text_len and threads.value > 1;
+}
+
+/// Returns the ids of one text, owned by the caller.
+fn encodeText(
+    call: Call,
+    core: *Core,
+    text: []const u8,
+    allowed: ?[]const u8,
+    threads: Threads,
+    is_public: bool,
+) Error![]u32 {
+    if (isForThreads(text, threads)) {
+        const ragged = try run(.encode, call, core, &.{text}, allowed, threads, is_public);
+        gpa.free(ragged.offsets);
+        return ragged.ids;
+    }
+    var sink: List = .{ .gpa = gpa };
+    defer sink.ids.deinit(gpa);
+    batch_.reserve(&sink, text.len);
+    try encodeInto(call, core, text, allowed, &sink, Encoder.encode);
+    if (is_public) core.tokenizer.vocabulary.publish(sink.ids.items);
+    return sink.ids.toOwnedSlice(gpa);
+}
+
+/// count(text, allowed, threads) → number of ids
+fn count(call: Call, self: *Core, args: struct {
+    text: Text,
+    allowed: Allowed,
+    threads: Threads,
+}) Error!usize {
+    try self.allowRepeating(call, "count");
+    const text = args.text.bytes;
+    const allowed = try args.allowed.of(call, self);
+    if (isForThreads(text, args.threads)) {
+        const counts = try run(.count, call, self, &.{text}, allowed, args.threads, true);
+        defer gpa.free(counts);
+        return @intCast(counts[0]);
+    }
+    var sink: List = .{ .gpa = gpa, .only_counts = true };
+    defer sink.deinit();
+    try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
+    return sink.total();
+}
+
+pub const Goal = enum { encode, count };
+
+pub fn Outcome(comptime goal: Goal) type {
+    return if (goal == .encode) batch_.Ragged else []i64;
+}
+
+/// Encodes or counts texts on several threads, without the GIL.
+pub fn run(
+    comptime goal: Goal,
+    call: Call,
+    core: *Core,
+    texts: []const []const u8,
+    allowed: ?[]const u8,
+    threads: Threads,
+    is_public: bool,
+) Error!Outcome(goal) {
+    var batch: batch_.Batch = .{
+        .gpa = gpa,
+        .tokenizer = &core.tokenizer,
+        .texts = texts,
+        .allowed = allowed,
+        .threads = threads.value,
+        .is_public = is_public,
+    };
+    var unlocked: Unlocked = .begin();
+    batch.poll = unlocked.poll();
+    const outcome = if (goal == .encode) batch.encode() else batch.count();
+    unlocked.end();
+    return outcome catch |failure| call.raise(merge.failureOf(failure, batch.missing_byte));
+}
+
+// ── Offsets ──────────────────────────────────────────────────────────────────────────────────────
+
+const Single = struct { text: Text, allowed: Allowed };
+
+/// encode_with_offsets(text, allowed) → (ids, spans): in characters for str, otherwise in bytes
+fn encodeWithOffsets(call: Call, self: *Core, args: Single) Error!struct { *Object, *Object } {
+    var sink: offsets.Spans = .init(gpa);
+    defer sink.deinit();
+    try fill(call, self, &sink, args);
+    const numbers = try self.ints.listOf(sink.list.ids.items);
+    errdefer api.Py_DecRef(numbers);
+    return .{ numbers, try lists.pairsOf(sink.spans.items) };
+}
+
+/// encode_words(text, allowed) → (ids, spans, the number of each id's pretoken or added token)
+fn encodeWords(
+    call: Call,
+    self: *Core,
+    args: Single,
+) Error!struct { *Object, *Object, *Object } {
+    var sink: offsets.Spans = .init(gpa);
+    defer sink.deinit();
+    sink.word_ids = .empty;
+    try fill(call, self, &sink, args);
+    const numbers = try self.ints.listOf(sink.list.ids.items);
+    errdefer api.Py_DecRef(numbers);
+    const pairs = try lists.pairsOf(sink.spans.items);
+    errdefer api.Py_DecRef(pairs);
+    return .{ numbers, pairs, try lists.numbersOf(sink.word_ids.?.items) };
+}
+
+fn fill(call: Call, core: *Core, sink: *offsets.Spans, args: Single) Error!void {
+    const text = args.text.bytes;
+    try checkLength(call, text);
+    sink.reserve(text.len);
+    sink.cursor = cursorOf(&args.text);
+    try encodeInto(call, core, text, try args.allowed.of(call, core), sink, offsets.encode);
+}
+
+/// Whether spans must be converted to characters: the text is a str, and not ASCII.
+fn countsCharacters(text: *const Text) bool {
+    return text.bytes.len != text.characters() orelse return false;
+}
+
+/// Returns the converter of spans to characters; null if they stay in bytes.
+fn cursorOf(text: *const Text) ?offsets.CharacterCursor {
+    return if (countsCharacters(text)) .{ .gpa = gpa, .text = text.bytes } else null;
+}
+
+fn checkLength(call: Call, text: []const u8) Error!void {
+    if (text.len < 1 << 32) return;
+    const format = "offsets require a text of less than 4 GB, got {d} bytes; split the text";
+    return call.fail(.value, format, .{text.len});
+}
+
+/// encode_spans(text, allowed, threads) → (ids Buffer, spans Buffer of start, end, start, end …)
+fn encodeSpans(call: Call, self: *Core, args: struct {
+    text: Text,
+    allowed: Allowed,
+    threads: Threads,
+}) Error!struct { []u32, []u32 } {
+    const text = args.text.bytes;
+    const allowed = try args.allowed.of(call, self);
+    try checkLength(call, text);
+    if (isForThreads(text, args.threads) and parallel.hasContiguousTokens(&self.tokenizer)) {
+        const numbers = try encodeText(call, self, text, allowed, args.threads, false);
+        errdefer gpa.free(numbers);
+        const counted = if (countsCharacters(&args.text)) text else null;
+        const measured = .{ gpa, &self.tokenizer, numbers, counted, args.threads.value };
+        return finish(self, numbers, try object_.unlocked(parallel.measure, measured));
+    }
+    var sink: offsets.Spans = .init(gpa);
+    defer sink.deinit();
+    sink.reserve(text.len);
+    sink.cursor = cursorOf(&args.text);
+    try encodeInto(call, self, text, allowed, &sink, offsets.encode);
+    const numbers = try sink.list.ids.toOwnedSlice(gpa);
+    errdefer gpa.free(numbers);
+    return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
+}
+
+fn finish(core: *Core, numbers: []u32, spans: []Place) struct { []u32, []u32 } {
+    core.tokenizer.vocabulary.publish(numbers);
+    return .{ numbers, @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len] };
+}
+
+// ── Parts of texts, and tokens ───────────────────────────────────────────────────────────────────
+
+/// truncate(text, tokens_max, left) → the kept text, a str for a str, otherwise bytes
+fn truncate(call: Call, self: *Core, args: struct {
+    text: Text,
+    tokens_max: arguments.Size,
+    left: bool,
+}) Error!*Object {
+    try self.allowRepeating(call, "truncate");
+    const text = args.text.bytes;
+    var encoder: Encoder = .init(gpa, &self.tokenizer);
+    defer encoder.deinit();
+    var unlocked: Unlocked = .begin();
+    encoder.merger.poll = unlocked.poll();
+    const outcome = if (args.left)
+        truncation.suffixStart(&encoder, text, args.tokens_max.value)
+    else
+        truncation.prefixEnd(&encoder, text, args.tokens_max.value);
+    unlocked.end();
+    const cut = outcome catch |failure|
+        return call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
+    return args.text.like(if (args.left) text[cut..] else text[0..cut]);
+}
+
+/// session(allowed) → Session of an empty text
+fn session(
+    call: Call,
+    self: *object_.Object(Core),
+    args: struct { allowed: Allowed },
+) Error!Session {
+    const core = self.value.?;
+    const allowed = try args.allowed.of(call, core);
+    try core.allowRepeating(call, "a session");
+    return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed));
+}
+
+/// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers
+fn decode(call: Call, self: *Core, args: struct { ids: *Object }) Error!*Object {
+    var bytes: std.ArrayList(u8) = .empty;
+    defer bytes.deinit(gpa);
+    if (!api.isList(args.ids)) {
+        const numbers = try arguments.convert([]const i64, call, args.ids, "ids");
+        defer gpa.free(numbers);
+        for (numbers) |number| try appendBytes(call, self, &bytes, number);
+        return results.bytesOf(bytes.items);
+    }
+    var index: api.Ssize = 0;
+    // The length is read again each time, since converting an int may run other Python code.
+    while (index < api.PyList_Size(args.ids)) : (index += 1) {
+        const object = api.PyList_GetItem(args.ids, index) orelse return error.Raised;
+        api.Py_IncRef(object);
+        const number = api.PyLong_AsLongLong(object);
+        api.Py_DecRef(object);
+        if (number == -1 and api.PyErr_Occurred() != null) return error.Raised;
+        try appendBytes(call, self, &bytes, number);
+    }
+    return results.bytesOf(bytes.items);
+}
+
+fn appendBytes(call: Call, core: *const Core, bytes: *std.ArrayList(u8), number: i64) Error!void {
+    const known = if (std.math.cast(u32, number)) |id| core.tokenizer.idBytes(id) else null;
+    const token = known orelse {
+        const vocabulary = &core.tokenizer.vocabulary;
+        const added_count = core.tokenizer.preprocessor.ids.len;
+        return call.fail(
+            .unknown_token,
+            "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++
+                "tokens; was the text encoded with another tokenizer?",
+            .{ number, vocabulary.token_count, vocabulary.publicEnd(), added_count },
+        );
+    };
+    try bytes.appendSlice(gpa, token);
+}
+
+/// find(token) → id of the token with these bytes, or -1
+fn find(_: Call, self: *Core, args: struct { token: Text }) Error!i64 {
+    const vocabulary = &self.tokenizer.vocabulary;
+    const rank = vocabulary.findAny(args.token.bytes) orelse return -1;
+    return vocabulary.publicOf(rank);
+}
+
+/// tokens() → (the bytes of all tokens, concatenated; u32 Buffer of the end of each id's bytes)
+fn tokens(call: Call, self: *Core) Error!struct { *Object, []u32 } {
+    _ = call;
+    const vocabulary = &self.tokenizer.vocabulary;
+    if (vocabulary.ranks == null) {
+        const ends = try gpa.dupe(u32, vocabulary.offsets[1..]);
+        errdefer gpa.free(ends);
+        return .{ try results.bytesOf(vocabulary.bytes), ends };
+    }
+    // Ids differ from ranks.
+    const ends = try gpa.alloc(u32, vocabulary.ranks.?.len);
+    errdefer gpa.free(ends);
+    const all = try gpa.alloc(u8, vocabulary.bytes.len);
+    defer gpa.free(all);
+    var end: u32 = 0;
+    for (ends, 0..) |*place, id| {
+        const rank = vocabulary.rankOf(@intCast(id));
+        const token = if (rank) |some| vocabulary.tokenBytes(some) else "";
+        @memcpy(all[end..][0..token.len], token);
+        end += @intCast(token.len);
+        place.* = end;
+    }
+    return .{ try results.bytesOf(all[0..end]), ends };
+}
+
+/// empty_id() → the id of the token without bytes, or -1
+fn emptyId(_: Call, self: *Core) Error!i64 {
+    const vocabulary = &self.tokenizer.vocabulary;
+    return if (vocabulary.empty_id) |rank| vocabulary.publicOf(rank) else -1;
+}
+
+/// ids_end() → one past the largest id of a token
+fn idsEnd(_: Call, self: *Core) Error!u32 {
+    return self.tokenizer.vocabulary.publicEnd();
+}
+
+const methods = [_]api.Method{
+    hot("encode", encode),
+    hot("encode_buffer", encodeBuffer),
+    hot("count", count),
+    method("encode_with_offsets", encodeWithOffsets),
+    method("encode_words", encodeWords),
+    method("encode_spans", encodeSpans),
+    method("truncate", truncate),
+    method("session", session),
+    method("decode", decode),
+    method("find", find),
+    method("tokens", tokens),
+    method("empty_id", emptyId),
+    method("ids_end", idsEnd),
+} ++ batches.methods ++ [_]api.Method{.{}};
+pub const spec = object_.Object(Core).spec(&methods, null, &.{});
