@@ -4,7 +4,7 @@ Each class is a `TokenmillError` and also the builtin that a caller expects to c
 gives the problem, the value and the solution. Errors of the operating system stay `OSError`.
 """
 
-from typing import Any
+import typing
 
 
 class TokenmillError(Exception):
@@ -37,7 +37,7 @@ class InputError(TokenmillError, ValueError):
 class InputWarning(UserWarning):
     """Files of a folder were skipped that may have documents. `skipped` are all skipped files."""
 
-    def __init__(self, text: str, skipped: list[Any]) -> None:
+    def __init__(self, text: str, skipped: typing.Any = ()) -> None:
         super().__init__(text)
         self.skipped = skipped
 

@@ -7,7 +7,7 @@ from tokenmill.progress import Progress, Tracker
 
 
 def entry(task, tokens):
-    return {"task": task, "tokens": tokens, "documents": 2, "quarantined": 1}
+    return {"task": task, "tokens": tokens, "documents": 2, "bytes": 20, "quarantined": 1}
 
 
 def test_speed_counts_only_the_work_of_this_run():
