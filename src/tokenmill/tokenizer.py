@@ -623,8 +623,8 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._shared.is_embedded:
-            return type(self)._load_embedded, (self.name, dict(self.special_tokens))
-        return type(self)._from_spec, (self._spec, self.name)
+            return _rebuild, (type(self), "_load_embedded", self.name, dict(self.special_tokens))
+        return _rebuild, (type(self), "_from_spec", self._spec, self.name)
 
     def _batch(
         self, call: Callable[..., Result], texts: Iterable[Text], allowed_special: SpecialsChoice,
@@ -633,3 +633,8 @@ class Tokenizer:
         listed, allowed = arguments.list_texts(texts), self._allowed(allowed_special)
         count = arguments.threads_for_batch(listed, threads)
         return arguments.read_all(call, listed, allowed, count)
+
+
+def _rebuild(cls: type[Tokenizer], constructor: str, *arguments: Any) -> Tokenizer:
+    """Unpickle a tokenizer. cloudpickle saves a function by its name, a class method by value."""
+    return getattr(cls, constructor)(*arguments)

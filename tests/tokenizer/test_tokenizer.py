@@ -12,6 +12,7 @@ import copy
 import gc
 import pickle
 import random
+import sys
 import tracemalloc
 import weakref
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 from conftest import LETTERS_ONLY, SEED, TEXT, examples, read_ranks, sample, write_ranks
 
+import tokenmill
 from tokenmill import Tokenizer, reference
 
 # ── load and save ────────────────────────────────────────────────────────────────────────────
@@ -273,6 +275,14 @@ def test_pickle_and_copy_give_an_equal_tokenizer(tokenizer):
             TEXT, allowed_special=True
         )
     assert copy.copy(tokenizer) == copy.deepcopy(tokenizer) == tokenizer
+
+
+def test_pickle_calls_a_function_of_the_module(tokenizer):
+    """cloudpickle in Daft saves class methods by value, which fails."""
+    own = tokenmill.train_from_iterator(["grain in, tokens out"], vocab_size=260)
+    for one in (tokenizer, own):
+        function = one.__reduce__()[0]
+        assert getattr(sys.modules[function.__module__], function.__name__) is function
 
 
 def test_second_tokenizer_of_a_vocabulary_shares_it(tokenizer, name):

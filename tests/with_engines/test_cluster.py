@@ -327,7 +327,10 @@ def test_a_task_that_dies_after_its_report_is_repeated(tmp_path, undisturbed, st
     assert process.returncode == 0, progress
     assert without_restarts(tmp_path / "out")[0] == undisturbed
     # All other tasks are done, and a part of this one is reported.
-    lines = [json.loads(line) for line in progress.splitlines()]
+    rows = [json.loads(line) for line in progress.splitlines()]
+    [note] = [row["note"] for row in rows if "note" in row]
+    assert "a worker process died" in note
+    lines = [row for row in rows if "note" not in row]
     waiting = {line["tokens"] for line in lines if line["tasks"] == line["tasks_total"] - 1}
     whole = {unit["tokens"] for unit in units}
     assert whole & {lines[-1]["tokens"] - tokens + TOLD for tokens in waiting}

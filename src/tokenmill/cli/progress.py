@@ -120,7 +120,10 @@ class Display:
             self._print(progress)
 
     def note(self, text: str) -> None:
-        """Print a note in every style."""
+        """Print a note in every style, as JSON among lines of JSON."""
+        if self._style == "json":
+            self._write(json.dumps({"note": text}))
+            return
         self._console.print(f"tokenmill: note: {printable(text)}", markup=False, soft_wrap=True)
 
     def _end_phase(self, *, is_done: bool) -> None:
@@ -149,6 +152,9 @@ class Display:
             line = json.dumps(_row(progress))
         else:
             line = f"{progress.phase}: {', '.join(_figures(progress))}"
+        self._write(line)
+
+    def _write(self, line: str) -> None:
         # The run continues if stderr cannot be written.
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(line + "\n")
