@@ -637,4 +637,5 @@ class Tokenizer:
 
 def _rebuild(cls: type[Tokenizer], constructor: str, *arguments: Any) -> Tokenizer:
     """Unpickle a tokenizer. cloudpickle saves a function by its name, a class method by value."""
-    return getattr(cls, constructor)(*arguments)
+    tokenizer: Tokenizer = getattr(cls, constructor)(*arguments)
+    return tokenizer
