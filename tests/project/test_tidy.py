@@ -126,6 +126,15 @@ def test_python_packages_keep_their_budgets():
     report(faults)
 
 
+def test_files_of_tests_have_different_names():
+    """pytest imports a test file by its name alone, so a second one cannot be collected."""
+    places: dict[str, list[str]] = {}
+    for name in files(".py", under="tests/"):
+        if Path(name).name.startswith("test_") and "/with_" not in name:
+            places.setdefault(Path(name).name, []).append(name)
+    report([f"{' and '.join(names)} have one name" for names in places.values() if len(names) > 1])
+
+
 # Folders of tests that are not named after a package. CONTRIBUTING.md describes them.
 OTHER_TESTS = {"core", "golden", "helpers", "ladder", "parity", "peers", "project", "tokenizer"}
 # Tests of this package are in the folder of another one.
