@@ -635,7 +635,6 @@ class Tokenizer:
         return arguments.read_all(call, listed, allowed, count)
 
 
-def _rebuild(cls: type[Tokenizer], constructor: str, *arguments: Any) -> Tokenizer:
+def _rebuild(cls: type[Tokenizer], constructor: str, *arguments: Any) -> Any:
     """Unpickle a tokenizer. cloudpickle saves a function by its name, a class method by value."""
-    tokenizer: Tokenizer = getattr(cls, constructor)(*arguments)
-    return tokenizer
+    return getattr(cls, constructor)(*arguments)
