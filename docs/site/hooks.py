@@ -26,7 +26,7 @@ LANGUAGES = {".py": "python", ".zig": "zig", ".toml": "toml", ".json": "json", "
 API: dict[str, tuple[str, str, list[str]]] = {
     "api/tokenizer.md": (
         "Tokenizer",
-        "Text to ids and back. [Encoding](../encoding.md) shows how they are used.",
+        "Text to ids and back. [Encoding](../encode.md) shows how they are used.",
         [
             "tokenmill.Tokenizer",
             "tokenmill.session.Session",

@@ -78,10 +78,20 @@ def compatibility() -> None:
     tokenmill.Tokenizer.load("gpt2").save("tokenizer.json")
 
 
+def load() -> None:
+    """A tokenizer in a file and in a folder."""
+    import tokenmill
+
+    gpt2 = tokenmill.Tokenizer.load("gpt2")
+    gpt2.save("tokenizer.json")
+    gpt2.save("model-folder/")
+
+
 MAKERS: dict[str, Callable[[], None]] = {
     "README.md": readme,
     "docs/cli.md": command_line,
     "docs/compatibility.md": compatibility,
     "docs/corpus.md": corpus,
+    "docs/load.md": load,
     "docs/training.md": training,
 }
