@@ -1,8 +1,9 @@
-"""bench/results/encode.json → the tables of the documents, and bench/results/encode.md.
+"""Results of sweep.py → the tables of the documents, bench/results/encode.md and docs/speed.svg.
 
-Generated text replaces the blocks between two markers: in README.md one table and the largest
-losses of tokenmill, in docs/performance.md three tables, in bench/LOG.md the goals. encode.md gets
-every result. A system that failed its check has the reason instead of a number.
+Generated text replaces the blocks between two markers. headline.json gives README.md a table and
+the largest losses of tokenmill, and a chart. encode.json gives docs/performance.md three tables,
+bench/LOG.md the goals, and encode.md every result. A system that failed its check has the reason
+instead of a number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 # isort: split
+import chart
 import goal_tables
 from corpora import CORPORA
 from goals import OURS, REAL_GOALS, RIVAL, judge
@@ -23,7 +25,8 @@ from markdown import number, table, write_block
 
 HERE = Path(__file__).resolve().parent
 BASELINE = "read_only"
-README_LOSSES_MAX = 5
+README_LOSSES_MAX = 3
+TEXTS = {"en": "English", "code": "code", "zh": "Chinese", "ja": "Japanese", "th": "Thai"}
 
 Row = dict[str, Any]
 Key = tuple[str, str, str, int]  # vocabulary, job, corpus, threads
@@ -59,14 +62,14 @@ MEMORY_SLACK_MB = 2.0  # smaller differences are noise of the allocator
 def main() -> None:
     parser = argparse.ArgumentParser(description="Renders the results as Markdown.")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "encode.json")
+    parser.add_argument("--headline", type=Path, default=HERE / "results" / "headline.json")
+    parser.add_argument("--chart", type=Path, default=HERE.parent / "docs" / "speed.svg")
     parser.add_argument("--readme", type=Path, default=HERE.parent / "README.md")
     parser.add_argument("--page", type=Path, default=HERE.parent / "docs" / "performance.md")
     parser.add_argument("--log", type=Path, default=HERE / "LOG.md")
     parser.add_argument("--out", type=Path, help="full tables (default: RESULTS with .md)")
     args = parser.parse_args()
-    if not args.results.exists():
-        sys.exit(f"file not found: {args.results.name}; run bench/sweep.py first")
-    results = json.loads(args.results.read_text("utf-8"))
+    results, first = read(args.results), read(args.headline)
     rows = index(results)
     out = args.out or args.results.with_suffix(".md")
     out.write_text(full(results, rows), "utf-8")
@@ -74,13 +77,21 @@ def main() -> None:
     outcomes, real = judge(results["rows"]), judge(results["rows"], REAL_GOALS)
     goals = f"{goal_tables.short(outcomes, real)}\n\n{provenance(results)}"
     for document, name, block in (
-        (args.readme, "bench", headline(results, rows)),
+        (args.readme, "bench", headline(first, index(first))),
         (args.page, "encode", f"{first_table(results, rows)}\n\n{provenance(results)}"),
         (args.page, "calls", short_table(results, rows)),
         (args.page, "losses", losses_text(rows, limit=None)),
         (args.log, "goals", goals),
     ):
         write_block(document, name, block)
+    args.chart.write_text(speed_chart(first, index(first)), "utf-8")
+
+
+def read(path: Path) -> Row:
+    if not path.exists():
+        sys.exit(f"file not found: {path.name}; run bench/sweep.py first")
+    results: Row = json.loads(path.read_text("utf-8"))
+    return results
 
 
 def index(results: Row) -> Rows:
@@ -94,6 +105,26 @@ def index(results: Row) -> Rows:
 def headline(results: Row, rows: Rows) -> str:
     parts = [first_table(results, rows), provenance(results)]
     return "\n\n".join([*parts, losses_text(rows, limit=README_LOSSES_MAX)])
+
+
+def speed_chart(results: Row, rows: Rows) -> str:
+    """Draw the warm speeds of new text, one group per text."""
+    vocabulary = results["settings"]["vocabularies"][0]
+    speeds = {
+        TEXTS.get(name, name): {
+            system: peers["metrics"]["unseen_mb_s"]["median"]
+            for system, peers in rows[key].items()
+            if system != BASELINE and peers["status"] == "ok"
+        }
+        for name, key in corpus_columns(results, rows, vocabulary)
+    }
+    title = "Encoding speed on one CPU core, MB/s"
+    return chart.draw(title, f"{vocabulary}, {machine_text(results)}", speeds, OURS)
+
+
+def machine_text(results: Row) -> str:
+    machine = results["machine"]
+    return f"{machine['cpu']}, {machine['system']}, Python {results['python']}"
 
 
 def first_table(results: Row, rows: Rows) -> str:
@@ -331,8 +362,8 @@ def provenance(results: Row) -> str:
     spread = spread_text(results["rows"]) if rounds > 1 else ""
     stopped = "" if results["complete"] else " The sweep was stopped early."
     return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python "
-        f"{results['python']}, {results['date'][:10]}; {repeated if rounds > 1 else once}. "
+        f"{machine_text(results)}, {machine['cores']} cores, {results['date'][:10]}; "
+        f"{repeated if rounds > 1 else once}. "
         "Each measurement runs in a new process, after the ids were compared with tiktoken."
         f"{spread} Versions: {versions}. `{results['command']}`.{stopped}"
     )

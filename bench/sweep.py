@@ -37,6 +37,15 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "encode.json"
 
 PASS_SECONDS_MAX = 1.2  # a slower system gets a half, a quarter … of the text
+# The settings of the table and the chart in the README.
+HEADLINE: dict[str, Any] = {
+    "systems": "tokenmill,gigatoken,tokenizers-1.0rc,tiktoken",
+    "vocabularies": "o200k_base",
+    "jobs": "array,latency,load",
+    "corpora": "en,code,zh",
+    "rounds": 5,
+    "megabytes": 20.0,
+}
 MEMORY_SHARE = 2.5  # memory jobs get 100 MB of text, the others 40
 
 
@@ -61,6 +70,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--goals", action="store_true", help="measure only the goals, one round; print a table"
     )
+    parser.add_argument(
+        "--headline", action="store_true", help="measure the README's table, five rounds"
+    )
     parser.add_argument("--systems", help=f"systems, separated by commas: {', '.join(SYSTEMS)}")
     parser.add_argument(
         "--vocabularies", "--vocabulary", help="separated by commas; the first one gets all jobs"
@@ -76,12 +88,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, help="results (default: results/encode.json; --quick, --goals: .cache)"
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.headline:
+        missing = {name: value for name, value in HEADLINE.items() if not getattr(args, name)}
+        vars(args).update(missing)
+    return args
 
 
 def default_path(args: argparse.Namespace) -> Path:
     if args.goals:
         return corpora.CACHE / "goals.json"
+    if args.headline:
+        return RESULTS.with_name("headline.json")
     return corpora.CACHE / "quick.json" if args.quick else RESULTS
 
 
