@@ -87,8 +87,8 @@ test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
 	PYTHONPATH=build/safe $(BIN)/python -m pytest $(PARALLEL) $(SAFE_TESTS)
 
 # Environments of their own, with the package from src.
-environments: $(ENVIRONMENTS:%=.venv-%/installed)
-test-environments: test-transformers test-readers test-engines test-stores
+environments: $(ENVIRONMENTS:%=.venv-%/installed) ## Set up the environments of make test-environments
+test-environments: test-transformers test-readers test-engines test-stores ## Run the tests of these environments: test-transformers to test-stores
 
 # $(call test,NAME,ENVIRONMENT) runs tests/with_NAME in .venv-ENVIRONMENT.
 define test

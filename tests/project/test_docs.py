@@ -278,6 +278,16 @@ def test_documents_name_commands_that_exist():
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path.name}: make {target}"
 
 
+def test_help_of_make_lists_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    lines = re.findall(r"^\.PHONY: (.+)", makefile, re.MULTILINE)
+    targets = {name for line in lines for name in line.split()}
+    make = ["make", "--no-print-directory", "help"]
+    listed = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # `python` only checks the version of Python.
+    assert set(re.findall(r"^  make (\S+)  ", listed, re.MULTILINE)) == targets - {"python"}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_blocks_have_a_language(path):
     for block in blocks_of(path.read_text()):
