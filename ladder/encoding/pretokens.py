@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tokenmill import reference
+from tokenmill.errors import import_package
 
 Encode: TypeAlias = Callable[[str], list[int]]
 
 
 def cutter(pattern: str) -> Callable[[str], list[bytes]]:
     """Return a function from a text to its pretokens, for a pattern without groups."""
-    regex = reference._regex()
+    regex = import_package("regex", "the ladder of encoding")
     find = regex.compile(pattern, regex.V1).findall
 
     def cut(text: str) -> list[bytes]:

@@ -4,6 +4,8 @@ Each class is a `TokenmillError` and also the builtin that a caller expects to c
 gives the problem, the value and the solution. Errors of the operating system stay `OSError`.
 """
 
+import importlib
+import sys
 import typing
 
 
@@ -64,6 +66,22 @@ class ShardError(TokenmillError, ValueError):
 
 class MissingExtraError(TokenmillError, ImportError):
     """A feature whose optional package is not installed."""
+
+
+def import_package(module: str, user: str) -> typing.Any:
+    """Import a module of an optional package. `user` is the feature that needs the package."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{user} needs the package {package}; run: {install_command(package)}"
+        ) from error
+
+
+def install_command(package: str) -> str:
+    """The command that installs a package for this Python, also if tokenmill runs from a clone."""
+    return f"{sys.executable} -m pip install {package}"
 
 
 class ClusterError(TokenmillError, RuntimeError):

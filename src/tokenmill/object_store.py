@@ -23,6 +23,8 @@ from tokenmill.errors import (
     MissingInputError,
     TokenizeError,
     TokenmillError,
+    import_package,
+    install_command,
 )
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -132,19 +134,14 @@ def is_of_process(names: Iterable[str]) -> bool:
 
 def file_system(name: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path there."""
-    try:
-        core = importlib.import_module("fsspec.core")
-    except ImportError as error:
-        raise MissingExtraError(
-            f'URL {name!r} needs the package fsspec: pip install "tokenmill[remote]"'
-        ) from error
+    core = import_package("fsspec.core", f"URL {name!r}")
     try:
         files, path = core.url_to_fs(name)
     except ImportError as error:
         known = importlib.import_module("fsspec.registry").known_implementations
         package = known.get(name.partition("://")[0], {}).get("class", "fsspec").partition(".")[0]
-        install = "" if package == "fsspec" else f": pip install {package}"
-        raise MissingExtraError(f"URL {name!r} needs another package ({error}){install}") from error
+        hint = "" if package == "fsspec" else f"; run: {install_command(package)}"
+        raise MissingExtraError(f"URL {name!r} needs another package ({error}){hint}") from error
     except ValueError as error:
         raise InputError(f"URL {name!r} is not supported by fsspec ({error})") from error
     return files, path

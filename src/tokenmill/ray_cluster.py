@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import signal
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import ClusterError, MissingExtraError
+from tokenmill.errors import ClusterError, import_package
 
 LOCAL = "local"
 RAY = "ray"
@@ -160,9 +159,4 @@ def here() -> str:
 
 
 def _import_ray() -> Any:
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingExtraError(
-            'the engine ray needs the package ray: pip install "tokenmill[ray]"'
-        ) from error
+    return import_package("ray", "the engine ray")

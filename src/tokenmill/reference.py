@@ -24,14 +24,12 @@ Learners, 2019, section 2.2.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
 
-from tokenmill.errors import MissingExtraError
+from tokenmill.errors import import_package
 
 # A contraction, or letters, digits or other signs with at most one space before them, or
 # whitespace. The last whitespace character belongs to the word after it.
@@ -79,7 +77,8 @@ def pretokens(document: bytes, pattern: str) -> Iterator[bytes]:
     chars = characters(document)
     # The pattern reads text, with U+FFFD for invalid bytes. `chars` has their bytes.
     text = "".join(char.decode(errors="replace") for char in chars)
-    regex = _regex()
+    # The standard `re` does not support \p{L} and other Unicode classes.
+    regex = import_package("regex", "tokenmill.reference")
     for match in regex.finditer(pattern, text, regex.V1):  # V1 reads [\p{L}&&[^\p{Lu}]] as a set
         if match.group():
             yield b"".join(chars[match.start() : match.end()])
@@ -178,13 +177,3 @@ def replace(word: list[int], left: int, right: int, new: int) -> None:
         if word[index] == left and word[index + 1] == right:
             word[index : index + 2] = [new]
         index += 1
-
-
-def _regex() -> Any:
-    """Import `regex`. The standard `re` does not support \\p{L} and other Unicode classes."""
-    try:
-        return importlib.import_module("regex")
-    except ImportError as error:
-        raise MissingExtraError(
-            "tokenmill.reference requires the package regex; run: pip install regex"
-        ) from error

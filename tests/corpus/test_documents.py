@@ -398,7 +398,7 @@ def test_package_that_is_not_installed_is_named(tmp_path, monkeypatch, package, 
     path = tmp_path / name
     path.write_bytes(zstandard.compress(b"text"))
     monkeypatch.setitem(sys.modules, package, None)
-    with raises(MissingExtraError, path, package, "pip install", "tokenmill["):
+    with raises(MissingExtraError, path, package, "pip install", package):
         documents(path)
 
 

@@ -209,7 +209,7 @@ def test_package_that_is_not_installed_is_an_error(tmp_path, monkeypatch, name, 
     path = tmp_path / name
     write_table(pa.table({"text": ["a"]}), path)
     monkeypatch.setitem(sys.modules, package, None)
-    with raises(MissingExtraError, path, package, "pip install", "tokenmill[parquet]"):
+    with raises(MissingExtraError, path, package, "pip install", "pyarrow"):
         gather(path)
 
 
@@ -467,5 +467,5 @@ def test_urls_are_read_through_fsspec(tmp_path, monkeypatch):
     [problem] = gather("", [Segment(source)]).problems
     assert "corpus/a.jsonl" in problem.reason
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with raises(MissingExtraError, "memory://corpus", "tokenmill[remote]"):
+    with raises(MissingExtraError, "memory://corpus", "pip install", "fsspec"):
         find("memory://corpus")

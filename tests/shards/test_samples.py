@@ -220,5 +220,5 @@ def test_samples_reject_wrong_arguments(tmp_path) -> None:
 def test_without_torch_the_extra_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "tokenmill.shards.torch", raising=False)
-    with pytest.raises(MissingExtraError, match=r'pip install "tokenmill\[torch\]"'):
+    with pytest.raises(MissingExtraError, match="pip install torch"):
         __import__("tokenmill.shards.torch")

@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,13 @@ def test_every_error_prints_its_message_and_survives_pickling(error):
     assert str(error("id 7 is unknown")) == "id 7 is unknown"
     again = pickle.loads(pickle.dumps(error("id 7 is unknown")))
     assert (type(again), str(again)) == (error, "id 7 is unknown")
+
+
+def test_missing_package_has_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    said = f"the test needs the package shtab; run: {sys.executable} -m pip install shtab"
+    with raises(errors.MissingExtraError, said):
+        errors.import_package("shtab", "the test")
 
 
 # ── load ─────────────────────────────────────────────────────────────────────────────────────

@@ -18,8 +18,8 @@ import numpy as np
 
 from tokenmill import arguments
 from tokenmill.arrow.encode import arrow_of, find_column, is_spark, text_spans
-from tokenmill.corpus.tables import import_pyarrow, memory_of, text_array
-from tokenmill.errors import InputError, TrainingError
+from tokenmill.corpus.tables import memory_of, text_array
+from tokenmill.errors import InputError, TrainingError, import_package
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ class CountPretokens:
         threads: int | None = 1,
     ) -> None:
         """The options are those of `count_pretokens`. For a tokenizer, its pattern is used."""
-        import_pyarrow("tokenmill.arrow.CountPretokens")
+        import_package("pyarrow", "tokenmill.arrow.CountPretokens")
         if not isinstance(column, str):
             raise TypeError(f"column must be the name of a column, not {column!r}")
         if isinstance(pattern, Tokenizer):
@@ -81,12 +81,12 @@ class CountPretokens:
             types = importlib.import_module("pyspark.sql.types")
             pretoken = types.StructField(_PRETOKEN, types.BinaryType())
             return types.StructType([pretoken, types.StructField(_COUNT, types.LongType())])
-        return _schema(import_pyarrow("tokenmill.arrow.CountPretokens"))
+        return _schema(import_package("pyarrow", "tokenmill.arrow.CountPretokens"))
 
     @property
     def type(self) -> Any:
         """The Arrow type of the result for a series: lists of pretokens and counts."""
-        pa = import_pyarrow("tokenmill.arrow.CountPretokens")
+        pa = import_package("pyarrow", "tokenmill.arrow.CountPretokens")
         return pa.large_list(pa.struct(list(_schema(pa))))
 
     def __call__(self, batch: Any) -> Any:
@@ -95,7 +95,7 @@ class CountPretokens:
         Functions of Daft return a row for each row and receive a series. It becomes a column of as
         many lists. The first list has all counts.
         """
-        pa = import_pyarrow("tokenmill.arrow.CountPretokens")
+        pa = import_package("pyarrow", "tokenmill.arrow.CountPretokens")
         counter = self._counter()
         if isinstance(batch, pa.Table | pa.RecordBatch):
             self._add(pa, counter, batch)
@@ -109,7 +109,7 @@ class CountPretokens:
 
     def map_in_arrow(self, batches: Iterable[Any]) -> Iterator[Any]:
         """RecordBatches with the counts of a partition, for Spark's `mapInArrow`."""
-        pa = import_pyarrow("tokenmill.arrow.CountPretokens")
+        pa = import_package("pyarrow", "tokenmill.arrow.CountPretokens")
         schema = pa.schema([(_PRETOKEN, pa.binary()), (_COUNT, pa.int64())])
         counter = self._counter()
         for batch in batches:
@@ -124,7 +124,7 @@ class CountPretokens:
         `counts` is a table, or an iterator of tables or batches, with the column `pretoken` and one
         other of any name. Tables of an iterator are released one by one.
         """
-        pa = import_pyarrow("tokenmill.arrow.CountPretokens")
+        pa = import_package("pyarrow", "tokenmill.arrow.CountPretokens")
         about = metadata(self._pattern, self._specials)
         output = os.path.realpath(path)
         with tempfile.TemporaryDirectory(

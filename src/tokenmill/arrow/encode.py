@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tokenmill import arguments
-from tokenmill.corpus.tables import import_pyarrow, memory_of, text_array
-from tokenmill.errors import InputError
+from tokenmill.corpus.tables import memory_of, text_array
+from tokenmill.errors import InputError, import_package
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
 from tokenmill.tokenizing.options import find_token
 
@@ -57,7 +57,7 @@ class Encode:
         """`keep` are the columns of the input in the result: all, none, or some by name. With the
         same name for `column` and `output`, the ids replace the texts. `eos` and `bos` are those of
         `tokenmill.tokenize`. Engines run a task on each core, so `threads` is 1."""
-        import_pyarrow("tokenmill.arrow.Encode")
+        import_package("pyarrow", "tokenmill.arrow.Encode")
         for name, value in (("column", column), ("output", output)):
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be the name of a column, not {value!r}")
@@ -103,7 +103,7 @@ class Encode:
     @property
     def type(self) -> Any:
         """The Arrow type of the column of ids."""
-        pa = import_pyarrow("tokenmill.arrow.Encode")
+        pa = import_package("pyarrow", "tokenmill.arrow.Encode")
         return pa.large_list(pa.uint16() if self._narrow else pa.uint32())
 
     def schema(self, schema: Any) -> Any:
@@ -113,7 +113,7 @@ class Encode:
             ids = types.StructField(self._output, types.ArrayType(types.IntegerType(), False))
             return types.StructType(self._arrange(schema.names, schema.fields, ids))
         find_column(schema, self._column)
-        return self._schema(import_pyarrow("tokenmill.arrow.Encode"), schema, self.type)
+        return self._schema(import_package("pyarrow", "tokenmill.arrow.Encode"), schema, self.type)
 
     def _schema(self, pa: Any, schema: Any, kind: Any) -> Any:
         fields = self._arrange(schema.names, list(schema), pa.field(self._output, kind))
@@ -121,7 +121,7 @@ class Encode:
 
     def __call__(self, batch: Any) -> Any:
         """A Table, RecordBatch or column with ids."""
-        pa = import_pyarrow("tokenmill.arrow.Encode")
+        pa = import_package("pyarrow", "tokenmill.arrow.Encode")
         if isinstance(batch, pa.Table | pa.RecordBatch):
             return self._table(pa, batch, self.type)
         return self._lists(pa, arrow_of(pa, batch), self.type)
@@ -131,7 +131,7 @@ class Encode:
 
         Spark has neither unsigned numbers nor large lists, so these are `list<int32>`.
         """
-        pa = import_pyarrow("tokenmill.arrow.Encode")
+        pa = import_package("pyarrow", "tokenmill.arrow.Encode")
         for batch in batches:
             yield self._table(pa, batch, pa.list_(pa.int32()))
 

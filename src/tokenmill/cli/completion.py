@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.cli.app import Parser, every_parser, make_parser
-from tokenmill.errors import MissingExtraError
+from tokenmill.errors import import_package
 from tokenmill.vocabularies import EMBEDDED
 
 SHELLS = ("bash", "zsh", "fish")
@@ -57,12 +57,7 @@ def add_completion(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    try:
-        import shtab
-    except ImportError:
-        raise MissingExtraError(
-            'shtab is not installed; pip install "tokenmill[completion]"'
-        ) from None
+    shtab = import_package("shtab", "tokenmill completion")
     parser = make_parser()
     for action in [action for each in every_parser(parser) for action in each._actions]:
         if action.choices is not None or action.nargs == 0:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import importlib
 import json
 import os
 import random
@@ -28,7 +27,7 @@ from tokenmill.compat.tokenizers import Encoding, Tokenizer, models, processors
 from tokenmill.compat.tokenizers.components import AddedTokens
 from tokenmill.compat.tokenizers.encoding import Padding, Truncation
 from tokenmill.compat.tokenizers.pipeline import Pipeline
-from tokenmill.errors import MissingExtraError
+from tokenmill.errors import import_package
 
 _ATTRIBUTE = "_tokenizer"
 _KEY = "_tokenmill"
@@ -86,7 +85,9 @@ class Patch:
     """The replaced attributes of both libraries, with their originals."""
 
     def __init__(self) -> None:
-        tokenizers, transformers = _import("tokenizers"), _import("transformers")
+        user = "tokenmill.compat.transformers"
+        tokenizers = import_package("tokenizers", user)
+        transformers = import_package("transformers", user)
         self._kind: type[Any] = tokenizers.Tokenizer
         self._encoding: type[Any] = tokenizers.Encoding
         self._fast: type[Any] = transformers.PreTrainedTokenizerFast
@@ -204,15 +205,6 @@ class _Watched:
 
     def __delete__(self, fast: object) -> None:
         del vars(fast)[_ATTRIBUTE]
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            f'package not found: {name}; run pip install "tokenmill[transformers]"'
-        ) from error
 
 
 # Delegates

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import bz2
 import codecs
-import importlib
 import lzma
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 from tokenmill.corpus.documents import raise_system_error
-from tokenmill.errors import InputError, MissingExtraError
+from tokenmill.errors import InputError, import_package
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst", ".xz": "xz", ".bz2": "bz2"}
 _MAGIC = {
@@ -208,12 +207,6 @@ def _decompressor(compression: str, name: str) -> Callable[[], Any]:
         return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)
     if compression == "bz2":
         return bz2.BZ2Decompressor
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name} is compressed with zstd, which needs the package zstandard: "
-            'pip install "tokenmill[zstd]"'
-        ) from error
+    zstandard = import_package("zstandard", f"{name}, compressed with zstd,")
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     return lambda: _InSteps(decompressor.decompressobj())

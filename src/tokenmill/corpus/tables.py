@@ -36,7 +36,7 @@ from tokenmill.corpus.documents import (
     too_long,
 )
 from tokenmill.corpus.streams import Stream
-from tokenmill.errors import InputError, MissingExtraError
+from tokenmill.errors import InputError, import_package
 
 _COPY_BYTES = 1 << 20
 # The size of rows in memory is unknown: a value may be once in the file and in a thousand rows. So
@@ -53,7 +53,7 @@ def read_documents(
 ) -> Iterator[Documents]:
     """A document for each row of a column of texts."""
     source = segment.source
-    pa = import_pyarrow(f"{source.name}, a table,")
+    pa = import_package("pyarrow", f"{source.name}, a table,")
     parts = 1
     try:
         if source.given is not None:
@@ -73,7 +73,7 @@ def cuts(source: Source, unit_bytes: int) -> tuple[list[int], int]:
     """The row groups or batches before which the file is cut, and their number."""
     with ExitStack() as stack:
         try:
-            pa = import_pyarrow(f"{source.name}, a table,")
+            pa = import_package("pyarrow", f"{source.name}, a table,")
             table = _open(pa, source, stack)
         except InputError:
             return [], 0
@@ -396,15 +396,6 @@ def _ids(array: Any) -> list[str]:
 
 
 # Arrow arrays. The package tokenmill.arrow uses these functions, too.
-
-
-def import_pyarrow(what: str) -> Any:
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise MissingExtraError(
-            f'{what} needs the package pyarrow: pip install "tokenmill[parquet]"'
-        ) from error
 
 
 def text_array(array: Any, name: str) -> Any:

@@ -7,7 +7,6 @@ only on the documents.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import MissingExtraError, ShardError
+from tokenmill.errors import ShardError, import_package
 from tokenmill.shards.files import HashedFile, Spool, path_of
 from tokenmill.shards.shard_format import Rows, ShardFormat, ShardReader, ShardWriter
 
@@ -26,12 +25,7 @@ _PIECE_BYTES = 1 << 23
 
 def pyarrow(module: str = "") -> Any:
     """Import pyarrow or one of its modules."""
-    try:
-        return importlib.import_module("pyarrow" + module)
-    except ImportError:
-        raise MissingExtraError(
-            'shard formats arrow and parquet need pyarrow; pip install "tokenmill[parquet]"'
-        ) from None
+    return import_package("pyarrow" + module, "a shard of the format arrow or parquet")
 
 
 class TableFile(HashedFile):

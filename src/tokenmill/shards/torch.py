@@ -6,24 +6,18 @@ document. Ids are int64. torch is an extra: pip install "tokenmill[torch]".
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import MissingExtraError, ShardError
+from tokenmill.errors import ShardError, import_package
 from tokenmill.shards.folder import Shards, open  # noqa: A004
 from tokenmill.shards.samples import Order, Samples, Stream
 
-try:
-    torch: Any = importlib.import_module("torch")
-    data: Any = importlib.import_module("torch.utils.data")
-except ImportError:
-    raise MissingExtraError(
-        'tokenmill.shards.torch needs torch: pip install "tokenmill[torch]"'
-    ) from None
+torch: Any = import_package("torch", "tokenmill.shards.torch")
+data: Any = import_package("torch.utils.data", "tokenmill.shards.torch")
 
 
 class _Tensors:
