@@ -1,15 +1,16 @@
 """Results of sweep.py → the tables of the documents, bench/results/encode.md and docs/speed.svg.
 
-Generated text replaces the blocks between two markers. headline.json gives README.md a table and
-the largest losses of tokenmill, and a chart. encode.json gives docs/performance.md three tables,
-bench/LOG.md the goals, and encode.md every result. A system that failed its check has the reason
-instead of a number.
+Generated text replaces the blocks between two markers. headline.json, training.json and corpus.json
+give README.md three figures, the largest losses of tokenmill, and a chart. encode.json gives
+docs/performance.md three tables, bench/LOG.md the goals, and encode.md every result. A system that
+failed its check has the reason instead of a number.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from markdown import number, table, write_block
 HERE = Path(__file__).resolve().parent
 BASELINE = "read_only"
 README_LOSSES_MAX = 3
+README_TRAINERS = ("tokenmill", "gigatoken", "rustbpe", "tokenizers")
 TEXTS = {"en": "English", "code": "code", "zh": "Chinese", "ja": "Japanese", "th": "Thai"}
 
 Row = dict[str, Any]
@@ -80,7 +82,7 @@ def main() -> None:
         (args.readme, "bench", headline(first, index(first))),
         (args.page, "encode", f"{first_table(results, rows)}\n\n{provenance(results)}"),
         (args.page, "calls", short_table(results, rows)),
-        (args.page, "losses", losses_text(rows, limit=None)),
+        (args.page, "losses", losses_text(rows)),
         (args.log, "goals", goals),
     ):
         write_block(document, name, block)
@@ -103,8 +105,64 @@ def index(results: Row) -> Rows:
 
 
 def headline(results: Row, rows: Rows) -> str:
-    parts = [first_table(results, rows), provenance(results)]
-    return "\n\n".join([*parts, losses_text(rows, limit=README_LOSSES_MAX)])
+    lines = [encoding_line(results, rows)]
+    for name, line in (("training", training_line), ("corpus", corpus_line)):
+        path = HERE / "results" / f"{name}.json"
+        lines += [line(json.loads(path.read_text("utf-8")))] if path.exists() else []
+    worst = [text for _, text in losses(rows)][:README_LOSSES_MAX]
+    if worst:
+        lines.append(f"- **Slower** than the best library here: {'; '.join(worst)}.")
+    return "\n".join(lines)
+
+
+def encoding_line(results: Row, rows: Rows) -> str:
+    """Return the warm speeds of new text in the first corpus."""
+    vocabulary = results["settings"]["vocabularies"][0]
+    name, key = corpus_columns(results, rows, vocabulary)[0]
+    speeds = {
+        system: row["metrics"]["unseen_mb_s"]["median"]
+        for system, row in rows[key].items()
+        if system != BASELINE and row["status"] == "ok"
+    }
+    return (
+        f"- **Encode** {TEXTS.get(name, name)} text with `{vocabulary}` on one core: "
+        f"{ranking(speeds, 'MB/s')} ({machine_text(results)}; medians of "
+        f"{results['settings']['rounds']} rounds with a warm cache; `{results['command']}`)."
+    )
+
+
+def training_line(results: Row) -> str:
+    """Return the times of the trainers on 100 MB."""
+    rows = [r for r in results["rows"] if r["text"] == "100MB" and r["status"] == "ok"]
+    seconds = {r["system"]: statistics.median(r["seconds"]) for r in rows}
+    shown = {name: seconds[name] for name in README_TRAINERS if name in seconds}
+    return (
+        f"- **Train** {rows[0]['vocab_size']:,} tokens on 100 MB with two threads: "
+        f"{ranking(shown, 's')} ({results['machine']['cpu']}, Python {results['python']}; "
+        f"`{results['command']}`)."
+    )
+
+
+def corpus_line(results: Row) -> str:
+    """Return the speeds of programs that convert JSON lines to shards."""
+    speeds = {OURS: results["systems"]["jsonl"]["mb_per_second"]} | {
+        name: row["mb_per_second"] for name, row in results["systems"].items() if ", " in name
+    }
+    sizes = {name: f"{row['bytes'] / 1e6:,.0f} MB" for name, row in results["systems"].items()}
+    less = next((sizes[name] for name in speeds if name != OURS), "")
+    return (
+        f"- **Tokenize** {sizes['jsonl']} in JSON lines to shards with {results['workers']} "
+        f"threads: {ranking(speeds, 'MB/s')} (the others on {less}; {results['machine']['cpu']}; "
+        "`python bench/corpus.py`)."
+    )
+
+
+def ranking(figures: dict[str, float], unit: str) -> str:
+    """Return our figure with its unit, and those of the peers."""
+    ours = f"**{number(figures[OURS])} {unit}**" if OURS in figures else "not measured"
+    peers = (f"{name.replace(', ', ' with ')} {number(value)}" for name, value in figures.items()
+             if name != OURS)  # fmt: skip
+    return f"{ours}; {', '.join(peers)}"
 
 
 def speed_chart(results: Row, rows: Rows) -> str:
@@ -154,7 +212,7 @@ def short_table(results: Row, rows: Rows) -> str:
 
 def full(results: Row, rows: Rows) -> str:
     parts = ["# Encoding", provenance(results), *goals_section(results)]
-    parts += ["## Cells in which a peer is ahead", losses_text(rows, limit=None)]
+    parts += ["## Cells in which a peer is ahead", losses_text(rows)]
     for title, caption, columns, metrics in sections(results, rows):
         if columns:
             shown = speed_table(results, rows, columns, metrics)
@@ -335,7 +393,7 @@ def loss(metric: str, mine: float, theirs: float) -> str:
     return f"{worse(metric, mine, theirs):.2f} times"
 
 
-def losses_text(rows: Rows, limit: int | None) -> str:
+def losses_text(rows: Rows) -> str:
     if not any(OURS in peers and peers[OURS]["status"] == "ok" for peers in rows.values()):
         return "tokenmill itself was not measured in this sweep."
     compared = (s for p in rows.values() for s in p if p[s]["status"] == "ok")
@@ -344,11 +402,8 @@ def losses_text(rows: Rows, limit: int | None) -> str:
     found = [text for _, text in losses(rows)]
     if not found:
         return "tokenmill is first in every cell of this sweep."
-    shown = found[:limit]
-    more = len(found) - len(shown)
-    tail = [f"- {more} more in [encode.md](bench/results/encode.md)"] if more else []
     head = "tokenmill is slower or larger than the best peer here:"
-    return "\n".join([head, "", *(f"- {text}" for text in shown), *tail])
+    return "\n".join([head, "", *(f"- {text}" for text in found)])
 
 
 def provenance(results: Row) -> str:

@@ -51,6 +51,7 @@ def readme() -> None:
     every = paragraphs()
     write_lines("data/part-1.jsonl.xz", every[::2])
     write_lines("data/part-2.jsonl.xz", every[1::2])
+    Path("corpus.txt").write_bytes((UDHR / "eng.txt").read_bytes())
 
 
 def corpus() -> None:
