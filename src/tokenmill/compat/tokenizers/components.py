@@ -20,12 +20,14 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from tokenmill.errors import TokenizersError
 from tokenmill.formats.spec import Added
 
 T = TypeVar("T")
+# A type, or a function that checks and converts a value.
+Kind: TypeAlias = type[T] | Callable[[Any], T]
 _REQUIRED = inspect.Parameter.empty
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
@@ -33,8 +35,19 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 # ── Checks: an argument → its value, or the exception type that the real library raises ──────────
 
 
-def check_unsigned(value: object, bits: int = 64) -> int:
-    """Return a number of at most `bits` bits. Sizes have 64, ids have 32."""
+def check(value: Any, kind: Kind[T]) -> T:
+    """Return the checked value. An int is a size: unsigned, of 64 bits."""
+    if kind is int:
+        return check_number(value, 64)  # type: ignore[return-value]
+    if not isinstance(kind, type):
+        return kind(value)
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+    return value  # type: ignore[return-value]
+
+
+def check_number(value: object, bits: int) -> int:
+    """Return an unsigned number of at most `bits` bits."""
     number = operator.index(value)  # type: ignore[arg-type]  # raises the TypeError that is needed
     if number < 0 or number >> bits:
         raise OverflowError(f"number must be from 0 to 2**{bits} - 1, got {number}")
@@ -42,32 +55,13 @@ def check_unsigned(value: object, bits: int = 64) -> int:
 
 
 def check_id(value: object) -> int:
-    return check_unsigned(value, 32)
-
-
-def check_instance(value: object, kind: type[T]) -> T:
-    """Return `value` if it is an instance of `kind`."""
-    if isinstance(value, kind):
-        return value
-    raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
-
-
-def check_text(value: object) -> str:
-    return check_instance(value, str)
-
-
-def check_flag(value: object) -> bool:
-    return check_instance(value, bool)
-
-
-def check_list(value: object) -> list[Any]:
-    return check_instance(value, list)
+    return check_number(value, 32)
 
 
 def check_character(value: object) -> str:
-    if len(check_text(value)) != 1:
+    if len(check(value, str)) != 1:
         raise ValueError(f"expected one character, got {value!r}")
-    return check_text(value)
+    return check(value, str)
 
 
 def check_sequence(value: object) -> Sequence[Any]:
@@ -76,6 +70,11 @@ def check_sequence(value: object) -> Sequence[Any]:
     if isinstance(value, str) or not (isinstance(value, Sequence) or is_array):
         raise TypeError(f"expected a sequence, got {type(value).__name__}")
     return value  # type: ignore[return-value]
+
+
+def check_items(value: object, kind: Kind[T]) -> list[T]:
+    """Return the checked items of a sequence."""
+    return [check(item, kind) for item in check_sequence(value)]
 
 
 def check_ids(value: object) -> list[int]:
@@ -91,23 +90,23 @@ def check_ids(value: object) -> list[int]:
 def one_of(choices: Mapping[str, str]) -> Callable[[object], str]:
     """Return a check for names of `choices`, whose values tokenizer.json has."""
 
-    def check(value: object) -> str:
-        name = check_text(getattr(value, "value", value))  # of an enumeration
+    def choose(value: object) -> str:
+        name = check(getattr(value, "value", value), str)  # of an enumeration
         if name not in choices:
             raise ValueError(f"expected one of {', '.join(choices)}, got {value!r}")
         return choices[name]
 
-    return check
+    return choose
 
 
-def maybe(check: Callable[[Any], T]) -> Callable[[Any], T | None]:
+def maybe(kind: Kind[T]) -> Callable[[Any], T | None]:
     """Return a check that also accepts None."""
-    return lambda value: None if value is None else check(value)
+    return lambda value: None if value is None else check(value, kind)
 
 
 def flag_or(default: bool) -> Callable[[object], bool]:
     """Return a check of a flag whose value None means `default`."""
-    return lambda value: default if value is None else check_flag(value)
+    return lambda value: default if value is None else check(value, bool)
 
 
 def warn_unknown(names: Iterable[str]) -> None:
@@ -165,14 +164,14 @@ class Regex:
     __slots__ = ("_pattern",)
 
     def __init__(self, s: str) -> None:
-        self._pattern = check_text(s)
+        self._pattern = check(s, str)
 
 
 def _check_pattern(value: object) -> dict[str, str]:
     """Return a str or a Regex in the form of tokenizer.json."""
     if isinstance(value, Regex):
         return {"Regex": value._pattern}
-    return {"String": check_text(value)}
+    return {"String": check(value, str)}
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────
@@ -183,7 +182,7 @@ class Option:
     """One argument of a component, which is also an attribute and a key of its JSON."""
 
     name: str
-    check: Callable[[Any], Any]
+    kind: Kind[Any]
     default: Any = _REQUIRED
     key: str = ""  # in tokenizer.json and as a second attribute; the name if empty
     read: Callable[[Any], Any] = lambda value: value  # the stored value → the attribute
@@ -204,18 +203,15 @@ class Option:
 
         def put(component: Component, value: object) -> None:
             get(component)
-            component._put(self.json_key, self.check(value))
+            component._put(self.json_key, check(value, self.kind))
 
         return property(get, put)
 
 
 def options_of(is_argument: bool = True, **defaults: bool | int | str) -> Iterator[Option]:
     """Return options whose type is that of the default."""
-    checks: dict[type, Callable[[Any], Any]] = {
-        bool: check_flag, int: check_unsigned, str: check_text,
-    }  # fmt: skip
     for name, default in defaults.items():
-        yield Option(name, checks[type(default)], default, is_argument=is_argument)
+        yield Option(name, type(default), default, is_argument=is_argument)
 
 
 # Options of several families.
@@ -226,7 +222,7 @@ METASPACE = (
     *options_of(split=True),
 )
 PATTERN = Option("pattern", _check_pattern, is_locked=True)
-REPLACE = (PATTERN, Option("content", check_text))
+REPLACE = (PATTERN, Option("content", str))
 
 
 # ── Components ───────────────────────────────────────────────────────────────────────────────────
@@ -288,7 +284,7 @@ class Component:
         if self.warns:
             warn_unknown(bound.arguments["kwargs"])
         self._data = {
-            option.json_key: option.check(bound.arguments.get(option.name, option.default))
+            option.json_key: check(bound.arguments.get(option.name, option.default), option.kind)
             for option in self.options
         }
 
@@ -317,7 +313,7 @@ class Component:
         made._data = {}
         for option in cls.options:
             key = option.json_key
-            made._data[key] = data[key] if key in data else option.check(option.default)
+            made._data[key] = data[key] if key in data else check(option.default, option.kind)
         return made
 
     def to_json(self) -> dict[str, Any]:
@@ -352,7 +348,7 @@ class Steps(Component):
         ((key, parts),) = self._data.items()
         steps: list[Component] = []
         for part in parts:
-            step = check_instance(part, self.family)
+            step = check(part, self.family)
             steps += step._parts if self.is_flat and isinstance(step, Steps) else [step]
         self._data = {key: steps}
 
@@ -372,10 +368,10 @@ class Steps(Component):
         return {"type": "Sequence", key: [part.to_json() for part in self._parts]}
 
     def __getitem__(self, index: int) -> Any:
-        return self._parts[check_unsigned(index)]
+        return self._parts[check(index, int)]
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self._parts[check_unsigned(index)] = copy.copy(check_instance(value, self.family))
+        self._parts[check(index, int)] = copy.copy(check(value, self.family))
         Component.changes += 1
 
 
@@ -397,11 +393,11 @@ class AddedToken:
         **kwargs: object,
     ) -> None:
         warn_unknown(kwargs)
-        self.content = "" if content is None else check_text(content)
-        self._single_word = check_flag(single_word)
-        self._lstrip, self._rstrip = check_flag(lstrip), check_flag(rstrip)
-        self._normalized = maybe(check_flag)(normalized)
-        self.special = check_flag(special)
+        self.content = "" if content is None else check(content, str)
+        self._single_word = check(single_word, bool)
+        self._lstrip, self._rstrip = check(lstrip, bool), check(rstrip, bool)
+        self._normalized = maybe(bool)(normalized)
+        self.special = check(special, bool)
 
     single_word = property(lambda self: self._single_word, doc="Matches whole words only.")
     lstrip = property(lambda self: self._lstrip, doc="Also takes whitespace on its left.")
@@ -441,8 +437,8 @@ def flags_of(token: object) -> dict[str, bool]:
 def tokens_of(tokens: object, special: bool) -> list[AddedToken]:
     """Return copies of tokens; `special` makes the copies and the originals special."""
     found = []
-    for each in check_list(tokens):
-        token = AddedToken(each) if isinstance(each, str) else check_instance(each, AddedToken)
+    for each in check(tokens, list):
+        token = AddedToken(each) if isinstance(each, str) else check(each, AddedToken)
         token.special = token.special or special
         found.append(copy.copy(token))
         found[-1]._normalized = token._normalized  # None follows a later change of `special`

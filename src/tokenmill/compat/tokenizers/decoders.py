@@ -16,10 +16,7 @@ from tokenmill.compat.tokenizers.components import (
     check_character,
     check_id,
     check_ids,
-    check_list,
-    check_sequence,
-    check_text,
-    check_unsigned,
+    check_items,
     options_of,
     refused_call,
 )
@@ -35,13 +32,13 @@ class Decoder(Component):
 
     def decode(self, tokens: Sequence_[str]) -> str:
         """Return the text of tokens."""
-        texts = list(map(check_text, check_sequence(tokens)))
+        texts = check_items(tokens, str)
         return "".join(run_chain(list(map(step_of, flatten(self.to_json()))), texts))
 
     custom = refused_call("a decoder written in Python")
 
 
-class Sequence(Decoder, Steps, options=[Option("decoders_py", check_list, key="decoders")]):
+class Sequence(Decoder, Steps, options=[Option("decoders_py", list, key="decoders")]):
     """Decoders in order."""
 
     is_flat = False
@@ -60,8 +57,8 @@ Strip = Decoder.define(
     "Strip",
     "Removes a character at the ends of each token, at most `left` and `right` times.",
     Option("content", check_character, " "),
-    Option("left", check_unsigned, 0, "start"),
-    Option("right", check_unsigned, 0, "stop"),
+    Option("left", int, 0, "start"),
+    Option("right", int, 0, "stop"),
 )
 Metaspace = Decoder.define("Metaspace", "The replacement character back to spaces.", *METASPACE)
 BPEDecoder = Decoder.define(

@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from tokenmill.compat.tokenizers.components import (
     Component,
     Option,
-    check_flag,
+    check,
     check_id,
-    check_instance,
-    check_sequence,
-    check_unsigned,
+    check_items,
     dump,
     maybe,
     one_of,
@@ -166,7 +164,7 @@ class Encoding:
 
     def token_to_sequence(self, token_index: int) -> int | None:
         """Return the text of a token, or None."""
-        token = check_unsigned(token_index)
+        token = check(token_index, int)
         ranges = self._complete()._ranges or {0: (0, len(self) + 1)}  # also one past the end
         return next((i for i, (start, stop) in ranges.items() if start <= token < stop), None)
 
@@ -183,7 +181,7 @@ class Encoding:
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the token that covers a character, or None."""
-        position, tokens = check_unsigned(char_pos), range(*self._range(sequence_index))
+        position, tokens = check(char_pos, int), range(*self._range(sequence_index))
         offsets = self._offsets
         return next((i for i in tokens if offsets[i][0] <= position < offsets[i][1]), None)
 
@@ -211,14 +209,14 @@ class Encoding:
         return self._offsets[tokens[0]][0], self._offsets[tokens[1] - 1][1]
 
     def _range(self, sequence: int) -> tuple[int, int]:
-        return self._complete()._ranges.get(check_unsigned(sequence), (0, len(self)))
+        return self._complete()._ranges.get(check(sequence, int), (0, len(self)))
 
     # Changes
 
     def set_sequence_id(self, sequence_id: int) -> None:
         """Assign all tokens to this text."""
         whole = self._complete()
-        whole._ranges = {**whole._ranges, check_unsigned(sequence_id): (0, len(self))}
+        whole._ranges = {**whole._ranges, check(sequence_id, int): (0, len(self))}
 
     def pad(
         self,
@@ -235,7 +233,7 @@ class Encoding:
         padding = Padding(
             direction=direction, pad_id=pad_id, pad_type_id=pad_type_id, pad_token=pad_token
         )
-        self._pad(check_unsigned(length), padding)
+        self._pad(check(length, int), padding)
 
     def _pad(self, target: int, padding: Padding) -> None:
         self._complete()
@@ -276,8 +274,7 @@ class Encoding:
     @staticmethod
     def merge(encodings: Iterable[Encoding], growing_offsets: bool = True) -> Encoding:
         """Return the concatenation of encodings."""
-        each = [check_instance(each, Encoding) for each in check_sequence(encodings)]
-        return merge(each, check_flag(growing_offsets))
+        return merge(check_items(encodings, Encoding), check(growing_offsets, bool))
 
     # Assembly
 
@@ -391,9 +388,9 @@ class Truncation(
     Lengths,
     options=(
         _DIRECTION,
-        Option("max_length", check_unsigned),
+        Option("max_length", int),
         Option("strategy", one_of(_STRATEGIES), "longest_first", read=_STRATEGY_NAMES.__getitem__),
-        Option("stride", check_unsigned, 0),
+        Option("stride", int, 0),
     ),
     unknown="warn",
     is_keyword_only=True,
@@ -470,13 +467,13 @@ class Padding(
     options=(
         Option(
             "length",
-            lambda length: "BatchLongest" if length is None else {"Fixed": check_unsigned(length)},
+            lambda length: "BatchLongest" if length is None else {"Fixed": check(length, int)},
             None,
             key="strategy",
             read=lambda strategy: None if strategy == "BatchLongest" else strategy["Fixed"],
         ),
         _DIRECTION,
-        Option("pad_to_multiple_of", maybe(check_unsigned), None),
+        Option("pad_to_multiple_of", maybe(int), None),
         Option("pad_id", check_id, 0),
         Option("pad_type_id", check_id, 0),
         *options_of(pad_token="[PAD]"),

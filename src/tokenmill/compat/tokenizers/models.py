@@ -16,10 +16,8 @@ from tokenmill.compat.tokenizers import trainers
 from tokenmill.compat.tokenizers.components import (
     Component,
     Option,
+    check,
     check_id,
-    check_instance,
-    check_text,
-    check_unsigned,
     dump,
     flag_or,
     maybe,
@@ -66,9 +64,9 @@ class BPE(
     Model,
     options=(
         Option("dropout", maybe(_check_dropout), None),
-        Option("unk_token", maybe(check_text), None),
-        Option("continuing_subword_prefix", maybe(check_text), None),
-        Option("end_of_word_suffix", maybe(check_text), None),
+        Option("unk_token", maybe(str), None),
+        Option("continuing_subword_prefix", maybe(str), None),
+        Option("end_of_word_suffix", maybe(str), None),
         Option("fuse_unk", flag_or(False), None),
         *options_of(byte_fallback=False, ignore_merges=False),
     ),
@@ -92,8 +90,8 @@ class BPE(
             raise TokenizersError(f"dropout must be from 0 to 1, got {self.dropout}")
         if isinstance(vocab, str) and isinstance(merges, str):
             vocab, merges = self.read_file(vocab, merges)
-        tokens = check_instance(vocab or {}, dict)
-        self._vocab = {check_text(token): check_id(id_) for token, id_ in tokens.items()}
+        tokens = check(vocab or {}, dict)
+        self._vocab = {check(token, str): check_id(id_) for token, id_ in tokens.items()}
         self._merges = _check_merges(merges or [])
         for left, right in self._merges:
             for token in (left, right, left + right):
@@ -148,7 +146,7 @@ class BPE(
 
     def token_to_id(self, token: str) -> int | None:
         """Return the id of a token, or None."""
-        return self._vocab.get(check_text(token))
+        return self._vocab.get(check(token, str))
 
     def id_to_token(self, id: int) -> str | None:
         """Return the token of an id, or None."""
@@ -156,7 +154,7 @@ class BPE(
 
     def tokenize(self, sequence: str) -> list[Token]:
         """Return the tokens of a pretoken."""
-        text = check_text(sequence)
+        text = check(sequence, str)
         starts = [0]
         for character in text:
             starts.append(starts[-1] + len(character.encode()))
@@ -176,7 +174,7 @@ class BPE(
     def save(self, folder: str, prefix: str | None = None, name: str | None = None) -> list[str]:
         """Write vocab.json and merges.txt, and return their paths."""
         start = next((f"{each}-" for each in (prefix, name) if each is not None), "")
-        paths = [Path(check_text(folder)) / f"{start}{end}" for end in ("vocab.json", "merges.txt")]
+        paths = [Path(check(folder, str)) / f"{start}{end}" for end in ("vocab.json", "merges.txt")]
         lines = [f"{left} {right}\n" for left, right in self._merges]
         texts = [dump(self.to_json()["vocab"]), "#version: 0.2\n" + "".join(lines)]
         with os_errors():
@@ -187,8 +185,8 @@ class BPE(
     def read_file(vocab: str, merges: str) -> tuple[Vocabulary, Merges]:
         """Return the contents of vocab.json and merges.txt."""
         with os_errors():
-            tokens = json.loads(Path(check_text(vocab)).read_text(encoding="utf-8"))
-            lines = Path(check_text(merges)).read_text(encoding="utf-8").split("\n")
+            tokens = json.loads(Path(check(vocab, str)).read_text(encoding="utf-8"))
+            lines = Path(check(merges, str)).read_text(encoding="utf-8").split("\n")
         found: Merges = []
         for number, line in enumerate(lines, 1):
             if not line or line.startswith("#version"):
@@ -208,7 +206,7 @@ class BPE(
         """Keep the cache: tokenmill limits its size."""
 
     def _resize_cache(self, capacity: int) -> None:
-        check_unsigned(capacity)
+        check(capacity, int)
 
 
 _FIRST = ("vocab", "merges", "cache_capacity")
@@ -228,9 +226,9 @@ def _check_merges(merges: object) -> Merges:
         raise TypeError(f"merges must be a sequence, got {type(merges).__name__}")
     last: dict[tuple[str, str], None] = {}
     for merge in merges:
-        pair = check_instance(merge, tuple)
+        pair = check(merge, tuple)
         if len(pair) != 2:
             raise TypeError(f"a merge must be a tuple of two tokens, got {merge!r}")
         last.pop(pair, None)
-        last[check_text(pair[0]), check_text(pair[1])] = None
+        last[check(pair[0], str), check(pair[1], str)] = None
     return list(last)

@@ -9,9 +9,7 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Option,
     Steps,
-    check_flag,
-    check_list,
-    check_text,
+    check,
     maybe,
     options_of,
     refused_call,
@@ -29,14 +27,14 @@ class Normalizer(Component):
     def normalize_str(self, sequence: str) -> str:
         """Return the normalized text."""
         steps, is_byte_level = read_normalizer(self.to_json(), Place("the normalizer"))
-        found, _ = _native.normalize(pack_steps(steps), check_text(sequence))
+        found, _ = _native.normalize(pack_steps(steps), check(sequence, str))
         return spell(found.encode()) if is_byte_level else found
 
     normalize = refused_call("NormalizedString")
     custom = refused_call("a normalizer written in Python")
 
 
-class Sequence(Normalizer, Steps, options=[Option("normalizers", check_list)]):
+class Sequence(Normalizer, Steps, options=[Option("normalizers", list)]):
     """Normalizers in order."""
 
     def __len__(self) -> int:
@@ -56,14 +54,14 @@ Replace = Normalizer.define("Replace", "Replaces each match.", *REPLACE)
 Strip = Normalizer.define(
     "Strip",
     "Removes whitespace at the ends.",
-    Option("left", check_flag, True, "strip_left"),
-    Option("right", check_flag, True, "strip_right"),
+    Option("left", bool, True, "strip_left"),
+    Option("right", bool, True, "strip_right"),
 )
 BertNormalizer = Normalizer.define(
     "BertNormalizer",
     "BERT's normalizer; cannot be run.",
     *options_of(clean_text=True, handle_chinese_chars=True),
-    Option("strip_accents", maybe(check_flag), None),
+    Option("strip_accents", maybe(bool), None),
     *options_of(lowercase=True),
 )
 Precompiled = Normalizer.define(

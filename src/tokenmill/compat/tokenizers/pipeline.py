@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill import arguments
 from tokenmill.compat.tokenizers import processors
-from tokenmill.compat.tokenizers.components import check_flag, check_sequence, once
+from tokenmill.compat.tokenizers.components import check, check_sequence, once
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
     Padding,
@@ -72,9 +72,12 @@ class Pipeline:
         add_special_tokens: object = True,
     ) -> Encoding:
         """Encode one text or one pair."""
-        words, given = check_flag(is_pretokenized), [sequence] if pair is None else [sequence, pair]
+        words, given = (
+            check(is_pretokenized, bool),
+            [sequence] if pair is None else [sequence, pair],
+        )
         texts = [_check_input(each, words) for each in given]
-        specials = check_flag(add_special_tokens)
+        specials = check(add_special_tokens, bool)
         if self.is_random:
             return self.complete(texts, specials)
         return self._encode([texts], [list(map(self._ids, texts))], specials)[0]
@@ -87,9 +90,9 @@ class Pipeline:
         bare: bool = False,
     ) -> list[Encoding]:
         """Encode texts and pairs; `bare` encodings have no tokens, offsets and words."""
-        words = check_flag(is_pretokenized)
+        words = check(is_pretokenized, bool)
         batch = [_check_inputs(each, words) for each in check_sequence(input)]
-        specials = check_flag(add_special_tokens)
+        specials = check(add_special_tokens, bool)
         if not self.is_random:
             return self._encode(batch, self._ids_of_batch(batch), specials, bare)
         made = [self.complete(texts, specials, bare) for texts in batch]

@@ -17,9 +17,8 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Option,
     Steps,
+    check,
     check_character,
-    check_list,
-    check_text,
     one_of,
     options_of,
     refuse,
@@ -51,7 +50,7 @@ class PreTokenizer(Component):
 
     def pre_tokenize_str(self, s: str) -> list[tuple[str, Span]]:
         """Return the pretokens of a text, each with its (start, end)."""
-        text = check_text(s)
+        text = check(s, str)
         steps = flatten(self.to_json(), "pretokenizers", Place("the pre-tokenizer"))
         if not steps:
             return [(text, (0, len(text)))]
@@ -77,9 +76,7 @@ class ByteLevel(PreTokenizer, options=options_of(**BYTE_LEVEL), unknown="ignore"
         return list(byte_characters())
 
 
-class Sequence(
-    PreTokenizer, Steps, options=[Option("pre_tokenizers", check_list, key="pretokenizers")]
-):
+class Sequence(PreTokenizer, Steps, options=[Option("pre_tokenizers", list, key="pretokenizers")]):
     """Pre-tokenizers in order, each on the pretokens of the one before."""
 
 

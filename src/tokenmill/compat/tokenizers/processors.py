@@ -14,12 +14,9 @@ from tokenmill.compat.tokenizers.components import (
     Component,
     Option,
     Steps,
-    check_flag,
+    check,
     check_id,
-    check_instance,
-    check_list,
-    check_sequence,
-    check_text,
+    check_items,
     flag_or,
     once,
     options_of,
@@ -49,13 +46,13 @@ class PostProcessor(Component):
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Return the number of tokens that it adds to a text, or to a pair."""
-        return self._added(check_flag(is_pair))
+        return self._added(check(is_pair, bool))
 
     def process(
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Return one encoding of one or two, with the special tokens."""
-        return process(self, copies_of(encoding, pair), check_flag(add_special_tokens))
+        return process(self, copies_of(encoding, pair), check(add_special_tokens, bool))
 
     @once
     def _template(self) -> Template:
@@ -95,7 +92,7 @@ class PostProcessor(Component):
 
 def copies_of(*encodings: object) -> list[Encoding]:
     """Return copies of encodings; None is left out."""
-    return [check_instance(one, Encoding)._copy() for one in encodings if one is not None]
+    return [check(one, Encoding)._copy() for one in encodings if one is not None]
 
 
 def process(processor: PostProcessor | None, encodings: list[Encoding], specials: bool) -> Encoding:
@@ -160,10 +157,10 @@ class ByteLevel(
 
 def _check_token(value: object) -> list[Any]:
     """Return a token with its id in the form of tokenizer.json."""
-    pair = check_instance(value, tuple)
+    pair = check(value, tuple)
     if len(pair) != 2:
         raise ValueError(f"expected a tuple of a token and its id, got {pair!r}")
-    return [check_text(pair[0]), check_id(pair[1])]
+    return [check(pair[0], str), check_id(pair[1])]
 
 
 _TOKENS = (
@@ -204,8 +201,8 @@ def _template_or(default: str) -> Any:
 
     def check_template(value: object) -> list[dict[str, Any]]:
         parts = default if value is None else value
-        parts = parts.split(" ") if isinstance(parts, str) else check_list(parts)
-        return [_template_part(check_text(part)) for part in parts]
+        parts = parts.split(" ") if isinstance(parts, str) else check(parts, list)
+        return [_template_part(check(part, str)) for part in parts]
 
     return check_template
 
@@ -222,7 +219,7 @@ def _template_part(text: str) -> dict[str, Any]:
 
 
 def _check_template_tokens(value: object) -> dict[str, dict[str, Any]]:
-    tokens = [_template_token(each) for each in (() if value is None else check_sequence(value))]
+    tokens = check_items(() if value is None else value, _template_token)
     return {token["id"]: token for token in sorted(tokens, key=lambda token: str(token["id"]))}
 
 
@@ -236,7 +233,7 @@ def _template_token(value: object) -> dict[str, Any]:
         raise TypeError(f"expected (token, id), (id, token) or a dict, got {value!r}")
     if missing := {"id", "ids", "tokens"} - value.keys():
         raise ValueError(f"{', '.join(sorted(missing))} missing in {value!r}")
-    ids, tokens = list(map(check_id, value["ids"])), list(map(check_text, value["tokens"]))
+    ids, tokens = check_items(value["ids"], check_id), check_items(value["tokens"], str)
     if len(ids) != len(tokens):
         raise TokenizersError(f"expected as many ids as tokens, got {len(ids)} and {len(tokens)}")
     return {"id": value["id"], "ids": ids, "tokens": tokens}
@@ -262,9 +259,7 @@ class TemplateProcessing(
             raise ValueError("the template for a pair must use both sequences, $A and $B")
 
 
-class Sequence(
-    PostProcessor, Steps, options=[Option("processors_py", check_list, key="processors")]
-):
+class Sequence(PostProcessor, Steps, options=[Option("processors_py", list, key="processors")]):
     """Post-processors in order."""
 
     @property

@@ -27,12 +27,12 @@ from tokenmill.compat.tokenizers.components import (
     AddedToken,
     AddedTokens,
     Component,
-    check_flag,
+    Kind,
+    check,
     check_id,
     check_ids,
-    check_instance,
+    check_items,
     check_sequence,
-    check_text,
     dump,
     json_of,
     maybe,
@@ -60,18 +60,18 @@ _FAMILIES: dict[str, type[Component]] = {
 }
 
 
-def _setting(name: str, check: Callable[[Any], Any], doc: str) -> Any:
+def _setting(name: str, kind: Kind[Any], doc: str) -> Any:
     """Return a property whose change discards the pipeline."""
 
     def put(tokenizer: Tokenizer, value: object) -> None:
-        setattr(tokenizer, f"_{name}", check(value))
+        setattr(tokenizer, f"_{name}", check(value, kind))
         tokenizer._changes = -1
 
     return property(operator.attrgetter(f"_{name}"), put, doc=doc)
 
 
 def _component(name: str, doc: str) -> Any:
-    return _setting(name, maybe(lambda part: check_instance(part, _FAMILIES[name])), doc)
+    return _setting(name, maybe(_FAMILIES[name]), doc)
 
 
 def _in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -88,7 +88,7 @@ class Tokenizer:
     """A model and the components around it, all of which can be replaced."""
 
     def __init__(self, model: models.Model) -> None:
-        self._model: models.Model = check_instance(model, models.Model)
+        self._model: models.Model = check(model, models.Model)
         self._normalizer: normalizers.Normalizer | None = None
         self._pre_tokenizer: pre_tokenizers.PreTokenizer | None = None
         self._post_processor: processors.PostProcessor | None = None
@@ -111,12 +111,12 @@ class Tokenizer:
 
         VocabularyError if tokenmill cannot encode exactly as the real library.
         """
-        return _read(check_text(json).encode("utf-8", "surrogatepass"), "the text")
+        return _read(check(json, str).encode("utf-8", "surrogatepass"), "the text")
 
     @staticmethod
     def from_buffer(buffer: bytes) -> Tokenizer:
         """Return the tokenizer of the bytes of a tokenizer.json; ValueError as in `from_str`."""
-        data = check_instance(buffer, bytes)
+        data = check(buffer, bytes)
         try:
             return _read(data, "the buffer")
         except VocabularyError as error:
@@ -126,7 +126,7 @@ class Tokenizer:
     def from_file(path: str) -> Tokenizer:
         """Return the tokenizer of a file; TokenizersError if the file cannot be read."""
         with os_errors():
-            data = Path(check_text(path)).read_bytes()
+            data = Path(check(path, str)).read_bytes()
         return _read(data, path)
 
     @staticmethod
@@ -134,21 +134,21 @@ class Tokenizer:
         identifier: str, revision: str = "main", token: str | None = None
     ) -> Tokenizer:
         """Return the tokenizer of a name in the local Hugging Face cache, without a download."""
-        name = check_text(identifier)
+        name = check(identifier, str)
         if not detect.is_hub_name(name if "/" in name else f"models/{name}"):
             raise VocabularyError(f"{name!r} is not a valid model name; write org/name")
-        folder = detect.find_in_hub(name, check_text(revision))
+        folder = detect.find_in_hub(name, check(revision, str))
         return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
     def to_str(self, pretty: bool = False) -> str:
         """Return the text of its tokenizer.json."""
-        return dump(self._document(), check_flag(pretty))
+        return dump(self._document(), check(pretty, bool))
 
     def save(self, path: str, pretty: bool = True) -> None:
         """Write tokenizer.json to `path`; TokenizersError for an OS error."""
         text = self.to_str(pretty)
         with os_errors():
-            Path(check_text(path)).write_bytes(text.encode("utf-8", "surrogatepass"))
+            Path(check(path, str)).write_bytes(text.encode("utf-8", "surrogatepass"))
 
     def _document(self) -> dict[str, Any]:
         return {
@@ -178,18 +178,14 @@ class Tokenizer:
 
     # Components
 
-    model = _setting(
-        "model",
-        lambda model: check_instance(model, models.Model),
-        "The BPE model: tokens and merges.",
-    )
+    model = _setting("model", models.Model, "The BPE model: tokens and merges.")
     normalizer = _component("normalizer", "The normalizer, or None.")
     pre_tokenizer = _component("pre_tokenizer", "The pre-tokenizer, or None.")
     post_processor = _component("post_processor", "The post-processor, or None.")
     decoder = _component("decoder", "The decoder, or None.")
     encode_special_tokens = _setting(
         "encode_special_tokens",
-        check_flag,
+        bool,
         "Whether special tokens in a text are encoded as ordinary text.",
     )
 
@@ -234,12 +230,12 @@ class Tokenizer:
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
         """Return the ids of all tokens."""
         found = dict(self._bpe()._vocab)
-        return {**found, **self._added.ids} if check_flag(with_added_tokens) else found
+        return {**found, **self._added.ids} if check(with_added_tokens, bool) else found
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
         """Return the number of tokens."""
         vocabulary = self._bpe()._vocab
-        if not check_flag(with_added_tokens):
+        if not check(with_added_tokens, bool):
             return len(vocabulary)
         return len(vocabulary) + sum(name not in vocabulary for name in self._added.ids)
 
@@ -249,7 +245,7 @@ class Tokenizer:
 
     def token_to_id(self, token: str) -> int | None:
         """Return the id of a token, or None."""
-        found = self._added.ids.get(check_text(token))
+        found = self._added.ids.get(check(token, str))
         return self._bpe()._vocab.get(token) if found is None else found
 
     def id_to_token(self, id: int) -> str | None:
@@ -266,7 +262,7 @@ class Tokenizer:
         return self._current()._normalize(found.content)
 
     def _bpe(self) -> models.BPE:
-        return check_instance(self._model, models.BPE)
+        return check(self._model, models.BPE)
 
     def add_tokens(self, tokens: Sequence[str | AddedToken]) -> int:
         """Add tokens that are found in any text, and return the number of new ones."""
@@ -310,11 +306,11 @@ class Tokenizer:
     ) -> Encoding:
         """Truncate, add special tokens and pad, as `encode` does."""
         encodings = processors.copies_of(encoding, pair)
-        return self._ready().post_process(encodings, check_flag(add_special_tokens))
+        return self._ready().post_process(encodings, check(add_special_tokens, bool))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Return the number of tokens that the post-processor adds to a text, or to a pair."""
-        pair, processor = check_flag(is_pair), self._post_processor
+        pair, processor = check(is_pair, bool), self._post_processor
         return 0 if processor is None else processor._added(pair)
 
     async_encode = _in_thread(encode)
@@ -325,16 +321,13 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids, by default without special tokens."""
-        return self._current()._decodes.decode(check_ids(ids), check_flag(skip_special_tokens))
+        return self._current()._decodes.decode(check_ids(ids), check(skip_special_tokens, bool))
 
     def decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the texts of many sequences of ids."""
-        checked, skip = (
-            list(map(check_ids, check_sequence(sequences))),
-            check_flag(skip_special_tokens),
-        )
+        checked, skip = check_items(sequences, check_ids), check(skip_special_tokens, bool)
         return [self._current()._decodes.decode(ids, skip) for ids in checked]
 
     async_decode_batch = _in_thread(decode_batch)
@@ -356,7 +349,7 @@ class Tokenizer:
 
     def _train(self, texts: Iterable[str], trainer: trainers.Trainer | None) -> None:
         chosen = self._bpe().get_trainer() if trainer is None else trainer
-        options = check_instance(chosen, trainers.BpeTrainer)
+        options = check(chosen, trainers.BpeTrainer)
         found = trainers.train(texts, options, self._json_parts(), list(self._added.ids))
         self._bpe()._replace(*found, options)
         self._add(options.special_tokens)

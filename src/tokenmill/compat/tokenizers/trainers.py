@@ -16,9 +16,9 @@ from tokenmill.compat.tokenizers.components import (
     AddedToken,
     Component,
     Option,
+    check,
+    check_items,
     check_sequence,
-    check_text,
-    check_unsigned,
     maybe,
     options_of,
     os_errors,
@@ -37,7 +37,7 @@ _PROGRESS_NAMES = {format_: name for name, format_ in _PROGRESS_FORMATS.items()}
 
 def _check_alphabet(value: object) -> list[str]:
     """Return the first character of each text, in order and without duplicates."""
-    return sorted({text[0] for text in map(check_text, check_sequence(value)) if text})
+    return sorted({text[0] for text in check_items(value, str) if text})
 
 
 class Trainer(Component):
@@ -50,16 +50,16 @@ class BpeTrainer(
         *options_of(vocab_size=30000, min_frequency=0, show_progress=True),
         Option(
             "progress_format",
-            lambda name: _PROGRESS_FORMATS.get(check_text(name), "Indicatif"),
+            lambda name: _PROGRESS_FORMATS.get(check(name, str), "Indicatif"),
             "indicatif",
             read=_PROGRESS_NAMES.__getitem__,
         ),
         Option("special_tokens", lambda x: tokens_of(list(check_sequence(x)), True), (), read=list),
-        Option("limit_alphabet", maybe(check_unsigned), None),
+        Option("limit_alphabet", maybe(int), None),
         Option("initial_alphabet", _check_alphabet, ()),
-        Option("continuing_subword_prefix", maybe(check_text), None),
-        Option("end_of_word_suffix", maybe(check_text), None),
-        Option("max_token_length", maybe(check_unsigned), None),
+        Option("continuing_subword_prefix", maybe(str), None),
+        Option("end_of_word_suffix", maybe(str), None),
+        Option("max_token_length", maybe(int), None),
         Option("words", dict, {}, is_argument=False),
     ),
     unknown="warn",
@@ -92,7 +92,7 @@ ParityBpeTrainer, UnigramTrainer, WordLevelTrainer, WordPieceTrainer = (
 
 def lines_of(files: Sequence[Any]) -> Iterator[str]:
     """Return the lines of files with their line ends; each line is a text."""
-    paths = [Path(check_text(name)) for name in files]
+    paths = [Path(check(name, str)) for name in files]
     with os_errors():  # a missing file is an error before training begins
         for path in paths:
             path.open("rb").close()
@@ -108,7 +108,7 @@ def lines_of(files: Sequence[Any]) -> Iterator[str]:
 def texts_of(source: Iterable[Any]) -> Iterator[str]:
     """Return texts; the source has texts or lists of them."""
     lists = ([item] if isinstance(item, str) else item for item in source)
-    return (check_text(text) for texts in lists for text in texts)
+    return (check(text, str) for texts in lists for text in texts)
 
 
 def train(
