@@ -167,8 +167,8 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         special_tokens: Sequence[str | AddedToken] = (),
     ) -> None:
         """Learn tokens and merges from the lines of files."""
-        trainer = _trainer(vocab_size, min_frequency, show_progress, special_tokens)
-        self._tokenizer.train([files] if isinstance(files, str) else files, trainer)
+        lines = trainers.lines_of([files] if isinstance(files, str) else files)
+        self.train_from_iterator(lines, vocab_size, min_frequency, show_progress, special_tokens)
 
     def train_from_iterator(
         self,
@@ -180,17 +180,11 @@ class ByteLevelBPETokenizer(BaseTokenizer):
         length: int | None = None,
     ) -> None:
         """Learn tokens and merges from texts, or from lists of them."""
-        trainer = _trainer(vocab_size, min_frequency, show_progress, special_tokens)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, min_frequency=min_frequency, show_progress=show_progress,
+            special_tokens=special_tokens, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        )  # fmt: skip
         self._tokenizer.train_from_iterator(iterator, trainer)
-
-
-def _trainer(
-    vocab_size: int, min_frequency: int, show_progress: bool, special_tokens: Any
-) -> trainers.BpeTrainer:
-    return trainers.BpeTrainer(
-        vocab_size=vocab_size, min_frequency=min_frequency, show_progress=show_progress,
-        special_tokens=special_tokens, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
 
 
 class SentencePieceBPETokenizer(BaseTokenizer):
