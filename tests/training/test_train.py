@@ -18,12 +18,13 @@ import time
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import training_reference
-from conftest import SEED, sample
+from conftest import SEED, sample, write_ranks
 from trained import TEXTS, count, expected, raises, tokens, train, write_files
 
 import tokenmill
@@ -247,6 +248,31 @@ def test_extended_vocabulary_keeps_its_ids(tmp_path, want):
         train(TEXTS, extend=base, pattern="cl100k", vocab_size=400)
     with raises(TrainingError, "vocab_size=200", "300 ids"):
         train(TEXTS, extend=base, vocab_size=200)
+
+
+# "Ġ" is how `tokenizers` writes a space: a special token shares the id of a byte or learned token.
+@pytest.mark.filterwarnings("ignore::tokenmill.TrainingWarning")
+@pytest.mark.parametrize("special_token", ["Ġthe", "Ġ", "th"])
+@pytest.mark.parametrize("trainer", ["tokenizers", "rustbpe"])
+def test_extended_vocabulary_may_share_ids_with_special_tokens(tmp_path, special_token, trainer):
+    texts = ["the mill mills the meal the the the "] * 9
+
+    def learn(size: int, **options: Any) -> Tokenizer:
+        return tokenmill.train_from_iterator(texts, vocab_size=size, **options)
+
+    options = {"trainer": "tokenizers", "special_tokens": [special_token]}
+    learn(261, **options).save(tmp_path / "base.tokenmill")
+    grown = learn(266, trainer=trainer, extend=tmp_path / "base.tokenmill")
+    want = learn(266, **options)
+    assert (grown._merges(), grown._tokens()) == (want._merges(), want._tokens())
+    assert grown.special_tokens == want.special_tokens == {special_token: 0}
+
+
+def test_rank_file_without_all_bytes_can_be_extended(tmp_path):
+    path = write_ranks(tmp_path / "few.tiktoken", [b"a", b"b", b"ab", b" a"])  # and no b" "
+    options = {"extend": path, "pattern": r"\w+", "vocab_size": 5}
+    grown = tokenmill.train_from_iterator(["abab abab"], **options)
+    assert grown._merges() == [(b"a", b"b"), (b"ab", b"ab")]
 
 
 def test_embedded_vocabulary_can_be_extended():

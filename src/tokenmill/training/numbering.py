@@ -74,30 +74,35 @@ def new_numbering(
         id_ = front.get(characters[byte], next_id)
         tokens[id_] = bytes([byte])
         next_id += id_ == next_id
-    return Numbering(tokens, next_id, front, (), _spelled_bytes(front), NO_MERGES)
+    reserved = {id_: token for id_, token in _spelled_bytes(front).items() if len(token) > 1}
+    return Numbering(tokens, next_id, front, (), reserved, NO_MERGES)
 
 
 def extended_numbering(base: Tokenizer, special_tokens: Sequence[str], trainer: str) -> Numbering:
     """The ids of a vocabulary that extends another one."""
-    tokens, front = base._tokens(), dict(base.special_tokens)
+    tokens, front, pairs = base._tokens(), dict(base.special_tokens), base._merges()
+    known, made = {*tokens.values()}, {left + right for left, right in pairs}
+    spelled = {i: t for i, t in _spelled_bytes(front).items() if t not in known}
+    # Bytes and learned tokens that share the id of a special token are not in `base._tokens()`.
+    tokens |= {id_: token for id_, token in spelled.items() if len(token) == 1 or token in made}
     ids = {token: id_ for id_, token in tokens.items()}
-    pairs = base._merges()
+    pairs = [pair for pair in pairs if ids.keys() >= {*pair}]  # others begin with unknown bytes
     merges = merges_of(
         [ids[left] for left, _ in pairs],
         [ids[right] for _, right in pairs],
         [ids[left + right] for left, right in pairs],
         0,
     )
-    spelled = _spelled_bytes(front) if TRAINERS[trainer].special_tokens_first else {}
     reserved = {id_: token for id_, token in spelled.items() if token not in ids}
+    if not TRAINERS[trainer].special_tokens_first:
+        reserved = {}
     new = tuple(name for name in special_tokens if name not in front)
     return Numbering(tokens, base.vocab_size, front, new, reserved, merges)
 
 
 def _spelled_bytes(special_tokens: Mapping[str, int]) -> dict[int, bytes]:
     """The tokens that `tokenizers` would write like a special token, by id."""
-    tokens = ((id_, bytes_of(name)) for name, id_ in special_tokens.items())
-    return {id_: token for id_, token in tokens if token is not None and len(token) > 1}
+    return {id_: token for name, id_ in special_tokens.items() if (token := bytes_of(name))}
 
 
 @dataclass(frozen=True, slots=True)
