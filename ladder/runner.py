@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tokenmill
+from ladder.errors import LadderError
 from tokenmill.cli import output
-from tokenmill.errors import LadderError, OptionError
+from tokenmill.errors import OptionError
 
 RUNS = 10
 WARMUP = 3

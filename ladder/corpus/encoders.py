@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import LadderError
+from ladder.errors import LadderError
 from tokenmill.tokenizer import Tokenizer
 
 LIBRARIES = ("tokenmill", "tokenizers")

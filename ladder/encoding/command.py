@@ -13,9 +13,10 @@ from typing import Any
 from ladder import runner, values
 from ladder.encoding import steps, texts
 from ladder.encoding.steps import Measurement
+from ladder.errors import LadderError
 from ladder.runner import RUNS, WARMUP, duration, speed_up
 from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
-from tokenmill.errors import LadderError, OptionError
+from tokenmill.errors import OptionError
 
 _BEGIN, _END = "<!-- ladder-encoding:start -->", "<!-- ladder-encoding:end -->"
 _HEADS = (

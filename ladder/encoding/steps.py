@@ -18,9 +18,9 @@ from typing import Any
 
 from ladder import runner
 from ladder.encoding import texts
+from ladder.errors import LadderError
 from ladder.runner import Statistics, measure_runs
 from tokenmill import reference
-from tokenmill.errors import LadderError
 from tokenmill.formats import ranks as rank_file
 
 PATTERN = reference.GPT2_PATTERN

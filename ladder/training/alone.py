@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(train: Train) -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+    from ladder.errors import LadderError
     from ladder.training import texts
     from ladder.training.patterns import pattern_for
-    from tokenmill.errors import LadderError
     from tokenmill.patterns.schemes import pattern_of
 
     module = sys.modules[train.__module__]

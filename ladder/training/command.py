@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.syntax import Syntax
 
 from ladder import runner, values
+from ladder.errors import LadderError
 from ladder.runner import Panel, duration, megabytes, speed_up
 from ladder.training import texts
 from ladder.training.steps import (
@@ -33,7 +34,6 @@ from ladder.training.steps import (
 )
 from tokenmill.cli.app import BUG
 from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
-from tokenmill.errors import LadderError
 from tokenmill.patterns.schemes import pattern_of
 
 _VOCAB_SIZE_MAX = 1 << 21

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokenmill.errors import LadderError
+from ladder.errors import LadderError
 from tokenmill.patterns import unicode
 from tokenmill.patterns.parse import parse
 from tokenmill.patterns.schemes import name_of

@@ -14,7 +14,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from tokenmill.errors import LadderError
+from ladder.errors import LadderError
 
 _DOCSTRING = re.compile(r'^ *[rR]?"""(.*?)"""', re.DOTALL | re.MULTILINE)
 _OTHERS = {"site-packages", "dist-packages", "test", "tests", "pydoc_data"}

@@ -90,7 +90,3 @@ class ClusterError(TokenmillError, RuntimeError):
 
 class TokenizersError(TokenmillError, ValueError):
     """An error of `compat.tokenizers` for which Hugging Face's library raises a bare Exception."""
-
-
-class LadderError(TokenmillError, RuntimeError):
-    """A step of a ladder that ended without a result."""

@@ -18,9 +18,9 @@ from rich.console import Console
 from ladder import runner, values
 from ladder.encoding import cached, heap, native, rebuild, scan, steps, texts
 from ladder.encoding import command as ladder_encoding
+from ladder.errors import LadderError
 from ladder.runner import Statistics
 from tokenmill import reference, train_from_iterator
-from tokenmill.errors import LadderError
 
 PATTERN = reference.GPT2_PATTERN
 MODULES = (rebuild, scan, heap, cached, native)

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from ladder_steps import keep_steps
 from ladder_steps import run_ladder as run
 
+from ladder.errors import LadderError
 from ladder.training import command as ladder_training
 from ladder.training import step03_stream, step09_compaction, step13_adaptive, texts
 from ladder.training.alone import lines
@@ -31,7 +32,7 @@ from ladder.training.patterns import pattern_for
 from ladder.training.steps import STEPS, Measurement, Skipped, Task, estimate, learn, median_of
 from tokenmill import reference
 from tokenmill.cli.app import BUG, Parser
-from tokenmill.errors import InputError, LadderError
+from tokenmill.errors import InputError
 from tokenmill.patterns.schemes import PATTERNS, pattern_of
 
 ROOT = Path(__file__).resolve().parents[2]
