@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tokenmill.cpus import cpu_count
-from tokenmill.errors import TokenmillError, UnknownTokenError, VocabularyError
+from tokenmill.errors import OptionError, TokenmillError, UnknownTokenError, VocabularyError
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
 
@@ -101,7 +101,7 @@ def whole_number(value: Any, name: str, least: int, more: str = "") -> int:
         raise TypeError(f"{name} must be an int{more}, not {value!r}")
     number = operator.index(value)
     if number < least:
-        raise ValueError(f"{name} must be {least} or more{more}, not {number}")
+        raise OptionError(f"{name} must be {least} or more{more}, not {number}")
     return number
 
 
@@ -140,7 +140,7 @@ def separator(value: Any) -> bytes:
         raise TypeError(f"separator must be a str, bytes or None, not {value!r}")
     raw = value.encode() if isinstance(value, str) else bytes(value)
     if not raw:
-        raise ValueError("separator must not be empty; None makes each file one document")
+        raise OptionError("separator must not be empty; None makes each file one document")
     return raw
 
 
@@ -208,13 +208,13 @@ def decode(core: _native.Core, ids: Any) -> bytes:
 
 
 def check_error_handler(errors: str) -> None:
-    """Raise ValueError unless `errors` is an error handler of `bytes.decode`."""
+    """Raise OptionError unless `errors` is an error handler of `bytes.decode`."""
     try:
         b"\xff".decode("utf-8", errors)
     except UnicodeDecodeError:
         pass
     except (LookupError, TypeError, ValueError):
-        raise ValueError(
+        raise OptionError(
             f'errors must be "replace", "strict", "ignore" or another handler of bytes.decode, '
             f"not {errors!r}"
         ) from None

@@ -1,7 +1,9 @@
 """Mistakes → messages: every exception that the package raises on purpose.
 
 Each class is a `TokenmillError` and also the builtin that a caller expects to catch. The message
-gives the problem, the value and the solution. Errors of the operating system stay `OSError`.
+gives the problem, the value and the solution. As everywhere in Python, an argument of a wrong type
+is a `TypeError`, an index outside a sequence an `IndexError`, and an error of the operating system
+an `OSError`. `tokenmill.compat` raises the exceptions of the libraries that it replaces.
 """
 
 import importlib
@@ -14,7 +16,7 @@ class TokenmillError(Exception):
 
 
 class OptionError(TokenmillError, ValueError):
-    """An option with a wrong value, or options that exclude each other."""
+    """An argument with a wrong value, or options that exclude each other."""
 
 
 class PatternError(TokenmillError, ValueError):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from tokenmill import arguments
+from tokenmill.errors import OptionError
 from tokenmill.native import _native
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Session(Generic[Kind]):
         """Replace all text from `position` on and return the number of ids that stay the same.
 
         A position is an index of `session.text`. A negative one counts from the end, as in a slice.
-        A position outside the text is a ValueError. Without `text` the end is removed.
+        A position outside the text is an OptionError. Without `text` the end is removed.
         """
         if not self._is_str and isinstance(text, str) and not text:
             text = b""
@@ -88,7 +89,7 @@ class Session(Generic[Kind]):
             raise TypeError(f"position must be an int, not {position!r}")
         start = operator.index(position)
         if not -length <= start <= length:
-            raise ValueError(
+            raise OptionError(
                 f"position must be from {-length} to {length}, the length of the text, got {start}"
             )
         left = -start if start < 0 else length - start

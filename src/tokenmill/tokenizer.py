@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.errors import UnknownTokenError
+from tokenmill.errors import OptionError, UnknownTokenError
 from tokenmill.native import _native
 from tokenmill.ragged import Ragged
 from tokenmill.session import Session, StreamDecoder
@@ -103,8 +103,8 @@ class Tokenizer:
     A text is a str or a bytes-like object, which may contain invalid UTF-8. `allowed_special` is
     the special tokens that are found in a text: False for none, True for all, or a set of their
     texts. The others are encoded as ordinary text. An unknown one is an UnknownTokenError.
-    `threads` is the number of threads. None uses all CPUs for long texts and large batches. Wrong
-    arguments are a TypeError or a ValueError.
+    `threads` is the number of threads. None uses all CPUs for long texts and large batches. A
+    wrong type is a TypeError and a wrong value an OptionError, which is a ValueError.
 
     Examples:
         >>> tokenizer = Tokenizer.load("o200k_base")
@@ -249,7 +249,7 @@ class Tokenizer:
 
         With `offsets` the result is the ids and an array with the start and end of each, as in
         `encode_with_offsets`. A text of a megabyte or more uses all CPUs unless `threads` is set. A
-        `dtype` that is too small for an id of the vocabulary is a ValueError.
+        `dtype` that is too small for an id of the vocabulary is an OptionError.
         """
         narrow = dtype is not np.uint32 and self._is_narrow(dtype)
         allowed = None if allowed_special is False else self._allowed(allowed_special)
@@ -281,10 +281,10 @@ class Tokenizer:
     def _is_narrow(self, dtype: DTypeLike) -> bool:
         wanted = np.dtype(dtype)
         if wanted not in (np.uint32, np.uint16):
-            raise ValueError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
+            raise OptionError(f"dtype must be numpy.uint32 or numpy.uint16, not {wanted}")
         narrow = wanted == np.uint16
         if narrow and self.vocab_size > 1 << 16:
-            raise ValueError(
+            raise OptionError(
                 f"{self.name} has ids up to {self.vocab_size - 1:,}, so uint16 is too small; "
                 "use dtype=numpy.uint32"
             )
@@ -403,7 +403,7 @@ class Tokenizer:
             ' very long text'
         """
         if side not in ("left", "right"):
-            raise ValueError(f'side must be "left" or "right", not {side!r}')
+            raise OptionError(f'side must be "left" or "right", not {side!r}')
         limit = min(arguments.whole_number(max_tokens, "max_tokens", 0), 1 << 62)
         part: AnyText = arguments.read(self._core.truncate, text, limit, side == "left")
         return part
@@ -454,7 +454,7 @@ class Tokenizer:
     def _check_error_handler(self, errors: str) -> None:
         arguments.check_error_handler(errors)
         if errors != "replace" and not self._decodes_bytes:
-            raise ValueError(
+            raise OptionError(
                 f'errors must be "replace", not {errors!r}: {self.name} has a decoder that '
                 "replaces bytes that are not UTF-8; for the bytes use decode_bytes"
             )

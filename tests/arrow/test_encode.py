@@ -20,7 +20,7 @@ import tokenmill
 from tokenmill import Tokenizer
 from tokenmill.arrow import Encode
 from tokenmill.arrow import encode as module
-from tokenmill.errors import InputError, MissingExtraError, TokenizeError
+from tokenmill.errors import InputError, MissingExtraError, OptionError, TokenizeError
 
 TEXTS = [None, "It's 1,234 naïve 中文 🙂", "", None, "hello <|endoftext|>", "x" * 5000, None]
 KINDS = [
@@ -104,9 +104,9 @@ def test_narrow_ids_where_the_vocabulary_fits(tokenizer):
 
 
 def test_a_dtype_that_is_too_small_is_refused(cl100k):
-    with pytest.raises(ValueError, match="uint16 is too small"):
+    with pytest.raises(OptionError, match="uint16 is too small"):
         Encode(cl100k, dtype="uint16")
-    with pytest.raises(ValueError, match=r"numpy\.uint32 or numpy\.uint16"):
+    with pytest.raises(OptionError, match=r"numpy\.uint32 or numpy\.uint16"):
         Encode(cl100k, dtype="int64")
 
 

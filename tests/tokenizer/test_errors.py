@@ -21,7 +21,13 @@ import pytest
 from conftest import write_ranks
 
 from tokenmill import Tokenizer, errors
-from tokenmill.errors import PatternError, TokenmillError, UnknownTokenError, VocabularyError
+from tokenmill.errors import (
+    OptionError,
+    PatternError,
+    TokenmillError,
+    UnknownTokenError,
+    VocabularyError,
+)
 from tokenmill.patterns import compile_pattern
 
 BYTES = [bytes([byte]) for byte in range(256)]
@@ -109,7 +115,9 @@ def test_rank_file_without_pattern_asks_for_it(bytes_only):
 
 
 def test_embedded_vocabulary_keeps_its_pattern():
-    with raises(ValueError, "cl100k_base has its own pattern", 'save("x.tiktoken")', "pattern="):
+    with raises(
+        VocabularyError, "cl100k_base has its own pattern", 'save("x.tiktoken")', "pattern="
+    ):
         Tokenizer.load("cl100k_base", pattern=r"\S+")
 
 
@@ -251,7 +259,7 @@ def test_item_of_another_type_is_named_with_its_place(cl100k, method, item):
 @pytest.mark.parametrize("method", MANY_TEXTS)
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
 def test_thread_count_is_a_positive_int(cl100k, method, threads):
-    kind = ValueError if type(threads) is int else TypeError
+    kind = OptionError if type(threads) is int else TypeError
     with raises(kind, "threads", "None for all", repr(threads)):
         getattr(cl100k, method)(["a"], threads=threads)
 
@@ -278,12 +286,12 @@ def test_unknown_special_lists_those_that_exist(cl100k, method):
 
 def test_dtype_other_than_two_is_refused(cl100k):
     for dtype in (np.int64, "uint8", float, ">u4"):
-        with raises(ValueError, "dtype", "uint32", "uint16", np.dtype(dtype)):
+        with raises(OptionError, "dtype", "uint32", "uint16", np.dtype(dtype)):
             cl100k.encode_array("a", dtype=dtype)
 
 
 def test_dtype_that_is_too_small_names_the_other(cl100k):
-    with raises(ValueError, "cl100k_base", "100,276", "uint16", "uint32"):
+    with raises(OptionError, "cl100k_base", "100,276", "uint16", "uint32"):
         cl100k.encode_array("a", dtype=np.uint16)
 
 
@@ -304,7 +312,7 @@ def test_byte_without_a_token_is_named(tmp_path):
 
 def test_truncate_side_is_left_or_right(cl100k):
     for side in ("middle", None, 0, "Right"):
-        with raises(ValueError, "left", "right", repr(side)):
+        with raises(OptionError, "left", "right", repr(side)):
             cl100k.truncate("a", 1, side)
 
 
@@ -312,7 +320,7 @@ def test_truncate_needs_a_count(cl100k):
     for value in ("1", 1.0, None, True):
         with raises(TypeError, "max_tokens", repr(value)):
             cl100k.truncate("a", value)
-    with raises(ValueError, "max_tokens", "0 or more", -1):
+    with raises(OptionError, "max_tokens", "0 or more", -1):
         cl100k.truncate("a", -1)
 
 
@@ -380,7 +388,7 @@ def test_error_handler_that_does_not_exist_is_named(cl100k):
             lambda: cl100k.decode_batch([[64]], errors=errors_name),  # noqa: B023
             lambda: cl100k.stream_decoder(errors=errors_name),  # noqa: B023
         ):
-            with raises(ValueError, "errors", "replace", repr(errors_name)):
+            with raises(OptionError, "errors", "replace", repr(errors_name)):
                 call()
 
 

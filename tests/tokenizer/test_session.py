@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tokenmill import Tokenizer
-from tokenmill.errors import UnknownTokenError, VocabularyError
+from tokenmill.errors import OptionError, UnknownTokenError, VocabularyError
 from tokenmill.patterns import schemes
 
 # Look-ahead and look-behind, the end of the text, text that is left out, all of it as one pretoken.
@@ -374,7 +374,7 @@ def test_bad_arguments_are_named(cl100k):
         raw.append(np.arange(3))
     for position in (4, -4):
         with pytest.raises(
-            ValueError, match=f"from -3 to 3, the length of the text, got {position}"
+            OptionError, match=f"from -3 to 3, the length of the text, got {position}"
         ):
             session.replace_from(position)
     for wrong in (1.0, "1", None, True):

@@ -13,7 +13,7 @@ import pytest
 from conftest import FIXTURES, SEED, examples
 
 from tokenmill import Ragged, Tokenizer
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, OptionError
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +122,11 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
         tokenizer.encode_files(b"x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="3"):
         tokenizer.encode_files([3])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="must not be empty"):
+    with pytest.raises(OptionError, match="must not be empty"):
         tokenizer.encode_files(path, separator="")
     with pytest.raises(TypeError, match="5"):
         tokenizer.encode_files(path, separator=5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="memory must be 40960 or more"):
+    with pytest.raises(OptionError, match="memory must be 40960 or more"):
         tokenizer.encode_files(path, memory=1)
     if os.geteuid() != 0:
         path.chmod(0)
