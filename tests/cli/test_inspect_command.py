@@ -83,7 +83,7 @@ def test_a_folder_of_shards_stays_one(tmp_path):
     (out / "tokenizer.json").unlink()
     (out / "manifest.json").unlink()
     done = run("inspect", out)
-    assert done.returncode == 2 and "its run is not complete" in done.stderr
+    assert done.returncode == 2 and "is not complete" in done.stderr
 
 
 def test_inputs_that_cannot_be_read_are_errors(tmp_path):

@@ -151,12 +151,7 @@ def inspect_shards(folder: str | os.PathLike[str], progress: Report = silent) ->
 
 
 def _inspect(path: Path, progress: Report) -> ShardReport:
-    content = journal.load_manifest(open_output(path))
-    if content is None:
-        raise TokenizeError(
-            f"{str(path)!r} has no {journal.MANIFEST}: it is not a folder of shards, or its run is "
-            "not complete; repeat the tokenize command to resume the run"
-        )
+    content = journal.require_manifest(open_output(path))
     tokenizer = load_tokenizer(open_output(path), plan.require(open_output(path)))
     uses = np.zeros(tokenizer.vocab_size, np.int64)
     lengths = np.zeros(64, np.int64)

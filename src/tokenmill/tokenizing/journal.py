@@ -287,6 +287,19 @@ def load_manifest(output: Output) -> dict[str, Any] | None:
         return found
 
 
+def require_manifest(output: Output) -> dict[str, Any]:
+    """The manifest of an output, which must be complete."""
+    found = load_manifest(output)
+    if found is None:
+        if output.read(PLAN) is not None:
+            raise TokenizeError(
+                f"{output.name!r} is not complete; run the same tokenize command again, or "
+                "tokenmill finalize when all ranks are done"
+            )
+        raise TokenizeError(f"{output.name!r} is not an output of tokenize: it has no {MANIFEST}")
+    return found
+
+
 @contextmanager
 def reading(name: str) -> Iterator[None]:
     """Turn exceptions of a damaged manifest into a TokenizeError."""

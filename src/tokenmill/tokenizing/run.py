@@ -118,13 +118,7 @@ class Result:
     @property
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json."""
-        found = journal.load_manifest(open_output(self.output)) if self.is_final else None
-        if found is None:
-            raise TokenizeError(
-                f"{str(self.output)!r} has no manifest yet; call tokenmill.finalize when all ranks "
-                "are done"
-            )
-        return found
+        return journal.require_manifest(open_output(self.output))
 
 
 @dataclass(frozen=True, slots=True)

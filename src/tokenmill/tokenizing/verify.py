@@ -98,13 +98,7 @@ def verify(
     """
     values = resolve(VerifyOptions, options, TokenizeError)
     with open_output(folder).copy() as path:
-        content = journal.load_manifest(open_output(path))
-        if content is None:
-            raise TokenizeError(
-                f"{str(path)!r} is not complete; run the same tokenize command again"
-                if (path / plan.NAME).exists()
-                else f"{str(path)!r} is not an output of tokenize: it has no {journal.MANIFEST}"
-            )
+        content = journal.require_manifest(open_output(path))
         verdict = Verdict()
         with journal.reading(str(path)):
             _check_files(path, content, verdict, values["threads"] or cpu_count(), progress)
