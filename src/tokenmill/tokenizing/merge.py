@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
@@ -19,7 +19,6 @@ from tokenmill.errors import TokenizeError
 from tokenmill.options import describe, number, resolve
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
-from tokenmill.shards.files import HashedFile
 from tokenmill.shards.shard_format import Rows, get_format
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.options import SHARD_TOKENS
@@ -78,23 +77,15 @@ def merge_shards(
             # A merge that is killed until here leaves no file that the next one would refuse.
             for name, _ in journal.files_of_entry(written):
                 target.commit(staging / name, name)
-            content = _describe(shards.manifest, written, size)
-            index = get_format(shards.format).make_index(writer.shards, shards.spec)
-            replaced = {shard.stem + file.suffix for shard in shards.shards for file in shard.files}
-            replaced.add(journal.MANIFEST)
-            if index is not None:
-                name, data = index
-                replaced.add(name)
-                file = HashedFile(staging / name, "")
-                file.write(data)
-                row = asdict(replace(file.finish(), suffix=name))
-                target.commit(file.path, name)
-                others = [each for each in content["files"] if each["suffix"] != name]
-                content["files"] = [*others, row]
             source = LocalOutput(path)
+            replaced = {shard.stem + file.suffix for shard in shards.shards for file in shard.files}
+            replaced |= {journal.MANIFEST} | {file["suffix"] for file in shards.manifest["files"]}
             for name in sorted(source.sizes().keys() - replaced):
                 target.write(name, source.read(name) or b"")
-            target.write(journal.MANIFEST, plan.dump_lines(content))
+            planned = plan.require(source)
+            planned = replace(planned, options=planned.options | {"shard_tokens": size})
+            entries = _entries(shards.manifest, written)
+            content = journal.finalize(target, planned, entries, shards.spec, staging)
     totals: dict[str, int] = content["totals"]
     return totals
 
@@ -134,14 +125,11 @@ def _blocks(shards: Shards) -> Iterator[tuple[NDArray[Any], NDArray[np.int64], R
         shards.close()
 
 
-def _describe(manifest: dict[str, Any], written: dict[str, Any], size: int) -> dict[str, Any]:
-    """The manifest of the merged shards."""
-    tasks = [entry | {"shards": []} for entry in manifest["tasks"]]
-    made_of = digest({entry["task"]: entry["documents"] for entry in tasks})
-    merged = {"shuffled": 0, "of": 1, "tasks": made_of} | written
-    return manifest | {
-        "options": manifest["options"] | {"shard_tokens": size},
-        "totals": manifest["totals"] | {"shards": len(written["shards"])},
-        "tasks": tasks,
-        "shuffled": [merged],
-    }
+def _entries(manifest: dict[str, Any], written: dict[str, Any]) -> journal.Entries:
+    """The entries of a complete output with other shards."""
+    entries = journal.Entries(restarts=manifest["restarts"])
+    for entry in manifest["tasks"]:
+        entries.add(entry | {"shards": []})
+    made_of = digest(entries.documents())
+    entries.add({"shuffled": 0, "of": 1, "tasks": made_of} | written)
+    return entries
