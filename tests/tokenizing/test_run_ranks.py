@@ -150,13 +150,14 @@ def test_a_rank_that_is_refused_leaves_the_tokenizer_alone(tmp_path, inputs, mon
     tokenize(inputs, tmp_path / "whole", mine, eos=None, **OPTIONS)
     out = tmp_path / "out"
     share = {"eos": None, "world_size": 2, **OPTIONS}
-    check = runs.check_field
+    check = runs.find_wrong_field
 
-    def late(planned):  # both ranks found no plan, and the first one writes it first
-        monkeypatch.setattr(runs, "check_field", check)
+    def late(*given):  # both ranks found no plan, and the first one writes it first
+        monkeypatch.setattr(runs, "find_wrong_field", check)
         tokenize(inputs, out, mine, rank=0, **share)
+        return check(*given)
 
-    monkeypatch.setattr(runs, "check_field", late)
+    monkeypatch.setattr(runs, "find_wrong_field", late)
     with pytest.raises(TokenmillError, match="the tokenizer was"):
         tokenize(inputs, out, other, rank=1, **share)
     tokenize(inputs, out, mine, rank=1, **share)

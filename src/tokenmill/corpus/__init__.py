@@ -18,6 +18,7 @@ from tokenmill.corpus.documents import (
     Segment,
     Source,
     find_wrong_field,
+    find_wrong_id_field,
     join_parts,
     read,
     read_once,
@@ -30,8 +31,8 @@ from tokenmill.options import resolve
 
 __all__ = [
     "STDIN", "DocumentOptions", "Documents", "Problem", "Rejections", "Segment", "Source", "cuts",
-    "find", "find_wrong_field", "from_python", "join_parts", "read", "read_files", "read_once",
-    "refuse_unused_patterns",
+    "find", "find_wrong_field", "find_wrong_id_field", "from_python", "join_parts", "read",
+    "read_files", "read_once", "refuse_unused_patterns",
 ]  # fmt: skip
 
 

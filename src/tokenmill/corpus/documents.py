@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from dataclasses import field as field_
@@ -37,6 +37,7 @@ _SYSTEM_ERRORS = frozenset(
 )
 _OBJECTS = {"texts": "texts", "column": "tables"}  # the modules of objects of the caller
 _CHECK_SOURCES = 3
+_CHECK_ID_SOURCES = 32
 _CHECK_BLOCKS = 2
 _CHECK_BYTES = 1 << 18
 _Bytes = bytes  # a field has the name of the type
@@ -269,19 +270,41 @@ def refuse_unused_patterns(field: Field, sources: Sequence[Source]) -> None:
             )
 
 
-def find_wrong_field(sources: Iterable[Source], options: DocumentOptions) -> str | None:
+def find_wrong_field(sources: Sequence[Source], options: DocumentOptions) -> str | None:
     """The error of the field, if no record at the start of the first sources has a text in it."""
-    options = replace(options, block_bytes=_CHECK_BYTES, checksum=None)
     reasons = []
-    for source in islice(sources, _CHECK_SOURCES):
-        if source.kind not in RECORDS or source.is_stdin:
-            continue
-        for documents in islice(read_once(Segment(source), options), _CHECK_BLOCKS):
-            causes = {problem.cause: str(problem) for problem in reversed(documents.problems)}
-            if len(documents.spans) or "null" in causes:
-                return None
-            reasons += [causes["field"]] if "field" in causes else []
+    for documents in _starts(sources, options, slice(_CHECK_SOURCES)):
+        causes = {problem.cause: str(problem) for problem in reversed(documents.problems)}
+        if len(documents.spans) or "null" in causes:
+            return None
+        reasons += [causes["field"]] if "field" in causes else []
     return reasons[0] if reasons else None
+
+
+def find_wrong_id_field(sources: Sequence[Source], options: DocumentOptions) -> str | None:
+    """The error of the field of ids, if no record at the start of some sources has an id."""
+    every = -(-len(sources) // _CHECK_ID_SOURCES)
+    seen = 0
+    for documents in _starts(sources, options, slice(None, None, every)):
+        seen += len(documents.spans)
+        if any(documents.names or ()):
+            return None
+    if not seen or options.id_field is None:
+        return None
+    return (
+        f"field {options.id_field!r} has no id in the first {seen:,} records, from "
+        f"{sources[0].name!r}; pass the right --id-field, or leave it out"
+    )
+
+
+def _starts(
+    sources: Sequence[Source], options: DocumentOptions, chosen: slice
+) -> Iterator[Documents]:
+    """The documents at the start of some sources with records."""
+    options = replace(options, block_bytes=_CHECK_BYTES, checksum=None)
+    records = [source for source in sources if source.kind in RECORDS and not source.is_stdin]
+    for source in records[chosen]:
+        yield from islice(read_once(Segment(source), options), _CHECK_BLOCKS)
 
 
 class Rejections:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -22,14 +21,12 @@ import numpy as np
 from tokenmill import object_store
 from tokenmill.corpus import (
     STDIN,
-    Segment,
     Source,
     find,
     find_wrong_field,
-    read,
+    find_wrong_id_field,
     refuse_unused_patterns,
 )
-from tokenmill.corpus.options import RECORDS
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
@@ -70,10 +67,6 @@ from tokenmill.tokenizing.task import checksum_input, refuse_too_many
 Path_: TypeAlias = "str | os.PathLike[str]"
 Show: TypeAlias = Report | None
 _NUMBERS_SHOWN = 5
-# The field of records is checked at the start of some inputs.
-_CHECKED_ID_SOURCES = 32
-_CHECKED_BLOCKS = 2
-_CHECKED_BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,8 +472,10 @@ def _begin(
         )
     was = plan.load(output)
     if was is None:
-        check_field(planned)
-        check_id_field(planned)
+        reading = plan.document_options(planned.options, 0)
+        for find_error in (find_wrong_field, find_wrong_id_field):
+            if (error := find_error(planned.sources, reading)) is not None:
+                raise TokenizeError(error)
         if not output.write_new(plan.NAME, planned.dump()):  # another rank has written it
             was = plan.require(output)
     if was is not None:
@@ -526,31 +521,3 @@ def _refuse_new_content(
             done += task.bytes
             if progress is not None:
                 progress(Progress("comparing inputs", done, total))
-
-
-def check_field(planned: Plan) -> None:
-    """Raise if no record at the start of the first inputs has the field."""
-    reading = plan.document_options(planned.options, _CHECKED_BLOCK_BYTES)
-    error = find_wrong_field(planned.sources, reading)
-    if error is not None:
-        raise TokenizeError(error)
-
-
-def check_id_field(planned: Plan) -> None:
-    """Raise if no record at the start of some inputs has an id."""
-    name = planned.options["id_field"]
-    sources = [source for source in planned.sources if source.kind in RECORDS]
-    if name is None or not sources:
-        return
-    reading = plan.document_options(planned.options, _CHECKED_BLOCK_BYTES)
-    seen = 0
-    for source in sources[:: -(-len(sources) // _CHECKED_ID_SOURCES)]:
-        for documents in islice(read(Segment(source), reading), _CHECKED_BLOCKS):
-            seen += len(documents.spans)
-            if any(documents.names or ()):
-                return
-    if seen:
-        raise TokenizeError(
-            f"field {name!r} has no id in the first {seen:,} records, from {sources[0].name!r}; "
-            "pass the right --id-field, or leave it out"
-        )
