@@ -95,7 +95,6 @@ class _Table:
         self.schema = schema
         self.names: list[str] = schema.names
         self.parts = parts
-        self._numbered = (0, 1)  # a part, and the number of its first row
 
     def bytes_of(self, part: int) -> int:
         return (self.source.size or 0) // max(self.parts, 1)
@@ -105,13 +104,6 @@ class _Table:
 
     def batches(self, part: int, columns: list[str], bytes_max: int) -> Iterator[Any]:
         raise NotImplementedError
-
-    def first_row(self, part: int) -> int:
-        """The number of the first row of a part, from 1. Parts must come in order."""
-        last, row = self._numbered
-        row += sum(map(self.rows_of, range(last, part)))
-        self._numbered = (part, row)
-        return row
 
     def choose(self, fields: Sequence[str]) -> str:
         """The first of these fields that the table has."""
@@ -296,19 +288,21 @@ def _rows(table: _Table, segment: Segment, options: DocumentOptions) -> Iterator
     columns = list(dict.fromkeys(map(table.column, fields)))
     last = table.parts if segment.end is None else segment.end
     share = (segment.source.size or 0) / max(table.parts, 1)
+    first_row = 1 + sum(map(table.rows_of, range(segment.start)))
     for part in range(segment.start, last):
-        rows = 0
+        if part > segment.start:
+            first_row += table.rows_of(part - 1)
+        row = first_row
         bytes_read = int(share * (part + 1 - segment.start))
         try:
             for batch in table.batches(part, columns, options.block_bytes):
                 for some in _slices(table, batch, field, options.block_bytes):
-                    for documents in _documents_of(table, some, options, field, part, rows):
+                    for documents in _documents_of(table, some, options, field, row):
                         documents.bytes_read = bytes_read
                         yield documents
-                    rows += len(some)
+                    row += len(some)
         except (table.pa.ArrowException, OSError) as error:
             raise_system_error(error)
-            row = table.first_row(part) + rows
             reason = f"is damaged from row {row:,} on ({error})"
             problem = Problem(segment.source.name, -1, row, 0, reason)
             yield Documents(problems=[problem], bytes_read=bytes_read)
@@ -330,9 +324,9 @@ def _slices(table: _Table, batch: Any, field: str, block_bytes: int) -> Iterator
 
 
 def _documents_of(
-    table: _Table, batch: Any, options: DocumentOptions, field: str, part: int, rows: int
+    table: _Table, batch: Any, options: DocumentOptions, field: str, first_row: int
 ) -> Iterator[Documents]:
-    """The documents of a batch that follows `rows` rows of a part."""
+    """The documents of a batch, whose rows have numbers from `first_row` on."""
     name, limit = table.source.name, options.max_document_bytes
     array = text_array(table.pick(batch, field), f"{name}, column {field!r}")
     ids = None if options.id_field is None else _ids(table.pick(batch, options.id_field))
@@ -349,13 +343,12 @@ def _documents_of(
     for index in set(bad) - reasons.keys():
         reasons[index] = utf8.reason(bytes(data[slice(*spans[index].tolist())]), 0)
     problems = []
-    first_row = table.first_row(part) + rows
-    for index in sorted(reasons):
+    for index, reason in sorted(reasons.items()):
         start, end = spans[index].tolist()
-        row = first_row + index
         record = bytes(data[start : min(end, start + RECORD_BYTES_MAX)])
-        cause = "null" if reasons[index].startswith("has null") else ""
-        problems.append(Problem(name, -1, row, end - start, reasons[index], record, cause=cause))
+        cause = "null" if reason.startswith("has null") else ""
+        row = first_row + index
+        problems.append(Problem(name, -1, row, end - start, reason, record, cause=cause))
     is_good = np.ones(len(spans), bool)
     is_good[list(reasons)] = False
     if problems:
@@ -367,14 +360,14 @@ def _documents_of(
         low = some[0, 0]
         part_names = names and names[start:stop]
         data = memoryview(checked)[low : some[-1, 1]]
-        numbers = first_row + np.flatnonzero(is_good)[start:stop]
-        locate = partial(_place_of, numbers)
+        rows = first_row + np.flatnonzero(is_good)[start:stop]
+        locate = partial(_locate, rows)
         yield Documents(data, some - low, names=part_names, locate=locate)
 
 
-def _place_of(numbers: NDArray[np.int64], index: int) -> tuple[int, int]:
+def _locate(rows: NDArray[np.int64], index: int) -> tuple[int, int]:
     """The offset and the row of a document, as in a Problem."""
-    return -1, int(numbers[index])
+    return -1, int(rows[index])
 
 
 def _runs(sizes: NDArray[np.int64], bytes_max: int) -> Iterator[tuple[int, int]]:
