@@ -20,6 +20,7 @@ import json
 import os
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -36,13 +37,13 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "encode_batch": Pipeline.encode_batch,
     "encode_batch_fast": functools.partial(Pipeline.encode_batch, bare=True),
 }
-# Method → the counter of a delegate that it increments.
+# Method → the part of a tokenizer that it changes.
 _CHANGES = {
-    "train": "model_changes",
-    "train_from_iterator": "model_changes",
-    "__setstate__": "model_changes",
-    "add_tokens": "added_changes",
-    "add_special_tokens": "added_changes",
+    "train": "model",
+    "train_from_iterator": "model",
+    "__setstate__": "model",
+    "add_tokens": "added tokens",
+    "add_special_tokens": "added tokens",
 }
 _MISSING = object()
 
@@ -82,7 +83,7 @@ def is_patched(tokenizer: object) -> bool:
 
 
 class Patch:
-    """The replaced attributes of both libraries, with their originals."""
+    """The replaced attributes of both libraries."""
 
     def __init__(self) -> None:
         user = "tokenmill.compat.transformers"
@@ -90,21 +91,38 @@ class Patch:
         transformers = import_package("transformers", user)
         self._kind: type[Any] = tokenizers.Tokenizer
         self._encoding: type[Any] = tokenizers.Encoding
-        self._fast: type[Any] = transformers.PreTrainedTokenizerFast
-        names = (*_CALLS, *_CHANGES, "post_process", "model")
-        self._originals = {name: vars(self._kind)[name] for name in names}
-        for name, wrapper in self._wrappers().items():
-            setattr(self._kind, name, wrapper)
-        self._attribute = vars(self._fast).get(_ATTRIBUTE, _MISSING)
-        setattr(self._fast, _ATTRIBUTE, _Watched(self, self._attribute))
+        self._encode: Callable[..., Any] = self._kind.encode
+        self._originals = contextlib.ExitStack()  # closing it restores them
+        for name, call in _CALLS.items():
+            self._wrap(name, functools.partial(self._encodes, call))
+        for name, counter in _CHANGES.items():
+            self._wrap(name, functools.partial(self._changes, counter))
+        self._wrap("post_process", self._post_processes)
+        model = self._kind.model
+        put = functools.partial(self._changes, "model", model.__set__)
+        self._replace(self._kind, "model", property(model.__get__, put, doc=model.__doc__))
+        fast = transformers.PreTrainedTokenizerFast
+        self._replace(fast, _ATTRIBUTE, _Watched(self, vars(fast).get(_ATTRIBUTE, _MISSING)))
+
+    def _replace(self, owner: type[Any], name: str, value: object) -> None:
+        if name in vars(owner):
+            self._originals.callback(setattr, owner, name, vars(owner)[name])
+        else:
+            self._originals.callback(delattr, owner, name)
+        setattr(owner, name, value)
+
+    def _wrap(self, name: str, call: Callable[..., Any]) -> None:
+        """Replace a method of the real tokenizer by `call`, which also gets the original method."""
+        original = vars(self._kind)[name]
+
+        @functools.wraps(original)
+        def method(real: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return call(original, real, *args, **kwargs)
+
+        self._replace(self._kind, name, method)
 
     def undo(self) -> None:
-        for name, value in self._originals.items():
-            setattr(self._kind, name, value)
-        if self._attribute is _MISSING:
-            delattr(self._fast, _ATTRIBUTE)
-        else:
-            setattr(self._fast, _ATTRIBUTE, self._attribute)
+        self._originals.close()
 
     def watch(self, real: object) -> None:
         """Create the delegate of `real`, if it is a tokenizer without one."""
@@ -113,69 +131,38 @@ class Patch:
 
     def pipeline(self, real: object) -> Pipeline | None:
         delegate = self._delegate_of(real) if type(real) is self._kind else None
-        return None if delegate is None else delegate.pipeline(real, self._originals["encode"])
+        return None if delegate is None else delegate.pipeline(real, self._encode)
 
     def _delegate_of(self, real: object) -> Delegate | None:
         # The delegate of an earlier patch has missed the changes since.
         owner, delegate = vars(real).get(_KEY, (None, None))
         return delegate if owner is self else None
 
-    def _wrappers(self) -> dict[str, Any]:
-        made: dict[str, Any] = {name: self._encoder(name, call) for name, call in _CALLS.items()}
-        made |= {name: self._counter(name, counter) for name, counter in _CHANGES.items()}
-        return {**made, "post_process": self._post_process(), "model": self._model()}
+    # Replacements of methods
 
-    def _encoder(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        original = self._originals[name]
-
-        @functools.wraps(original)
-        def encodes(real: Any, /, *args: Any, **kwargs: Any) -> Any:
-            pipeline = self.pipeline(real)
-            if pipeline is not None:
-                try:
-                    return call(pipeline, *args, **kwargs)
-                except Exception:  # noqa: S110, the real library raises its own error below
-                    pass
-            return original(real, *args, **kwargs)
-
-        return encodes
-
-    def _counter(self, name: str, counter: str) -> Callable[..., Any]:
-        original = self._originals[name]
-
-        @functools.wraps(original)
-        def changes(real: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _encodes(
+        self, call: Callable[..., Any], original: Any, real: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        pipeline = self.pipeline(real)
+        if pipeline is not None:
             try:
-                return original(real, *args, **kwargs)
-            finally:
-                self._count(real, counter)
+                return call(pipeline, *args, **kwargs)
+            except Exception:  # noqa: S110, the real library raises its own error below
+                pass
+        return original(real, *args, **kwargs)
 
-        return changes
-
-    def _count(self, real: object, counter: str) -> None:
-        delegate = self._delegate_of(real)
-        if delegate is not None:
-            setattr(delegate, counter, getattr(delegate, counter) + 1)
-
-    def _model(self) -> property:
-        original = self._originals["model"]
-
-        def put(real: Any, model: Any) -> None:
-            original.__set__(real, model)
-            self._count(real, "model_changes")
-
-        return property(lambda real: original.__get__(real), put, doc=original.__doc__)
-
-    def _post_process(self) -> Callable[..., Any]:
-        original = self._originals["post_process"]
-
-        @functools.wraps(original)
-        def post_process(real: Any, /, *args: Any, **kwargs: Any) -> Any:
-            args = tuple(map(self._real_encoding, args))
-            kwargs = {name: self._real_encoding(value) for name, value in kwargs.items()}
+    def _changes(self, counter: str, original: Any, real: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
             return original(real, *args, **kwargs)
+        finally:
+            delegate = self._delegate_of(real)
+            if delegate is not None:
+                delegate.changes[counter] += 1
 
-        return post_process
+    def _post_processes(self, original: Any, real: Any, /, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(map(self._real_encoding, args))
+        kwargs = {name: self._real_encoding(value) for name, value in kwargs.items()}
+        return original(real, *args, **kwargs)
 
     def _real_encoding(self, value: Any) -> Any:
         """Return an encoding of ours as the real library's class; other values unchanged."""
@@ -240,9 +227,7 @@ class Delegate:
     """The tokenmill tokenizer that encodes for a real tokenizer."""
 
     def __init__(self) -> None:
-        # The wrappers of `Patch` count replaced or trained models, and added tokens.
-        self.model_changes = 0
-        self.added_changes = 0
+        self.changes = Counter[str]()  # of the parts in _CHANGES, which `Patch` counts
         # The last state of the real tokenizer, and the tokenizer and its pipeline for that state.
         # None if the real library encodes.
         self._state: _State | None = None
@@ -275,9 +260,9 @@ class Delegate:
         parts = (real.normalizer, real.pre_tokenizer, real.post_processor)
         *split, processor = (b"null" if part is None else part.__getstate__() for part in parts)
         size = real.get_vocab_size(False)
-        core = (self.model_changes, type(model).__name__, *options, size, *split)
+        core = (self.changes["model"], type(model).__name__, *options, size, *split)
         rest = (processor, real.truncation, real.padding, real.encode_special_tokens)
-        return _State(core, self.added_changes, *rest)
+        return _State(core, self.changes["added tokens"], *rest)
 
     def _make_pipeline(
         self, real: Any, encode: Callable[..., Any], state: _State
@@ -324,31 +309,25 @@ def _agrees(
     """
     if not texts:
         return True
+    ours, compared = dataclasses.replace(pipeline, padding=None), 0
     # The real model caches the ids of words, even after it is trained or changed in place. The
     # comparison must neither read nor leave such entries.
     real.model._clear_cache()
     try:
-        return _compare(real, encode, dataclasses.replace(pipeline, padding=None), texts)
+        for index, text in enumerate(texts):
+            calls: list[tuple[Any, Any, bool]] = [(text, None, False)]
+            if index % 8 == 0:
+                # A short pair, because each overflow is combined with each of the other sequence.
+                calls += [(text, texts[index - 1][:12], False), (text.split(" "), None, True)]
+            for call in calls:
+                found = _summary_of(ours.encode, *call, index % 2 == 0)
+                if found is None:
+                    continue  # truncation is impossible, and the real library would print a panic
+                if found != _summary_of(encode, real, *call, index % 2 == 0):
+                    return False
+                compared += 1
     finally:
         real.model._clear_cache()
-
-
-def _compare(
-    real: Any, encode_real: Callable[..., Any], pipeline: Pipeline, texts: Sequence[str]
-) -> bool:
-    compared = 0
-    for index, text in enumerate(texts):
-        calls: list[tuple[Any, Any, bool]] = [(text, None, False)]
-        if index % 8 == 0:
-            # A short pair, because each overflow is combined with each of the other sequence.
-            calls += [(text, texts[index - 1][:12], False), (text.split(" "), None, True)]
-        for call in calls:
-            ours = _summary_of(pipeline.encode, *call, index % 2 == 0)
-            if ours is None:
-                continue  # truncation is impossible, and the real library would print a panic
-            if ours != _summary_of(encode_real, real, *call, index % 2 == 0):
-                return False
-            compared += 1
     return compared * 2 >= len(texts)
 
 
