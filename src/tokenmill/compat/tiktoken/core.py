@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,10 @@ from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
 from tokenmill.tokenizer import Tokenizer
 
-_NOTHING: frozenset[str] = frozenset()
+Allowed: TypeAlias = Literal["all"] | AbstractSet[str]
+Disallowed: TypeAlias = Literal["all"] | Collection[str]
+
+_NONE: frozenset[str] = frozenset()
 _WHOLE = r"(?s:.+)"
 _WHITESPACE = b" \n\t"
 
@@ -100,11 +103,7 @@ class Encoding:
         return self._encode(_check_text(text), None)
 
     def encode(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> list[int]:
         """Return the ids of a text, with the special tokens in `allowed_special`.
 
@@ -114,11 +113,7 @@ class Encoding:
         return self._encode(text, self._choose(text, allowed_special, disallowed_special))
 
     def encode_to_numpy(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> NDArray[np.uint32]:
         """Return the ids of `encode` as an array."""
         choice = self._choose(text, allowed_special, disallowed_special)
@@ -136,8 +131,8 @@ class Encoding:
         text: list[str],
         *,
         num_threads: int = 8,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        allowed_special: Allowed = _NONE,
+        disallowed_special: Disallowed = "all",
     ) -> list[list[int]]:
         """Return the ids of many texts; special tokens are as in `encode`."""
         texts = list(text)
@@ -147,16 +142,11 @@ class Encoding:
         return arguments.read_all(self._core.encode_batch, texts, choice, _threads(num_threads))
 
     def encode_with_unstable(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NOTHING,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> tuple[list[int], list[list[int]]]:
         """Return the ids that more text cannot change, and the possible continuations."""
         choice = self._choose(text, allowed_special, disallowed_special)
-        ids, spans = arguments.read(self._core.encode_with_offsets, text.encode(), choice)
-        return _complete(self, text.encode(), ids, spans, choice is not None)
+        return _complete(self, text.encode(), choice)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of a token or special token; KeyError for an unknown token."""
@@ -261,11 +251,8 @@ class Encoding:
         try:
             return self.encode_ordinary(text.decode())
         except UnicodeDecodeError as error:
-            stable = text[: error.start]
-        ids, spans = self._core.encode_with_offsets(stable, None)
-        count = _last_count(self, stable, ids, spans, False)
-        kept = spans[len(ids) - count][0] if count else len(stable)
-        return ids[: len(ids) - count] + self._encode_single_piece(text[kept:])
+            ids, _, start = _split_end(self, text[: error.start], None)
+            return ids + self._encode_single_piece(text[start:])
 
     @functools.cached_property
     def _whole_core(self) -> _native.Core:
@@ -288,9 +275,7 @@ class Encoding:
         except ValueError as error:
             return self._core.encode(arguments.repair(text, error), choice)
 
-    def _choose(
-        self, text: str, allowed: Literal["all"] | AbstractSet[str], disallowed: Any
-    ) -> bytes | None:
+    def _choose(self, text: str, allowed: Allowed, disallowed: Any) -> bytes | None:
         """Return the allowed special tokens as the core takes them, after the check of the text."""
         if type(text) is not str:
             _check_text(text)
@@ -318,13 +303,13 @@ class Encoding:
     def _all_names(self) -> frozenset[str]:
         return frozenset(self._special_tokens)
 
-    def __getstate__(self) -> object:
+    def __reduce__(self) -> tuple[Any, ...]:
         from tokenmill.compat.tiktoken import registry
 
         # A registered encoding is pickled as its name.
         if self is registry.ENCODINGS.get(self.name):
-            return self.name
-        return self._arguments()
+            return registry.get_encoding, (self.name,)
+        return functools.partial(type(self), **self._arguments()), ()
 
     def _arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
@@ -334,14 +319,6 @@ class Encoding:
             "mergeable_ranks": self._mergeable_ranks,
             "special_tokens": self._special_tokens,
         }
-
-    def __setstate__(self, value: object) -> None:
-        from tokenmill.compat.tiktoken import registry
-
-        if isinstance(value, str):
-            self.__dict__ = registry.get_encoding(value).__dict__
-        elif isinstance(value, dict):
-            self.__init__(**value)  # type: ignore[misc]
 
 
 @functools.lru_cache(maxsize=128)
@@ -389,47 +366,44 @@ def _threads(count: int) -> int:
 # token that crosses its end.
 
 
-def _last_count(
-    encoding: Encoding,
-    text: bytes,
-    ids: list[int],
-    spans: list[tuple[int, int]],
-    has_specials: bool,
-) -> int:
-    """Return the number of ids of the last pretoken and of whitespace tokens before it."""
+def _split_end(
+    encoding: Encoding, text: bytes, choice: bytes | None
+) -> tuple[list[int], list[int], int]:
+    """Return the stable ids, the others, and the byte of the text where the others begin.
+
+    The others are those of the last pretoken and of whitespace tokens before it.
+    """
+    ids, spans = encoding._core.encode_with_offsets(text, choice)
     start = 0
-    if has_specials:
+    if choice is not None:
         # The search is by id, because the text of a special token may also be ordinary text.
         special_tokens = encoding._special_token_values
-        last = next((i for i in reversed(range(len(ids))) if ids[i] in special_tokens), None)
-        start = 0 if last is None else spans[last][1]
+        ends = [stop for id_, (_, stop) in zip(ids, spans, strict=True) if id_ in special_tokens]
+        start = ends[-1] if ends else 0
     pretokens = encoding._split(text[start:])
     if not pretokens:
-        return 0
-    begins = start + pretokens[-1][0]
-    count = sum(span[0] >= begins for span in spans)
+        return ids, [], len(text)
+    begin = start + pretokens[-1][0]
+    first = next((index for index, span in enumerate(spans) if span[0] >= begin), len(ids))
+    if first == len(ids):
+        return ids, [], len(text)
 
     def is_whitespace(index: int) -> bool:
         return not encoding.decode_single_token_bytes(ids[index]).strip(_WHITESPACE)
 
-    if count and is_whitespace(len(ids) - count):
-        while count < len(ids) and is_whitespace(len(ids) - count - 1):
-            count += 1
-    return count
+    if is_whitespace(first):
+        while first > 0 and is_whitespace(first - 1):
+            first -= 1
+    return ids[:first], ids[first:], spans[first][0]
 
 
 def _complete(
-    encoding: Encoding,
-    text: bytes,
-    ids: list[int],
-    spans: list[tuple[int, int]],
-    has_specials: bool,
+    encoding: Encoding, text: bytes, choice: bytes | None
 ) -> tuple[list[int], list[list[int]]]:
     """Return the stable ids, and all possible continuations."""
-    count = _last_count(encoding, text, ids, spans, has_specials)
-    if count == 0:
-        return ids, []
-    stable, unstable = ids[: len(ids) - count], ids[len(ids) - count :]
+    stable, unstable, _ = _split_end(encoding, text, choice)
+    if not unstable:
+        return stable, []
     rest = encoding.decode_bytes(unstable)
     ranks, tokens = encoding._mergeable_ranks, encoding.token_byte_values()
     # One token that begins with all of the rest, or ids of a part and a token across the end.
