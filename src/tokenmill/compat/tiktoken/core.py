@@ -56,7 +56,8 @@ class Encoding:
             assert len(mergeable_ranks) + len(special_tokens) == explicit_n_vocab
             assert largest == explicit_n_vocab - 1
         core = build(of_ranks(mergeable_ranks, pat_str, special_tokens, name))
-        self._fill(name, core, pat_str, special_tokens, largest)
+        self._fill(name, core, pat_str, special_tokens)
+        self.max_token_value = largest
         self._mergeable_ranks = mergeable_ranks
 
     @classmethod
@@ -67,20 +68,14 @@ class Encoding:
         vars(self)["_shared"] = tokenizer._spec  # as long as it is in use, others share it
         special_tokens = dict(tokenizer.special_tokens)
         assert tokenizer.pattern is not None
-        largest = tokenizer.vocab_size - 1
-        self._fill(name, tokenizer._core, tokenizer.pattern, special_tokens, largest)
+        self._fill(name, tokenizer._core, tokenizer.pattern, special_tokens)
+        self.max_token_value = tokenizer.vocab_size - 1
         return self
 
     def _fill(
-        self,
-        name: str,
-        core: _native.Core,
-        pattern: str,
-        special_tokens: dict[str, int],
-        largest: int,
+        self, name: str, core: _native.Core, pattern: str, special_tokens: dict[str, int]
     ) -> None:
         self.name = name
-        self.max_token_value = largest
         self._core = core
         self._pat_str = pattern
         self._special_tokens = special_tokens
@@ -171,7 +166,9 @@ class Encoding:
             for token in tokens:
                 if not 0 <= token < 1 << 32:
                     raise OverflowError("out of range integral type conversion attempted") from None
-                if not self._has(token):
+                try:
+                    self._core.decode([token])
+                except UnknownTokenError:
                     raise KeyError(f"Invalid token for decoding: {token}") from None
             raise
 
@@ -262,13 +259,6 @@ class Encoding:
     def _split(self, text: bytes) -> list[tuple[int, int]]:
         return _native.split(scheme_of(self._pat_str), text)
 
-    def _has(self, id_: int) -> bool:
-        try:
-            self._core.decode([id_])
-        except UnknownTokenError:
-            return False
-        return True
-
     def _encode(self, text: str, choice: bytes | None) -> list[int]:
         try:
             return self._core.encode(text, choice)
@@ -284,9 +274,7 @@ class Encoding:
         if disallowed == "all":
             disallowed = self.special_tokens_set - allowed if allowed else self._all_names
         if disallowed:
-            if not isinstance(disallowed, frozenset):
-                disallowed = frozenset(disallowed)
-            match = _find_any(disallowed, text)
+            match = _find_any(frozenset(disallowed), text)
             if match is not None:
                 raise_disallowed_special_token(match)
         if not allowed:
