@@ -13,16 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tokenmill.patterns.parse import Dialect, parse
-from tokenmill.patterns.tree import (
-    Atomic,
-    Chars,
-    Choice,
-    Look,
-    Node,
-    Repeat,
-    Sequence,
-    pattern_error,
-)
+from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, error
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 Answer = TypeVar("Answer")
@@ -157,7 +148,7 @@ class Emptiness:
     def _some_of(self, items: tuple[Node, ...]) -> Node:
         """Return a choice over the first item with a match that is not empty."""
         if len(items) > OPTIONAL_ITEMS_MAX:
-            raise pattern_error(
+            raise error(
                 f"a loop over more than {OPTIONAL_ITEMS_MAX} items that can all match empty text",
                 "make one of them match at least one character",
                 0,

@@ -19,17 +19,7 @@ from functools import cache
 from typing import ClassVar, Literal, NoReturn, TypeAlias
 
 from tokenmill.patterns import unicode
-from tokenmill.patterns.tree import (
-    Atomic,
-    Chars,
-    Choice,
-    Look,
-    Mode,
-    Node,
-    Repeat,
-    Sequence,
-    pattern_error,
-)
+from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Mode, Node, Repeat, Sequence, error
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
@@ -123,7 +113,7 @@ class _Parser:
         self._ranges = 0
 
     def fail(self, what: str, way_out: str, position: int) -> NoReturn:
-        raise pattern_error(what, way_out, position)
+        raise error(what, way_out, position)
 
     def _peek(self, count: int = 1) -> str:
         return self._text[self._at : self._at + count]

@@ -17,16 +17,7 @@ from enum import IntEnum
 from tokenmill.errors import PatternError
 from tokenmill.patterns.analysis import Emptiness
 from tokenmill.patterns.parse import NESTING_MAX, Dialect, parse
-from tokenmill.patterns.tree import (
-    Atomic,
-    Chars,
-    Choice,
-    Look,
-    Node,
-    Repeat,
-    Sequence,
-    pattern_error,
-)
+from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, error
 from tokenmill.patterns.unicode import CODE_POINTS, NONE, CodePoints
 
 # Real patterns have fewer than 200. Time and memory per character grow with the number: a pattern
@@ -95,7 +86,7 @@ def compile_pattern(
     try:
         return _Compiler(escaped_spaces).compile(parse(pattern, dialect))
     except RecursionError:
-        raise pattern_error(
+        raise error(
             f"groups are nested too deep (the limit is {NESTING_MAX}, less in a deep call stack)",
             "write the pattern flatter",
             0,
@@ -103,7 +94,7 @@ def compile_pattern(
 
 
 def _too_large(what: str) -> PatternError:
-    return pattern_error(
+    return error(
         f"the pattern needs more than {what}", "use smaller counts, or fewer alternatives", 0
     )
 
@@ -239,7 +230,7 @@ class _Compiler:
         if not self._emptiness.nullable(item):
             return item
         if not self._emptiness.empty_last(item):
-            raise pattern_error(
+            raise error(
                 "this quantifier repeats an item that prefers the empty match",
                 "the dialects disagree about it; let each repetition match some text",
                 node.position,
@@ -282,14 +273,14 @@ class _Compiler:
         length = self._emptiness.length_max(node.item)
         if length is None or length > LOOK_BEHIND_MAX:
             size = "arbitrarily" if length is None else f"{length:,} characters"
-            raise pattern_error(
+            raise error(
                 f"this look-behind can be {size} long",
                 f"bound its quantifiers, so that it is at most {LOOK_BEHIND_MAX} characters",
                 node.position,
             )
         fixed = length == self._emptiness.lengths(node.item)[0]
         if _contains(node.item, Atomic) or (not fixed and _contains(node.item, Look)):
-            raise pattern_error(
+            raise error(
                 "this look-behind contains an atomic group, a possessive quantifier or, with a "
                 "variable length, a look-around or anchor",
                 "the dialects disagree about it; use plain groups and quantifiers",

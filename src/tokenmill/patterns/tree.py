@@ -66,6 +66,6 @@ class Atomic:
 Node = Chars | Sequence | Choice | Repeat | Look | Atomic
 
 
-def pattern_error(what: str, way_out: str, position: int) -> PatternError:
+def error(what: str, way_out: str, position: int) -> PatternError:
     """Return an error in the common form of all messages about a pattern."""
     return PatternError(f"pattern, position {position}: {what}; {way_out}")
