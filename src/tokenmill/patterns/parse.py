@@ -49,7 +49,9 @@ def parse(pattern: str, dialect: Dialect = "tiktoken") -> Node:
 # 2025.9.18. A construct with two meanings raises an error that names both.
 
 
-_CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27}
+_CONTROL: dict[str, int | CodePoints] = {
+    "r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "a": 7, "e": 27,
+}  # fmt: skip
 _HEX_DIGITS = CodePoints((0x30, 0x3A, 0x41, 0x47, 0x61, 0x67))
 
 # The other POSIX classes are ASCII in tiktoken and Unicode in `regex`.
@@ -95,8 +97,16 @@ class _Parser:
     operators: ClassVar[tuple[str, ...]] = ("&&", "--", "~~", "||")
     flag_names: ClassVar = {"i": "ignore_case", "s": "dot_all", "m": "multi_line", "x": "verbose"}
     name = re.compile(r"P?<[^\W\d]\w*>|'[^\W\d]\w*'")
-    flags_misplaced = "inside of a group"
     flags = re.compile(r"([ismxu]*)(?:-([ismx]+))?([:)])")
+    are_flags_first = False  # whether flags without a group must begin the pattern
+    quantifier = re.compile(r"\{(?=[0-9,])([0-9]*)(?:(,)([0-9]*))?\}")
+    escapes: ClassVar = _CONTROL
+    escape_reasons: ClassVar = _ESCAPE_REASONS
+    hex_digits: ClassVar = {
+        kind: rf"\{{([0-9A-Fa-f]{{1,8}})\}}|([0-9A-Fa-f]{{{width}}})"
+        for kind, width in {"x": 2, "u": 4, "U": 8}.items()
+    }
+    hex_reason = "is incomplete"
     # How many newlines may follow \Z.
     last_newlines_max: int | None = None
     groups = (
@@ -176,16 +186,16 @@ class _Parser:
             return members if char.islower() else ~members
         if char in "pP":
             return self._property(char == "P", start)
-        if char in _CONTROL:
-            return _CONTROL[char]
-        if char in "xuU":
+        if char in self.escapes:
+            return self.escapes[char]
+        if char in self.hex_digits:
             return self._hex(char, start)
         if char == "0":
             if self._peek().isdecimal():
                 self.fail("octal escapes are not supported", "write \\xHH", start)
             return 0
-        if char in _ESCAPE_REASONS or (char.isascii() and char.isalnum()):
-            reason = _ESCAPE_REASONS.get(char, "write the character without the backslash")
+        if char in self.escape_reasons or (char.isascii() and char.isalnum()):
+            reason = self.escape_reasons.get(char, "write the character without the backslash")
             self.fail(f"the escape \\{char} is not supported", reason, start)
         return ord(char)
 
@@ -194,10 +204,9 @@ class _Parser:
         return unicode.word()
 
     def _hex(self, kind: str, start: int) -> int:
-        width = {"x": 2, "u": 4, "U": 8}[kind]
-        digits = rf"\{{([0-9A-Fa-f]{{1,8}})\}}|([0-9A-Fa-f]{{{width}}})"
-        way_out = f"write {width} hex digits, or \\{kind}{{…}}"
-        match = self._read(digits, f"the escape \\{kind} is incomplete", way_out, start)
+        what = f"the escape \\{kind} {self.hex_reason}"
+        way_out = "write \\x{…} with the number of the character"
+        match = self._read(self.hex_digits[kind], what, way_out, start)
         return self._scalar(int(match[1] or match[2], 16), start)
 
     def _property(self, negative: bool, start: int) -> CodePoints:
@@ -422,12 +431,9 @@ class _Parser:
         self._at += 1
         if char == ".":
             return Chars(ALL if "dot_all" in self._flags else _NOT_NEWLINE)
-        if char == "^":
-            return self._start_of_line(start)
-        if char == "$":
-            after = _NOT_NEWLINE if "multi_line" in self._flags else ALL
-            return Look(Chars(after), behind=False, negative=True, position=start)
-        if char in "*+?" or (char == "{" and self._quantifier_at(start)):
+        if char in "^$":
+            return self._anchor(char, start)
+        if char in "*+?" or (char == "{" and self.quantifier.match(self._text, start)):
             self.fail(
                 f"the quantifier {char!r} does not follow an item",
                 f"write \\{char} for the character",
@@ -437,9 +443,9 @@ class _Parser:
             self.fail("a '{' that is not a quantifier under (?x)", "write \\{", start)
         return Chars(self._literal(ord(char), start))
 
-    def _start_of_line(self, start: int) -> Node:
-        before = _NOT_NEWLINE if "multi_line" in self._flags else ALL
-        return Look(Chars(before), behind=True, negative=True, position=start)
+    def _anchor(self, char: str, start: int) -> Node:
+        members = _NOT_NEWLINE if "multi_line" in self._flags else ALL
+        return Look(Chars(members), behind=char == "^", negative=True, position=start)
 
     def _group(self) -> Node | None:
         start = self._at
@@ -488,9 +494,12 @@ class _Parser:
         if set(on) & set(off):
             self.fail(f"the flags {flags[0]!r} are set and cleared", "keep one of the two", start)
         bare = flags[3] == ")"
-        if bare and not self._may_set_flags(start):
+        if bare and (start if self.are_flags_first else self._depth):
+            place = (
+                "after the start of the pattern" if self.are_flags_first else "inside of a group"
+            )
             self.fail(
-                f"the flags {self._text[start : flags.end()]} {self.flags_misplaced}",
+                f"the flags {self._text[start : flags.end()]} {place}",
                 f"the dialects disagree on where they end; write (?{flags[0][:-1]}:…)",
                 start,
             )
@@ -500,14 +509,7 @@ class _Parser:
         self._flags -= {names[flag] for flag in off}
         return "flags" if bare else "plain"
 
-    def _may_set_flags(self, start: int) -> bool:
-        """Return whether flags without a group are allowed at `start`."""
-        return self._depth == 0
-
     # Quantifiers
-
-    def _quantifier_at(self, position: int) -> re.Match[str] | None:
-        return re.compile(r"\{(?=[0-9,])([0-9]*)(?:(,)([0-9]*))?\}").match(self._text, position)
 
     def _quantified(self, node: Node, start: int) -> Node:
         position = self._at
@@ -530,7 +532,7 @@ class _Parser:
             mode = "possessive"
         after = self._at
         self._skip()
-        if self._peek() in ("*", "+", "?") or self._quantifier_at(self._at):
+        if self._peek() in ("*", "+", "?") or self.quantifier.match(self._text, self._at):
             self.fail(
                 "a quantifier follows a quantifier",
                 "the dialects disagree about it; put a group between them: (?:…)",
@@ -543,7 +545,7 @@ class _Parser:
         for sign, count_min, count_max in (("*", 0, None), ("+", 1, None), ("?", 0, 1)):
             if self._take(sign):
                 return count_min, count_max
-        match = self._quantifier_at(position)
+        match = self.quantifier.match(self._text, position)
         if match is None:
             return None
         self._at = match.end()
@@ -584,27 +586,20 @@ class _Parser:
         if char not in ("A", "z", "Z", "b", "B"):
             return None
         self._at += 2
-        if char == "A":
-            return Look(Chars(ALL), behind=True, negative=True, position=start)
-        end = Look(Chars(ALL), behind=False, negative=True, position=start)
-        if char == "z":
-            return end
-        if char == "Z":
+        if char in "AzZ":
+            edge = Look(Chars(ALL), behind=char == "A", negative=True, position=start)
+            if char != "Z":
+                return edge
             newlines = Repeat(Chars(_NEWLINE), 0, self.last_newlines_max, "possessive", start)
-            rest = Sequence((newlines, end))
-            return Look(rest, behind=False, negative=False, position=start)
+            return Look(Sequence((newlines, edge)), behind=False, negative=False, position=start)
         if self._peek() == "{":
             self.fail("\\b{…} is not supported", "write \\b, or a look-around", start)
-        word = Chars(self._word(in_set=False))
-
-        def side(behind: bool, negative: bool) -> Look:
-            return Look(word, behind, negative, start)
-
-        inside = char == "B"
+        word, inside = Chars(self._word(in_set=False)), char == "B"
+        # \b has a word character on one side, and \B on both sides or neither.
         return _Edge(
-            (
-                Sequence((side(True, False), side(False, not inside))),
-                Sequence((side(True, True), side(False, inside))),
+            tuple(
+                Sequence((Look(word, True, no, start), Look(word, False, no is inside, start)))
+                for no in (False, True)
             )
         )
 
@@ -631,10 +626,10 @@ _EXPANDED_MAX = 3
 _ONIGURUMA_POSIX = {
     "alnum": "alphabetic nd", "alpha": "alphabetic", "ascii": "ascii", "cntrl": "cc",
     "digit": "nd", "lower": "lowercase", "punct": "p s", "space": "whitespace",
-    "upper": "uppercase",
+    "upper": "uppercase", "xdigit": "ahex",
 }  # fmt: skip
 
-_ONIGURUMA_ESCAPE_REASONS = {
+_ONIGURUMA_ESCAPE_REASONS = _ESCAPE_REASONS | {
     "y": "text segments are not supported",
     "Y": "text segments are not supported",
     "U": "write \\x{…}",
@@ -659,7 +654,15 @@ class _OnigurumaParser(_Parser):
     operators = ("&&",)
     name = re.compile(r"<[^\W\d]\w*>|'[^\W\d]\w*'")
     flags = re.compile(r"([imx]*)(?:-([imx]+))?([:)])")
-    flags_misplaced = "after the start of the pattern"
+    are_flags_first = True
+    quantifier = re.compile(r"\{(?!,\})(?=[0-9,])([0-9]*)(?:(,)([0-9]*))?\}")
+    escapes = _CONTROL | {"h": _HEX_DIGITS, "H": ~_HEX_DIGITS, "<": ord("<"), ">": ord(">")}
+    escape_reasons = _ONIGURUMA_ESCAPE_REASONS
+    hex_digits: ClassVar = {
+        "x": r"\{([0-9A-Fa-f]{1,8})\}|([0-7][0-9A-Fa-f])",
+        "u": r"()([0-9A-Fa-f]{4})",
+    }
+    hex_reason = "is incomplete, or a byte beyond ASCII"
     last_newlines_max = 1
     groups = (
         "known are (…) (?:…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) and the flags i m x, as "
@@ -669,6 +672,7 @@ class _OnigurumaParser(_Parser):
 
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
+        self._flags = frozenset({"multi_line"})  # which no flag of this dialect clears
         # The last adjacent literals under (?i), folded.
         self._run = ""
         self._literals = 0
@@ -680,14 +684,13 @@ class _OnigurumaParser(_Parser):
         if "\\" in self._text[start : self._at]:
             self.fail("a backslash in a comment", "leave it out", start)
 
-    def _may_set_flags(self, start: int) -> bool:
-        return start == 0
-
-    def _start_of_line(self, start: int) -> Node:
-        """Return the start of a line. The end of a text never starts a line."""
-        after_newline = Look(Chars(_NOT_NEWLINE), behind=True, negative=True, position=start)
+    def _anchor(self, char: str, start: int) -> Node:
+        anchor = super()._anchor(char, start)
+        if char == "$":
+            return anchor
+        # The end of a text never starts a line.
         before_character = Look(Chars(ALL), behind=False, negative=False, position=start)
-        return _Edge((Sequence((after_newline, before_character)),))
+        return _Edge((Sequence((anchor, before_character)),))
 
     def _sequence(self) -> Node:
         if self._text[self._at - 1 : self._at] == "|":
@@ -695,10 +698,6 @@ class _OnigurumaParser(_Parser):
         return super()._sequence()
 
     def _atom(self) -> Node | None:
-        if self._peek() == "$":
-            self._at += 1
-            after = Chars(_NOT_NEWLINE)
-            return Look(after, behind=False, negative=True, position=self._at - 1)
         literals = self._literals
         node = super()._atom()
         if isinstance(node, Chars) and self._literals == literals:
@@ -706,10 +705,6 @@ class _OnigurumaParser(_Parser):
         return node
 
     # Quantifiers
-
-    def _quantifier_at(self, position: int) -> re.Match[str] | None:
-        match = super()._quantifier_at(position)
-        return None if match and match[0] == "{,}" else match
 
     def _repeated(self, node: Node, bounds: tuple[int, int | None], position: int) -> Node:
         """Read the mode and further quantifiers: {n,m} is never possessive, {n} never lazy."""
@@ -741,28 +736,6 @@ class _OnigurumaParser(_Parser):
         words = unicode.word() - unicode.known("joincontrol")
         return words if in_set else words | _LATIN_1_WORDS
 
-    def _set_escape(self, in_set: bool) -> CodePoints | int:
-        start = self._at
-        char = self._text[start + 1 : start + 2]
-        if char in ("h", "H"):
-            self._at += 2
-            return _HEX_DIGITS if char == "h" else ~_HEX_DIGITS
-        if char in ("<", ">"):
-            self._at += 2
-            return ord(char)
-        if char in _ONIGURUMA_ESCAPE_REASONS:
-            self.fail(
-                f"the escape \\{char} is not supported", _ONIGURUMA_ESCAPE_REASONS[char], start
-            )
-        return super()._set_escape(in_set)
-
-    def _hex(self, kind: str, start: int) -> int:
-        forms = {"x": r"\{([0-9A-Fa-f]{1,8})\}|([0-7][0-9A-Fa-f])", "u": r"()([0-9A-Fa-f]{4})"}
-        what = f"the escape \\{kind} is incomplete, or a byte beyond ASCII"
-        way_out = "write \\x{…} with the number of the character"
-        match = self._read(forms[kind], what, way_out, start)
-        return self._scalar(int(match[1] or match[2], 16), start)
-
     def _property(self, negative: bool, start: int) -> CodePoints:
         match = re.compile(r"\{\^?([^{}]*)\}").match(self._text, self._at)
         if match is None:
@@ -779,14 +752,11 @@ class _OnigurumaParser(_Parser):
         return super()._property(negative, start)
 
     def _posix_class(self, name: str) -> CodePoints | None:
-        if name == "xdigit":
-            return _HEX_DIGITS
         if name == "word":
             return self._word(in_set=True)
-        parts = map(unicode.named, _ONIGURUMA_POSIX.get(name, "").split())
-        return (
-            CodePoints.union(part for part in parts if part) if name in _ONIGURUMA_POSIX else None
-        )
+        if name not in _ONIGURUMA_POSIX:
+            return None
+        return CodePoints.union(map(unicode.known, _ONIGURUMA_POSIX[name].split()))
 
     # Letter case
 
