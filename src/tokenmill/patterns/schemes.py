@@ -7,11 +7,9 @@ treated in the same way.
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, TypeAlias
 
 from tokenmill.errors import PatternError
-from tokenmill.native import _native
 from tokenmill.patterns import Dialect, compile_pattern, covers_all
 from tokenmill.vocabularies import EMBEDDED
 
@@ -189,7 +187,7 @@ def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True)
     used: tests compare with this reference implementation.
     """
     name = KNOWN_STAGES.get((stages, blank))
-    if name is not None and (not stages or (known and _has_scanner(name))):
+    if name is not None and (known or not stages):
         return name
     alone = stages[0] if len(stages) == 1 and known and not blank else None
     if alone is not None and isinstance(alone.match, Pattern):
@@ -218,12 +216,3 @@ def _matcher(stage: Stage, blank: bool) -> str | bytes:
             return compile_pattern(r"\s", escaped_spaces=True)
         case name:
             return name
-
-
-@cache
-def _has_scanner(name: str) -> bool:
-    try:
-        _native.split(name, "")
-    except ValueError:
-        return False
-    return True
