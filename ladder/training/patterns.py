@@ -47,7 +47,11 @@ def pattern_for(source: str, text: str) -> Pattern:
 
 def _kind_of(character: str) -> str:
     """Return the class of a character in GPT-2's pattern: letter, number, space or sign."""
-    names = {"letter": unicode.named("L"), "number": unicode.named("N"), "space": unicode.space()}
+    names = {
+        "letter": unicode.named("L"),
+        "number": unicode.named("N"),
+        "space": unicode.known("space"),
+    }
     return next((kind for kind, of in names.items() if of and ord(character) in of), "sign")
 
 

@@ -86,7 +86,7 @@ def test_classes_equal_hugging_face_for_all_code_points(name):
 def test_byte_level_is_r50k_for_all_code_points():
     """ByteLevel's own pattern, in each place where a character can make a difference."""
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    sets = [unicode.named("L"), unicode.named("N"), unicode.space()]
+    sets = [unicode.named("L"), unicode.named("N"), unicode.known("space")]
     bounds = {bound - back for each in sets for bound in each.bounds for back in (0, 1)}
     edges = [char for char in EVERY if ord(char) in bounds]
     contexts = ["a{}b", "1{}2", " {}", "{} ", "  {}  ", "!{}?", "\n{}\n", "'{}'s", "{}{}"]

@@ -42,7 +42,7 @@ LINES_MAX = {
     "corpus": 2760,
     "formats": 4490,
     "inspection": 1630,
-    "patterns": 2210,
+    "patterns": 2130,
     "shards": 1910,
     "tokenizing": 3770,
     "training": 2360,

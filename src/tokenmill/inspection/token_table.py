@@ -189,7 +189,7 @@ def _table() -> tuple[list[str], NDArray[np.uint8]]:
     table = np.where(is_letter, scripts, table)
     # Some scripts need joiners, which are visible in the letters that they join.
     _fill(table, unicode.known("joincontrol"), names.index(SHARED))
-    _fill(table, unicode.space(), names.index(SPACE))
+    _fill(table, unicode.known("space"), names.index(SPACE))
     return names, table
 
 

@@ -179,7 +179,7 @@ class _Parser:
         if not char:
             self.fail("the pattern ends in a backslash", "write \\\\ for the character", start)
         if char in "dDsSwW":
-            members = unicode.digit() if char in "dD" else unicode.space()
+            members = unicode.known("digit" if char in "dD" else "space")
             if char in "wW":
                 members = self._word(in_set)
             self._spend(len(members.bounds) // 2, start)

@@ -209,20 +209,6 @@ def valued(prop: str, value: str) -> CodePoints | None:
 
 
 @cache
-def digit() -> CodePoints:
-    """Return the members of \\d."""
-    return _table("category", "nd")
-
-
-@cache
-def space() -> CodePoints:
-    """Return the members of \\s."""
-    return _table("binary", "whitespace")
-
-
-@cache
 def word() -> CodePoints:
     """Return the members of \\w (UTS #18, annex C)."""
-    parts = [_table("binary", "alphabetic"), _table("binary", "joincontrol"), digit()]
-    parts += [_table("category", name) for name in ("mn", "mc", "me", "pc")]
-    return CodePoints.union(parts)
+    return CodePoints.union(map(known, ("alphabetic", "joincontrol", "digit", "mark", "pc")))
