@@ -13,7 +13,6 @@ const std = @import("std");
 const cuts = @import("../pretokens/cuts.zig");
 const encoder_ = @import("encoder.zig");
 const pretokens = @import("../pretokens.zig");
-const unicode = @import("../unicode.zig");
 const List = encoder_.List;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
@@ -157,9 +156,8 @@ fn encodeFrom(
     return document.len;
 }
 
-/// Whether a long pretoken can be split at `limit`. It must be a run of letters that every
-/// pre-tokenizer treats alike, so that the rest ends where the whole run ends. No token may cover
-/// the boundary.
+/// Whether a long pretoken can be split at `limit`: no token may cover the boundary, and the rest
+/// must end where the whole pretoken ends.
 fn isSeamCut(
     encoder: *Encoder,
     document: []const u8,
@@ -173,16 +171,7 @@ fn isSeamCut(
     const vocabulary = &tokenizer.vocabulary;
     const len_min = if (vocabulary.is_closed) 0 else vocabulary.token_len_max;
     if (@min(limit - span.start, span.end - limit) <= len_min) return false;
-    if (!try encoder.isFreeSeam(document, limit)) return false;
-    // The first character may be of another kind, such as the space before a word.
-    var index = span.start + unicode.decode(document, span.start).len;
-    while (index <= limit) {
-        const char = unicode.decode(document, index);
-        const class = unicode.class(char.code_point);
-        if (!class.letter or !class.upper or !class.lower) return false;
-        index += char.len;
-    }
-    return true;
+    return try encoder.isFreeSeam(document, limit) and cuts.isInRun(document, span, limit);
 }
 
 /// Returns an offset from `nominal` on where a chunk can start: that of `cuts.probableStart`, but

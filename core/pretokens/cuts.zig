@@ -41,6 +41,28 @@ inline fn isCut(text: []const u8, index: usize) bool {
     return before.letter or before.number;
 }
 
+/// Whether `span`, the pretoken that contains `index`, can be cut there: a scan that starts at
+/// `index` finds the rest of it, and then the same pretokens. It holds for any hand-written scheme
+/// in a run of letters without case.
+pub fn isInRun(text: []const u8, span: pretokens.Span, index: usize) bool {
+    // The first character may be of another kind, such as the space before a word. In o200k, an
+    // upper-case letter continues a word only if there is no lower-case letter before it.
+    const first = unicode.decode(text, span.start);
+    const class = unicode.class(first.code_point);
+    if (class.lower and !class.upper) return false;
+    var at = span.start + first.len;
+    while (at <= index) {
+        const char = unicode.decode(text, at);
+        if (!isCaseless(unicode.class(char.code_point))) return false;
+        at += char.len;
+    }
+    return true;
+}
+
+fn isCaseless(class: unicode.Class) bool {
+    return class.letter and class.upper and class.lower;
+}
+
 /// Distance over which `probableStart` searches.
 pub const search_len = 1024;
 
@@ -150,6 +172,52 @@ test "cuts: both sides of a cut have the pretokens of the whole" {
                 }
             }
             try std.testing.expectEqual(null, try whole.next());
+        }
+    }
+    try std.testing.expect(cuts > examples(20_000));
+}
+
+test "cuts: the text after a cut in a run has the pretokens of the whole" {
+    var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);
+    const random = prng.random();
+    const caseless = [_][]const u8{ "\u{4f60}", "\u{e01}", "\u{2b0}", "\u{5d0}", "\u{30a2}" };
+    const others = [_][]const u8{
+        "a", "B",  "Bc",      "\u{e9}",   "\u{1c5}", " ",         "'",        "'s", "1",
+        "!", "\n", "\u{301}", "\u{3000}", "\xff",    "\u{1f642}", "\xe4\xbd", "LL", "\u{e31}",
+    };
+    const unscanned = [_]pretokens.Scheme{ .{ .safe = .whole }, .{ .metaspace = .blanks } };
+    const schemes = hand_written ++ unscanned;
+    var buffer: [80]u8 = undefined;
+    var cuts: usize = 0;
+    for (0..examples(40_000)) |_| {
+        var len: usize = 0;
+        for ([_]usize{ 2, 4, 3, 2 }, 0..) |parts_max, kind| {
+            const parts: []const []const u8 = if (kind % 2 == 0) &others else &caseless;
+            for (0..random.uintAtMost(usize, parts_max)) |_| {
+                const part = parts[random.uintLessThan(usize, parts.len)];
+                @memcpy(buffer[len..][0..part.len], part);
+                len += part.len;
+            }
+        }
+        if (len == 0) continue;
+        const text = buffer[0..len];
+        const index = random.uintLessThan(usize, len);
+        if (text[index] & 0xC0 == 0x80) continue;
+        for (&schemes) |*scheme| {
+            var whole: pretokens.Pretokens = .init(std.testing.allocator, scheme, text);
+            const span = while (try whole.next()) |span| {
+                if (span.end > index) break span;
+            } else unreachable;
+            if (span.start >= index or !isInRun(text, span, index)) continue;
+            cuts += 1;
+            var rest: pretokens.Pretokens = .init(std.testing.allocator, scheme, text);
+            rest.index = index;
+            var expected: pretokens.Span = .{ .start = index, .end = span.end };
+            while (try rest.next()) |found| {
+                try std.testing.expectEqual(expected, found);
+                expected = try whole.next() orelse break;
+            }
+            try std.testing.expectEqual(text.len, expected.end);
         }
     }
     try std.testing.expect(cuts > examples(20_000));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from collections.abc import Iterator
 import hard_inputs
 import numpy as np
 import pytest
+import regex
 from conftest import FIXTURES, SEED, each_pattern, examples, write_ranks
 
 from tokenmill import Tokenizer, _native, cache_limit
 from tokenmill.errors import VocabularyError
+from tokenmill.patterns.schemes import pattern_of
 
 JOB_BYTES = 512 << 10  # as in the core
 THREADS = (2, 3, 8)
@@ -93,6 +96,26 @@ def test_text_without_spaces_has_the_same_ids(tokenizers):
     letters = "".join(rng.choices("abcdefgh", k=60_000))
     for text in (han, letters, han + letters + han, "a" * 60_000, "的" * 20_000, "-" * 60_000):
         same(tokenizers["o200k_base"], [text.encode()], rng)
+
+
+@each_pattern
+def test_runs_of_letters_without_case_between_any_texts(tokenizers, name):
+    """A run is cut inside. The pretokens of the pattern as `regex` finds them are the reference.
+
+    o200k_base has the token 无码AV, which its pattern finds only if no lower-case letter is before.
+    """
+    tokenizer, rng = tokenizers[name], random.Random(SEED)
+    pattern = regex.compile(pattern_of(name))
+    before = ["", "x", "B", "xB", " ", " x", "'s", "1", "\n", "\u01c5", "e\u0301", "! "]
+    for start, end in itertools.product(before, ["AVx", "AV", "AV一", "aV", "1", "! "]):
+        run = "".join(rng.choices("一二三四五六七八九十", k=rng.randrange(3_000, 6_000))) + "无码"
+        text = start + run + end
+        words = pattern.findall(text)
+        assert "".join(words) == text
+        expected = [id_ for ids in tokenizer.encode_batch(words) for id_ in ids]
+        _native.use_job_bytes(rng.randrange(4_200, 5_000))
+        ids = tokenizer.encode_ragged([text], threads=rng.choice(THREADS)).ids.tolist()
+        assert ids == expected, (start, end)
 
 
 def test_any_pattern(tmp_path, tokenizers):
