@@ -12,15 +12,17 @@ const caches = @import("cache.zig");
 const triples = @import("units/triples.zig");
 const unreached = @import("vocabulary/unreached.zig");
 const Cache = caches.Cache;
+const Goal = caches.Goal;
 const Characters = @import("units/characters.zig").Characters;
 
 /// Longer fragments are not cached.
 const unit_len_max = 64;
 
-/// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, and returns their number.
-/// `out` needs space for one id per byte and four more, and 16 bytes after the piece must be
-/// readable.
+/// Writes the ids of `piece`, a pretoken or a slice of one, to `out`, and returns their number. For
+/// `.number` the contents of `out` are undefined. `out` needs space for one id per byte and four
+/// more, and 16 bytes after the piece must be readable.
 pub fn encode(
+    comptime goal: Goal,
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
@@ -33,14 +35,15 @@ pub fn encode(
         const text = piece.ptr;
         const ends: []const u32 = &.{end};
         const done =
-            try triples.encode(.ids, merger, cache, chars, text, 0, ends, is_whole, out);
+            try triples.encode(goal, merger, cache, chars, text, 0, ends, is_whole, out);
         if (done.pretokens == 1) return done.written;
     }
-    return encodeAny(merger, cache, chars, piece, is_whole, out);
+    return encodeAny(goal, merger, cache, chars, piece, is_whole, out);
 }
 
 /// `encode` for arbitrary characters.
 fn encodeAny(
+    comptime goal: Goal,
     merger: *Merger,
     cache: *Cache,
     chars: *const Characters,
@@ -58,13 +61,12 @@ fn encodeAny(
             chars.mayCut(left, right))
         {
             const unit = piece[unit_start..end];
+            const rest = if (goal == .ids) out + written else out;
             if (unit.len == left.bytes.len) {
                 // Only characters with an entry can be split off.
-                out[written..][0..4].* = chars.ids[left.code_point];
+                if (goal == .ids) rest[0..4].* = chars.ids[left.code_point];
                 written += left.about.count;
-            } else {
-                written += try encodeUnit(merger, cache, unit, false, out + written);
-            }
+            } else written += try encodeUnit(goal, merger, cache, unit, false, rest);
             unit_start = end;
         }
         left = right;
@@ -72,7 +74,8 @@ fn encodeAny(
     }
     const unit = piece[unit_start..];
     const is_all = is_whole and unit_start == 0;
-    return written + try encodeUnit(merger, cache, unit, is_all, out + written);
+    const rest = if (goal == .ids) out + written else out;
+    return written + try encodeUnit(goal, merger, cache, unit, is_all, rest);
 }
 
 /// Writes ids, and returns their number.
@@ -83,6 +86,7 @@ pub inline fn put(found: []const u32, out: [*]u32) usize {
 
 /// Writes the ids of a fragment, and returns their number.
 fn encodeUnit(
+    comptime goal: Goal,
     merger: *Merger,
     cache: *Cache,
     unit: []const u8,
@@ -97,7 +101,7 @@ fn encodeUnit(
         unit.len > unit_len_max or std.mem.indexOfScalar(u8, unit, 0xFF) != null)
         return put(try merger.mergedIds(unit), out);
     const key = keyOf(cache, unit);
-    if (cache.find(.ids, key, unit, out)) |count| return count;
+    if (cache.find(goal, key, unit, out)) |count| return count;
     const found = try merger.mergedIds(unit);
     cache.insert(key, unit, found);
     return put(found, out);

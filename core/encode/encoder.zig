@@ -115,9 +115,9 @@ pub const Encoder = struct {
             return;
         };
         const out = try list.roomFor(part.len + room_extra);
-        if (list.only_counts) {
-            list.dropped += try encodeWords(.number, self, cache, part, out);
-        } else list.ids.items.len += try encodeWords(.ids, self, cache, part, out);
+        switch (list.goal()) {
+            inline else => |goal| list.add(try encodeWords(goal, self, cache, part, out)),
+        }
     }
 
     /// Encodes a long pretoken slice by slice, between safe split points, and returns the number of
@@ -140,8 +140,10 @@ pub const Encoder = struct {
             const slice = piece[start..end];
             try self.merger.pollAfter(slice.len);
             const out = try list.roomFor(slice.len + room_extra);
-            const merger = &self.merger;
-            list.ids.items.len += try units.encode(merger, cache, chars, slice, false, out);
+            list.add(try switch (list.goal()) {
+                inline else => |goal| units
+                    .encode(goal, &self.merger, cache, chars, slice, false, out),
+            });
             start = end;
         }
         return start;
@@ -384,7 +386,7 @@ noinline fn encodeUncached(
         if (cache.find(goal, key, piece, out)) |count| return count;
     }
     const count = if (characters) |some|
-        try units.encode(&encoder.merger, cache, some, piece, true, out)
+        try units.encode(.ids, &encoder.merger, cache, some, piece, true, out)
     else
         units.put(try encoder.merger.idsOf(piece), out);
     // Words without ids are not cached.

@@ -3,6 +3,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const cache = @import("../cache.zig");
+const Goal = cache.Goal;
 
 pub const List = struct {
     gpa: Allocator,
@@ -26,6 +27,15 @@ pub const List = struct {
     pub fn reset(self: *List) void {
         self.ids.clearRetainingCapacity();
         self.dropped = 0;
+    }
+
+    pub inline fn goal(self: *const List) Goal {
+        return if (self.only_counts) .number else .ids;
+    }
+
+    /// Adds ids that were written to the memory of `roomFor`, or only their number.
+    pub inline fn add(self: *List, count: usize) void {
+        if (self.only_counts) self.dropped += count else self.ids.items.len += count;
     }
 
     pub inline fn push(self: *List, ids: []const u32) Allocator.Error!void {
