@@ -26,7 +26,7 @@ LANGUAGES = {".py": "python", ".zig": "zig", ".toml": "toml", ".json": "json", "
 API: dict[str, tuple[str, str, list[str]]] = {
     "api/tokenizer.md": (
         "Tokenizer",
-        "Text to ids and back. [Encoding](../encode.md) shows how they are used.",
+        "Text to ids and back. [Encode text, batches and files](../encode.md) shows the calls.",
         [
             "tokenmill.Tokenizer",
             "tokenmill.session.Session",
@@ -37,7 +37,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
     "api/training.md": (
         "Training",
-        "A corpus to a vocabulary. [Training](../training.md) has the options in full.",
+        "A corpus to a vocabulary. [Train a vocabulary](../train.md) shows the calls.",
         [
             "tokenmill.train",
             "tokenmill.train_sizes",
@@ -50,7 +50,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
     "api/shards.md": (
         "Shards",
-        "Files to shards, and shards to arrays. [Corpus](../corpus.md) has the rest.",
+        "Files to shards, and shards to arrays. [Tokenize a corpus](../corpus.md) shows the calls.",
         [
             "tokenmill.tokenize",
             "tokenmill.finalize",
@@ -71,12 +71,12 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
     "api/arrow.md": (
         "Arrow",
-        "Tables in, tables out. [Engines](../engines.md) shows where they run.",
+        "Tables in, tables out. [Data engines](../engines.md) has examples.",
         ["tokenmill.arrow.Encode", "tokenmill.arrow.CountPretokens"],
     ),
     "api/compat.md": (
         "Drop-ins",
-        "Other libraries' interfaces. See [compatibility](../compatibility.md).",
+        "Interfaces of other libraries, for [tiktoken](../migrate-tiktoken.md) and others.",
         [
             "tokenmill.compat.transformers.patch",
             "tokenmill.compat.transformers.unpatch",
@@ -93,7 +93,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
     "api/errors.md": (
         "Errors",
-        "Each is a `TokenmillError` and also the builtin that you would catch.",
+        "All exceptions. [Errors and exit codes](../errors.md) has a table.",
         ["tokenmill.errors"],
     ),
 }

@@ -193,7 +193,7 @@ def test_wrong_word_is_answered_with_the_nearest(words, said, capsys):
 
 
 def test_exit_codes_are_in_the_help_and_on_the_page():
-    page = (ROOT / "docs" / "cli.md").read_text()
+    page = (ROOT / "docs" / "errors.md").read_text()
     for code, meaning in app.CODES.items():
         assert re.search(
             rf"^  {code} +{re.escape(meaning)}$", PARSERS["tokenmill"].format_help(), re.M

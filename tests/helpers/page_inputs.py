@@ -58,12 +58,15 @@ def corpus() -> None:
     write_lines("data/part-1.jsonl.zst", paragraphs(1000))
 
 
-def training() -> None:
-    for part in range(1, 3):
-        write_lines(f"part-{part}/a.jsonl", words(part).splitlines())
+def train() -> None:
     Path("data").mkdir()
     Path("data/a.txt").write_text(words(3))
     write_lines("data/a.jsonl.zst", words(4).splitlines())
+
+
+def train_large() -> None:
+    for part in range(1, 3):
+        write_lines(f"part-{part}/a.jsonl", words(part).splitlines())
 
 
 def command_line() -> None:
@@ -72,7 +75,15 @@ def command_line() -> None:
         (Path(HOME) / folder).mkdir(parents=True)
 
 
-def compatibility() -> None:
+def migrate_sentencepiece() -> None:
+    """A text and a model."""
+    import tokenmill
+
+    Path("corpus.txt").write_bytes((UDHR / "eng.txt").read_bytes())
+    tokenmill.train("corpus.txt", 400, trainer="sentencepiece").save("m.model")
+
+
+def migrate_transformers() -> None:
     """A tokenizer in a file."""
     import tokenmill
 
@@ -91,8 +102,11 @@ def load() -> None:
 MAKERS: dict[str, Callable[[], None]] = {
     "README.md": readme,
     "docs/cli.md": command_line,
-    "docs/compatibility.md": compatibility,
     "docs/corpus.md": corpus,
     "docs/load.md": load,
-    "docs/training.md": training,
+    "docs/migrate-sentencepiece.md": migrate_sentencepiece,
+    "docs/migrate-transformers.md": migrate_transformers,
+    "docs/train.md": train,
+    "docs/train-large.md": train_large,
+    "docs/trainers.md": train,
 }

@@ -17,6 +17,7 @@ from run_page import LANGUAGES, Block, MismatchError, blocks_of, compare, run_pa
 
 import tokenmill
 from tokenmill.compat import tiktoken, tokenizers
+from tools import reference_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 # Run by the tests that have datatrove, in tests/with_readers.
@@ -26,15 +27,15 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bench"
 README = (ROOT / "README.md").read_text()
 # A page whose blocks are run by the tests that have the engines, in tests/with_engines.
 GUIDE = ROOT / "docs" / "engines.md"
-# A page that needs torch: tests/with_readers/test_torch.py runs it.
-PYTORCH = ROOT / "docs" / "pytorch.md"
+# Pages that need torch: tests/with_readers/test_torch.py runs them.
+PYTORCH = [ROOT / "docs" / "pytorch.md", ROOT / "docs" / "pytorch-resume.md"]
 # The pages of the site.
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 # Blocks that cannot be run here: the page, a text of that block alone, and the reason.
 LEFT_OUT = [
     (
-        "docs/compatibility.md",
+        "docs/migrate-transformers.md",
         "from transformers import",
         "needs transformers, which has an environment of its own: tests/with_transformers runs it",
     ),
@@ -71,7 +72,7 @@ def left_out(page: str, blocks: list[Block]) -> list[str]:
     return numbers
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if ROOT / page not in (GUIDE, PYTORCH)])
+@pytest.mark.parametrize("page", [page for page in PAGES if ROOT / page not in (GUIDE, *PYTORCH)])
 def test_every_block_runs_with_its_documented_output(page, tmp_path, monkeypatch):
     blocks = blocks_of((ROOT / page).read_text())
     monkeypatch.chdir(tmp_path)
@@ -210,6 +211,21 @@ def modules() -> list[str]:
 def test_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_generated_tables_are_those_of_the_package():
+    for name, make in reference_tables.PAGES.items():
+        page = (ROOT / "docs" / name).read_text()
+        assert reference_tables.with_blocks(page, make()) == page, (
+            "run: python tools/reference_tables.py"
+        )
+
+
+def test_page_names_every_variable_of_the_environment():
+    page = (ROOT / "docs" / "environment.md").read_text()
+    for path in (ROOT / "src").rglob("*.py"):
+        for name in re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', path.read_text()):
+            assert name == "PYTHONPATH" or f"`{name}`" in page, f"{path.name} reads {name}"
 
 
 def test_navigation_has_every_page():

@@ -1,6 +1,6 @@
 """Shards → PyTorch data sets: the same batches for any workers, resumed at any batch.
 
-Tests of shards/torch.py. The page docs/pytorch.md is run.
+Tests of shards/torch.py. The pages docs/pytorch*.md are run.
 """
 
 from __future__ import annotations
@@ -186,9 +186,10 @@ def test_a_state_that_only_workers_have_is_refused(packed: Path, loader_class, s
     assert stream.state_dict()["step"] == 1
 
 
-def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", ["pytorch.md", "pytorch-resume.md"])
+def test_the_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(Path(__file__).parents[2] / "docs" / "pytorch.md")
+    run_page(Path(__file__).parents[2] / "docs" / page)
 
 
 def test_ranks_come_from_torch_distributed(packed: Path, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 
 from run_page import blocks_of, run_python
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "migrate-transformers.md"
 
 
-def test_block_of_compatibility_runs(tmp_path, monkeypatch):
+def test_block_about_transformers_runs(tmp_path, monkeypatch):
     small.folder("gpt2", tmp_path / "gpt2-folder")
     monkeypatch.chdir(tmp_path)
     (block,) = [b for b in blocks_of(PAGE.read_text()) if "from transformers" in b.text]

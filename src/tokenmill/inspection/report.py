@@ -82,7 +82,7 @@ class EncodedText:
 class TokenizerReport:
     """A report of a vocabulary. Each figure is computed when first used.
 
-    `as_json` returns all figures as documented in docs/inspect.md.
+    `as_json` returns all figures as documented in docs/inspect-report.md.
     """
 
     table: TokenTable
