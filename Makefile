@@ -14,7 +14,7 @@ MARK := made-by-make
 ENVIRONMENTS := transformers readers engines
 
 # Environments contain absolute paths. In a clone that was moved, their stamps are deleted.
-$(shell for venv in $(VENV) .venv-docs $(ENVIRONMENTS:%=.venv-%); do \
+$(shell for venv in $(VENV) .venv-docs .venv-bench $(ENVIRONMENTS:%=.venv-%); do \
   if [ -e $$venv/$(MARK) ] && [ "$$(cat $$venv/$(MARK))" != "$$(pwd)" ]; then \
     rm -f $$venv/created $$venv/compiler $$venv/package $$venv/tests $$venv/linters $$venv/builder $$venv/installed; \
   fi; done)
@@ -131,18 +131,19 @@ clean: ## Delete the environments and everything that was built
 	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*so* src/tokenmill/_native.*pyd*
 
 ##@ Measure
-.PHONY: bench ladder ladder-full ladder-encoding scaling
+.PHONY: bench bench-corpus ladder ladder-full ladder-encoding scaling
 
-bench: ## Compare with the other libraries, and render the tables (an hour)
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt .
-	.venv-bench/bin/python bench/sweep.py $(BENCH_ARGS)
-	.venv-bench/bin/python bench/render.py
-	.venv-bench/bin/python bench/training_memory.py
-	.venv-bench/bin/python bench/training.py $(TRAINING_ARGS)
-	.venv-bench/bin/python bench/render_training.py
-	.venv-bench/bin/python bench/corpus.py $(CORPUS_ARGS)
-	.venv-bench/bin/python bench/corpus_memory.py
+bench: .venv-bench/installed build ## Compare with the other libraries, and render the tables (an hour)
+	$(BENCH)/sweep.py $(BENCH_ARGS)
+	$(BENCH)/render.py
+	$(BENCH)/training_memory.py
+	$(BENCH)/training.py $(TRAINING_ARGS)
+	$(BENCH)/render_training.py
+	$(BENCH)/corpus.py $(CORPUS_ARGS)
+	$(BENCH)/corpus_memory.py
+
+bench-corpus: .venv-bench/installed build ## Compare corpus runs: CPU time, memory and ids of each library
+	$(BENCH)/corpus.py $(CORPUS_ARGS)
 
 ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
 	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)
@@ -194,6 +195,10 @@ $(VENV)/linters: $(VENV)/tests
 $(NATIVE): $(CORE_SOURCES) core/build.py $(VENV)/compiler
 	$(call step,Compiling the core,$(BIN)/python core/build.py)
 	@touch $@
+
+BENCH := PYTHONPATH=src .venv-bench/bin/python bench
+.venv-bench/installed: bench/requirements.txt | python
+	$(call environment,bench,-r $<)
 
 .venv-docs/installed: docs/requirements.txt | python
 	$(call environment,docs,-r $<)

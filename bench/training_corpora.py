@@ -2,8 +2,9 @@
 
     10MB     the first documents of the packed mix
     100MB    every packed corpus, sources and documents of installed packages, then generated text
-    1GB      the text of 100MB, then nine times as much: its lines in a new order, and one word in a
-             few dozen replaced by a new one
+    200MB    the text of 100MB, then as much generated text
+    1GB      the text of 100MB, then nine times as much generated text: its lines in a new order,
+             and one word in a few dozen replaced by a new one
     zipf     pretoken counts without a text: 10 million unique pretokens, a billion occurrences
 
 A gigabyte is hard to train on because of its new words, since repeated words only add to a count.
@@ -37,7 +38,7 @@ from documents import PROSE, SOURCES, installed, packed, unpack
 
 FOLDER = corpora.CACHE / "training"
 END = "<|endoftext|>"
-SIZES = {"10MB": 10_000_000, "100MB": 100_000_000, "1GB": 1_000_000_000}
+SIZES = {"10MB": 10**7, "100MB": 10**8, "200MB": 2 * 10**8, "1GB": 10**9}
 WHOLE = "-whole"  # a corpus as one document, without a break
 RECIPE = 1  # increase it when the files would change
 
