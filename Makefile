@@ -52,7 +52,7 @@ wheel: $(VENV)/builder ## Build a wheel in dist/
 
 ##@ Develop
 .PHONY: test test-all test-core test-safe test-python environments test-environments
-.PHONY: test-transformers test-readers test-engines test-stores parity peers lint docs clean
+.PHONY: test-transformers test-readers test-engines test-stores trial parity peers lint docs clean
 
 # The tests of the core use one CPU core, so the checked build and the environments are made meanwhile.
 test: ## Test the core and the package, in one environment
@@ -106,6 +106,10 @@ test-engines: .venv-engines/installed build ## Test with Ray, Spark (needs Java 
 
 test-stores: .venv-engines/installed build ## Test with an object store on this machine
 	$(call test,stores,engines)
+
+MB := 200
+trial: $(VENV)/tests build ## Tokenize a dirty corpus, and disturb the runs in every way. MB=2000 is a larger one
+	TOKENMILL_TRIAL_MB=$(MB) $(BIN)/python -m pytest tests/tokenizing/test_trial.py
 
 parity: $(VENV)/tests build ## Compare every format and family with its library, and print a table
 	$(BIN)/python tests/parity/matrix.py $(PARITY_ARGS)

@@ -138,7 +138,12 @@ def run_one(args: argparse.Namespace) -> None:
     if (found != expected).any():
         different = np.flatnonzero(found != expected)
         sys.exit(f"{len(different)} documents have other ids; the first is {different[0]}")
-    row = {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak.bytes, "documents": len(found)}
+    row = {
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "peak_bytes": peak.bytes,
+        "documents": len(found),
+    }
     print(json.dumps(row | {"ids": sum(map(len, system.written(folder)))}))
 
 
@@ -253,8 +258,9 @@ def block(result: dict[str, Any]) -> str:
     run = systems["jsonl"]["runs"][0]
     at = result["machine"]
     return (
-        f"{table(lines)}\n\n{result['bytes'] / 1e6:,.0f} MB of text, {run['documents']:,} documents, "
-        f"{run['ids']:,} ids, `{result['vocabulary']}`, {result['workers']} workers, medians; "
+        f"{table(lines)}\n\n{result['bytes'] / 1e6:,.0f} MB of text, "
+        f"{run['documents']:,} documents, {run['ids']:,} ids, "
+        f"`{result['vocabulary']}`, {result['workers']} workers, medians; "
         f"{at['cpu']}, {at['cores']} cores, {at['system']}. All ids are equal. `make bench-corpus`."
     )
 

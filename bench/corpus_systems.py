@@ -65,13 +65,14 @@ class Encoder:
         self.found: list[Any] = []
 
     def run(self, folder: Path, workers: int) -> None:
-        self.found = [self.tokenizer.encode_ragged(batch, threads=workers) for batch in self.batches]
+        self.found = [
+            self.tokenizer.encode_ragged(batch, threads=workers) for batch in self.batches
+        ]
 
     def written(self, folder: Path) -> Iterator[Ids]:
         for ragged in self.found:
             ids = np.asarray(ragged.ids, np.uint32)
-            edges = np.asarray(ragged.offsets).tolist()
-            yield from (ids[start:end] for start, end in zip(edges, edges[1:], strict=False))
+            yield from np.split(ids, np.asarray(ragged.offsets)[1:-1])
 
 
 class Tokenize:
