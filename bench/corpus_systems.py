@@ -235,11 +235,15 @@ class Datatrove:
         self.path = path
 
     def prepare(self, folder: Path, workers: int) -> None:
-        from tokenmill import Tokenizer
-
         parts = folder / "in"
         parts.mkdir(parents=True)
-        Tokenizer.load(VOCABULARY).save(folder / "tokenizer.json")
+        # EOS is the only special token. The names of others are text, as in the other systems.
+        core = json.loads(vocabularies.vocabulary(VOCABULARY).json_path.read_bytes())
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        end = {"id": EOS, "content": training_corpora.END, "special": True} | flags
+        core["added_tokens"] = [end]
+        core["model"]["vocab"][training_corpora.END] = EOS  # or tokenizers gives it the next id
+        (folder / "tokenizer.json").write_text(json.dumps(core))
         files = [(parts / f"{index:03}.jsonl").open("w") for index in range(workers)]
         with self.path.open() as source:
             for number, line in enumerate(source):
@@ -259,7 +263,7 @@ class Datatrove:
                     output_folder=str(folder / "out"),
                     local_working_dir=None,
                     tokenizer_name_or_path=str(folder / "tokenizer.json"),
-                    eos_token="<|endoftext|>",
+                    eos_token=training_corpora.END,
                     shuffle_documents=False,
                 ),
             ],
