@@ -132,12 +132,7 @@ def run_one(args: argparse.Namespace) -> None:
     found = np.fromiter((hash_ids(ids) for ids in system.written(folder)), np.uint64)
     if args.one == "encoder":
         np.save(args.digests, found)
-    expected = np.load(args.digests)
-    if len(found) != len(expected):
-        sys.exit(f"{len(found)} documents instead of {len(expected)}")
-    if (found != expected).any():
-        different = np.flatnonzero(found != expected)
-        sys.exit(f"{len(different)} documents have other ids; the first is {different[0]}")
+    compare(found, np.load(args.digests))
     row = {
         "seconds": seconds,
         "cpu_seconds": cpu,
@@ -145,6 +140,15 @@ def run_one(args: argparse.Namespace) -> None:
         "documents": len(found),
     }
     print(json.dumps(row | {"ids": sum(map(len, system.written(folder)))}))
+
+
+def compare(found: Any, expected: Any) -> None:
+    """Exit if the digests of the documents differ from those of the encoder."""
+    if len(found) != len(expected):
+        sys.exit(f"{len(found)} documents instead of {len(expected)}")
+    different = np.flatnonzero(found != expected)
+    if len(different):
+        sys.exit(f"{len(different)} documents have other ids; the first is {different[0]}")
 
 
 def hash_ids(ids: Any) -> int:

@@ -31,6 +31,7 @@ README_TRAINERS = ("tokenmill", "gigatoken", "rustbpe", "tokenizers")
 TEXTS = {"en": "English", "code": "code", "zh": "Chinese", "ja": "Japanese", "th": "Thai"}
 
 Row = dict[str, Any]
+OUR_CORPUS_RUNS = ("encoder", "text", "jsonl", "jsonl.zst")
 Key = tuple[str, str, str, int]  # vocabulary, job, corpus, threads
 Rows = dict[Key, dict[str, Row]]
 Column = tuple[str, Key]  # with its label
@@ -144,16 +145,15 @@ def training_line(results: Row) -> str:
 
 
 def corpus_line(results: Row) -> str:
-    """Return the speeds of programs that convert JSON lines to shards."""
-    speeds = {OURS: results["systems"]["jsonl"]["mb_per_second"]} | {
-        name: row["mb_per_second"] for name, row in results["systems"].items() if ", " in name
-    }
-    sizes = {name: f"{row['bytes'] / 1e6:,.0f} MB" for name, row in results["systems"].items()}
-    less = next((sizes[name] for name in speeds if name != OURS), "")
+    """Return the speeds of programs that convert JSON lines to ids on the disk."""
+    megabytes = results["bytes"] / 1e6
+    names = [name for name in results["systems"] if name not in OUR_CORPUS_RUNS]
+    speeds = {OURS: megabytes / results["systems"]["jsonl"]["seconds"]}
+    speeds |= {name: megabytes / results["systems"][name]["seconds"] for name in names}
     return (
-        f"- **Tokenize** {sizes['jsonl']} in JSON lines to shards with {results['workers']} "
-        f"threads: {ranking(speeds, 'MB/s')} (the others on {less}; {results['machine']['cpu']}; "
-        "`python bench/corpus.py`)."
+        f"- **Tokenize** {megabytes:,.0f} MB of text in JSON lines to shards with "
+        f"{results['workers']} threads: {ranking(speeds, 'MB/s')} ({results['machine']['cpu']}; "
+        "`make bench-corpus`)."
     )
 
 

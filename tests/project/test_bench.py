@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import FUZZ
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import corpora  # noqa: E402
 import corpus as corpus_bench  # noqa: E402
+import corpus_systems  # noqa: E402
 import documents  # noqa: E402
 import generated  # noqa: E402
 import goal_tables  # noqa: E402
@@ -342,17 +344,18 @@ def test_trainer_that_learned_something_else_has_no_speed(tmp_path, monkeypatch)
     assert "0 of 14" in render_training.verdict(results)
 
 
-def test_systems_that_give_other_counts_have_no_speed():
-    small, large = {"tokens": 10, "documents": 2}, {"tokens": 100, "documents": 20}
-    good = {"encoder": [large] * 2, "jsonl": [large] * 2, "megatron, gigatoken": [small] * 2}
-    ours = {"encoder": small, "jsonl": small}
-    corpus_bench.check(good, ours)
-    odd = {"tokens": 11, "documents": 2}
-    for rows, again in (
-        (good | {"megatron, gigatoken": [small, odd]}, ours),
-        (good | {"jsonl": [large, odd]}, ours),
-        (good, ours | {"jsonl": odd}),
-        (good, {"encoder": odd}),
-    ):
-        with pytest.raises(SystemExit, match=r"different numbers .*\(11, 2\)"):
-            corpus_bench.check(rows, again)
+def test_a_corpus_run_with_other_ids_has_no_speed():
+    documents = [np.array(ids, np.uint32) for ids in ([1, 2], [], [3])]
+    expected = np.array(list(map(corpus_bench.hash_ids, documents)), np.uint64)
+    corpus_bench.compare(expected.copy(), expected)
+    with pytest.raises(SystemExit, match="2 documents instead of 3"):
+        corpus_bench.compare(expected[:2], expected)
+    for other in (documents[::-1], [documents[0], documents[2], documents[2]]):
+        found = np.array(list(map(corpus_bench.hash_ids, other)), np.uint64)
+        with pytest.raises(SystemExit, match="documents have other ids; the first is"):
+            corpus_bench.compare(found, expected)
+    ids = np.array([1, 2, corpus_systems.EOS, corpus_systems.EOS, 3], np.uint32)
+    assert [list(one) for one in corpus_systems.split(ids[:4], [3, 1])] == [[1, 2], []]
+    for lengths in ([3], [3, 2], [2, 2]):
+        with pytest.raises(AssertionError, match=r"without EOS|behind the last"):
+            list(corpus_systems.split(ids, lengths))
