@@ -41,30 +41,17 @@ PreTokenizedEncodeInput: TypeAlias = (
 InputSequence: TypeAlias = TextInputSequence | PreTokenizedInputSequence
 EncodeInput: TypeAlias = TextEncodeInput | PreTokenizedEncodeInput
 
-
-class OffsetReferential(Enum):
-    """The text that offsets refer to."""
-
-    ORIGINAL = "original"
-    NORMALIZED = "normalized"
-
-
-class OffsetType(Enum):
-    """The unit of offsets."""
-
-    BYTE = "byte"
-    CHAR = "char"
-
-
-class SplitDelimiterBehavior(Enum):
-    """How a match becomes part of the pretokens."""
-
-    REMOVED = "removed"
-    ISOLATED = "isolated"
-    MERGED_WITH_PREVIOUS = "merged_with_previous"
-    MERGED_WITH_NEXT = "merged_with_next"
-    CONTIGUOUS = "contiguous"
-
+# The text that offsets refer to, the unit of offsets, and how a match becomes part of pretokens.
+OffsetReferential = Enum("OffsetReferential", {"ORIGINAL": "original", "NORMALIZED": "normalized"})
+OffsetType = Enum("OffsetType", {"BYTE": "byte", "CHAR": "char"})
+SplitDelimiterBehavior = Enum(
+    "SplitDelimiterBehavior",
+    {
+        "REMOVED": "removed", "ISOLATED": "isolated",
+        "MERGED_WITH_PREVIOUS": "merged_with_previous", "MERGED_WITH_NEXT": "merged_with_next",
+        "CONTIGUOUS": "contiguous",
+    },
+)  # fmt: skip
 
 NormalizedString = refused_class(object, "NormalizedString", "NormalizedString")
 PreTokenizedString = refused_class(object, "PreTokenizedString", "PreTokenizedString")
