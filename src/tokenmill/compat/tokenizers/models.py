@@ -6,12 +6,12 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self, SupportsFloat, TypeAlias
 
 import numpy as np
 
-from tokenmill import arguments
 from tokenmill.compat.tokenizers import trainers
 from tokenmill.compat.tokenizers.components import (
     Component,
@@ -29,7 +29,6 @@ from tokenmill.compat.tokenizers.components import (
 from tokenmill.errors import TokenizersError
 from tokenmill.files import write_together
 from tokenmill.formats import tokenizer_json
-from tokenmill.formats.build import build
 from tokenmill.formats.names import names_of
 from tokenmill.formats.spec import TokenizerSpec
 
@@ -154,18 +153,12 @@ class BPE(
 
     def tokenize(self, sequence: str) -> list[Token]:
         """Return the tokens of a pretoken."""
-        text = check(sequence, str)
-        starts = [0]
-        for character in text:
-            starts.append(starts[-1] + len(character.encode()))
-        # Without a pre-tokenizer, so that the text is not split.
-        document = {"version": "1.0", "added_tokens": [], "model": self.to_json()}
-        spec = tokenizer_json.read(json.dumps(document).encode(), "the model")
-        ids, spans, _ = arguments.read(build(spec).encode_words, text, None)
-        return [
-            Token(id_, self._token_map[id_], (starts[start], starts[stop]))
-            for id_, (start, stop) in zip(ids, spans, strict=True)
-        ]
+        from tokenmill.compat.tokenizers.tokenizer import Tokenizer
+
+        found = Tokenizer(self).encode(sequence)
+        starts = [0, *accumulate(len(character.encode()) for character in sequence)]
+        rows = zip(found.ids, found.tokens, found.offsets, strict=True)
+        return [Token(id_, token, (starts[a], starts[b])) for id_, token, (a, b) in rows]
 
     def get_trainer(self) -> trainers.BpeTrainer:
         """Return a trainer with the default options."""
