@@ -24,7 +24,6 @@ from tokenmill.compat.tokenizers.components import (
     maybe,
     one_of,
     options_of,
-    warn_unknown,
 )
 from tokenmill.errors import TokenizersError
 
@@ -218,22 +217,9 @@ class Encoding:
         whole = self._complete()
         whole._ranges = {**whole._ranges, check(sequence_id, int): (0, len(self))}
 
-    def pad(
-        self,
-        length: int,
-        *,
-        direction: str = "right",
-        pad_id: int = 0,
-        pad_type_id: int = 0,
-        pad_token: str = "[PAD]",
-        **kwargs: object,
-    ) -> None:
-        """Pad to `length` tokens."""
-        warn_unknown(kwargs)
-        padding = Padding(
-            direction=direction, pad_id=pad_id, pad_type_id=pad_type_id, pad_token=pad_token
-        )
-        self._pad(check(length, int), padding)
+    def pad(self, length: int, **kwargs: Any) -> None:
+        """Pad to `length` tokens, with `direction`, `pad_id`, `pad_type_id` and `pad_token`."""
+        self._pad(check(length, int), Padding(**kwargs))
 
     def _pad(self, target: int, padding: Padding) -> None:
         self._complete()
