@@ -158,17 +158,10 @@ class ByteLevelBPETokenizer(BaseTokenizer):
             },
         )  # fmt: skip
 
-    def train(
-        self,
-        files: str | list[str],
-        vocab_size: int = 30000,
-        min_frequency: int = 2,
-        show_progress: bool = True,
-        special_tokens: Sequence[str | AddedToken] = (),
-    ) -> None:
-        """Learn tokens and merges from the lines of files."""
+    def train(self, files: str | list[str], *args: Any, **kwargs: Any) -> None:
+        """Learn from the lines of files, with the options of `train_from_iterator`."""
         lines = trainers.lines_of([files] if isinstance(files, str) else files)
-        self.train_from_iterator(lines, vocab_size, min_frequency, show_progress, special_tokens)
+        self.train_from_iterator(lines, *args, **kwargs)
 
     def train_from_iterator(
         self,
