@@ -8,26 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import json
 import os
 import tempfile
 import urllib.request
 from pathlib import Path
-from typing import Any
 
-from tokenmill.errors import VocabularyError
+from tokenmill.errors import VocabularyError, import_package
 from tokenmill.files import write_whole
 from tokenmill.formats import names, ranks
-
-
-def _blobfile() -> Any:
-    try:
-        return importlib.import_module("blobfile")
-    except ImportError as error:
-        raise ImportError(
-            "blobfile is not installed. Please install it by running `pip install blobfile`."
-        ) from error
 
 
 def read_file(blobpath: str) -> bytes:
@@ -37,7 +26,7 @@ def read_file(blobpath: str) -> bytes:
     if blobpath.startswith(("http://", "https://")):
         with urllib.request.urlopen(blobpath) as answer:  # noqa: S310, the scheme is checked
             return bytes(answer.read())
-    return bytes(_blobfile().read_bytes(blobpath))
+    return bytes(import_package("blobfile", blobpath).read_bytes(blobpath))
 
 
 def check_hash(data: bytes, expected_hash: str) -> bool:
@@ -89,7 +78,8 @@ def dump_tiktoken_bpe(bpe_ranks: dict[bytes, int], tiktoken_bpe_file: str) -> No
     if "://" not in tiktoken_bpe_file:
         write_whole(Path(tiktoken_bpe_file), data)
         return
-    with _blobfile().BlobFile(tiktoken_bpe_file, "wb") as file:
+    blobfile = import_package("blobfile", tiktoken_bpe_file)
+    with blobfile.BlobFile(tiktoken_bpe_file, "wb") as file:
         file.write(data)
 
 
