@@ -115,12 +115,8 @@ class Tokenizer:
 
     @staticmethod
     def from_buffer(buffer: bytes) -> Tokenizer:
-        """Return the tokenizer of the bytes of a tokenizer.json; ValueError as in `from_str`."""
-        data = check(buffer, bytes)
-        try:
-            return _read(data, "the buffer")
-        except VocabularyError as error:
-            raise ValueError(f"cannot read the tokenizer: {error}") from None
+        """Return the tokenizer of the bytes of a tokenizer.json, as `from_str` does."""
+        return _read(check(buffer, bytes), "the buffer")
 
     @staticmethod
     def from_file(path: str) -> Tokenizer:
