@@ -36,7 +36,7 @@ from hf_documents import (
 
 from tokenmill import Tokenizer
 from tokenmill.errors import VocabularyError
-from tokenmill.formats import tokenizer_json, tokenmill_file
+from tokenmill.formats import detect, tokenizer_json, tokenmill_file, vocab_merges
 from tokenmill.formats.detect import load_spec, read_object
 from tokenmill.formats.save import save_spec
 from tokenmill.formats.spec import (
@@ -143,6 +143,21 @@ def test_vocab_and_merges_need_a_pattern(tmp_path):
     (tmp_path / "merges.txt").unlink()
     with refused(tmp_path, "has no merges.txt"):
         load_spec(tmp_path, "(?:x)")
+
+
+@pytest.mark.parametrize("name", ["", "vocab.json", "merges.txt"])
+def test_vocab_and_merges_are_read_once(tmp_path, monkeypatch, name):
+    write(tmp_path, vocab_json=GPT2, merges_txt=GPT2_MERGES)
+    found: list[str] = []
+
+    def read(path: Path) -> bytes:
+        found.append(path.name)
+        return path.read_bytes()
+
+    for module in (detect, vocab_merges):
+        monkeypatch.setattr(module, "read_bytes", read)
+    load_spec(tmp_path / name, "r50k")
+    assert sorted(found) == ["merges.txt", "vocab.json"]
 
 
 # ── Folders ──────────────────────────────────────────────────────────────────────────────────

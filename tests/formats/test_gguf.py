@@ -22,6 +22,7 @@ from spec_reference import ReferenceEncoder
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import gguf as reader
 from tokenmill.formats import sentencepiece as sentencepiece_reader
+from tokenmill.formats import tokenizer_json
 from tokenmill.formats.gguf import PRETOKENIZERS
 from tokenmill.formats.names import byte_characters, bytes_of
 from tokenmill.formats.spec import DECODED, TOKEN, Added, Item, TokenizerSpec
@@ -114,15 +115,16 @@ def test_other_kinds_are_refused(tmp_path, model, words):
     refused(write(tmp_path / "x.gguf", model), *words)
 
 
-def test_tokenizer_json_within_is_the_better_source(tmp_path):
+def test_tokenizer_json_within_is_the_better_source(tmp_path, monkeypatch):
     path = write(tmp_path / "x.gguf", "bert", add_tokenizer_pre="x")
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_string(reader.HUGGING_FACE, "{}")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    seen = []
-    assert reader.read(path, "x.gguf", lambda *given: seen.append(given)) is None
+    seen: list[tuple[bytes, str]] = []
+    monkeypatch.setattr(tokenizer_json, "read", lambda *given: seen.append(given))
+    assert reader.read(path, "x.gguf") is None
     assert seen == [(b"{}", "x.gguf, tokenizer.huggingface.json")]
 
 

@@ -191,9 +191,3 @@ def read_bytes(path: Path, limit: int = BYTES_MAX) -> bytes:
     if len(data) > limit:
         raise VocabularyError(f"{path} grew while it was read; try again when it is complete")
     return data
-
-
-def read_start(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file."""
-    with path.open("rb") as file:
-        return file.read(count)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tokenmill.errors import PatternError, VocabularyError
 from tokenmill.formats import (
@@ -22,7 +22,7 @@ from tokenmill.formats import (
     tokenmill_file,
     vocab_merges,
 )
-from tokenmill.formats.checks import read_bytes, read_start, refuse_broken_link
+from tokenmill.formats.checks import read_bytes, refuse_broken_link
 from tokenmill.formats.ranks import of_ranks
 from tokenmill.formats.spec import TokenizerSpec
 from tokenmill.patterns.schemes import pattern_of
@@ -82,10 +82,14 @@ def read_object(tokenizer: Any) -> tuple[TokenizerSpec, str]:
         pattern = pattern_of(tokenizer._pat_str)
         spec = of_ranks(tokenizer._mergeable_ranks, pattern, special_tokens, source)
         return spec, getattr(tokenizer, "name", kind.__name__)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     for one in (tokenizer, backend):
         if callable(getattr(one, "to_str", None)) and hasattr(one, "get_vocab_size"):
-            return tokenizer_json.read(_write(one, source), source), kind.__name__
+            try:
+                data = str(one.to_str()).encode()
+            except Exception as error:  # the library raises no narrower one for parts in Python
+                raise VocabularyError(f"{source} cannot be written as JSON ({error})") from None
+            return tokenizer_json.read(data, source), kind.__name__
     if any(base.__module__.split(".")[0] == "transformers" for base in kind.__mro__):
         raise VocabularyError(f"{source} is not a fast tokenizer; load its folder")
     raise TypeError(
@@ -94,71 +98,9 @@ def read_object(tokenizer: Any) -> tuple[TokenizerSpec, str]:
     )
 
 
-def _write(tokenizer: Any, source: str) -> bytes:
-    try:
-        return str(tokenizer.to_str()).encode()
-    except Exception as error:  # the library raises no narrower one for parts made in Python
-        raise VocabularyError(f"{source} cannot be written as JSON ({error})") from None
-
-
-class Format(NamedTuple):
-    """A file format: the test that recognizes it, its reader, and whether it lacks a pattern."""
-
-    is_of: Callable[[Path, bytes], bool]
-    read: Callable[[Path, bytes, str | None], TokenizerSpec]
-    takes_pattern: bool = False
-
-
 _JSON = re.compile(rb"[ \t\r\n]*\{")
 _TOKENIZER = re.compile(rb'"model"\s*:\s*\{')
 _TEKKEN = re.compile(rb'"token_bytes"\s*:\s*"')
-_VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d')
-
-
-def _starts(start: bytes) -> Callable[[Path, bytes], bool]:
-    return lambda path, data: data.startswith(start)
-
-
-def _is_json(part: re.Pattern[bytes]) -> Callable[[Path, bytes], bool]:
-    return lambda path, data: _JSON.match(data) is not None and part.search(data) is not None
-
-
-def _is_vocabulary(path: Path, data: bytes) -> bool:
-    return path.name == vocab_merges.VOCABULARY and _VOCABULARY.match(data) is not None
-
-
-def _is_merges(path: Path, data: bytes) -> bool:
-    return path.name == vocab_merges.MERGES or data.startswith(b"#version")
-
-
-def _reader(read: Callable[[bytes, str], TokenizerSpec]) -> Callable[..., TokenizerSpec]:
-    return lambda path, data, pattern: read(data, str(path))
-
-
-def _read_ranks(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
-    return ranks.read(data, str(path), pattern)
-
-
-def _read_gguf(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
-    return gguf.read(path, str(path), tokenizer_json.read)
-
-
-def _read_pair(path: Path, data: bytes, pattern: str | None) -> TokenizerSpec:
-    return vocab_merges.read(path.parent, pattern)
-
-
-# The first format that recognizes a file reads it.
-FORMATS = (
-    Format(_starts(tokenmill_file.START), _reader(tokenmill_file.read)),
-    Format(ranks.is_ranks, _read_ranks, takes_pattern=True),
-    Format(_starts(gguf.MAGIC), _read_gguf),
-    Format(_is_json(_TOKENIZER), _reader(tokenizer_json.read)),
-    Format(_is_json(_TEKKEN), _reader(tekken.read)),
-    Format(_is_vocabulary, _read_pair, takes_pattern=True),
-    Format(_is_json(_JSON), _reader(tokenizer_json.read)),  # which names the missing section
-    Format(_is_merges, _read_pair, takes_pattern=True),
-    Format(_starts(b"\n"), _reader(sentencepiece.read)),  # field 1 of a message, with its length
-)
 
 
 def load_spec(
@@ -180,17 +122,38 @@ def read_file(path: Path, pattern: str | None = None) -> TokenizerSpec:
     """Return the specification of a file of any format, which is read once."""
     if not path.is_file():
         raise VocabularyError(f"{path} is not a regular file")
-    start = read_start(path, len(gguf.MAGIC))
-    data = start if start == gguf.MAGIC else read_bytes(path)  # a GGUF file has the weights, too
-    for format in FORMATS:
-        if format.is_of(path, data):
-            if pattern is not None and not format.takes_pattern:
-                raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
-            return format.read(path, data, pattern)
-    raise VocabularyError(
-        f"{path} is not a tokenizer file; expected tokenizer.json, tekken.json, .model, GGUF, "
-        "vocab.json with merges.txt, a rank file, or .tokenmill"
-    )
+    source = str(path)
+    with path.open("rb") as file:
+        data = file.read(len(gguf.MAGIC))
+    is_gguf = data == gguf.MAGIC  # the file has the weights, too, so it is not read here
+    data = data if is_gguf else read_bytes(path)
+    given: Any = path if is_gguf else data
+    is_json = _JSON.match(data) is not None
+    read: Callable[[Any, str], TokenizerSpec]
+    if data.startswith(tokenmill_file.START):
+        read = tokenmill_file.read
+    elif ranks.is_ranks(path, data):
+        return ranks.read(data, source, pattern)
+    elif is_gguf:
+        read = gguf.read
+    elif is_json and _TOKENIZER.search(data):
+        read = tokenizer_json.read
+    elif is_json and _TEKKEN.search(data):
+        read = tekken.read
+    elif vocab_merges.is_one(path, data):
+        return vocab_merges.read(path.parent, pattern, known={path.name: data})
+    elif is_json:
+        read = tokenizer_json.read  # which names the missing section
+    elif data.startswith(b"\n"):  # field 1 of a message, with its length
+        read = sentencepiece.read
+    else:
+        raise VocabularyError(
+            f"{path} is not a tokenizer file; expected tokenizer.json, tekken.json, .model, GGUF, "
+            "vocab.json with merges.txt, a rank file, or .tokenmill"
+        )
+    if pattern is not None:
+        raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
+    return read(given, source)
 
 
 def find_path(name: str) -> Path:

@@ -14,7 +14,7 @@ import mmap
 import stat
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import VocabularyError
+from tokenmill.formats import tokenizer_json
 from tokenmill.formats.checks import Place
 from tokenmill.formats.names import byte_level
 from tokenmill.formats.sentencepiece import (
@@ -252,17 +253,15 @@ _NAMES = {
 PRETOKENIZERS = {name: one for names, one in _NAMES.items() for name in names.split()}
 
 
-def read(
-    path: Path, source: str, read_json: Callable[[bytes, str], TokenizerSpec] | None = None
-) -> TokenizerSpec:
-    """Return the specification of a file. `source` is the file name for errors.
+def read(path: Path, source: str) -> TokenizerSpec:
+    """Return the specification of a file, which may contain a tokenizer.json.
 
-    `read_json` reads a tokenizer.json in the file, which is preferred.
+    `source` is the file name for errors.
     """
     found = metadata(path, source)
     document = found.get(HUGGING_FACE)
-    if read_json is not None and isinstance(document, bytes):
-        return read_json(document, f"{source}, {HUGGING_FACE}")
+    if isinstance(document, bytes):
+        return tokenizer_json.read(document, f"{source}, {HUGGING_FACE}")
     keys = _Keys(found, source)
     kind = keys.text("model")
     if kind == "llama":

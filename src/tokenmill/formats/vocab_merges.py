@@ -10,7 +10,9 @@ import hashlib
 import json
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -30,11 +32,28 @@ from tokenmill.native import _native
 
 VOCABULARY = "vocab.json"
 MERGES = "merges.txt"
+_START = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\d')
 _DIGEST = re.compile(rb"#version: 0\.2 - vocab\.json ([0-9a-f]{16})\r?\n")
 
 
-def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> TokenizerSpec:
-    """Return the specification of a folder. `is_gpt2` selects GPT-2's pattern."""
+def is_one(path: Path, data: bytes) -> bool:
+    """Return whether a file is one of the two."""
+    if path.name == VOCABULARY:
+        return _START.match(data) is not None
+    return path.name == MERGES or data.startswith(b"#version")
+
+
+def read(
+    folder: Path,
+    pattern: str | None,
+    *,
+    is_gpt2: bool = False,
+    known: Mapping[str, bytes] = MappingProxyType({}),
+) -> TokenizerSpec:
+    """Return the specification of a folder. `is_gpt2` selects GPT-2's pattern.
+
+    `known` are files that were read before.
+    """
     place = Place(str(folder / VOCABULARY))
     for name in (VOCABULARY, MERGES):
         if not is_file(folder / name):
@@ -46,15 +65,16 @@ def read(folder: Path, pattern: str | None, *, is_gpt2: bool = False) -> Tokeniz
             'has no pattern, which splits text before merging; load it with pattern="…", a regular '
             'expression or the name of a pre-tokenizer ("r50k" for GPT-2 and RoBERTa)'
         )
-    files = (read_bytes(folder / VOCABULARY), read_bytes(folder / MERGES))
+    vocabulary = known.get(VOCABULARY) or read_bytes(folder / VOCABULARY)
+    merges = known.get(MERGES) or read_bytes(folder / MERGES)
     try:
-        found = _native.read_vocabulary(*files, secrets.randbits(64))
+        found = _native.read_vocabulary(vocabulary, merges, secrets.randbits(64))
     except VocabularyError as error:
         raise VocabularyError(f"{folder}: {error}") from None
     stage = BYTE_LEVEL if pattern is None else pattern_stage(pattern)
     cutting = Cutting(stages=(stage,), base="bytes")
     names = Names(found.bytes, found.lengths, found.ids)
-    digest = _DIGEST.match(files[1])
+    digest = _DIGEST.match(merges)
     if digest is not None and digest[1].decode() != _digest(names):
         raise VocabularyError(
             f"{folder}: merges.txt was not written with this vocab.json, so ids would be wrong; "
