@@ -7,10 +7,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import ClusterError, import_package
@@ -21,27 +19,22 @@ ENGINES = (LOCAL, RAY)
 _CONNECT_SECONDS = 10.0
 _NICENESS = "RAY_worker_niceness"
 _CLIENT = "ray://"
+_RAY = ("ray", "the engine ray")  # the package, and what needs it
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """This machine, or a Ray cluster at an address."""
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise ClusterError for an address without Ray."""
+    if options["ray_address"] is not None and options["engine"] != RAY:
+        raise ClusterError(f"--ray-address needs --engine ray, got engine {options['engine']!r}")
 
-    name: str = LOCAL
-    address: str | None = None
 
-    def check(self) -> None:
-        """Raise ClusterError for an address without Ray."""
-        if self.address is not None and self.name != RAY:
-            raise ClusterError(f"--ray-address needs --engine ray, got engine {self.name!r}")
-
-    def refuse_absence(self) -> None:
-        """Raise if the engine is not installed or does not answer."""
-        if self.name == RAY:
-            _import_ray()
-            if (self.address or "").startswith(_CLIENT):
-                raise _no_client(self.address)
-            _check_connection(self.address)
+def check_engine(options: Mapping[str, Any]) -> None:
+    """Raise if the engine is not installed or does not answer."""
+    if options["engine"] == RAY:
+        import_package(*_RAY)
+        if (options["ray_address"] or "").startswith(_CLIENT):
+            raise _no_client(options["ray_address"])
+        _check_connection(options["ray_address"])
 
 
 @contextmanager
@@ -52,7 +45,7 @@ def connected(
 
     A program that is already connected stays connected, and its `running` tasks are cancelled.
     """
-    ray = _import_ray()
+    ray = import_package(*_RAY)
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray, address, processors)
@@ -151,12 +144,3 @@ def enter(folder: str) -> None:
             f"{error} on {os.uname().nodename}: all machines of the cluster need the same file "
             "system, with the inputs and the output in it"
         ) from None
-
-
-def here() -> str:
-    """The working directory of the driver."""
-    return str(Path.cwd())
-
-
-def _import_ray() -> Any:
-    return import_package("ray", "the engine ray")

@@ -12,7 +12,7 @@ from tokenmill.corpus.options import RECORDS, ReadOptions
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenizeError
 from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
-from tokenmill.ray_cluster import ENGINES, LOCAL, Engine
+from tokenmill.ray_cluster import ENGINES, LOCAL, check_options
 from tokenmill.shards.shard_format import FORMATS, Spec, get_format
 from tokenmill.tokenizer import Tokenizer
 
@@ -130,7 +130,7 @@ def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
     # For these, None means "none" instead of the default.
     tokens = {name: NONE for name in ("eos", "bos") if name in given and given[name] is None}
     options = resolve(TokenizeOptions, dict(given) | tokens, TokenizeError)
-    Engine(options["engine"], options["ray_address"]).check()
+    check_options(options)
     if options["max_unsplit_bytes"] < MAX_UNSPLIT_BYTES_MIN:
         raise TokenizeError(
             f"max_unsplit_bytes must be at least {MAX_UNSPLIT_BYTES_MIN:,}, got "

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from tokenmill import object_store
+from tokenmill import object_store, ray_cluster
 from tokenmill.corpus import (
     STDIN,
     Source,
@@ -31,7 +31,7 @@ from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.options import describe, resolve
 from tokenmill.progress import Progress, Report, Tracker
-from tokenmill.ray_cluster import RAY, Engine, here
+from tokenmill.ray_cluster import RAY
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import (
@@ -195,7 +195,7 @@ class _Run:
             name = str(self.output.folder.resolve())
         in_store = isinstance(self.output, StoreOutput) and all(map(object_store.is_address, names))
         stdin = next((s.place for s in self.plan.sources if s.name == STDIN), None)
-        cwd = None if in_store else here()
+        cwd = None if in_store else str(Path.cwd())
         memory, max_errors = self.options["memory"], self.options["max_errors"]
         return Settings(name, threads, memory, max_errors, stdin, str(self.staging), cwd)
 
@@ -311,7 +311,7 @@ def tokenize(
     refuse_unused_patterns(values["field"], sources)
     check_effect(values, (source.kind for source in sources))
     _check_places(target, sources, values)
-    Engine(values["engine"], values["ray_address"]).refuse_absence()
+    ray_cluster.check_engine(values)
     is_new = isinstance(target, LocalOutput) and not target.folder.exists()
     target.make()
     try:
@@ -396,7 +396,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     Options:
     """
     values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None}
-    Engine(values["engine"], values["ray_address"]).check()
+    ray_cluster.check_options(values)
     check_memory(values)
     target = open_output(output)
     planned = plan.load(target)

@@ -31,7 +31,7 @@ from tokenmill.options import (
 )
 from tokenmill.patterns.schemes import pattern_of, scheme_of
 from tokenmill.progress import Report
-from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, Engine
+from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, check_options
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import TRAINERS
 
@@ -216,7 +216,7 @@ def resolve_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a table, checked one by one and against each other."""
     options = resolve(kind, given, TrainingError, **READ_DEFAULTS)
     trainer, separator = options.get("trainer"), options["separator"] or ""
-    Engine(options["engine"], options["ray_address"]).check()
+    check_options(options)
     if options["on_error"] == "quarantine":
         raise TrainingError("on_error='quarantine' is not supported in training; use skip or fail")
     if separator != separator.encode(errors="replace").decode():

@@ -64,7 +64,7 @@ def count_on_ray(
         add_up = ray.remote(num_cpus=1)(_add_up)
         counted = []
         for chunk in _chunks(plain, _TASKS_PER_PROCESSOR * processors):
-            counted.append(count.remote(lean, chunk, parts, ray_cluster.here()))
+            counted.append(count.remote(lean, chunk, parts, str(Path.cwd())))
             running[counted[-1][-1]] = chunk  # the last output of a task shows its end
         sums = [
             add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
