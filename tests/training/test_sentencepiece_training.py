@@ -277,6 +277,14 @@ def test_tokenizer_saves_to_every_sentencepiece_format(tmp_path):
         assert (tmp_path / name).read_bytes() == first
 
 
+def test_folder_gets_the_same_tokenizer_json_as_a_file(tmp_path):
+    pieces = train(LINES[:50], vocab_size=400, special_tokens=["<sep>"])
+    pieces.save(tmp_path / "tokenizer.json")
+    pieces.save(f"{tmp_path}/folder/")
+    data = (tmp_path / "tokenizer.json").read_bytes()
+    assert (tmp_path / "folder" / "tokenizer.json").read_bytes() == data
+
+
 def test_unsupported_options_are_rejected(tmp_path):
     count(LINES, tmp_path / "c.tmc")
     for options, expected in (

@@ -93,7 +93,8 @@ def save_folder(folder: Path, spec: TokenizerSpec) -> None:
     if end := next((name for name in _END_TOKENS if name in names), None):
         config.setdefault("eos_token", end)
     data = (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()
-    written = {"tokenizer.json": tokenizer_json.write(spec), hf_folder.CONFIG: data}
+    tokenizer = tokenizer_json.write(sentencepiece.hugging_face(spec))
+    written = {"tokenizer.json": tokenizer, hf_folder.CONFIG: data}
     folder.mkdir(parents=True, exist_ok=True)
     write_together({folder / name: content for name, content in written.items()})
 
