@@ -38,7 +38,7 @@ from tokenmill import Tokenizer
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import detect, tokenizer_json, tokenmill_file, vocab_merges
 from tokenmill.formats.detect import load_spec, read_object
-from tokenmill.formats.save import save_spec
+from tokenmill.formats.save import save
 from tokenmill.formats.spec import (
     DECODED,
     Added,
@@ -93,7 +93,7 @@ def test_format_is_detected_from_content(tmp_path):
     path.write_bytes(b" \n" + dumps(made))
     parts = load_spec(str(path))
     assert parts.blank
-    save_spec(tmp_path / "x.tokenmill", parts)
+    save(tmp_path / "x.tokenmill", parts)
     (tmp_path / "x.tokenmill").rename(path)
     same(load_spec(path), parts)
     ranks = write_ranks(tmp_path / "ranks", [bytes([byte]) for byte in range(256)])
@@ -347,11 +347,11 @@ def test_own_file_holds_any_parts(tmp_path):
         parts,
         replace(parts, model=ranked, steps=ODD_STEPS, stages=stages, added=(symbol,)),
     ):
-        save_spec(path, made)
+        save(path, made)
         assert path.read_bytes().startswith(tokenmill_file.START)
         same(load_spec(path), made)
         first = path.read_bytes()
-        save_spec(path, load_spec(path))
+        save(path, load_spec(path))
         assert path.read_bytes() == first
 
 
@@ -397,7 +397,7 @@ def test_own_file_of_ranks_with_other_parts_is_refused(tmp_path, letters_only, p
 
 def test_own_file_that_is_damaged_is_refused(tmp_path):
     path = tmp_path / "x.tokenmill"
-    save_spec(path, tokenizer_json.read(dumps(WHOLE), "x"))
+    save(path, tokenizer_json.read(dumps(WHOLE), "x"))
     whole = json.loads(path.read_bytes())
     values = [None, 5, -1, "x", "AAAA", "AAAAAAA=", [], {}, [5], True, 1e9]
 
@@ -444,10 +444,10 @@ def byte_parts(vocab=GPT2, merges=(("Ġ", "t"), ("Ġt", "h")), **options) -> Tok
 
 def test_rank_file_is_saved_where_ids_are_ranks(tmp_path, encodings):
     path = tmp_path / "x.tiktoken"
-    save_spec(path, byte_parts())
+    save(path, byte_parts())
     tokenizer = Tokenizer.load(path, pattern="r50k", special_tokens={END: 258})
     assert tokenizer.encode(f" the{END}", allowed_special=True) == [257, GPT2["e"], 258]
-    save_spec(path, read_object(encodings["r50k_base"])[0])
+    save(path, read_object(encodings["r50k_base"])[0])
     assert Tokenizer.load(path, pattern="r50k", special_tokens={END: 50256}) == Tokenizer.load(
         "r50k_base"
     )
@@ -479,13 +479,13 @@ def test_rank_file_is_saved_where_ids_are_ranks(tmp_path, encodings):
 )
 def test_rank_file_is_refused_where_they_are_not(tmp_path, parts, words):
     with refused("cannot save as a rank file", words, ".tokenmill"):
-        save_spec(tmp_path / "x.tiktoken", parts())
+        save(tmp_path / "x.tiktoken", parts())
     assert not list(tmp_path.iterdir())
 
 
 def test_vocab_and_merges_are_saved_and_loaded(tmp_path):
     parts = byte_parts()
-    save_spec(tmp_path / "vocab.json", parts)
+    save(tmp_path / "vocab.json", parts)
     assert json.loads((tmp_path / "vocab.json").read_text()) == GPT2
     first, rest = (tmp_path / "merges.txt").read_text(encoding="utf-8").split("\n", 1)
     assert re.fullmatch("#version: 0.2 - vocab.json [0-9a-f]{16}", first)
@@ -494,33 +494,33 @@ def test_vocab_and_merges_are_saved_and_loaded(tmp_path):
     assert np.array_equal(again.model.merges, parts.model.merges)
     spaced = document({"vocab": {"a": 0, " ": 1, "a ": 2}, "merges": [["a", " "]]})
     with refused("merges start with characters"):
-        save_spec(tmp_path / "vocab.json", tokenizer_json.read(dumps(spaced), "x"))
+        save(tmp_path / "vocab.json", tokenizer_json.read(dumps(spaced), "x"))
 
 
 def test_ranks_and_pieces_are_saved_as_tokenizer_json(tmp_path, encodings):
     """Formats without merges get them."""
     path = tmp_path / "tokenizer.json"
     encoding = encodings["r50k_base"]
-    save_spec(path, read_object(encoding)[0])
+    save(path, read_object(encoding)[0])
     theirs = tokenizers.Tokenizer.from_file(str(path))
     text = f"It's 1,234 naïve 中文 🙂\n\n  'LL do {END}."
     assert theirs.encode(text).ids == encoding.encode(text, allowed_special="all")
     pieces = tokenizer_json.read(dumps(document(pre_tokenizer=metaspace())), "x")
     ranked = replace(pieces.model, merges=None, order=pieces.model.ids)
-    save_spec(path, replace(pieces, model=ranked))
+    save(path, replace(pieces, model=ranked))
     theirs = tokenizers.Tokenizer.from_file(str(path))
     assert theirs.encode("ab ab b").ids == [4, 4, 3, 1]
     tied = replace(ranked, order=np.zeros_like(ranked.ids))
     with refused("have the same score"):
-        save_spec(path, replace(pieces, model=tied))
+        save(path, replace(pieces, model=tied))
     literal = Added("ab", 2, normalized=True, literal=True)
     with refused("'ab' is a user-defined symbol of SentencePiece"):
-        save_spec(path, replace(pieces, added=(literal,)))
+        save(path, replace(pieces, added=(literal,)))
 
 
 def test_kinds_survive(tmp_path):
     parts = byte_parts({**GPT2, "<｜x｜>": 259})
-    save_spec(tmp_path / "x.tokenmill", parts)
+    save(tmp_path / "x.tokenmill", parts)
     assert np.count_nonzero(load_spec(tmp_path / "x.tokenmill").model.kinds == DECODED) == 1
     assert tokenmill_file.VERSION == 2
 

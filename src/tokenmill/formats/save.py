@@ -73,15 +73,7 @@ def _is_model(path: Path) -> bool:
     return ".model" in path.suffixes  # Mistral's end in .model.v3
 
 
-def save(path: str | os.PathLike[str], spec: TokenizerSpec) -> None:
-    """Write a tokenizer of any kind in the format that the name of the file selects."""
-    if is_folder(path):
-        save_folder(Path(path), spec)
-    else:
-        save_spec(Path(path), spec)
-
-
-def save_folder(folder: Path, spec: TokenizerSpec) -> None:
+def _save_folder(folder: Path, spec: TokenizerSpec) -> None:
     """Write tokenizer.json and tokenizer_config.json, which transformers loads."""
     config = {
         **{k: v for k, v in spec.extra.get("tokenizer_config", {}).items() if k != "auto_map"},
@@ -99,8 +91,12 @@ def save_folder(folder: Path, spec: TokenizerSpec) -> None:
     write_together({folder / name: content for name, content in written.items()})
 
 
-def save_spec(path: Path, spec: TokenizerSpec) -> None:
-    """Write one file, or vocab.json with merges.txt."""
+def save(path: str | os.PathLike[str], spec: TokenizerSpec) -> None:
+    """Write a tokenizer of any kind in the format that the name of the file selects."""
+    if is_folder(path):
+        _save_folder(Path(path), spec)
+        return
+    path = Path(path)
     check_name(path)
     if spec.model.base == "bytes":
         check_bytes_name(path)
