@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -157,31 +157,28 @@ def of_embedded(
 ) -> TokenizerSpec:
     """Return the specification of an embedded vocabulary, with more special tokens."""
     entry = EMBEDDED[name]
+    own = entry.special_tokens
     for special, id_ in special_tokens.items():
-        if entry.special_tokens.get(special, id_) != id_:
+        if own.get(special, id_) != id_:
             raise VocabularyError(
-                f"special token {special!r} of {name} has id {entry.special_tokens[special]}, not "
-                f"{id_}"
+                f"special token {special!r} of {name} has id {own[special]}, not {id_}"
             )
-    names = {**entry.special_tokens, **special_tokens}
-    new = {name: id_ for name, id_ in special_tokens.items() if name not in entry.special_tokens}
-    _refuse_shared_ids({**new, **names}, new)
-    spec = _of_model(Model.of((), ()), pattern_of(entry.scheme), names)
-    return _from_core(spec, core or build(spec, entry.read_image()))
+    spec = _of_model(Model.of((), ()), pattern_of(entry.scheme), {**special_tokens, **own})
+    return of_core(spec, core or build(spec, entry.read_image()), own.keys())
 
 
-def of_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
+def of_core(spec: TokenizerSpec, core: _native.Core, own: Collection[str] = ()) -> TokenizerSpec:
     """Return the same specification, which takes its tokens from its native tokenizer.
 
-    Raise VocabularyError if the id of a special token is in use.
+    Raise VocabularyError if the id of a special token is in use. Those of `own` may share ids.
     """
     names = {token.content: token.id for token in spec.added}
-    _refuse_shared_ids(names, names)
-    return _from_core(spec, core)
-
-
-def _from_core(spec: TokenizerSpec, core: _native.Core) -> TokenizerSpec:
-    _refuse_taken_ids(core, {token.content: token.id for token in spec.added})
+    owners: dict[int, str] = {}
+    for name, id_ in names.items():
+        other = owners.setdefault(id_, name)
+        if other != name and not (name in own and other in own):
+            raise VocabularyError(f"special tokens {other!r} and {name!r} have the same id {id_}")
+    _refuse_taken_ids(core, names)
     return replace(spec, model=CoreModel.of_core(core))
 
 
@@ -198,15 +195,6 @@ def add_special_tokens(
                 f"special token {special!r} with id {id_} is not in {name}; add it to the file"
             )
     return spec
-
-
-def _refuse_shared_ids(special_tokens: Mapping[str, int], added: Mapping[str, int]) -> None:
-    """Raise VocabularyError if a special token has the id of another: an id decodes to one text."""
-    owners: dict[int, str] = {}
-    for name, id_ in special_tokens.items():
-        other = owners.setdefault(id_, name)
-        if other != name and not added.keys().isdisjoint((name, other)):
-            raise VocabularyError(f"special tokens {other!r} and {name!r} have the same id {id_}")
 
 
 def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> None:
