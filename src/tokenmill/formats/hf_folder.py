@@ -55,7 +55,8 @@ def read(folder: Path, read_file: ReadFile, pattern: str | None = None) -> Token
     """
     source = _find(folder, [path.name for path in files_of(folder)])
     config = _read_json(folder / CONFIG)
-    kind = _class(config)
+    name = config.get("tokenizer_class")
+    kind = name.removesuffix("Fast").removesuffix("Tokenizer") if isinstance(name, str) else ""
     if source == vocab_merges.VOCABULARY:
         spec = vocab_merges.read(folder, pattern, is_gpt2=kind in _GPT2)
     else:
@@ -71,20 +72,17 @@ def read(folder: Path, read_file: ReadFile, pattern: str | None = None) -> Token
 
 def _find(folder: Path, names: list[str]) -> str:
     """Return the file with the tokenizer."""
-    for name in ("tokenizer.json", "tekken.json"):
+    for name in ("tokenizer.json", "tekken.json", "tokenizer.model"):
         if name in names:
             return name
     models = [name for name in names if name not in _NAMES]
-    if "tokenizer.model" in models:
-        return "tokenizer.model"
     if len(models) > 1:
         raise VocabularyError(
             f"{folder} has {len(models)} models, {', '.join(models[:4])}; pass the path of one"
         )
-    if models:
-        return models[0]
-    if vocab_merges.VOCABULARY in names:
-        return vocab_merges.VOCABULARY
+    for name in (*models, vocab_merges.VOCABULARY):
+        if name in names:
+            return name
     raise VocabularyError(
         f"{folder} has no tokenizer; expected tokenizer.json, tekken.json, .model, or vocab.json "
         "with merges.txt"
@@ -96,11 +94,6 @@ def _read_json(path: Path) -> dict[str, Any]:
         return {}
     place = Place(str(path))
     return place.check(parse(read_bytes(path), place), dict)
-
-
-def _class(config: Mapping[str, Any]) -> str:
-    name = config.get("tokenizer_class")
-    return name.removesuffix("Fast").removesuffix("Tokenizer") if isinstance(name, str) else ""
 
 
 # ── Added tokens ─────────────────────────────────────────────────────────────────────────────
@@ -116,10 +109,12 @@ def _add(
     known = _Known(spec)
     for token, place in _decoder_tokens(config, Place(str(folder / CONFIG))):
         known.add(token, place, overrides=True)
-    special_tokens = dict(
-        _special_names(_read_json(folder / SPECIALS), Place(str(folder / SPECIALS)))
-    )
-    special_tokens |= dict(_special_names(config, Place(str(folder / CONFIG))))
+    files = {SPECIALS: _read_json(folder / SPECIALS), CONFIG: config}
+    special_tokens = {
+        content: place
+        for name, file in files.items()
+        for content, place in _special_names(file, Place(str(folder / name)))
+    }
     place = Place(str(folder / ADDED))
     for content, id_ in _read_json(folder / ADDED).items():
         is_special = content in special_tokens
