@@ -13,11 +13,7 @@ from __future__ import annotations
 import mmap
 import stat
 import struct
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
-from operator import add
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -431,7 +427,8 @@ def _merged(pieces: Pieces, merges: list[bytes], keys: _Keys, *, whole: bool) ->
     order = np.concatenate([order, np.array(rest, np.int64)])
     indexes = np.empty(len(texts), np.uint32)
     indexes[order] = np.arange(len(texts))
-    pairs = indexes[_pairs(merges, texts, keys)].reshape(-1, 2)
+    merges = [*dict.fromkeys(merges)]  # the first of two equal merges counts
+    pairs = indexes[_pairs(merges, texts, keys)]
     odd = np.flatnonzero((kinds[pairs] == DECODED).any(axis=1))
     if len(odd):
         text = f"has merge {odd[0]} {merges[odd[0]]!r}, and not both are byte-level tokens"
@@ -443,30 +440,19 @@ def _merged(pieces: Pieces, merges: list[bytes], keys: _Keys, *, whole: bool) ->
 
 
 def _pairs(merges: list[bytes], texts: list[bytes], keys: _Keys) -> NDArray[np.int64]:
-    """Return the ids of both parts of each merge, flat. The first of two equal merges counts."""
+    """Return the ids of both parts of each merge."""
     ids = {text: id_ for id_, text in enumerate(texts)}
-    if len(set(merges)) != len(merges):
-        merges[:] = dict.fromkeys(merges)
-    parts = b" ".join(merges).split(b" ") if merges else []
-    try:
-        if list(map(add, map(add, parts[::2], repeat(b" ")), parts[1::2])) != merges:
-            raise ValueError
-        found = list(map(ids.__getitem__, parts))
-        # The result of a merge must be a token. The deque discards the ids.
-        deque(map(ids.__getitem__, map(add, parts[::2], parts[1::2])), maxlen=0)
-    except (KeyError, ValueError):
-        wrong = next(i for i, merge in enumerate(merges) if not _is_merge(merge, ids))
-        keys.refuse(
-            "merges",
-            f"has merge {wrong} {merges[wrong][:100]!r}, expected two tokens whose concatenation "
-            "is a token",
-        )
-    return np.array(found, np.int64)
-
-
-def _is_merge(merge: bytes, ids: Mapping[bytes, int]) -> bool:
-    parts = merge.split(b" ")
-    return len(parts) == 2 and all(part in ids for part in (*parts, b"".join(parts)))
+    found: list[int] = []
+    for index, merge in enumerate(merges):
+        left, _, right = merge.partition(b" ")
+        if left not in ids or right not in ids or left + right not in ids:
+            keys.refuse(
+                "merges",
+                f"has merge {index} {merge[:100]!r}, expected two tokens whose concatenation is a "
+                "token",
+            )
+        found += (ids[left], ids[right])
+    return np.array(found, np.int64).reshape(-1, 2)
 
 
 def _bytes_of(pieces: Pieces, keys: _Keys) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:

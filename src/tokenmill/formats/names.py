@@ -44,6 +44,10 @@ def _bytes_of_characters() -> dict[str, int]:
     return {character: byte for byte, character in enumerate(byte_characters())}
 
 
+# The names of tokens for single bytes in SentencePiece's models.
+BYTE_NAMES = {f"<0x{byte:02X}>": byte for byte in range(256)}
+
+
 def byte_level(adds_space: bool, uses_regex: bool = True) -> dict[str, Any]:
     """Return Hugging Face's component ByteLevel."""
     part = {"type": "ByteLevel", "add_prefix_space": adds_space, "trim_offsets": True}
@@ -89,16 +93,9 @@ class Names:
 
     def byte_tokens(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return the indexes of tokens such as "<0xE4>", and their bytes."""
-        places = np.flatnonzero(self.lengths == 6)
-        if not len(places):
-            return places, np.zeros(0, np.uint8)
-        data = np.frombuffer(self.data, np.uint8)
-        text = data[self.starts[places][:, None] + np.arange(6)]
-        digit = np.full(256, 255, np.uint8)
-        digit[list(b"0123456789ABCDEF")] = range(16)
-        digits = digit[text[:, 3:5]]
-        is_byte = (text[:, [0, 1, 2, 5]] == list(b"<0x>")).all(axis=1) & (digits < 16).all(axis=1)
-        return places[is_byte], digits[is_byte, 0] * np.uint8(16) + digits[is_byte, 1]
+        found = self.find(BYTE_NAMES)
+        values = [BYTE_NAMES[name] for name in found]
+        return np.array([*found.values()], np.int64), np.array(values, np.uint8)
 
 
 def names_of(model: Model) -> list[str]:

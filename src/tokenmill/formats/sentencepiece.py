@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.formats.checks import Place, cannot_save
+from tokenmill.formats.names import BYTE_NAMES
 from tokenmill.formats.spec import (
     BYTE,
     DECODED,
@@ -161,7 +162,7 @@ def keep_texts(data: bytes, texts: Iterable[str]) -> bytes:
         joined += text.encode() + b"\0"
     array = _Array(units)
     array.insert(root)
-    packed = array.pack()
+    packed = np.array(array.units, "<u4").tobytes()
     return struct.pack("<I", len(packed)) + packed + bytes(joined)
 
 
@@ -172,7 +173,7 @@ _Node: TypeAlias = "dict[int, _Node | int]"
 class _Array:
     def __init__(self, units: _Units) -> None:
         self._old = units
-        self._new = units.tolist()
+        self.units = units.tolist()
         # Free units of a block that nodes with one child share, and the bases of all such nodes.
         self._free: list[int] = []
         self._bases: set[int] = set()
@@ -189,21 +190,18 @@ class _Array:
                 leaf = self._unit(self._base(old)) & ~_LEAF
             labels = (children.keys() | node.keys()) - {-1} | ({0} if leaf is not None else set())
             base = self._allocate(labels)
-            unit = self._new[index] & 0xFF | _distance(index ^ base)
+            unit = self.units[index] & 0xFF | _distance(index ^ base)
             if isinstance(leaf, int):
                 unit |= _HAS_LEAF
-                self._new[base] = leaf | _LEAF
-            self._new[index] = unit
+                self.units[base] = leaf | _LEAF
+            self.units[index] = unit
             for label, source in children.items():
                 if label not in node:
-                    self._new[base ^ label] = self._move(source, base ^ label)
+                    self.units[base ^ label] = self._move(source, base ^ label)
             for label, child in node.items():
                 if isinstance(child, dict):
-                    self._new[base ^ label] = label
+                    self.units[base ^ label] = label
                     stack.append((child, base ^ label, children.get(label)))
-
-    def pack(self) -> bytes:
-        return np.array(self._new, "<u4").tobytes()
 
     def _unit(self, index: int) -> int:
         if index >= len(self._old):
@@ -211,7 +209,8 @@ class _Array:
         return int(self._old[index])
 
     def _base(self, index: int) -> int:
-        return index ^ _distance_of(self._unit(index))
+        unit = self._unit(index)
+        return index ^ (unit >> 10 << ((unit & 1 << 9) >> 6))
 
     def _children(self, index: int) -> dict[int, int]:
         """Return the indexes of an old node's children by label."""
@@ -242,10 +241,10 @@ class _Array:
         return index ^ label
 
     def _append_block(self) -> int:
-        start = len(self._new)
+        start = len(self.units)
         if start + _BLOCK > _DISTANCE_MAX:
             raise ValueError("it has too few free units for the user-defined symbols")
-        self._new += [_LEAF] * _BLOCK
+        self.units += [_LEAF] * _BLOCK
         return start
 
 
@@ -255,10 +254,6 @@ def _distance(distance: int) -> int:
     return distance << 10
 
 
-def _distance_of(unit: int) -> int:
-    return unit >> 10 << ((unit & 1 << 9) >> 6)
-
-
 # ── Pieces ───────────────────────────────────────────────────────────────────────────────────
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTES = range(1, 7)  # types of pieces
@@ -266,7 +261,6 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTES = range(1, 7)  # types of 
 PIECES_MAX = 1 << 20
 _PIECE_BYTES_MAX = 1 << 16
 _UNUSED_MAX = 256  # characters; the check takes quadratic time
-_BYTE_NAMES = {b"<0x%02X>" % byte: bytes([byte]) for byte in range(256)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +284,10 @@ def model_of(pieces: Pieces, place: Place, *, blank: bool, has_bytes: bool) -> M
     _check_pieces(pieces, place)
     texts = list(pieces.texts)
     for id_ in pieces.ids(BYTES):
-        if texts[id_] not in _BYTE_NAMES:
-            place.refuse(
-                f"has byte piece {id_} {texts[id_].decode()!r}, expected a text such as '<0x41>'"
-            )
-        texts[id_] = _BYTE_NAMES[texts[id_]]
+        name = texts[id_].decode()
+        if name not in BYTE_NAMES:
+            place.refuse(f"has byte piece {id_} {name!r}, expected a text such as '<0x41>'")
+        texts[id_] = bytes([BYTE_NAMES[name]])
     unknown = pieces.ids(UNKNOWN)
     if len(unknown) != 1:
         place.refuse(f"has {len(unknown)} unknown pieces, expected 1")
@@ -688,22 +681,21 @@ _error = partial(cannot_save, "SentencePiece .model")
 
 
 def _check_writable(spec: TokenizerSpec) -> None:
-    model = spec.model
-    if model.base != "characters":
-        raise _error("it merges bytes instead of characters")
-    if model.whole or model.dropout:
-        raise _error("it has ignore_merges or dropout")
-    if model.missing not in ("unk", "bytes") or model.unk is None:
-        raise _error("it has no unknown token")
-    if model.missing == "unk" and not model.fuse_unk:
-        raise _error("it does not fuse unknown characters")
-    if spec.stages or spec.prefix not in ("always", "never"):
-        raise _error("it has a pre-tokenizer, or adds a space only if the text starts with none")
-    names = [type(step).__name__ for step in spec.steps]
-    if names not in ([], ["Charsmap"], ["Squeeze"], ["Charsmap", "Squeeze"]):
-        raise _error(f"its normalizer has the steps {', '.join(names)}")
-    if any(isinstance(step, Charsmap) and step.by_grapheme for step in spec.steps):
-        raise _error("its normalizer Precompiled works as in Hugging Face")
+    model, names = spec.model, [type(step).__name__ for step in spec.steps]
+    by_grapheme = any(isinstance(step, Charsmap) and step.by_grapheme for step in spec.steps)
+    is_cut = spec.stages or spec.prefix not in ("always", "never")
+    is_known = names in ([], ["Charsmap"], ["Squeeze"], ["Charsmap", "Squeeze"])
+    for is_wrong, reason in (
+        (model.base != "characters", "it merges bytes instead of characters"),
+        (model.whole or model.dropout, "it has ignore_merges or dropout"),
+        (model.missing not in ("unk", "bytes") or model.unk is None, "it has no unknown token"),
+        (model.missing == "unk" and not model.fuse_unk, "it does not fuse unknown characters"),
+        (is_cut, "it has a pre-tokenizer, or adds a space only if the text starts with none"),
+        (not is_known, f"its normalizer has the steps {', '.join(names)}"),
+        (by_grapheme, "its normalizer Precompiled works as in Hugging Face"),
+    ):
+        if is_wrong:
+            raise _error(reason)
     for token in spec.added:
         if not _is_symbol(token, spec):
             raise _error(f"it matches {token} in another way")
