@@ -86,7 +86,7 @@ class Tracker:
     """Journal entries of finished tasks and counts of running tasks → `Progress`.
 
     `sizes` are the bytes of all tasks, `entries` those of finished tasks, and `share` the numbers
-    of the tasks of this rank.
+    of the tasks of this rank. `finished` is the progress of finished tasks.
     """
 
     def __init__(
@@ -103,21 +103,16 @@ class Tracker:
         self._running: dict[str, list[int]] = {}
         numbers = range(len(sizes)) if share is None else share
         total = int(sizes[numbers.start :: numbers.step].sum())
-        self._finished = Progress("tokenizing", 0, total, tasks_total=len(numbers))
+        self.finished = Progress("tokenizing", 0, total, tasks_total=len(numbers))
         for entry in entries:
             self._count(entry)
-        before = self._finished
-        self._finished = replace(before, resumed=before.done, tokens_resumed=before.tokens)
-
-    @property
-    def finished(self) -> Progress:
-        """The progress of finished tasks."""
-        return self._finished
+        before = self.finished
+        self.finished = replace(before, resumed=before.done, tokens_resumed=before.tokens)
 
     @property
     def input_bytes(self) -> int:
         """The bytes of input files of the tasks that this run did."""
-        return self._finished.done - self._finished.resumed
+        return self.finished.done - self.finished.resumed
 
     def finish_task(self, entry: dict[str, Any]) -> None:
         """Add a finished task."""
@@ -129,7 +124,7 @@ class Tracker:
     def update(self, running: dict[str, list[int]], memory: int) -> None:
         """Replace the counts of running tasks: bytes, tokens and documents by task number."""
         self._running = running
-        self._finished = replace(self._finished, memory=memory)
+        self.finished = replace(self.finished, memory=memory)
         self._send()
 
     def end(self) -> None:
@@ -138,8 +133,8 @@ class Tracker:
         self._send()
 
     def _count(self, entry: dict[str, Any]) -> None:
-        before = self._finished
-        self._finished = replace(
+        before = self.finished
+        self.finished = replace(
             before,
             done=before.done + int(self.sizes[entry["task"]]),
             tokens=before.tokens + entry["tokens"],
@@ -151,7 +146,7 @@ class Tracker:
     def _send(self) -> None:
         if self._report is None:
             return
-        state = self._finished
+        state = self.finished
         done, tokens, documents = state.done, state.tokens, state.documents
         for number, counts in self._running.items():
             if any(counts):  # shards of the shuffle pass have numbers and no counts
