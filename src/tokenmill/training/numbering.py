@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tokenmill.errors import TrainingError
 from tokenmill.formats.names import byte_characters, bytes_of
-from tokenmill.formats.spec import DECODED, TOKEN, Model, TokenizerSpec
+from tokenmill.formats.spec import Model, TokenizerSpec
 from tokenmill.native import _native
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import NO_MERGES, TRAINERS, Merges, merges_of
@@ -150,16 +150,8 @@ def encoder_of(vocabulary: Vocabulary) -> Tokenizer:
     ids = {token: id_ for id_, token in vocabulary.tokens.items()}
     merged = np.concatenate([vocabulary.base["id"], vocabulary.merges["id"]]).tolist()
     positions = {id_: position for position, id_ in reversed([*enumerate(merged)])}
-    lengths = np.fromiter(map(len, ids), np.uint32, len(ids))
-    model = Model(
-        b"".join(ids),
-        lengths,
-        np.fromiter(ids.values(), np.uint32, len(ids)),
-        np.where(lengths == 0, DECODED, TOKEN).astype(np.uint8),
-        merges=None,
-        order=np.array([positions.get(id_, len(merged) + id_) for id_ in ids.values()], np.uint32),
-        whole=True,
-    )
+    order = np.array([positions.get(id_, len(merged) + id_) for id_ in ids.values()], np.uint32)
+    model = Model.of(ids, [*ids.values()], order=order, whole=True)
     return Tokenizer._from_spec(TokenizerSpec(model), "merges")
 
 
