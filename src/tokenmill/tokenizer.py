@@ -173,7 +173,8 @@ class Tokenizer:
         from tokenmill.formats.build import build
 
         core = build(spec)
-        return cls._wrap(core, spec if spec.ranks is None else ranks.of_core(spec, core), name)
+        spec = spec if spec.ranks is None else ranks.of_core(spec, core)
+        return cls._of(_Shared(core, spec, name, is_embedded=False))
 
     @classmethod
     def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
@@ -191,10 +192,6 @@ class Tokenizer:
             core = EMBEDDED[name].build_core()
             shared = _embedded[key] = _Shared(core, None, name, is_embedded=True)
         return cls._of(shared)
-
-    @classmethod
-    def _wrap(cls, core: _native.Core, spec: TokenizerSpec, name: str) -> Tokenizer:
-        return cls._of(_Shared(core, spec, name, is_embedded=False))
 
     @classmethod
     def _of(cls, shared: _Shared) -> Tokenizer:

@@ -22,6 +22,7 @@ from tokenmill.formats.build import pack_specials
 from tokenmill.formats.ranks import of_ranks
 from tokenmill.patterns import compile_pattern
 from tokenmill.patterns.schemes import KNOWN_STAGES, scheme_of_stages
+from tokenmill.tokenizer import _Shared
 
 # The pretokens of `metaspace`, in a text with spaces for "▁".
 METASPACE = r" ?[^ ]+| "
@@ -144,7 +145,8 @@ def load(tokens: list[bytes], scheme: str | bytes) -> Tokenizer:
     ids = np.arange(len(tokens), dtype=np.uint32)
     core = _native.from_tokens(b"".join(tokens), lengths, ids, 7, scheme, pack_specials({}))
     ranks = {token: id_ for id_, token in enumerate(tokens)}
-    return Tokenizer._wrap(core, of_ranks(ranks, WHOLE, {}, "scanned"), "scanned")
+    spec = of_ranks(ranks, WHOLE, {}, "scanned")
+    return Tokenizer._of(_Shared(core, spec, "scanned", is_embedded=False))
 
 
 def random_texts(rng: random.Random, tokens: list[bytes], count: int, length: int) -> list[bytes]:
