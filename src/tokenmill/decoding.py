@@ -49,7 +49,7 @@ class Decoder:
         self._separator = " " if decoder is None else ""
         self._tokens = tokens
         self._specials = special_tokens
-        self._convert: Callable[[str], bytes | None] | None = None
+        self._convert: Callable[[str], bytes] | None = None
         self._plan([step["type"] for step in steps])
         self._cached = {skip: _Cache(partial(self._bytes_of, skip)) for skip in (False, True)}
 
@@ -86,11 +86,12 @@ class Decoder:
         if not kinds or (after and after[0] != "Fuse"):
             return
 
-        def convert(token: str) -> bytes | None:
+        def convert(token: str) -> bytes:
             text = run_chain(before, [token])[0]
+            if not text:
+                raise _EmptyTokenError
             value = byte_value(text) if fallback else None
-            # An empty token separates the byte tokens around it; only the chain treats that.
-            return (text.encode() or None) if value is None else bytes([value])
+            return text.encode() if value is None else bytes([value])
 
         self._convert, self._errors = convert, "strict"
         self._rest = self._chain[len(kinds) - len(after) :]
@@ -98,10 +99,7 @@ class Decoder:
     def _bytes_of(self, skip: bool, id_: int) -> bytes:
         token = None if skip and id_ in self._specials else self._tokens(id_)
         assert self._convert is not None
-        found = b"" if token is None else self._convert(token)
-        if found is None:
-            raise _EmptyTokenError
-        return found
+        return b"" if token is None else self._convert(token)
 
 
 class _Cache(dict[int, bytes]):
@@ -116,7 +114,7 @@ class _Cache(dict[int, bytes]):
 
 
 class _EmptyTokenError(Exception):
-    """An empty token, which separates the byte tokens around it."""
+    """An empty token, which separates the byte tokens around it. Only the chain treats that."""
 
 
 def is_byte_level(spec: TokenizerSpec) -> bool:
