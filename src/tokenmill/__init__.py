@@ -1,4 +1,4 @@
-"""Byte-pair encoding (BPE) for Python, with a native core in Zig.
+"""Fast byte-pair encoding: train tokenizers, encode text, write token shards.
 
 `Tokenizer` encodes and decodes. `train` learns vocabularies. `tokenize` writes shards, and `shards`
 reads them. `tokenmill.compat` has the interfaces of other libraries.
