@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tokenmill.cpus import cpu_count
-from tokenmill.errors import OptionError, TokenmillError, UnknownTokenError, VocabularyError
+from tokenmill.errors import OptionError, TokenmillError, UnknownTokenError, VocabularyError, shown
 from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
 
@@ -252,5 +252,4 @@ def special_token_ids(special_tokens: Any) -> Mapping[str, int]:
 
 def _describe(value: object) -> str:
     """Return the type and the shortened value for an error message."""
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
+    return f"{type(value).__name__} {shown(value)}"

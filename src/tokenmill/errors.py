@@ -92,3 +92,9 @@ class ClusterError(TokenmillError, RuntimeError):
 
 class TokenizersError(TokenmillError, ValueError):
     """An error of `compat.tokenizers` for which Hugging Face's library raises a bare Exception."""
+
+
+def shown(value: object) -> str:
+    """Return the repr of a value, shortened for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

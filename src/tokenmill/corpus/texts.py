@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tokenmill.corpus.documents import DocumentOptions, Documents, Segment, spans_of
+from tokenmill.errors import shown
 
 
 def read_documents(
@@ -40,10 +41,9 @@ def _text_of(text: Any, name: str) -> Any:
     try:
         view = memoryview(text)
     except TypeError:
-        shown = repr(text) if len(repr(text)) <= 60 else repr(text)[:57] + "…"
         hint = "; pass paths as a list" if isinstance(text, os.PathLike) else ""
         raise TypeError(
-            f"{name} must be a str or bytes, got {type(text).__name__} {shown}{hint}"
+            f"{name} must be a str or bytes, got {type(text).__name__} {shown(text)}{hint}"
         ) from None
     return view.cast("B") if view.c_contiguous and view.itemsize == 1 else view.tobytes()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from tokenmill.errors import VocabularyError
+from tokenmill.errors import VocabularyError, shown
 
 Kind = TypeVar("Kind")
 
@@ -146,12 +146,6 @@ def flatten(value: Any, inner: str, place: Place) -> list[tuple[str, dict[str, A
 def cannot_save(name: str, reason: str) -> VocabularyError:
     """Return the error of a tokenizer that a format cannot express."""
     return VocabularyError(f"cannot save as {name}: {reason}; save to tokenizer.json or .tokenmill")
-
-
-def shown(value: object) -> str:
-    """Return a value as errors show it."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 BYTES_MAX = 256 << 20  # Gemma 3's tokenizer.json has 33 MB

@@ -18,8 +18,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.errors import VocabularyError
-from tokenmill.formats.checks import Place, flatten, parse, shown
+from tokenmill.errors import VocabularyError, shown
+from tokenmill.formats.checks import Place, flatten, parse
 from tokenmill.formats.names import Names, byte_level, entries_of, names_of, spell
 from tokenmill.formats.ranks import find_merges, merges_of, pattern_text
 from tokenmill.formats.spec import (
