@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -97,3 +97,11 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def real_name(name: str, real_folder: Callable[[str], str]) -> str:
+    """The path of a file without links. Most files of a run share the `real_folder` of others."""
+    if os.path.islink(name):  # noqa: PTH114 (faster)
+        return os.path.realpath(name)
+    folder, base = os.path.split(name)
+    return os.path.join(real_folder(folder), base)  # noqa: PTH118

@@ -189,16 +189,16 @@ class Blocks:
         reject. `failed` are start, end and reason of records without a document. `explain` returns
         the reason and the cause of one. Without a reason, it is not UTF-8.
         """
-        is_good = np.ones(len(spans), bool)
         if len(bad):
+            is_good = np.ones(len(spans), bool)
             is_good[bad] = False
-            spans = spans[is_good]
-            names = names and list(compress(names, is_good))
             failed = sorted([*failed, *((*pair, "") for pair in records[bad].tolist())])
+            spans, records = spans[is_good], records[is_good]
+            names = names and list(compress(names, is_good))
         lines = self._lines  # before the view
 
         def locate(index: int) -> tuple[int, int]:
-            start = int(records[is_good][index, 0])
+            start = int(records[index, 0])
             return self.offset + start, self._line(lines + _newlines(self.view[:start]))
 
         bytes_read = self.stream.bytes_read
@@ -241,8 +241,11 @@ class Blocks:
 
 
 def _newlines(text: memoryview) -> int:
+    step = 1 << 16
+    if len(text) <= step:
+        return text.tobytes().count(b"\n")
     # Comparisons of small slices stay in the cache.
-    data, step = np.frombuffer(text, np.uint8), 1 << 16
+    data = np.frombuffer(text, np.uint8)
     slices = (data[start : start + step] for start in range(0, len(data), step))
     return sum(int(np.count_nonzero(some == ord("\n"))) for some in slices)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenmill import object_store
@@ -27,6 +27,7 @@ from tokenmill.corpus.documents import STDIN, Source, raise_system_error
 from tokenmill.corpus.options import INPUT_FORMATS, READERS, TABLES
 from tokenmill.corpus.streams import COMPRESSIONS
 from tokenmill.errors import InputError, InputWarning, MissingInputError, OptionError
+from tokenmill.files import real_name
 
 COUNTS = "counts"
 # A folder with these files is an output of `tokenize`.
@@ -131,7 +132,7 @@ def is_changed(source: Source) -> bool:
         if object_store.is_address(source.name):
             found = tuple(object_store.look_at(source.name)[1:])
         else:
-            status = Path(source.path).stat()
+            status = os.stat(source.path)  # noqa: PTH116 (faster)
             found = (status.st_size, status.st_mtime_ns, None)
     except OSError:
         return False
@@ -141,10 +142,10 @@ def is_changed(source: Source) -> bool:
 
 def format_of(name: str) -> tuple[str | None, str | None]:
     """The input format and the compression that the suffixes of a name mean."""
-    path = PurePosixPath(name)
-    compression = COMPRESSIONS.get(path.suffix.lower())
-    inner = PurePosixPath(path.stem) if compression else path
-    suffix = inner.suffix.lower()
+    stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 (faster)
+    compression = COMPRESSIONS.get(suffix)
+    if compression:
+        suffix = os.path.splitext(stem)[1]  # noqa: PTH122
     return COUNTS if suffix == ".tmc" else _SUFFIXES.get(suffix), compression
 
 
@@ -229,7 +230,7 @@ class _Finder:
 
     def _is_input(self, name: str, in_folder: bool) -> bool:
         """Whether a file of a folder or of a glob is an input."""
-        base = PurePosixPath(name).name
+        base = os.path.basename(name)  # noqa: PTH119 (faster)
         if _MARKERS.fullmatch(base):
             return False
         if not self._is_wanted(name):
@@ -265,7 +266,7 @@ class _Finder:
 def _identity(path: str, pipes: bool) -> tuple[int, int] | tuple[()]:
     """The size and time of a file."""
     try:
-        status = Path(path).stat()
+        status = os.stat(path)  # noqa: PTH116 (faster)
     except FileNotFoundError:  # a dangling link: reading it reports the error
         return ()
     if stat.S_ISREG(status.st_mode):
@@ -339,7 +340,7 @@ def _walk(folder: str, is_input: Callable[[str, bool], bool]) -> list[str]:
     Links to folders are followed last. So a folder that also has a path without links is found by
     that path, and each folder is visited once, also if links form a circle.
     """
-    found: list[Path] = []
+    found: list[tuple[tuple[str, ...], str]] = []  # the parts and the name of a path
     seen: set[str] = set()
     starts = [folder]
 
@@ -354,28 +355,30 @@ def _walk(folder: str, is_input: Callable[[str, bool], bool]) -> list[str]:
                 folders.clear()
                 continue
             seen.add(real)
-            paths = [Path(place) / name for name in folders]
-            starts += [str(path) for path in paths if path.is_symlink()]
-            found += [Path(place) / name for name in files]
-    return [str(path) for path in sorted(found) if is_input(str(path), True)]
+            path = Path(place)
+            starts += [str(path / name) for name in folders if (path / name).is_symlink()]
+            prefix = os.path.join("" if path == Path() else path, "")  # noqa: PTH118 (keeps "")
+            found += [((*path.parts, name), prefix + name) for name in files]
+    return [name for _, name in sorted(found) if is_input(name, True)]
 
 
 def _refuse_duplicates(sources: list[Source]) -> None:
     seen: dict[str, str] = {}
+    real_folder = cache(os.path.realpath)
     for source in sources:
         if source.given is not None:
             continue
         is_local = source.name != STDIN and not object_store.is_address(source.name)
-        path = os.path.realpath(source.name) if is_local else source.name
-        names = (source.name, seen.get(path, source.name))
-        links = [name for name in names if is_local and Path(name).is_symlink()]
-        if path in seen and links and names[0] != names[1]:
-            target = names[links[0] == names[0]]
-            raise InputError(
-                f"{links[0]!r} is a link to {target!r}, which is an input too, and its documents "
-                "would be read twice; remove one of them"
-            )
+        path = real_name(source.name, real_folder) if is_local else source.name
         if path in seen:
+            names = (source.name, seen[path])
+            links = [name for name in names if is_local and Path(name).is_symlink()]
+            if links and names[0] != names[1]:
+                target = names[links[0] == names[0]]
+                raise InputError(
+                    f"{links[0]!r} is a link to {target!r}, which is an input too, and its "
+                    "documents would be read twice; remove one of them"
+                )
             raise InputError(
                 f"{source.name!r} is given twice, and its documents would be read twice; remove it "
                 f"once (for training, weights can count it twice: --weight {source.name}=2)"

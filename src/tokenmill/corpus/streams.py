@@ -26,8 +26,8 @@ _MAGIC = {
     # After the size, a block starts, or an empty file ends.
     **{b"BZh%d%b" % (n, next_): "bz2" for n in range(10) for next_ in (b"1AY&SY", b"\x17rE8P\x90")},
 }
-_STARTS = (*_MAGIC, codecs.BOM_UTF8)
-_MAGIC_BYTES = max(map(len, _MAGIC))
+_FIRST_BYTES = tuple({magic[:1] for magic in _MAGIC})
+_PREFIXES = {start[:n] for start in (*_MAGIC, codecs.BOM_UTF8) for n in range(len(start))}
 
 _CHUNK_BYTES = 1 << 16
 _STEP_BYTES_MIN, _STEP_BYTES_MAX = 1 << 9, 1 << 16
@@ -36,6 +36,8 @@ _OUTPUT_BYTES = 4 << 20
 
 def compression_of(start: bytes) -> str | None:
     """The compression of a file with these first bytes."""
+    if not start.startswith(_FIRST_BYTES):
+        return None
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
@@ -103,12 +105,9 @@ class Stream:
 
     def _first_bytes(self) -> bytes:
         """The first bytes. One read of a pipe may return too few to detect a compression."""
-        first = b""
-        while len(first) < _MAGIC_BYTES and any(
-            known.startswith(first[: len(known)]) for known in _STARTS
-        ):
-            if not (more := self._read()):
-                break
+        first = more = self._read()
+        while more and first in _PREFIXES:
+            more = self._read()
             first += more
         return first
 

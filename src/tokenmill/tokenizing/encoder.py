@@ -9,6 +9,7 @@ text alone, not on the size of blocks or chunks. A chunk has at most `max_unspli
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeAlias
@@ -70,13 +71,14 @@ class Encoder:
 
         Raises DocumentFailed for a document that continues from an earlier block.
         """
-        view = memoryview(documents.data)
         spans = documents.spans
+        if not len(spans):
+            return
+        view = memoryview(documents.data)
         lengths = spans[:, 1] - spans[:, 0]
         is_alone = lengths > self.chunk_bytes
-        if len(spans):
-            is_alone[0] |= self._is_open
-            is_alone[-1] |= documents.goes_on
+        is_alone[0] |= self._is_open
+        is_alone[-1] |= documents.goes_on
         first = 0
         for index in [*np.flatnonzero(is_alone).tolist(), len(spans)]:
             if index > first:
@@ -160,8 +162,8 @@ class Encoder:
             data,
             spans,
             self.allowed_special,
-            before=np.array(before, "<u4").tobytes(),
-            after=np.array(after, "<u4").tobytes(),
+            before=struct.pack(f"<{len(before)}I", *before),
+            after=struct.pack(f"<{len(after)}I", *after),
             narrow=self.dtype == "uint16",
             threads=threads,
         )

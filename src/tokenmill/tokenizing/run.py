@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -29,6 +29,7 @@ from tokenmill.corpus import (
 )
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
+from tokenmill.files import real_name
 from tokenmill.options import describe, resolve
 from tokenmill.progress import Progress, Report, Tracker
 from tokenmill.ray_cluster import RAY
@@ -303,7 +304,7 @@ def tokenize(
     values = resolve_options(options, used)
     target = open_output(output)
     started = time.monotonic()
-    is_wanted = partial(_is_outside, target)
+    is_wanted = _outside(target)
     found = find(inputs, values["input_format"], strict=values["strict"], is_wanted=is_wanted)
     sources = list(filter(lambda source: is_wanted(source.name), found))
     if not sources:
@@ -425,13 +426,16 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
 # Checks before the first task.
 
 
-def _is_outside(output: Output, name: str) -> bool:
-    """Whether an input is not in the output."""
+def _outside(output: Output) -> Callable[[str], bool]:
+    """A test whether an input is not in the output. Each folder of inputs is resolved once."""
     if isinstance(output, StoreOutput):
-        return not name.startswith(object_store.whole_name(output.name) + "/")
-    if object_store.is_address(name):
-        return True
-    return Path(output.name).resolve() not in Path(name).resolve().parents
+        prefix = object_store.whole_name(output.name) + "/"
+        return lambda name: not name.startswith(prefix)
+    inside = os.path.join(os.path.realpath(output.name), "")  # noqa: PTH118
+    real_folder = cache(os.path.realpath)
+    return lambda name: (
+        object_store.is_address(name) or not real_name(name, real_folder).startswith(inside)
+    )
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:
