@@ -19,6 +19,7 @@ from in_process import threaded_runs as threaded_runs
 import tokenmill
 from tokenmill import Tokenizer, tokenize
 from tokenmill.inspection.shards import inspect_shards as inspect
+from tokenmill.shards.folder import RESTORE
 from tokenmill.tokenizing import verify as comparison
 from tokenmill.tokenizing.verify import verify
 
@@ -128,6 +129,18 @@ def test_tokenize_makes_files_of_a_complete_folder_again(tmp_path, corpus):
     next(out.glob("*.bin")).unlink()
     tokenize(corpus, out, "gpt2", task_bytes=8192)
     assert contents(out) == before
+
+
+def test_verify_and_inspect_say_the_same_of_a_missing_shard(tmp_path, corpus):
+    tokenize(corpus, tmp_path / "out", "gpt2")
+    path = tmp_path / "out" / "00000-000.bin"
+    size = path.stat().st_size
+    path.unlink()
+    said = f"00000-000.bin is missing; expected {size:,} bytes"
+    done = run("verify", tmp_path / "out")
+    assert done.returncode == 4 and done.stdout.startswith(f"{said}\n{RESTORE}\n")
+    done = run("inspect", tmp_path / "out")
+    assert done.returncode == 2 and f"{said}; {RESTORE}\n" in done.stderr
 
 
 def test_a_damaged_manifest_is_an_error_with_the_way_out(tmp_path, corpus):

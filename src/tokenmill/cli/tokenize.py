@@ -14,6 +14,7 @@ from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
 from tokenmill.cli.output import add_json, count_of, report
 from tokenmill.corpus.inputs import Skipped, describe_skipped
+from tokenmill.shards.folder import RESTORE
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.merge import MergeOptions, merge_shards
@@ -223,7 +224,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     if found.wrong > len(found.findings):
         lines.append(f"and {count_of(found.wrong - len(found.findings), 'more difference')}")
     if found.files_wrong:
-        lines.append("delete the files that differ, and the same tokenize command restores them")
+        lines.append(RESTORE)
     checked = f"{count_of(found.files, 'file')}, {count_of(found.bytes, 'byte')}"
     if found.documents:
         checked += f", {count_of(found.documents, 'document')} compared with their sources"

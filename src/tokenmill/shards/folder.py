@@ -26,6 +26,7 @@ from tokenmill.shards.shard_format import DOCUMENTS_SUFFIX, Shard, ShardReader, 
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "tokenmill.shards", 1
+RESTORE = "delete files that differ and repeat the tokenize command; it writes missing files again"
 # The names of files in a manifest, which can be a foreign one, must not contain folders.
 STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
 SUFFIX = re.compile(r"[^/\\\0]*")
@@ -185,18 +186,17 @@ class Shards:
                         f"{manifest} has the suffix {file.suffix!r}, which contains a folder"
                     )
                 path = path_of(self.path / shard.stem, file.suffix)
-                try:
-                    size = path.stat().st_size
-                except FileNotFoundError:
-                    raise ShardError(
-                        f"{path} does not exist, but it is in the manifest; run the same tokenize "
-                        "command again, with an empty folder as its output"
-                    ) from None
-                if size != file.bytes:
-                    raise ShardError(
-                        f"{path} has {size:,} bytes, but {file.bytes:,} in the manifest; it was "
-                        "cut off or changed"
-                    )
+                if reason := wrong_size(path, file.bytes):
+                    raise ShardError(f"{path} {reason}; {RESTORE}")
+
+
+def wrong_size(path: Path, expected: int) -> str | None:
+    """Return the difference of a file from the size in the manifest, or None."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return f"is missing; expected {expected:,} bytes"
+    return None if size == expected else f"has {size:,} bytes; expected {expected:,}"
 
 
 def open(path: str | Path) -> Shards:

@@ -29,6 +29,7 @@ from tokenmill.progress import Progress, Report, silent
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.files import checksum_file
+from tokenmill.shards.folder import wrong_size
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
@@ -133,22 +134,20 @@ def _check_files(
             verdict.bytes += file["bytes"]
             if found is not None:
                 verdict.files_wrong += 1
-                verdict.find(f"{path.name}: {found}")
+                verdict.find(f"{path.name} {found}")
             progress(Progress("checking files", verdict.bytes, total))
 
 
 def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
     path, expected = item
     try:
-        size = path.stat().st_size
-        if size != expected["bytes"]:
-            return f"has {size:,} bytes; expected {expected['bytes']:,}"
-        found = checksum_file(path)
+        if reason := wrong_size(path, expected["bytes"]):
+            return reason
+        if checksum_file(path) == expected["checksum"]:
+            return None
     except OSError as error:
-        return error.strerror or str(error)
-    if found != expected["checksum"]:
-        return "has changed since it was written (the checksum differs)"
-    return None
+        return f"cannot be read ({error.strerror or error})"
+    return "has changed since it was written (the checksum differs)"
 
 
 # ── contents ─────────────────────────────────────────────────────────────────────────────────
