@@ -207,10 +207,12 @@ def test_train_mistakes_end_with_a_message_and_no_file(corpus, capsys):
         (["0.txt", *good, "--weight", "1.txt=2"], "weight of '1.txt' matches no input"),
         (["0.txt", *good, "--vocab-size", "200"], "vocab_size=200 is too small"),
         (["0.txt", *good, "--output", "no/where.json"], "no/where.json", "create it first"),
-        (["0.txt", *good, "--output", "."], "is a folder"),
+        (["0.txt", *good, "--trace", "."], "is a folder"),
+        (["0.txt", *good, "--output", "s3://mill/a.json"], "'s3://mill/a.json' is a URL"),
+        (["0.txt", *good, "--output", "out/", "--output", "out"], "'out' is given twice"),
         (["0.txt", *good, "--vocab-size=300,400", "--output=vocab.json"], "{size}/vocab.json"),
-        (["0.txt", *good, "--output", "./0.txt"], "'0.txt' is also an input"),
-        (["0.txt", *good, "--trace", "0.txt"], "'0.txt' is also an input"),
+        (["0.txt", *good, "--output", "./0.txt"], "0.txt' is also an input"),
+        (["0.txt", *good, "--trace", "0.txt"], "0.txt' is also an input"),
         (["0.txt", *good, "--report", "out.json"], "'out.json' is given twice"),
         (["0.txt", *good, "--output", "-"], "output must be a file, got '-'"),
         (["0.txt", *good, "--output", "out.odd"], "unknown suffix '.odd'", ".tiktoken"),
@@ -249,11 +251,37 @@ def test_notes_are_shown_even_when_quiet(corpus, capsys):
 
 
 def test_convert_writes_a_folder_for_transformers(corpus, capsys):
-    assert main(["convert", "gpt2", "folder/"]) == 0
-    assert capsys.readouterr().out == "folder/: 50,257 tokens, 1 special token\n"
+    for name in ("folder/", "folder/", "folder"):  # it may exist
+        assert main(["convert", "gpt2", name]) == 0
+        assert capsys.readouterr().out == f"{name}: 50,257 tokens, 1 special token\n"
     names = {path.name for path in Path("folder").iterdir()}
     assert names == {"tokenizer.json", "tokenizer_config.json"}
     assert Tokenizer.load("folder").encode("the mill") == Tokenizer.load("gpt2").encode("the mill")
+
+
+@pytest.mark.parametrize("trainer", ["tokenizers", "sentencepiece"])
+def test_train_writes_folders_for_transformers(corpus, capsys, trainer):
+    (corpus / "present").mkdir()
+    names = ["new/", "present", "deep/{size}/"]
+    words = ["train", "0.txt", "--vocab-size=300,310", "--trainer", trainer, "--quiet"]
+    assert main([*words, *(f"--output={name}" for name in names)]) == 0
+    folders = ["new-300", "new-310", "present-300", "present-310", "deep/300", "deep/310"]
+    for name in folders:
+        written = {path.name for path in Path(name).iterdir()}
+        assert written == {"tokenizer.json", "tokenizer_config.json"}
+        assert Tokenizer.load(name).vocab_size == int(name[-3:])
+    shown = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown[:-1] == [f"{name}/" for name in folders]
+
+
+def test_output_that_is_a_url_is_an_error(corpus, capsys):
+    for words in (
+        ["convert", "gpt2", "s3://mill/a.json"],
+        ["count-pretokens", "0.txt", "--output", "s3://mill/a.tmc"],
+        ["inspect", "gpt2", "--html", "s3://mill/a.html"],
+    ):
+        assert main(words) == app.USAGE
+        assert "is a URL; write a local file" in capsys.readouterr().err
 
 
 def test_convert_to_an_unknown_suffix_lists_the_known_ones(corpus, capsys):

@@ -9,16 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.display import json_line, printable
-from tokenmill.errors import TrainingError
+from tokenmill.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+# pathlib changes s3:// to s3:/.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def console(**more: Any) -> Console:
@@ -77,28 +82,32 @@ def add_json(parser: Any, help: str = "result as one JSON object on stdout") -> 
     parser.add_argument("--json", action="store_true", help=help)
 
 
-def check_outputs(paths: list[Path], inputs: list[str]) -> None:
-    """Raise if an output cannot be written, or would replace an input or another output."""
-    read = {os.path.realpath(name) for name in inputs if Path(name).exists()}
-    written: set[str] = set()
-    for path in paths:
-        if str(path) == "-":
-            raise TrainingError(
-                "output must be a file, got '-'; pass a name such as tokenizer.json"
-            )
-        if path.is_dir():
-            raise TrainingError(f"output {str(path)!r} is a folder; pass a file inside it")
-        if not path.parent.is_dir():
-            raise TrainingError(f"folder of output {str(path)!r} not found; create it first")
-        if path.exists() and not path.is_file():
+def check_outputs(
+    outputs: Iterable[str | Path], inputs: Iterable[str], folders: Collection[str] = ()
+) -> None:
+    """Raise if an output cannot be written, or would replace an input or another output.
+
+    Those in `folders` may be folders, which are made.
+    """
+    from tokenmill.formats.save import is_folder  # slow to import
+
+    used = {os.path.realpath(name): "also an input" for name in inputs if Path(name).exists()}
+    for name in map(os.fspath, outputs):
+        path = Path(name)
+        if name == "-":
+            raise OptionError("output must be a file, got '-'; pass a name such as tokenizer.json")
+        if _URL.match(name):
+            raise OptionError(f"output {name!r} is a URL; write a local file and copy it there")
+        if is_folder(name):
+            if name not in folders:
+                raise OptionError(f"output {name!r} is a folder; pass a file inside it")
+        elif not path.parent.is_dir():
+            raise OptionError(f"folder of output {name!r} not found; create it first")
+        elif path.exists() and not path.is_file():  # a device or a pipe
             continue
-        if not os.access(path.parent, os.W_OK):
-            raise TrainingError(
-                f"output {str(path)!r} is in a read-only folder; pass another folder"
-            )
+        elif not os.access(path.parent, os.W_OK):
+            raise OptionError(f"output {name!r} is in a read-only folder; pass another folder")
         target = os.path.realpath(path)
-        if target in read:
-            raise TrainingError(f"output {str(path)!r} is also an input; pass another path")
-        if target in written:
-            raise TrainingError(f"output {str(path)!r} is given twice; pass another path")
-        written.add(target)
+        if target in used:
+            raise OptionError(f"output {name!r} is {used[target]}; pass another path")
+        used[target] = "given twice"

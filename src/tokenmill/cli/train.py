@@ -105,11 +105,11 @@ def add_count_pretokens(parser: Parser) -> None:
 
 def _run_train(arguments: argparse.Namespace) -> None:
     groups = [_outputs(name, arguments.vocab_size) for name in arguments.output]
-    paths = [path for group in groups for path in group]
-    others = [Path(path) for path in (arguments.trace, arguments.report) if path is not None]
-    check_outputs([*paths, *others], arguments.inputs)
-    for path in paths:
-        _check_name(path, is_sentencepiece=arguments.trainer == "sentencepiece")
+    names = [name for group in groups for name in group]
+    others = [path for path in (arguments.trace, arguments.report) if path is not None]
+    check_outputs([*names, *others], arguments.inputs, names)
+    for name in names:
+        _check_name(name, is_sentencepiece=arguments.trainer == "sentencepiece")
     started = time.monotonic()
     with progress.show(arguments.progress) as shown:
         trained = train_sizes(
@@ -119,9 +119,9 @@ def _run_train(arguments: argparse.Namespace) -> None:
             **options_of(arguments, TrainOptions, _SKIP),
         )
     outputs = [
-        _save(tokenizer, path)
+        _save(tokenizer, name)
         for group in groups
-        for path, tokenizer in zip(group, trained, strict=True)
+        for name, tokenizer in zip(group, trained, strict=True)
     ]
     seconds, peak = time.monotonic() - started, memory_bytes() / 1e6
     figures = {"outputs": outputs, "seconds": round(seconds, 3), "peak_mb": round(peak, 1) or None}
@@ -141,11 +141,11 @@ def _run_train(arguments: argparse.Namespace) -> None:
     report(arguments, figures, *lines)
 
 
-def _save(tokenizer: Tokenizer, path: str | Path) -> dict[str, Any]:
+def _save(tokenizer: Tokenizer, name: str) -> dict[str, Any]:
     """Save a tokenizer and return the figures of the file."""
-    tokenizer.save(path)
+    tokenizer.save(name)
     count = len(tokenizer.special_tokens)
-    return {"path": str(path), "vocab_size": tokenizer.vocab_size, "special_tokens": count}
+    return {"path": name, "vocab_size": tokenizer.vocab_size, "special_tokens": count}
 
 
 def _saved_line(figures: dict[str, Any]) -> str:
@@ -172,32 +172,35 @@ def _run_count_pretokens(arguments: argparse.Namespace) -> None:
     )
 
 
-def _check_name(path: Path, *, is_sentencepiece: bool) -> None:
+def _check_name(name: str, *, is_sentencepiece: bool) -> None:
     """Raise before the training if the vocabulary cannot be saved in the format of a name."""
     if not is_sentencepiece:
-        save.check_bytes_name(path)
+        save.check_bytes_name(name)
         return
-    save.check_name(path)
-    if path.suffix not in _SENTENCEPIECE_SUFFIXES or path.name == "vocab.json":
+    save.check_name(name)
+    path = Path(name)
+    is_known = path.suffix in _SENTENCEPIECE_SUFFIXES or save.is_folder(name)
+    if not is_known or path.name == "vocab.json":
         raise VocabularyError(
             f"cannot save a SentencePiece vocabulary to {path.name!r}; use .model, .vocab, "
-            "tokenizer.json or .tokenmill"
+            "tokenizer.json, .tokenmill or a folder/"
         )
 
 
-def _outputs(name: str, sizes: list[int]) -> list[Path]:
-    """The file of each size: {size} is replaced, or the size is added before the suffix."""
+def _outputs(name: str, sizes: list[int]) -> list[str]:
+    """The output of each size: {size} is replaced, or the size is added before the suffix."""
     if _SIZE in name:
-        return [Path(name.replace(_SIZE, str(size))) for size in sizes]
+        return [name.replace(_SIZE, str(size)) for size in sizes]
     path = Path(name)
     if len(sizes) == 1:
-        return [path]
+        return [name]
     if path.name in ("vocab.json", "merges.txt"):
         raise TrainingError(
             f"output {name!r} is one file for {len(sizes)} sizes; pass '{{size}}/{path.name}', "
             "with a folder per size"
         )
-    return [path.with_name(f"{path.stem}-{size}{path.suffix}") for size in sizes]
+    end = "/" if save.is_folder(name) else ""
+    return [str(path.with_name(f"{path.stem}-{size}{path.suffix}")) + end for size in sizes]
 
 
 def add_convert(parser: Parser) -> None:
@@ -210,7 +213,7 @@ def add_convert(parser: Parser) -> None:
 
 
 def _run_convert(arguments: argparse.Namespace) -> None:
-    check_outputs([Path(arguments.target)], [arguments.source])
+    check_outputs([arguments.target], [arguments.source], [arguments.target])
     save.check_name(arguments.target)
     tokenizer = Tokenizer.load(arguments.source, pattern=arguments.pattern)
     figures = _save(tokenizer, arguments.target)
