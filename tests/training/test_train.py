@@ -246,8 +246,20 @@ def test_extended_vocabulary_keeps_its_ids(tmp_path, want):
         ]
     with raises(TrainingError, "pattern='cl100k' is not the pattern"):
         train(TEXTS, extend=base, pattern="cl100k", vocab_size=400)
-    with raises(TrainingError, "vocab_size=200", "300 ids"):
-        train(TEXTS, extend=base, vocab_size=200)
+    with raises(TrainingError, "vocab_size=200", "300 ids", "1 new", "pass 301 plus the number"):
+        train(TEXTS, extend=base, vocab_size=200, special_tokens=["<x>"])
+
+
+def test_tokenizer_that_cannot_be_extended_is_described(tmp_path):
+    for name, trainer, kind in (
+        ("base.json", "rustbpe", "file has a list of merges"),
+        ("base.model", "sentencepiece", "tokens consist of characters"),
+    ):
+        base = tmp_path / name
+        train(TEXTS, vocab_size=2_000, trainer=trainer, pattern=None).save(base)
+        hint = "pass a name such as gpt2, a .tiktoken file, or a .tokenmill file of train"
+        with raises(TrainingError, f"cannot extend base, whose {kind}; {hint}"):
+            train(TEXTS, extend=base, pattern=None)
 
 
 # "Ġ" is how `tokenizers` writes a space: a special token shares the id of a byte or learned token.

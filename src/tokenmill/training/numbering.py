@@ -46,16 +46,19 @@ class Numbering:
         least = self.first_id + len(self.back)
         if vocab_size >= least:
             return vocab_size - least
-        reason = (
-            f"the extended tokenizer has {self.first_id:_} ids, and there are {len(self.back)} new "
-            "special tokens"
-            if len(self.base)
-            else f"there are {len(self.tokens)} bytes and {len(self.front) + len(self.back)} "
-            "special tokens"
-        )
-        raise TrainingError(
-            f"vocab_size={vocab_size:_} is too small: {reason}; pass {least:_} or more"
-        )
+        if len(self.base):
+            reason = (
+                f"it includes the {self.first_id:_} ids of the extended tokenizer and "
+                f"{len(self.back)} new special tokens; pass {least:_} plus the number of tokens to "
+                "learn"
+            )
+        else:
+            names = len(self.front) + len(self.back)
+            reason = (
+                f"there are {len(self.tokens)} bytes and {names} special tokens; pass {least:_} or "
+                "more"
+            )
+        raise TrainingError(f"vocab_size={vocab_size:_} is too small: {reason}")
 
 
 def new_numbering(

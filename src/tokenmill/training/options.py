@@ -272,9 +272,11 @@ def choose_pattern(given: str | None, base: Tokenizer | None, sources: list[Sour
     wanted = None if given is None else pattern_of(given)
     if base is not None:
         if base.pattern is None or base._spec.ranks is None:
+            has_bytes = base._spec.model.base == "bytes"
+            kind = "file has a list of merges" if has_bytes else "tokens consist of characters"
             raise TrainingError(
-                f"cannot extend {base.name}: it is not a byte-level vocabulary of ranks with one "
-                "pattern; extend an embedded vocabulary, a rank file or one trained by tokenmill"
+                f"cannot extend {base.name}, whose {kind}; pass a name such as gpt2, a .tiktoken "
+                "file, or a .tokenmill file of train (--output NAME.tokenmill)"
             )
         if wanted is not None and scheme_of(wanted) != scheme_of(base.pattern):
             raise TrainingError(
