@@ -434,9 +434,17 @@ def test_hostile_tokens_are_escaped_in_the_terminal(hostile, tmp_path, capsys):
 # ── pages ────────────────────────────────────────────────────────────────────────────────────
 
 
+def _bars(page: str) -> int:
+    """The number of columns of bars on a page."""
+    return sum(
+        max(len(re.findall('class="bar"', row)) for row in table.split("<tr>"))
+        for table in page.split("<table>")
+    )
+
+
 def test_page_is_complete_and_needs_no_other_files():
     page = inspect("r50k_base", words=["naïve"], text="Hello, world").html()
-    assert page.startswith("<!doctype html>") and page.count("<svg") == 3
+    assert page.startswith("<!doctype html>") and _bars(page) == 3
     for part in ("Scripts", "Longest tokens", "Unreachable", "Odd tokens", "Merges of", "15496"):
         assert part in page
     assert not re.search(r"<script|src=|href=|url\(|@import", page)
@@ -447,7 +455,7 @@ def test_page_of_bytes_that_are_not_characters(tmp_path):
     path = tmp_path / "bytes.tiktoken"
     path.write_text("gA== 0\ngQ== 1\n")  # 0x80 and 0x81
     page = inspect(Tokenizer.load(path, pattern="(?s:.)")).html()
-    assert page.count("<svg") == 3 and "parts of characters" in page
+    assert _bars(page) == 3 and "parts of characters" in page
 
 
 def test_trained_tokens_are_reachable():

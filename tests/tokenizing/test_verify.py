@@ -285,7 +285,7 @@ def test_inspect_shows_tables_and_a_page(tmp_path, corpus):
     assert done.returncode == 0, done.stderr
     assert "documents" in done.stdout and "bytes per token" in done.stdout
     html = page.read_text()
-    assert html.startswith("<!doctype html>") and "<svg" in html and "<out>" not in html
+    assert html.startswith("<!doctype html>") and 'class="bar"' in html and "<out>" not in html
     assert "&lt;out&gt;" in html
 
 

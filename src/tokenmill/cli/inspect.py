@@ -166,9 +166,7 @@ def _table(console: Console, table: Table) -> None:
             no_wrap=not is_text or not head,
             overflow="fold" if is_long else "ellipsis" if head else "crop",
         )
-    bars = {
-        at: max(row[at] for row in table.rows) for at, head in enumerate(table.heads) if not head
-    }
+    bars = table.bars
     bar_width = min(_BAR_WIDTH, max(1, (console.width - _NUMBERS_WIDTH) // max(1, len(bars))))
     width = max(_TOKEN_WIDTH, console.width * 3 // 10)
     if "word" in table.heads:

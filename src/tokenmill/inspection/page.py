@@ -26,11 +26,7 @@ _TOKEN_WIDTH = 48
 _ROWS_OPEN = 50
 _TOKENS_SHOWN = 20
 _TEXT_TOKENS_MAX = 20_000
-_BAR_HEIGHT = 22
-_BAR_LABEL = 180
-_BAR_PLOT = 460
-_BAR_NUMBER = 80
-
+_BAR_WIDTH = 260
 
 # A list has tokens, as `TokenTable.row` returns them.
 Cell: TypeAlias = int | str | list[dict[str, Any]]
@@ -40,14 +36,13 @@ Cell: TypeAlias = int | str | list[dict[str, Any]]
 class Table:
     """A table with the first of `total` rows. The remark is only for the page.
 
-    A column without a head shows its numbers as bars, which the first `labels` columns name.
+    A column without a head shows its numbers as bars.
     """
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     total: int = 0
-    labels: int = 1
     note: str = ""
     remark: str = ""
 
@@ -55,6 +50,12 @@ class Table:
     def more(self) -> int:
         """The number of rows that are left out."""
         return max(0, self.total - len(self.rows))
+
+    @property
+    def bars(self) -> dict[int, Any]:
+        """The largest number of each column of bars."""
+        columns = [at for at, head in enumerate(self.heads) if not head]
+        return {at: max(row[at] for row in self.rows) for at in columns}
 
 
 def token_texts(rows: Iterable[dict[str, Any]], width: int) -> list[str]:
@@ -140,16 +141,9 @@ def _facts(facts: Iterable[tuple[str, list[str]]]) -> str:
 
 
 def _section(table: Table) -> str:
-    """Return a table. Its columns of bars become plots."""
     parts = [f"<h2>{_safe(table.title[:1].upper() + table.title[1:])}</h2>"]
     parts += [f'<p class="note">{_safe(text)}</p>' for text in (table.remark, table.note) if text]
-    columns = list(zip(*table.rows, strict=False))
-    bars = [at for at, head in enumerate(table.heads) if not head and table.rows]
-    labels = [" – ".join(dict.fromkeys(map(_cell, row[: table.labels]))) for row in table.rows]
-    for at in bars:
-        parts += [f"<h3>{table.heads[at - 1]}</h3>"] if len(bars) > 1 else []
-        parts.append(_plot([pair for pair in zip(labels, columns[at], strict=True) if pair[1]]))
-    if table.rows and not bars:
+    if table.rows:
         shown = _table(table) + _more(table.more)
         if len(table.rows) > _ROWS_OPEN:
             shown = f"<details><summary>{len(table.rows):,} rows</summary>{shown}</details>"
@@ -161,10 +155,17 @@ def _table(table: Table) -> str:
     kinds = [' class="text"' if head in TEXT_HEADS else "" for head in table.heads]
     heads = zip(kinds, table.heads, strict=True)
     lines = ["".join(f"<th{kind}>{head}</th>" for kind, head in heads)]
+    bars = table.bars
     for row in table.rows:
-        cells = zip(kinds, map(_cell, row), strict=False)
-        lines.append("".join(f"<td{kind}>{cell}</td>" for kind, cell in cells))
+        cells = [_bar(cell, bars[at]) if at in bars else _cell(cell) for at, cell in enumerate(row)]
+        pairs = zip(kinds, cells, strict=False)
+        lines.append("".join(f"<td{kind}>{cell}</td>" for kind, cell in pairs))
     return "<table>" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _bar(count: Any, most: int) -> str:
+    width = max(1, round(_BAR_WIDTH * count / most)) if count else 0
+    return f'<div class="bar" style="width:{width}px"></div>'
 
 
 def _cell(cell: Cell) -> str:
@@ -176,26 +177,6 @@ def _cell(cell: Cell) -> str:
     if rest := codes[_TOKENS_SHOWN:]:
         shown += f"<details><summary>{len(rest):,} more</summary>{' '.join(rest)}</details>"
     return shown
-
-
-def _plot(bars: Sequence[tuple[str, Any]]) -> str:
-    """Return a horizontal bar for each label and number."""
-    lines = []
-    most = max((count for _, count in bars), default=1)
-    for index, (label, count) in enumerate(bars):
-        top = index * _BAR_HEIGHT
-        width = max(1, round(_BAR_PLOT * count / most))
-        lines.append(
-            f'<text x="{_BAR_LABEL - 8}" y="{top + 15}" text-anchor="end">{label}</text>'
-            f'<rect class="bar" x="{_BAR_LABEL}" y="{top + 4}" width="{width}" '
-            f'height="{_BAR_HEIGHT - 8}"/>'
-            f'<text x="{_BAR_LABEL + width + 6}" y="{top + 15}">{count:,}</text>'
-        )
-    width, height = _BAR_LABEL + _BAR_PLOT + _BAR_NUMBER, len(bars) * _BAR_HEIGHT
-    return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-        f"{''.join(lines)}</svg>"
-    )
 
 
 def _more(count: int) -> str:

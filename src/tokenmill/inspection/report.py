@@ -270,7 +270,7 @@ class TokenizerReport:
                 rows.append([low + 1, high, some[0], some[0], some[1], some[1]])
         heads = ("from", "to", "bytes", "", "characters", "")
         means = " and ".join(f"{lengths[f'mean_{unit}']:.2f} {unit}" for unit in _UNITS)
-        return Table("tokens by length", heads, rows, labels=2, remark=f"{means} on average")
+        return Table("tokens by length", heads, rows, remark=f"{means} on average")
 
     def _unreachable_table(self, rows_max: int) -> Table:
         found = self.unreachable()

@@ -100,7 +100,7 @@ class ShardReport:
             for row in figures["lengths"]
         ]
         if rows:
-            yield Table("tokens per document", ("from", "to", "documents", ""), rows, labels=2)
+            yield Table("tokens per document", ("from", "to", "documents", ""), rows)
         pairs = zip(figures["most_used"], figures["least_used"], strict=True)
         rows = [
             [cell for row in pair for cell in ([row], row["count"])]
