@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import metadata, util
 from itertools import zip_longest
@@ -151,8 +152,7 @@ def compare(
     }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "documents.json").write_text(json.dumps(sample.texts), encoding="utf-8")
-        job = _files(tokenizer, source, options["pattern"], folder)
+        job = {"texts": sample.texts, **_files(tokenizer, source, options["pattern"], folder)}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         for turn in range(rounds):
             for library in list(runs):
@@ -165,12 +165,7 @@ def compare(
                 elif turn == 0:
                     left_out[library] = found["error"]
                     del runs[library]
-        rows: list[dict[str, Any]] = []
-        for library, each in runs.items():
-            difference = _difference(folder, library, sample)
-            row = {"name": library, "version": _version(library), "equal": difference is None}
-            medians = {name: statistics.median(run[name] for run in each) for name in each[0]}
-            rows.append({**row, "difference": difference, **medians})
+        rows = [_row(library, each, folder, sample) for library, each in runs.items()]
         tokens = len(np.fromfile(folder / f"{_OURS}.ids", np.uint32))
     return {
         "tokenizer": tokenizer.name, "documents": len(sample.texts), "bytes": sample.bytes,
@@ -230,6 +225,19 @@ def _process(library: str, folder: Path, threads: int) -> dict[str, Any]:
     return row
 
 
+def _row(
+    library: str, runs: list[dict[str, float]], folder: Path, sample: Sample
+) -> dict[str, Any]:
+    """The figures of a library: medians over its runs."""
+    version = "of unknown version"
+    with suppress(metadata.PackageNotFoundError):
+        version = tokenmill.__version__ if library == _OURS else metadata.version(library)
+    difference = _difference(folder, library, sample)
+    row = {"name": library, "version": version, "equal": difference is None}
+    medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    return {**row, "difference": difference, **medians}
+
+
 def _difference(folder: Path, library: str, sample: Sample) -> dict[str, Any] | None:
     """The first document with other ids than ours. An id is None where a list of ids has ended."""
 
@@ -245,13 +253,6 @@ def _difference(folder: Path, library: str, sample: Sample) -> dict[str, Any] | 
             place = {"document": document, "input": name, "position": position}
             return place | {"id": id_, "tokenmill_id": own}
     return None
-
-
-def _version(library: str) -> str:
-    try:
-        return tokenmill.__version__ if library == _OURS else metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return "of unknown version"
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
     python -P libraries.py LIBRARY FOLDER THREADS
 
-FOLDER contains `job.json` with the files of the tokenizer and `documents.json` with the texts. The
-process encodes the texts against the clock, and prints one JSON object: figures, or `error` with
+FOLDER contains `job.json` with the texts and the files of the tokenizer. The process encodes the
+texts against the clock, and prints one JSON object: figures, or `error` with
 the reason why the library cannot be used. The first process of a library writes LIBRARY.ids and
 LIBRARY.lengths. This file imports the standard library alone, so that the memory of a process is
 that of its library. Special tokens in documents are ordinary text, and no special tokens are added.
@@ -36,7 +36,7 @@ class UnsuitableError(Exception):
 def main(library: str, name: str, threads: str) -> None:
     folder = Path(name)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    texts = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
+    texts = job.pop("texts")
     # Slices, so that results do not dominate the memory.
     slices = [texts[start : start + _SLICE] for start in range(0, len(texts), _SLICE)]
     before = memory_bytes("VmRSS:")
