@@ -168,7 +168,7 @@ def test_ids_are_read_as_people_write_them():
             "standard input, line 2 is a JSON number",
         ),
         (["encode", "--input-format", "jsonl", "--binary", "u32"], b"", "the ids of one text"),
-        (["encode", "-", "-"], b"", "standard input can be read only once"),
+        (["encode", "-", "-"], b"", "'-' is given twice"),
         (["encode", "-", "--text", "x"], b"", "pass a file or --text, not both"),
         (["encode", "--tokenizer", "nobody"], b"", "nobody"),
         (["encode", "--binary", "u16"], b"", "go up to 200,018 and do not fit u16"),
@@ -304,7 +304,8 @@ def test_parts_of_a_document_change_no_id(size, most):
     data = hard_text()[:most]
     for name in ("o200k_base", "gpt2", "cl100k_base"):
         tokenizer = Tokenizer.load(name)
-        encoder = encode_command._make_encoder(tokenizer, {"allow_special": True}, sys.maxsize)
+        options = {"allow_special": True}
+        encoder = encode_command._make_encoder(tokenizer, options, sys.maxsize, 4 << 20)
         found: list[int] = []
         for start in range(0, len(data), size):
             part = data[start : start + size]

@@ -429,7 +429,7 @@ def test_wrong_types_are_named_in_errors():
         ({"memory": "2XB"}, "memory", "'2XB'"),
         ({"seed": -1}, "seed", "-1"),
         ({"trace": 5}, "trace", "a path, got 5"),
-        ({"on_error": "quarantine"}, "on_error='quarantine' is not supported"),
+        ({"on_error": "quarantine"}, "on_error must be one of fail, skip"),
     ):
         with raises(TrainingError, *parts):
             train(TEXTS, **options)

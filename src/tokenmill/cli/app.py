@@ -12,6 +12,7 @@ import importlib
 import io
 import os
 import re
+import shutil
 import signal
 import sys
 import textwrap
@@ -136,10 +137,11 @@ _NEGATIVE = re.compile(r"-\d")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with a column of 28 characters for options, and examples that keep their lines."""
+    """Help with a narrow column for options, and examples that keep their lines."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **{"max_help_position": 28, **more})
+        position = min(28, shutil.get_terminal_size().columns // 3)
+        super().__init__(*arguments, **{"max_help_position": position, **more})
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
         """Show the arguments that are not options, and required options. The others follow."""
@@ -220,12 +222,11 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and the parsers of its commands, recursively."""
+    """Yield a parser and the parsers of its commands."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                yield from every_parser(command)
+            yield from action.choices.values()
 
 
 # Commands in the order of the help: the module with the function `add_COMMAND`, and a summary. Only
@@ -246,9 +247,6 @@ COMMANDS = {
     "completion": ("completion", "print a completion script for a shell"),
 }
 
-_HINTS = """\
-Try: echo hi | tokenmill encode -; more: tokenmill --help
-"""
 _HELP = """
 Fast byte-pair encoding: train tokenizers, encode text, write token shards.
 
@@ -286,7 +284,8 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
     if not words:
         commands = "".join(f"  {name:<17}{text}\n" for name, (_, text) in COMMANDS.items())
         title = f"tokenmill {tokenmill.__version__}: fast byte-pair encoding (BPE)"
-        sys.stdout.write(f"{title}\n{commands}{_HINTS}")
+        hints = "Try: echo hi | tokenmill encode -; more: tokenmill --help"
+        sys.stdout.write(f"{title}\n{commands}{hints}\n")
         return 0
     command = next((word for word in words if not word.startswith("-")), "")
     options = make_parser([command]).parse_args(words)

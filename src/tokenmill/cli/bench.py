@@ -53,9 +53,8 @@ examples:
   tokenmill bench tokenizer.json data/*.jsonl --bytes 100MB
   tokenmill bench model/ data/ --threads 1 --rounds 5 --json
 
-Compared libraries: tokenizers, tiktoken, sentencepiece, gigatoken and transformers, if they are
-installed and can load the tokenizer. A library whose own format is missing gets a file that
-tokenmill writes. Exit code 4: ids differ.
+The libraries are tokenizers, tiktoken, sentencepiece, gigatoken and transformers. One whose own
+format is missing gets a file that tokenmill writes. Exit code 4: ids differ.
 """
 
 

@@ -39,7 +39,7 @@ from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
 from tokenmill.errors import InputError, OptionError
 from tokenmill.native import _native
-from tokenmill.options import number, one_of, resolve
+from tokenmill.options import number, resolve
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
 from tokenmill.tokenizing.options import MAX_UNSPLIT_BYTES
@@ -61,10 +61,9 @@ examples:
   tokenmill encode book.txt --binary u32 > ids.bin
 
 A text file is one document, or several with --separator or --lines. Each record of a .jsonl, .csv
-or .parquet file is a document. --input-format text encodes such a file as it is. Ids are written
-while a text is read, in bounded memory. With --json, and for tokenizers that merge over a whole
-text (Llama 2), a text is read to its end first. decode reads the output of encode with the same
-options. Exit code 3: some records were rejected and have no ids.
+or .parquet file is a document; --input-format text encodes such a file as it is. Ids are written
+while a text is read. With --json, and with tokenizers such as Llama 2's, it is read whole first.
+decode takes the same options. Exit code 3: some records were rejected and have no ids.
 """
 _DECODE_HELP = """
 Print the text of token ids.
@@ -94,12 +93,8 @@ the files, each also compressed. Exit code 3: some records were rejected and are
 
 
 class EncodeOptions(ReadOptions, total=False):
-    """How documents are read and encoded. Rejected records cannot be quarantined."""
+    """How documents are read and encoded."""
 
-    on_error: Annotated[
-        str,
-        one_of(("fail", "skip"), "fail", "treatment of records without a document", group="inputs"),
-    ]
     allow_special: Annotated[bool, ALLOW_SPECIAL]
 
 
@@ -115,10 +110,10 @@ def _add_tokenizer(parser: Parser) -> None:
 
 
 def _make_encoder(
-    tokenizer: Tokenizer, options: Mapping[str, Any], max_unsplit_bytes: int
+    tokenizer: Tokenizer, options: Mapping[str, Any], max_unsplit_bytes: int, chunk_bytes: int
 ) -> Encoder:
     return Encoder(
-        tokenizer, before=(), after=(), dtype="uint32", chunk_bytes=_BLOCK_BYTES,
+        tokenizer, before=(), after=(), dtype="uint32", chunk_bytes=chunk_bytes,
         allowed_special=options["allow_special"], max_unsplit_bytes=max_unsplit_bytes,
     )  # fmt: skip
 
@@ -163,11 +158,13 @@ def add_encode(parser: Parser) -> None:
     form.add_argument("--count", action="store_true", help="number of ids instead of the ids")
     add_json(
         form,
-        "one JSON object per document: path, ids, tokens, bytes; its number if the input has "
-        "several (document, or line with --lines)",
+        "one JSON object per document: path, ids, tokens, bytes, and its number if the input has "
+        "several",
     )
     form.add_argument(
-        "--binary", choices=DTYPES, help="ids as raw little-endian integers of 2 or 4 bytes"
+        "--binary",
+        choices=DTYPES,
+        help="ids of one text as raw integers of 2 or 4 bytes",
     )
     add_options(parser, EncodeOptions, utf8="bytes")
     parser.set_defaults(run=_run_encode)
@@ -196,7 +193,9 @@ def _run_encode(arguments: argparse.Namespace) -> int:
             raise OptionError("binary ids cannot be shown in a terminal; redirect them with > FILE")
     tokenizer = Tokenizer.load(arguments.tokenizer)
     _check_binary(arguments.binary, tokenizer)
-    encoder = _make_encoder(tokenizer, options, max_unsplit_bytes=sys.maxsize)
+    # The ids of a document are in one JSON object.
+    chunk_bytes = sys.maxsize if arguments.json else _BLOCK_BYTES
+    encoder = _make_encoder(tokenizer, options, sys.maxsize, chunk_bytes)
     rejections = Rejections(options["on_error"], options["max_errors"])
     output = _Output(arguments, encoder, rejections)
     for text in texts:
@@ -243,26 +242,23 @@ class _Output:
         self._encoder = encoder
         self._rejections = rejections
         self._is_start = True  # of a line of ids
-        # The tokens and ids of a document that continues, and the bytes of documents in JSON.
-        self._open_tokens = 0
-        self._open_ids: list[int] = []
-        self._sizes: deque[int] = deque()
+        self._open_tokens = 0  # of a document that continues
+        self._sizes: deque[int] = deque()  # bytes of documents, for JSON
 
     def write(
         self, name: str, blocks: Iterable[Documents], *, has_several: bool, is_named: bool = False
     ) -> None:
         """Write the ids of the documents of one input. Without `has_several` it is one document."""
         self._first, rejected = self.documents, self._rejections.count
-        self._row: dict[str, Any] = {"path": name}
-        self._has_several = has_several
+        self._name, self._has_several = name, has_several
         self._suffix = b" " + printable(name).encode() if is_named else b""
         is_open = False
-        for block in blocks:
+        for block in corpus.join_parts(iter(blocks)) if self._arguments.json else blocks:
             if is_open and block.problems:  # some ids of the document are written
                 raise InputError(str(block.problems[0]))
             self._rejections.add(block.problems)
             if self._arguments.json:
-                self._add_sizes(block, is_open)
+                self._sizes.extend((block.spans[:, 1] - block.spans[:, 0]).tolist())
             is_open = block.goes_on if len(block.spans) else is_open
             for encoded in self._encoder.encode(block, thread_count(None)):
                 _write(self._text_of(encoded.ids, encoded.ends))
@@ -270,12 +266,6 @@ class _Output:
         if is_empty and not has_several:  # an empty text has a line, too
             self._sizes.append(0)
             _write(self._text_of(np.zeros(0, np.uint32), np.zeros(1, np.int64)))
-
-    def _add_sizes(self, block: Documents, is_open: bool) -> None:
-        sizes = (block.spans[:, 1] - block.spans[:, 0]).tolist()
-        if is_open and sizes:
-            self._sizes[-1] += sizes.pop(0)
-        self._sizes.extend(sizes)
 
     def _text_of(self, ids: NDArray[np.uint32], ends: NDArray[np.int64]) -> bytes:
         """Return ids, of which each document ends at one of `ends`."""
@@ -289,23 +279,20 @@ class _Output:
             text = text.removeprefix(b" ") if self._is_start else text
             self._is_start = text.endswith(b"\n") or (self._is_start and not text)
             return text
-        counts = np.diff(ends, prepend=0, append=len(ids)).tolist()
-        counts[0] += self._open_tokens
-        self._open_tokens = counts.pop()
         if not arguments.json:
+            counts = np.diff(ends, prepend=0, append=len(ids)).tolist()
+            counts[0] += self._open_tokens
+            self._open_tokens = counts.pop()
             return b"".join(b"%d%b\n" % (count, self._suffix) for count in counts)
         lines = []
-        parts = [] if arguments.count else [part.tolist() for part in np.split(ids, ends)]
-        for index, count in enumerate(counts):
-            row = dict(self._row)
+        for index, part in enumerate(np.split(ids, ends)[:-1], number + 1):
+            row: dict[str, Any] = {"path": self._name}
             if self._has_several:
-                row["line" if arguments.lines else "document"] = number + index + 1
-            if parts:
-                row["ids"] = self._open_ids + parts[index]
-                self._open_ids = []
-            row |= {"tokens": count, "bytes": self._sizes.popleft()}
+                row["line" if arguments.lines else "document"] = index
+            if not arguments.count:
+                row["ids"] = part.tolist()
+            row |= {"tokens": len(part), "bytes": self._sizes.popleft()}
             lines.append(json.dumps(row) + "\n")
-        self._open_ids += parts[-1] if parts else []
         return "".join(lines).encode()
 
 
@@ -513,7 +500,7 @@ def _count(
         if skip and source.is_stdin:  # cannot be read again
             raise InputError(f"standard input {next(iter(skip.values()))}")
         rejections.count = before
-        encoder = _make_encoder(tokenizer, options, MAX_UNSPLIT_BYTES)
+        encoder = _make_encoder(tokenizer, options, MAX_UNSPLIT_BYTES, _BLOCK_BYTES)
         found = {"tokens": 0, "documents": 0, "bytes": 0}
         for block in corpus.read(corpus.Segment(source), replace(reading_of(options), skip=skip)):
             for encoded in encoder.encode(block, thread_count(options["threads"])):

@@ -36,10 +36,12 @@ from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.output import open_output
 
 _HELP = """
-Print the contents of a tokenizer: number, length and script of its tokens, the longest tokens,
-tokens that no text can produce, and odd ones. --word adds the merges of a word as a tree, --text a
-text split into its tokens. For a folder that tokenize wrote: documents, their lengths, the most and
-least used tokens, and the inputs.
+Print tables of a tokenizer: numbers, lengths and scripts of its tokens, the longest tokens, tokens
+that no text produces, and odd ones. --word adds the merges of a word, and --text a text split into
+its tokens.
+
+Of a folder that tokenize wrote, the tables show documents, their lengths, the most and least used
+tokens, and the inputs.
 
 examples:
   tokenmill inspect o200k_base

@@ -12,8 +12,8 @@ from tokenmill.errors import OptionError
 from tokenmill.options import Option, switch, table, text
 
 INPUTS = (
-    "file, folder, glob or URL of .txt, .jsonl, .json, .parquet, .arrow, .csv, .tsv or .wet files, "
-    "also compressed; other files are text; - for standard input"
+    "file, folder, glob or URL; .jsonl, .json, .parquet, .arrow, .csv, .tsv and .wet files have "
+    "records, others are text; also compressed; - is standard input"
 )
 TOKENIZER = "tokenizer: a name such as gpt2, a file or a folder"
 PATTERN = text(
@@ -39,10 +39,7 @@ def add_options(
             continue
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        default = _shown(defaults.get(name, option.default))
-        notes = [", ".join(option.choices), default and f"default: {default}"]
-        notes = [note for note in [*notes, "repeatable" * option.repeats] if note]
-        help = option.help + (f" ({'; '.join(notes)})" if notes else "")
+        help = option.help + _notes(option, defaults.get(name, option.default))
         more: dict[str, Any] = {"action": "append"} if option.repeats else {}
         if option.parse is None:
             more = {"action": "store_true"}
@@ -53,6 +50,16 @@ def add_options(
         groups[option.group].add_argument(
             flag, dest=name, default=None, help=help.replace("%", "%%"), **more
         )
+
+
+def _notes(option: Option, default: Any) -> str:
+    """The choices that the help does not explain, and the default."""
+    notes = ["repeatable"] if option.repeats else []
+    if default := _shown(default):
+        notes.insert(0, f"default: {default}")
+    if not all(choice in option.help for choice in option.choices):
+        notes.insert(0, f"one of {', '.join(option.choices)}")
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def options_of(
@@ -98,5 +105,3 @@ def check_stdin(names: Sequence[str]) -> None:
     """Raise an error if standard input is an input and cannot be read."""
     if STDIN in names and sys.__stdin__ is None:
         raise OptionError("standard input is closed; pass a file or open it")
-    if names.count(STDIN) > 1:
-        raise OptionError("standard input can be read only once; pass - once")

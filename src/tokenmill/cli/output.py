@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +78,12 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
+def first(lines: Sequence[str], most: int, others: str) -> list[str]:
+    """The first lines, and one line with the number of others."""
+    more = len(lines) - most
+    return [*lines[:most], f"and {more:,} more {others}"] if more > 0 else list(lines)
+
+
 def add_json(parser: Any, help: str = "result as one JSON object on stdout") -> None:
     parser.add_argument("--json", action="store_true", help=help)
 
@@ -92,8 +98,8 @@ def check_outputs(
     from tokenmill.formats.save import is_folder  # slow to import
 
     used = {os.path.realpath(name): "also an input" for name in inputs if Path(name).exists()}
-    for name in map(os.fspath, outputs):
-        path = Path(name)
+    for output in outputs:
+        name, path = str(output), Path(output)
         if name == "-":
             raise OptionError("output must be a file, got '-'; pass a name such as tokenizer.json")
         if _URL.match(name):

@@ -43,8 +43,8 @@ def add_flags(parser: Any) -> None:
         choices=STYLES,
         default="auto",
         metavar="STYLE",
-        help="style of progress on stderr (auto, plain, json, none; default: auto, a bar in a "
-        "terminal, else plain)",
+        help="progress on stderr: plain, json, none, or auto, a bar in a terminal and else plain "
+        "(default: auto)",
     )
     parser.add_argument(
         *("-q", "--quiet"), action="store_const", const="none", dest="progress",

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from tokenmill.cli import progress
 from tokenmill.cli.app import DIFFERENT, EMPTY, REJECTED, Parser, name_flags
 from tokenmill.cli.options import INPUTS, TOKENIZER, add_options, check_stdin, options_of
-from tokenmill.cli.output import add_json, count_of, report
+from tokenmill.cli.output import add_json, count_of, first, report
 from tokenmill.corpus.inputs import Skipped, describe_skipped
 from tokenmill.shards.folder import RESTORE
 from tokenmill.tokenizer import Tokenizer
@@ -22,6 +22,11 @@ from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
 from tokenmill.tokenizing.verify import VerifyOptions, verify
 
+_COUNTS = (
+    *("documents", "tokens", "bytes", "quarantined", "errors", "shards", "bytes_written"),
+    *("tasks_resumed", "restarts"),
+)
+_RATES = ("seconds", "bytes_per_second", "input_bytes_per_second")
 _FAILURES_SHOWN = 10
 _REASONS_SHOWN = 5
 
@@ -39,9 +44,8 @@ examples:
   tokenmill tokenize data/ --rank 3 --world-size 8 \\
     --tokenizer gpt2 --output shards/
 
-The same command resumes a run that was stopped. Exit codes: 0 complete, 3 complete with rejected
-records (see errors.jsonl), 5 complete without a document, 2 wrong options or a run that has to
-stop, 1 OS error such as a full disk, 130 Ctrl-C, 143 SIGTERM.
+The same command resumes a run that was stopped. Exit code 3: complete, but some records were
+rejected (see errors.jsonl). Exit code 5: complete, without a document.
 """
 _FINALIZE_HELP = """
 Complete an output that several processes wrote with tokenize --rank, when all of them are done.
@@ -59,7 +63,8 @@ examples:
 The documents have the same order. verify and the training programs take both folders.
 """
 _VERIFY_HELP = """
-Compare shards with their manifest, and documents with their sources.
+Check that shards are as tokenize wrote them. With --sample, also encode documents of the inputs
+again and compare the ids.
 
 examples:
   tokenmill verify shards/
@@ -114,21 +119,17 @@ def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         sys.stderr.write("tokenmill: stopped; run the same command again to resume\n")
         raise
-    counts = (
-        *("documents", "tokens", "bytes", "quarantined", "errors", "shards", "bytes_written"),
-        *("tasks_resumed", "restarts"),
-    )
-    rates = ("seconds", "bytes_per_second", "input_bytes_per_second")
-    figures = {name: getattr(result, name) for name in counts} | {
+    peak = _peak_memory()
+    figures = {name: getattr(result, name) for name in _COUNTS} | {
         "output": str(result.output),
         "eos": result.options["eos"],
         "failures": [{"path": each["path"], "error": each["error"]} for each in result.failures],
-        "peak_memory": _peak_memory(),
-        **{name: round(getattr(result, name), 3) for name in rates},
+        "peak_memory": peak,
+        **{name: round(getattr(result, name), 3) for name in _RATES},
     }
     if result.skipped:
         figures["skipped"] = result.skipped
-    report(arguments, figures, *_lines(result, figures["peak_memory"]))
+    report(arguments, figures, *_lines(result, peak))
     if result.is_final and not result.documents:
         return EMPTY
     return 0 if result.is_complete else REJECTED
@@ -171,10 +172,8 @@ def _lines(result: Result, peak: int) -> list[str]:
         lines.append(f"{records} rejected; see {output}/{place}")
         reasons = list(result.errors.items())[:_REASONS_SHOWN]
         lines += [f"{count:,} × {name_flags(reason)}" for reason, count in reasons]
-    shown = result.failures[:_FAILURES_SHOWN]
-    lines += [f"{each['path']}: {name_flags(each['error'])}" for each in shown]
-    if (more := len(result.failures) - _FAILURES_SHOWN) > 0:
-        lines.append(f"and {more:,} more inputs")
+    failures = [f"{each['path']}: {name_flags(each['error'])}" for each in result.failures]
+    lines += first(failures, _FAILURES_SHOWN, "inputs")
     if result.is_final and not result.documents:
         lines.append("no document was found in any input")
     if result.bytes_per_second:

@@ -12,7 +12,7 @@ from tokenmill.cli import progress
 from tokenmill.cli.app import Parser
 from tokenmill.cli.libraries import memory_bytes
 from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reader
-from tokenmill.cli.output import add_json, check_outputs, count_of, report
+from tokenmill.cli.output import add_json, check_outputs, count_of, first, report
 from tokenmill.errors import TrainingError, VocabularyError
 from tokenmill.formats import save
 from tokenmill.options import number
@@ -61,7 +61,7 @@ examples:
   tokenmill convert tokenizer.json mine.tokenmill
   tokenmill convert ranks.tiktoken a.json --pattern cl100k
 """
-_INPUTS = f"{INPUTS}; .tmc files of pretoken counts"
+_INPUTS = f"{INPUTS}; .tmc files are outputs of count-pretokens"
 _SKIP = ("progress",)
 _SIZE = "{size}"
 _SENTENCEPIECE_SUFFIXES = (".model", ".vocab", ".json", ".tokenmill")
@@ -77,15 +77,16 @@ def add_train(parser: Parser) -> None:
         required=True,
         type=lambda word: [size(part) for part in word.split(",")],
         metavar="50000",
-        help="number of bytes, merges and special tokens together; commas separate several sizes",
+        help="number of all tokens: bytes, learned and special ones; commas separate several sizes",
     )
     parser.add_argument(
         "--output",
         required=True,
         action="append",
         metavar="tokenizer.json",
-        help="output file: a .json, vocab.json, .tokenmill or .tiktoken, for sentencepiece a "
-        ".model, .vocab, .json or .tokenmill; {size} is replaced by the size (repeatable)",
+        help="file to write; its name selects the format: .json, vocab.json (with merges.txt), "
+        ".tokenmill, .tiktoken (with sentencepiece .model or .vocab) or folder/; "
+        "{size} becomes the size (repeatable)",
     )
     add_options(parser, TrainOptions, _SKIP, **READ_DEFAULTS)
     progress.add_flags(parser)
@@ -96,7 +97,7 @@ def add_count_pretokens(parser: Parser) -> None:
     parser.explain(_COUNT_HELP)
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help=_INPUTS)
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="counts.tmc", help="output file, a .tmc"
+        "--output", required=True, type=Path, metavar="counts.tmc", help="file to write, a .tmc"
     )
     add_options(parser, CountOptions, _SKIP, **READ_DEFAULTS)
     progress.add_flags(parser)
@@ -131,13 +132,12 @@ def _run_train(arguments: argparse.Namespace) -> None:
     if arguments.report is not None:
         written = json.loads(Path(arguments.report).read_text(encoding="utf-8"))
         figures["report"] = written
-        lines += [
+        rows = [
             f"{name}: {source['bytes']:,} bytes, {source['tokens']:,} tokens, "
             f"{source['bytes_per_token']:.2f} bytes per token"
-            for name, source in list(written["sources"].items())[:_SOURCES_SHOWN]
+            for name, source in written["sources"].items()
         ]
-        if (more := len(written["sources"]) - _SOURCES_SHOWN) > 0:
-            lines.append(f"and {more:,} more inputs in {arguments.report}")
+        lines += first(rows, _SOURCES_SHOWN, f"inputs in {arguments.report}")
     report(arguments, figures, *lines)
 
 

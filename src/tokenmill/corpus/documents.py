@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.corpus.options import READERS, RECORDS
-from tokenmill.errors import InputError, OptionError
+from tokenmill.errors import InputError
 
 STDIN = "-"
 # The first bytes of a rejected record are kept.
@@ -310,9 +310,7 @@ def _starts(
 class Rejections:
     """The rejected records of a run. Each is an error, or there may be up to `max_errors`."""
 
-    def __init__(self, on_error: str, max_errors: float | None) -> None:
-        if isinstance(max_errors, float):
-            raise OptionError(f"max_errors must be a whole number here, got {max_errors:.3%}")
+    def __init__(self, on_error: str, max_errors: int | None) -> None:
         self._fails = on_error == "fail"
         self._max_errors = max_errors
         self.count = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from tokenmill.options import Option, limit, one_of, parse_escaped, switch, text
+from tokenmill.options import Option, number, one_of, parse_escaped, switch, text
 
 
 class Reader(NamedTuple):
@@ -38,7 +38,6 @@ INPUT_FORMATS = tuple(READERS)
 RECORDS = tuple(name for name, reader in READERS.items() if reader.has_fields)
 TABLES = tuple(name for name, reader in READERS.items() if reader.split == "table")
 UTF8 = ("strict", "replace", "bytes")
-ON_ERROR = ("fail", "skip", "quarantine")
 
 
 def _check_field(value: Any) -> Any:
@@ -81,37 +80,44 @@ class RecordOptions(TypedDict, total=False):
         one_of(
             INPUT_FORMATS,
             None,
-            "format of all inputs; without it, each is detected",
+            "format of all inputs; without it, that of each is detected",
             group="inputs",
         ),
     ]
     field: Annotated[
         str | Sequence[str] | Mapping[str, str | Sequence[str]],
         Option(
-            "text", "field with the text of a record; a.b is b inside of a; of several fields, the "
-            "first that exists; PATTERN=FIELD is for the inputs of a pattern", _check_field,
-            _parse_field, metavar="FIELD", repeats=True, group="inputs",
+            "text", "field or column with the text of a record; a.b is the field b inside of a; of "
+            "several, the first that exists counts; PATTERN=FIELD is for inputs with such names",
+            _check_field, _parse_field, metavar="FIELD", repeats=True, group="inputs",
         ),
     ]  # fmt: skip
     strict: Annotated[
         bool,
         switch(
-            "fail if files of a folder are skipped that may have documents", group="inputs",
+            "fail if skipped files of a folder may have documents", group="inputs",
             shapes_output=False,
         ),
     ]  # fmt: skip
     utf8: Annotated[
-        str, one_of(UTF8, "strict", "treatment of bytes that are not UTF-8", group="inputs")
-    ]
+        str,
+        one_of(
+            UTF8, "strict", "bytes that are not UTF-8: strict rejects the document, replace makes "
+            "them U+FFFD, bytes keeps them", group="inputs",
+        ),
+    ]  # fmt: skip
     on_error: Annotated[
         str,
-        one_of(ON_ERROR, "quarantine", "treatment of records without a document", group="inputs"),
-    ]
+        one_of(
+            ("fail", "skip"), "fail", "records without a text: fail stops, skip leaves them out",
+            group="inputs",
+        ),
+    ]  # fmt: skip
     max_errors: Annotated[
         float | None,
-        limit(
-            None, "number of rejected records after which the run stops; for tokenize also a share "
-            "of all records, such as 1%", group="inputs", shapes_output=False,
+        number(
+            None, "number of rejected records that are allowed (default: any)", 0, group="inputs",
+            shapes_output=False,
         ),
     ]  # fmt: skip
 
@@ -122,7 +128,8 @@ class ReadOptions(RecordOptions, total=False):
     separator: Annotated[
         str | None,
         text(
-            None, r"text that ends a document in a text file, like \n; without it, a file is one",
+            None, r"text between the documents of a text file, such as \n; without it, each text "
+            "file is one document",
             parse=parse_escaped, metavar="TEXT", group="inputs",
         ),
     ]  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import TokenizeError
-from tokenmill.options import describe, number, resolve
+from tokenmill.options import describe, resolve
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
 from tokenmill.shards.shard_format import Rows, get_format
@@ -32,9 +32,7 @@ _BLOCK_TOKENS = 1 << 22
 class MergeOptions(TypedDict, total=False):
     """The size of the merged shards."""
 
-    shard_tokens: Annotated[int, number(
-        SHARD_TOKENS, "tokens per shard; the document that reaches it is the last"
-    )]  # fmt: skip
+    shard_tokens: Annotated[int, SHARD_TOKENS]
 
 
 @describe(MergeOptions)

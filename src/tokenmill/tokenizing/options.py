@@ -11,7 +11,7 @@ from tokenmill.corpus.documents import DOCUMENT_BYTES
 from tokenmill.corpus.options import RECORDS, ReadOptions
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenizeError
-from tokenmill.options import amount, anything, number, one_of, resolve, switch, table, text
+from tokenmill.options import amount, anything, limit, number, one_of, resolve, switch, table, text
 from tokenmill.ray_cluster import ENGINES, LOCAL, check_options
 from tokenmill.shards.shard_format import FORMATS, Spec, get_format
 from tokenmill.tokenizer import Tokenizer
@@ -21,7 +21,6 @@ AUTO = "auto"
 NONE = "none"
 # Vocabularies below this size get uint16, as in Megatron, which pads vocabularies.
 NARROW_END = 65_500
-SHARD_TOKENS = 100_000_000
 MAX_UNSPLIT_BYTES = 16 << 20
 MAX_UNSPLIT_BYTES_MIN = 4 << 20
 # Python, numpy, the vocabulary and its cache; and the smallest blocks of a thread.
@@ -51,6 +50,9 @@ _RUN = {"group": "run", "shapes_output": False}
 _MACHINES = {"group": "several machines", "shapes_output": False}
 
 
+SHARD_TOKENS = number(100_000_000, "tokens after which a shard ends", group="shards")
+
+
 class RunOptions(TypedDict, total=False):
     """How a run is done. They do not change the output."""
 
@@ -71,39 +73,46 @@ class RunOptions(TypedDict, total=False):
 class TokenizeOptions(ReadOptions, RunOptions, total=False):
     """All options of `tokenize`."""
 
+    on_error: Annotated[str, one_of(
+        ("fail", "skip", "quarantine"), "quarantine", "records without a text: fail stops, skip "
+        "leaves them out, quarantine also lists them in errors.jsonl", **_INPUTS
+    )]  # fmt: skip
+    max_errors: Annotated[float | None, limit(
+        None, "number of rejected records that are allowed, or share of all, such as 1% "
+        "(default: any)", shapes_output=False, **_INPUTS
+    )]  # fmt: skip
     id_field: Annotated[str | None, text(
         None, "field with the id of a document, for shard formats with ids", **_INPUTS
     )]  # fmt: skip
     max_document_bytes: Annotated[int, amount(
-        DOCUMENT_BYTES, "largest record; longer ones are rejected", **_INPUTS
+        DOCUMENT_BYTES, "size of the largest record; longer ones are rejected", **_INPUTS
     )]  # fmt: skip
     max_unsplit_bytes: Annotated[int, amount(
-        MAX_UNSPLIT_BYTES, "largest text without a safe split point", **_INPUTS
+        MAX_UNSPLIT_BYTES, "most bytes of a text without a space or another place to cut it; texts "
+        "with more are rejected", **_INPUTS
     )]  # fmt: skip
     allowed_special: Annotated[bool, switch(
-        "encode special tokens in the text as such", flag="--allow-special", **_INPUTS
+        "recognize special tokens such as <|endoftext|>", flag="--allow-special", **_INPUTS
     )]  # fmt: skip
     format: Annotated[str, one_of(tuple(FORMATS), "megatron", "shard format", **_SHARDS)]
     eos: Annotated[int | str | None, anything(
-        AUTO, "token after each document: its text, its id, auto or none",
+        AUTO, "token after each document: its text or id, auto for the usual one, or none",
         metavar="TOKEN", **_SHARDS,
     )]  # fmt: skip
     bos: Annotated[int | str | None, anything(
-        NONE, "token before each document: its text, its id, auto or none",
+        NONE, "token before each document: its text or id, auto for the usual one, or none",
         metavar="TOKEN", **_SHARDS,
     )]  # fmt: skip
     dtype: Annotated[str | None, one_of(
-        DTYPES, None, "type of ids; without it, the vocabulary decides", **_SHARDS
+        DTYPES, None, "type of ids; without it, uint16 if all ids fit", **_SHARDS
     )]  # fmt: skip
-    shard_tokens: Annotated[int, number(
-        SHARD_TOKENS, "tokens per shard; the document that reaches it is the last", **_SHARDS
-    )]  # fmt: skip
+    shard_tokens: Annotated[int, SHARD_TOKENS]
     sequence_length: Annotated[int | None, number(
-        None, "length of packed sequences; without it, documents are not packed",
+        None, "tokens of each sequence into which documents are packed; without it, they are not",
         most=_SEQUENCE_MAX, **_SHARDS,
     )]  # fmt: skip
     pad_id: Annotated[int | None, number(
-        None, "token id that pads the last sequence of a shard (default: eos)", 0,
+        None, "id that fills the last sequence of a shard (default: eos)", 0,
         metavar="ID", **_SHARDS,
     )]  # fmt: skip
     shuffle: Annotated[int | None, number(
@@ -113,8 +122,16 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
     task_bytes: Annotated[int, amount(
         64 << 20, "input bytes per task; each task starts a new shard", group="run"
     )]  # fmt: skip
-    rank: Annotated[int | None, number(None, "index of this process, from 0", 0, **_MACHINES)]
-    world_size: Annotated[int | None, number(None, "number of processes", **_MACHINES)]
+    rank: Annotated[
+        int | None,
+        number(
+            None,
+            "number of this process, from 0; several processes write one output",
+            0,
+            **_MACHINES,
+        ),
+    ]
+    world_size: Annotated[int | None, number(None, "number of all these processes", **_MACHINES)]
 
 
 # The formats of the inputs are in the plan's sources.
@@ -215,14 +232,8 @@ def ids_after(options: Mapping[str, Any]) -> tuple[int, ...]:
 
 def spec_of(options: Mapping[str, Any], tokenizer: Tokenizer) -> Spec:
     """The properties of all shards of a run."""
-    return Spec(
-        dtype=options["dtype"],
-        eos=options["eos"],
-        bos=options["bos"],
-        vocab_size=tokenizer.vocab_size,
-        tokenizer=tokenizer.name,
-        sequence_length=options["sequence_length"],
-    )
+    same = {name: options[name] for name in ("dtype", "eos", "bos", "sequence_length")}
+    return Spec(**same, vocab_size=tokenizer.vocab_size, tokenizer=tokenizer.name)
 
 
 def check_effect(options: Mapping[str, Any], kinds: Iterable[str]) -> None:

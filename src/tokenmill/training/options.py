@@ -37,8 +37,8 @@ from tokenmill.training.merging import TRAINERS
 
 Path_: TypeAlias = str | os.PathLike[str]
 
-# The defaults of training for `ReadOptions`.
-READ_DEFAULTS = {"utf8": "bytes", "on_error": "fail"}
+# The default of training for `ReadOptions`.
+READ_DEFAULTS = {"utf8": "bytes"}
 _DEFAULT_PATTERN = "o200k"
 _MEMORY_MIN = 64 << 20
 _VOCAB_MAX = 1 << 24
@@ -108,26 +108,29 @@ class CountOptions(ReadOptions, total=False):
     weights: Annotated[
         Mapping[Any, float] | None,
         Option(
-            None, "factors for the counts of inputs or globs", _check_weights, _parse_weight,
+            None, "factor for the counts of an input or a glob", _check_weights, _parse_weight,
             metavar="FILE=2.5", flag="--weight", repeats=True, shapes_output=False, **_INPUTS,
         ),
     ]  # fmt: skip
     sample: Annotated[
         float | None,
-        share(None, "share of the documents to train on; for text files, of lines", **_INPUTS),
+        share(
+            None, "share of the documents to train on; each line of a text file is one", **_INPUTS
+        ),
     ]
     seed: Annotated[int, number(0, "seed of the sample", least=0, most=(1 << 64) - 1, **_INPUTS)]
     pattern: Annotated[
         str | None,
         text(
-            None, "pre-tokenizer: a name such as o200k or a regular expression (default: that of "
-            "the counts or of the extended tokenizer, else o200k)", **_VOCABULARY,
+            None, "regular expression that splits texts into pretokens, which tokens do not cross, "
+            "or its name, such as o200k (default: that of the counts or of the extended tokenizer, "
+            "else o200k)", **_VOCABULARY,
         ),
     ]  # fmt: skip
     special_tokens: Annotated[
         Sequence[str],
         Option(
-            (), "special tokens that get ids", _check_names, metavar="TEXT",
+            (), "text of a special token, which gets an id", _check_names, metavar="TEXT",
             flag="--special-token", repeats=True, **_VOCABULARY,
         ),
     ]  # fmt: skip
@@ -139,7 +142,7 @@ class CountOptions(ReadOptions, total=False):
             _check_memory, parse_amount, metavar="BYTES", **_RUN,
         ),
     ]  # fmt: skip
-    engine: Annotated[str, one_of(ENGINES, LOCAL, "execution engine of the counting", **_RUN)]
+    engine: Annotated[str, one_of(ENGINES, LOCAL, "this machine or a Ray cluster counts", **_RUN)]
     ray_address: Annotated[
         str | None,
         text(None, "address of a Ray cluster (default: a new one on this machine)", **_RUN),
@@ -155,18 +158,21 @@ class TrainOptions(CountOptions, total=False):
     trainer: Annotated[
         str,
         one_of(
-            tuple(TRAINERS), "tokenizers", "library whose merges and ids are learned", **_VOCABULARY
+            tuple(TRAINERS),
+            "tokenizers",
+            "library whose merges and ids are reproduced",
+            **_VOCABULARY,
         ),
     ]
     min_frequency: Annotated[
-        int, _limited(number(0, "minimum count of a merge", least=0, **_VOCABULARY))
+        int, _limited(number(0, "minimum count of a pair that is merged", least=0, **_VOCABULARY))
     ]
     max_token_length: Annotated[
         int | None,
         _limited(
             number(
-                None, "maximum token length: tokens have fewer bytes than this; for sentencepiece, "
-                "at most this many characters (default: 16)", **_VOCABULARY,
+                None, "tokens have fewer than N bytes; for sentencepiece, at most N characters "
+                "(default there: 16)", **_VOCABULARY,
             ),
             1 << 31,
         ),
@@ -174,15 +180,15 @@ class TrainOptions(CountOptions, total=False):
     initial_alphabet: Annotated[
         str,
         one_of(
-            ("bytes", "seen"), "bytes", "first tokens: all 256 bytes, or those of the inputs",
+            ("bytes", "seen"), "bytes", "first tokens: all 256 bytes, or those seen in the inputs",
             **_VOCABULARY,
         ),
     ]  # fmt: skip
     character_coverage: Annotated[
         float | None,
         share(
-            None, "share of the text whose characters are tokens; only for sentencepiece (default: "
-            "0.9995)", **_VOCABULARY,
+            None, "share of the text that is covered by the characters that are tokens; only for "
+            "sentencepiece (default: 0.9995)", **_VOCABULARY,
         ),
     ]  # fmt: skip
     extend: Annotated[
@@ -196,10 +202,10 @@ class TrainOptions(CountOptions, total=False):
         _path("folder for checkpoints, from which an interrupted run resumes", "DIR"),
     ]
     trace: Annotated[
-        Path_ | None, _path("file for all merges with their counts, as JSON lines", "FILE")
+        Path_ | None, _path("file to write: all merges with their counts, as JSON lines", "FILE")
     ]
     report: Annotated[
-        Path_ | None, _path("file for the use of the vocabulary by each input, as JSON", "FILE")
+        Path_ | None, _path("file to write: the use of the tokens by each input, as JSON", "FILE")
     ]
 
 
@@ -217,8 +223,6 @@ def resolve_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     options = resolve(kind, given, TrainingError, **READ_DEFAULTS)
     trainer, separator = options.get("trainer"), options["separator"] or ""
     check_options(options)
-    if options["on_error"] == "quarantine":
-        raise TrainingError("on_error='quarantine' is not supported in training; use skip or fail")
     if separator != separator.encode(errors="replace").decode():
         raise TrainingError(f"separator must be valid Unicode text, got {separator!r}")
     if trainer == "sentencepiece":

@@ -23,21 +23,8 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training import options as rules
 from tokenmill.training import sentencepiece
 from tokenmill.training.checkpoint import Checkpoint, temporary_folder
-from tokenmill.training.counting import (
-    Counted,
-    Plan,
-    bytes_seen,
-    count_documents,
-    parts,
-)
-from tokenmill.training.merging import (
-    NO_MERGES,
-    TRAINERS,
-    ExactnessCheck,
-    Merges,
-    Merging,
-    limits,
-)
+from tokenmill.training.counting import Counted, Plan, bytes_seen, count_documents, parts
+from tokenmill.training.merging import NO_MERGES, TRAINERS, ExactnessCheck, Merges, Merging, limits
 from tokenmill.training.numbering import (
     Numbering,
     Vocabulary,
