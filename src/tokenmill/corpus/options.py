@@ -38,6 +38,7 @@ INPUT_FORMATS = tuple(READERS)
 RECORDS = tuple(name for name, reader in READERS.items() if reader.has_fields)
 TABLES = tuple(name for name, reader in READERS.items() if reader.split == "table")
 UTF8 = ("strict", "replace", "bytes")
+_INPUTS: dict[str, Any] = {"group": "inputs"}
 
 
 def _check_field(value: Any) -> Any:
@@ -75,61 +76,36 @@ def _parse_field(word: str) -> str | tuple[str, str]:
 class RecordOptions(TypedDict, total=False):
     """How inputs become documents. The separator is apart: `encode_files` has another default."""
 
-    input_format: Annotated[
-        str | None,
-        one_of(
-            INPUT_FORMATS,
-            None,
-            "format of all inputs; without it, that of each is detected",
-            group="inputs",
-        ),
-    ]
-    field: Annotated[
-        str | Sequence[str] | Mapping[str, str | Sequence[str]],
-        Option(
-            "text", "field or column with the text of a record; a.b is the field b inside of a; of "
-            "several, the first that exists counts; PATTERN=FIELD is for inputs with such names",
-            _check_field, _parse_field, metavar="FIELD", repeats=True, group="inputs",
-        ),
-    ]  # fmt: skip
-    strict: Annotated[
-        bool,
-        switch(
-            "fail if skipped files of a folder may have documents", group="inputs",
-            shapes_output=False,
-        ),
-    ]  # fmt: skip
-    utf8: Annotated[
-        str,
-        one_of(
-            UTF8, "strict", "bytes that are not UTF-8: strict rejects the document, replace makes "
-            "them U+FFFD, bytes keeps them", group="inputs",
-        ),
-    ]  # fmt: skip
-    on_error: Annotated[
-        str,
-        one_of(
-            ("fail", "skip"), "fail", "records without a text: fail stops, skip leaves them out",
-            group="inputs",
-        ),
-    ]  # fmt: skip
-    max_errors: Annotated[
-        float | None,
-        number(
-            None, "number of rejected records that are allowed (default: any)", 0, group="inputs",
-            shapes_output=False,
-        ),
-    ]  # fmt: skip
+    input_format: Annotated[str | None, one_of(
+        INPUT_FORMATS, None, "format of all inputs; without it, that of each is detected", **_INPUTS
+    )]  # fmt: skip
+    field: Annotated[str | Sequence[str] | Mapping[str, str | Sequence[str]], Option(
+        "text", "field or column with the text of a record; a.b is the field b inside of a; of "
+        "several, the first that exists counts; PATTERN=FIELD is for inputs with such names",
+        _check_field, _parse_field, metavar="FIELD", repeats=True, **_INPUTS,
+    )]  # fmt: skip
+    strict: Annotated[bool, switch(
+        "fail if skipped files of a folder may have documents", shapes_output=False, **_INPUTS
+    )]  # fmt: skip
+    utf8: Annotated[str, one_of(
+        UTF8, "strict", "bytes that are not UTF-8: strict rejects the document, replace makes "
+        "them U+FFFD, bytes keeps them", **_INPUTS
+    )]  # fmt: skip
+    on_error: Annotated[str, one_of(
+        ("fail", "skip"), "fail", "records without a text: fail stops, skip leaves them out",
+        **_INPUTS
+    )]  # fmt: skip
+    max_errors: Annotated[float | None, number(
+        None, "number of rejected records that are allowed (default: any)", 0,
+        shapes_output=False, **_INPUTS
+    )]  # fmt: skip
 
 
 class ReadOptions(RecordOptions, total=False):
     """How inputs become documents."""
 
-    separator: Annotated[
-        str | None,
-        text(
-            None, r"text between the documents of a text file, such as \n; without it, each text "
-            "file is one document",
-            parse=parse_escaped, metavar="TEXT", group="inputs",
-        ),
-    ]  # fmt: skip
+    separator: Annotated[str | None, text(
+        None, r"text between the documents of a text file, such as \n; without it, each text "
+        "file is one document",
+        parse=parse_escaped, metavar="TEXT", **_INPUTS,
+    )]  # fmt: skip

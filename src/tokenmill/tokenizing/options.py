@@ -57,10 +57,9 @@ class RunOptions(TypedDict, total=False):
     """How a run is done. They do not change the output."""
 
     threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
-    memory: Annotated[
-        int,
-        amount(2 << 30, "memory limit, at least 192MiB and 1MiB per thread", MEMORY_MIN, **_RUN),
-    ]
+    memory: Annotated[int, amount(
+        2 << 30, "memory limit, at least 192MiB and 1MiB per thread", MEMORY_MIN, **_RUN
+    )]  # fmt: skip
     engine: Annotated[str, one_of(
         ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES
     )]  # fmt: skip
@@ -88,20 +87,17 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         DOCUMENT_BYTES, "size of the largest record; longer ones are rejected", **_INPUTS
     )]  # fmt: skip
     max_unsplit_bytes: Annotated[int, amount(
-        MAX_UNSPLIT_BYTES, "most bytes of a text without a space or another place to cut it; texts "
-        "with more are rejected", **_INPUTS
+        MAX_UNSPLIT_BYTES, "most bytes of a text without a place to cut it, as a space", **_INPUTS
     )]  # fmt: skip
     allowed_special: Annotated[bool, switch(
         "recognize special tokens such as <|endoftext|>", flag="--allow-special", **_INPUTS
     )]  # fmt: skip
     format: Annotated[str, one_of(tuple(FORMATS), "megatron", "shard format", **_SHARDS)]
     eos: Annotated[int | str | None, anything(
-        AUTO, "token after each document: its text or id, auto for the usual one, or none",
-        metavar="TOKEN", **_SHARDS,
+        AUTO, "token after each document: text, id, auto or none", metavar="TOKEN", **_SHARDS
     )]  # fmt: skip
     bos: Annotated[int | str | None, anything(
-        NONE, "token before each document: its text or id, auto for the usual one, or none",
-        metavar="TOKEN", **_SHARDS,
+        NONE, "token before each document: text, id, auto or none", metavar="TOKEN", **_SHARDS
     )]  # fmt: skip
     dtype: Annotated[str | None, one_of(
         DTYPES, None, "type of ids; without it, uint16 if all ids fit", **_SHARDS
@@ -112,12 +108,10 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         most=_SEQUENCE_MAX, **_SHARDS,
     )]  # fmt: skip
     pad_id: Annotated[int | None, number(
-        None, "id that fills the last sequence of a shard (default: eos)", 0,
-        metavar="ID", **_SHARDS,
+        None, "id to fill the last sequence of a shard (default: eos)", 0, metavar="ID", **_SHARDS
     )]  # fmt: skip
     shuffle: Annotated[int | None, number(
-        None, "seed of a random order of all documents", 0, (1 << 64) - 1,
-        metavar="SEED", **_SHARDS,
+        None, "seed of a random order of documents", 0, (1 << 64) - 1, metavar="SEED", **_SHARDS
     )]  # fmt: skip
     task_bytes: Annotated[int, amount(
         64 << 20, "input bytes per task; each task starts a new shard", group="run"

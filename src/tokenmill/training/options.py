@@ -105,108 +105,70 @@ def _path(help: str, metavar: str) -> Option:
 class CountOptions(ReadOptions, total=False):
     """The options of `count_pretokens`."""
 
-    weights: Annotated[
-        Mapping[Any, float] | None,
-        Option(
-            None, "factor for the counts of an input or a glob", _check_weights, _parse_weight,
-            metavar="FILE=2.5", flag="--weight", repeats=True, shapes_output=False, **_INPUTS,
-        ),
-    ]  # fmt: skip
-    sample: Annotated[
-        float | None,
-        share(
-            None, "share of the documents to train on; each line of a text file is one", **_INPUTS
-        ),
-    ]
+    weights: Annotated[Mapping[Any, float] | None, Option(
+        None, "factor for the counts of an input or a glob", _check_weights, _parse_weight,
+        metavar="FILE=2.5", flag="--weight", repeats=True, shapes_output=False, **_INPUTS,
+    )]  # fmt: skip
+    sample: Annotated[float | None, share(
+        None, "share of the documents to train on; each line of a text file is one", **_INPUTS
+    )]  # fmt: skip
     seed: Annotated[int, number(0, "seed of the sample", least=0, most=(1 << 64) - 1, **_INPUTS)]
-    pattern: Annotated[
-        str | None,
-        text(
-            None, "regular expression that splits texts into pretokens, which tokens do not cross, "
-            "or its name, such as o200k (default: that of the counts or of the extended tokenizer, "
-            "else o200k)", **_VOCABULARY,
-        ),
-    ]  # fmt: skip
-    special_tokens: Annotated[
-        Sequence[str],
-        Option(
-            (), "text of a special token, which gets an id", _check_names, metavar="TEXT",
-            flag="--special-token", repeats=True, **_VOCABULARY,
-        ),
-    ]  # fmt: skip
+    pattern: Annotated[str | None, text(
+        None, "regular expression that splits texts into pretokens, which tokens do not cross, "
+        "or its name, such as o200k (default: that of the counts or of the extended tokenizer, "
+        "else o200k)", **_VOCABULARY,
+    )]  # fmt: skip
+    special_tokens: Annotated[Sequence[str], Option(
+        (), "text of a special token, which gets an id", _check_names, metavar="TEXT",
+        flag="--special-token", repeats=True, **_VOCABULARY,
+    )]  # fmt: skip
     threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
-    memory: Annotated[
-        int | str | None,
-        Option(
-            None, "memory limit of at least 64MiB; data beyond it is on disk (default: no limit)",
-            _check_memory, parse_amount, metavar="BYTES", **_RUN,
-        ),
-    ]  # fmt: skip
+    memory: Annotated[int | str | None, Option(
+        None, "memory limit of at least 64MiB; data beyond it is on disk (default: no limit)",
+        _check_memory, parse_amount, metavar="BYTES", **_RUN,
+    )]  # fmt: skip
     engine: Annotated[str, one_of(ENGINES, LOCAL, "this machine or a Ray cluster counts", **_RUN)]
-    ray_address: Annotated[
-        str | None,
-        text(None, "address of a Ray cluster (default: a new one on this machine)", **_RUN),
-    ]
-    progress: Annotated[
-        Report | None, anything(None, "function that is called with a Progress", **_RUN)
-    ]
+    ray_address: Annotated[str | None, text(
+        None, "address of a Ray cluster (default: a new one on this machine)", **_RUN
+    )]  # fmt: skip
+    progress: Annotated[Report | None, anything(
+        None, "function that is called with a Progress", **_RUN
+    )]  # fmt: skip
 
 
 class TrainOptions(CountOptions, total=False):
     """The options of `train`, `train_sizes`, `train_from_iterator` and `train_from_counts`."""
 
-    trainer: Annotated[
-        str,
-        one_of(
-            tuple(TRAINERS),
-            "tokenizers",
-            "library whose merges and ids are reproduced",
-            **_VOCABULARY,
-        ),
-    ]
-    min_frequency: Annotated[
-        int, _limited(number(0, "minimum count of a pair that is merged", least=0, **_VOCABULARY))
-    ]
-    max_token_length: Annotated[
-        int | None,
-        _limited(
-            number(
-                None, "tokens have fewer than N bytes; for sentencepiece, at most N characters "
-                "(default there: 16)", **_VOCABULARY,
-            ),
-            1 << 31,
-        ),
-    ]  # fmt: skip
-    initial_alphabet: Annotated[
-        str,
-        one_of(
-            ("bytes", "seen"), "bytes", "first tokens: all 256 bytes, or those seen in the inputs",
-            **_VOCABULARY,
-        ),
-    ]  # fmt: skip
-    character_coverage: Annotated[
-        float | None,
-        share(
-            None, "share of the text that is covered by the characters that are tokens; only for "
-            "sentencepiece (default: 0.9995)", **_VOCABULARY,
-        ),
-    ]  # fmt: skip
-    extend: Annotated[
-        Tokenizer | Path_ | None,
-        anything(
-            None, "tokenizer to extend; its ids do not change", metavar="TOKENIZER", **_VOCABULARY
-        ),
-    ]
-    resume: Annotated[
-        Path_ | None,
-        _path("folder for checkpoints, from which an interrupted run resumes", "DIR"),
-    ]
-    trace: Annotated[
-        Path_ | None, _path("file to write: all merges with their counts, as JSON lines", "FILE")
-    ]
-    report: Annotated[
-        Path_ | None, _path("file to write: the use of the tokens by each input, as JSON", "FILE")
-    ]
+    trainer: Annotated[str, one_of(
+        tuple(TRAINERS), "tokenizers", "library whose merges and ids are reproduced", **_VOCABULARY
+    )]  # fmt: skip
+    min_frequency: Annotated[int, _limited(number(
+        0, "minimum count of a pair that is merged", least=0, **_VOCABULARY
+    ))]  # fmt: skip
+    max_token_length: Annotated[int | None, _limited(number(
+        None, "tokens have fewer than N bytes; for sentencepiece, at most N characters (default "
+        "there: 16)", **_VOCABULARY,
+    ), 1 << 31)]  # fmt: skip
+    initial_alphabet: Annotated[str, one_of(
+        ("bytes", "seen"), "bytes", "first tokens: all 256 bytes, or those seen in the inputs",
+        **_VOCABULARY,
+    )]  # fmt: skip
+    character_coverage: Annotated[float | None, share(
+        None, "share of the text that is covered by the characters that are tokens; only for "
+        "sentencepiece (default: 0.9995)", **_VOCABULARY,
+    )]  # fmt: skip
+    extend: Annotated[Tokenizer | Path_ | None, anything(
+        None, "tokenizer to extend; its ids do not change", metavar="TOKENIZER", **_VOCABULARY
+    )]  # fmt: skip
+    resume: Annotated[Path_ | None, _path(
+        "folder for checkpoints, from which an interrupted run resumes", "DIR"
+    )]  # fmt: skip
+    trace: Annotated[Path_ | None, _path(
+        "file to write: all merges with their counts, as JSON lines", "FILE"
+    )]  # fmt: skip
+    report: Annotated[Path_ | None, _path(
+        "file to write: the use of the tokens by each input, as JSON", "FILE"
+    )]  # fmt: skip
 
 
 class TrainingWarning(UserWarning):
