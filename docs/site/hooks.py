@@ -1,9 +1,8 @@
-"""README, docs and what they link to → pages of the site. The hooks of mkdocs.yml.
+"""README, docs/ and the files that they link to → pages of the site. The hooks of mkdocs.yml.
 
-The README is the start page as it stands. Links are written for GitHub, as paths from a page; here
-one that leaves docs/ leads to a page made of the file it names: Markdown as it is, code in a block,
-a folder as all of its files. So the site is whole in itself. Pages of the API are lists of names,
-whose text mkdocstrings takes from the docstrings.
+The README is the home page. Links are written for GitHub, as paths from a page. A link to a file
+outside docs/ leads to a page with its content: Markdown, a block of code, or all files of a folder.
+So the site is complete. Pages of the API are lists of names, and mkdocstrings adds the docstrings.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
@@ -20,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+CODE = re.compile(r"`[^`]+`")
 LANGUAGES = {".py": "python", ".zig": "zig", ".toml": "toml", ".json": "json", ".sh": "sh"}
 
 # Page → its title, a line about it, and the names that it documents.
@@ -97,7 +96,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         ["tokenmill.errors"],
     ),
 }
-# Classes that a caller makes: only their pages show what the constructor takes.
+# Classes that a caller makes. Only their pages show the arguments of the constructor.
 CONSTRUCTED = {
     "tokenmill.compat.tiktoken.Encoding",
     "tokenmill.compat.tokenizers.AddedToken",
@@ -105,28 +104,12 @@ CONSTRUCTED = {
     "tokenmill.shards.torch.ShardDataset",
     "tokenmill.shards.torch.ShardStream",
 }
-# The start page has no neighbours to show beside it.
+# The home page is the only one of its section.
 ALONE = "---\nhide: [navigation]\n---\n"
 
 
-def on_config(config: MkDocsConfig) -> None:
-    """Leaves out of the navigation the pages that are not written."""
-    config.nav = _existing(config.nav)
-
-
-def _existing(entries: list[Any]) -> list[Any]:
-    kept = []
-    for entry in entries:
-        ((title, target),) = entry.items()
-        if isinstance(target, list):
-            kept.append({title: _existing(target)})
-        elif target == "index.md" or target in API or (ROOT / "docs" / target).exists():
-            kept.append(entry)
-    return kept
-
-
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Adds the start page, those of the API, and those of all files that are linked to."""
+    """Add the home page, the pages of the API, and a page per file that is linked to."""
     for uri, (title, about, names) in API.items():
         listed = "".join(f"\n::: {name}\n{_options(name)}" for name in names)
         files.append(File.generated(config, uri, content=f"# {title}\n\n{about}\n{listed}"))
@@ -151,24 +134,30 @@ def _options(name: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Leads the links of a page, which are those of the repository, to pages of the site."""
+    """Let the links of a page lead to pages of the site instead of files of the repository."""
     here = page.file.src_uri
     path = _path(here)
 
     def lead(link: str) -> str:
         target = _target(path, link)
         if not (ROOT / target).exists() and target.removeprefix("docs/") not in API:
-            return link  # which mkdocs complains about
+            return link  # mkdocs reports it
         return posixpath.relpath(_uri(target), posixpath.dirname(here) or ".")
 
-    return _rewritten(markdown, lead)
+    return "\n".join(map(_unescaped, _rewritten(markdown, lead).split("\n")))
+
+
+def _unescaped(line: str) -> str:
+    """Return a row of a table without the backslashes that GitHub needs in code."""
+    is_row = line.lstrip().startswith("| ")
+    return CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if is_row else line
 
 
 # The names of files in the repository, and those of their pages in the site
 
 
 def _uri(path: str) -> str:
-    """The page of a file; what lies in docs/ keeps its name."""
+    """Return the page of a file. Files of docs/ keep their names."""
     if path == "README.md":
         return "index.md"
     if path.startswith("docs/"):
@@ -177,7 +166,7 @@ def _uri(path: str) -> str:
 
 
 def _path(uri: str) -> str:
-    """The file of a page."""
+    """Return the file of a page."""
     if uri == "index.md":
         return "README.md"
     if not uri.startswith("repository/"):
@@ -194,7 +183,7 @@ def _target(path: str, link: str) -> str:
 
 
 def _rewritten(text: str, lead: Callable[[str], str]) -> str:
-    """The text with other targets of its links, but for those in code and those to elsewhere."""
+    """Return a text with other targets of its links, except in code and for other sites."""
 
     def change(match: re.Match[str]) -> str:
         link = match[2]
@@ -214,7 +203,7 @@ def _links(text: str) -> Iterator[str]:
 
 
 def _content(path: str) -> str:
-    """A page for a file of the repository, or for all files of a folder."""
+    """Return a page for a file of the repository, or for all files of a folder."""
     file = ROOT / path
     if path.endswith(".md"):
         return file.read_text(encoding="utf-8")

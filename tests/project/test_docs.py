@@ -14,6 +14,7 @@ import page_inputs
 import pytest
 from rich.cells import cell_len
 from run_page import LANGUAGES, Block, MismatchError, blocks_of, compare, run_page
+from test_tidy import CORE_MODULES
 
 import tokenmill
 from tokenmill.compat import tiktoken, tokenizers
@@ -226,6 +227,12 @@ def test_page_names_every_variable_of_the_environment():
     for path in (ROOT / "src").rglob("*.py"):
         for name in re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', path.read_text()):
             assert name == "PYTHONPATH" or f"`{name}`" in page, f"{path.name} reads {name}"
+
+
+def test_architecture_lists_the_modules_of_the_core_in_order():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", page.split("## Modules of the core")[1], re.MULTILINE)
+    assert listed == [*CORE_MODULES, "portable"]
 
 
 def test_navigation_has_every_page():
