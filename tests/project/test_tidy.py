@@ -40,7 +40,7 @@ LINES_MAX = {
     "cli": 2630,
     "compat": 4090,
     "corpus": 2750,
-    "formats": 4420,
+    "formats": 4400,
     "inspection": 1610,
     "patterns": 2130,
     "shards": 1910,

@@ -836,16 +836,9 @@ def hugging_face(spec: TokenizerSpec) -> TokenizerSpec:
         return spec
     cutting = read_cutting(_HF_NORMALIZER, _HF_PRE_TOKENIZER, Place("the pieces"))
     names = {META[0]: 0, **{token.content: token.id for token in spec.added}}
-    return TokenizerSpec(
-        spec.model,
-        tuple(Added(name, id_) for name, id_ in names.items()),
-        cutting.steps,
-        cutting.blank,
-        cutting.prefix,
-        cutting.stages,
-        decoder=_HF_DECODER,
-        extra={"normalizer": _HF_NORMALIZER, "pre_tokenizer": _HF_PRE_TOKENIZER},
-    )
+    added = tuple(Added(name, id_) for name, id_ in names.items())
+    extra = {"normalizer": _HF_NORMALIZER, "pre_tokenizer": _HF_PRE_TOKENIZER}
+    return cutting.spec(spec.model, added, decoder=_HF_DECODER, extra=extra)
 
 
 _HF_NORMALIZER = {

@@ -83,17 +83,9 @@ def read(data: bytes, source: str) -> TokenizerSpec:
     check_normalized(added, cutting.blank, cutting.steps, pre_tokenizer, place)
     extra = {key: document[key] for key in _KEPT if document.get(key) is not None}
     extra["model"] = {k: v for k, v in options.items() if k not in ("vocab", "merges")}
-    return TokenizerSpec(
-        model,
-        added,
-        cutting.steps,
-        cutting.blank,
-        cutting.prefix,
-        cutting.stages,
-        read_template(document.get("post_processor"), place),
-        document.get("decoder"),
-        extra,
-    )
+    template = read_template(document.get("post_processor"), place)
+    decoder = document.get("decoder")
+    return cutting.spec(model, added, template=template, decoder=decoder, extra=extra)
 
 
 def _check_keys(document: Mapping[str, Any], place: Place) -> None:
@@ -255,6 +247,11 @@ class Cutting:
     prefix: Prefix = "never"
     stages: tuple[Stage, ...] = ()
     base: Literal["bytes", "characters"] = "characters"
+
+    def spec(self, model: Model, added: tuple[Added, ...], **more: Any) -> TokenizerSpec:
+        """Return the specification of a model with this normalizer and pre-tokenizer."""
+        cut = self.steps, self.blank, self.prefix, self.stages
+        return TokenizerSpec(model, added, *cut, **more)
 
 
 def read_cutting(normalizer: Any, pre_tokenizer: Any, place: Place) -> Cutting:

@@ -82,7 +82,7 @@ def read(
             "in the first line of merges.txt"
         )
     model = read_model({}, names, np.asarray(found.merges), found.unmade, cutting, place)
-    return TokenizerSpec(model, stages=cutting.stages, decoder=DECODER)
+    return cutting.spec(model, (), decoder=DECODER)
 
 
 def write(spec: TokenizerSpec) -> tuple[bytes, bytes]:
