@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import groupby
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns.analysis import Emptiness
@@ -357,16 +358,10 @@ def _merge_chars(node: Node) -> Node:
             return Sequence(tuple(map(_merge_chars, items)))
         case Choice(items):
             merged: list[Node] = []
-            chars: list[CodePoints] = []
-            for item in (*map(_merge_chars, items), None):
-                if isinstance(item, Chars):
-                    chars.append(item.members)
-                    continue
-                if chars:
-                    merged.append(Chars(CodePoints.union(chars)))
-                    chars = []
-                if item is not None:
-                    merged.append(item)
+            for kind, group in groupby(map(_merge_chars, items), type):
+                nodes = list(group)
+                sets = [node.members for node in nodes if isinstance(node, Chars)]
+                merged += [Chars(CodePoints.union(sets))] if kind is Chars else nodes
             return merged[0] if len(merged) == 1 else Choice(tuple(merged))
         case Repeat() | Look() | Atomic():
             return replace(node, item=_merge_chars(node.item))
