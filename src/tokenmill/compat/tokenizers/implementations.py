@@ -56,19 +56,10 @@ class BaseTokenizer:
             raise AttributeError(name)
         return getattr(self._tokenizer, name)
 
-    def enable_padding(
-        self,
-        direction: str | None = "right",
-        pad_to_multiple_of: int | None = None,
-        pad_id: int | None = 0,
-        pad_type_id: int | None = 0,
-        pad_token: str | None = "[PAD]",
-        length: int | None = None,
-    ) -> None:
-        self._tokenizer.enable_padding(
-            direction=direction, pad_to_multiple_of=pad_to_multiple_of, pad_id=pad_id,
-            pad_type_id=pad_type_id, pad_token=pad_token, length=length,
-        )  # fmt: skip
+    def enable_padding(self, *args: Any, **kwargs: Any) -> None:
+        """Pad encodings, with the options of `Tokenizer.enable_padding` by name or position."""
+        names = ("direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token", "length")
+        self._tokenizer.enable_padding(**dict(zip(names, args, strict=False)), **kwargs)
 
     def enable_truncation(
         self, max_length: int, stride: int | None = 0, strategy: str | None = "longest_first"
