@@ -261,11 +261,8 @@ class _Parser:
                 )
             operator = sign
             operand = self._operand(start, first=False)
-            members = {
-                "&&": members.__and__,
-                "--": members.__sub__,
-                "~~": members.__xor__,
-            }[sign](operand)
+            combine = {"&&": members.__and__, "--": members.__sub__, "~~": members.__xor__}[sign]
+            members = combine(operand)
         self._depth -= 1
         return ~members if negative else members
 
@@ -486,9 +483,7 @@ class _Parser:
         flags = self.flags.match(self._text, self._at)
         if flags is None or not (flags[1] or flags[2]):
             self.fail(
-                f"the group {self._text[start : start + 4]!r}… is not supported",
-                self.groups,
-                start,
+                f"the group {self._text[start : start + 4]!r}… is not supported", self.groups, start
             )
         on, off = flags[1], flags[2] or ""
         if set(on) & set(off):

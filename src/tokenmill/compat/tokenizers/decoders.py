@@ -65,9 +65,7 @@ BPEDecoder = Decoder.define(
     "BPEDecoder", "The end-of-word suffix back to spaces.", *options_of(suffix="</w>")
 )
 WordPiece = Decoder.define(
-    "WordPiece",
-    "WordPiece tokens to text; cannot be run.",
-    *options_of(prefix="##", cleanup=True),
+    "WordPiece", "WordPiece tokens to text; cannot be run.", *options_of(prefix="##", cleanup=True)
 )
 CTC = Decoder.define(
     "CTC",

@@ -322,11 +322,7 @@ def lazy_encoding(runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
 
 
 def of_tokens(
-    ids: list[int],
-    tokens: list[str],
-    offsets: list[Offsets],
-    words: list[int | None],
-    type_id: int,
+    ids: list[int], tokens: list[str], offsets: list[Offsets], words: list[int | None], type_id: int
 ) -> Encoding:
     """Return the encoding of a sequence before post-processing."""
     made, n = Encoding(), len(ids)

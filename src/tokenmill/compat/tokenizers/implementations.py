@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
-from tokenmill.compat.tokenizers import (
-    decoders,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenmill.compat.tokenizers import decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenmill.compat.tokenizers.components import AddedToken, refused_call, refused_class
 from tokenmill.compat.tokenizers.encoding import Encoding
 from tokenmill.compat.tokenizers.models import BPE
