@@ -107,6 +107,11 @@ class _Parser:
         for kind, width in {"x": 2, "u": 4, "U": 8}.items()
     }
     hex_reason = "is incomplete"
+    property_form = r"\{(\^?)([^{}]*)\}|([A-Za-z])", "a property without a name"
+    properties = (
+        "known are general categories, scripts (also sc= and scx=) and binary properties of "
+        f"Unicode {unicode.VERSION}; write the range of a block, and LC for L&"
+    )
     # How many newlines may follow \Z.
     last_newlines_max: int | None = None
     groups = (
@@ -210,21 +215,12 @@ class _Parser:
         return self._scalar(int(match[1] or match[2], 16), start)
 
     def _property(self, negative: bool, start: int) -> CodePoints:
-        name = r"\{(\^?)([^{}]*)\}|([A-Za-z])"
-        match = self._read(name, "a property without a name", "write \\p{L}, for example", start)
+        form, what = self.property_form
+        match = self._read(form, what, "write \\p{L}, for example", start)
         written = self._text[start : min(self._at, start + 60)]
-        name = match[3] or match[2]
-        pair = re.split("[=:]", name, maxsplit=1)
-        members = unicode.named(name) if len(pair) == 1 else unicode.valued(pair[0], pair[1])
-        if members is None and unicode.loose(name).startswith("is"):
-            members = unicode.named(unicode.loose(name)[2:])
+        members = self._named(match[3] or match[2])
         if members is None:
-            self.fail(
-                f"the property {written} is unknown",
-                "known are general categories, scripts (also sc= and scx=) and binary properties "
-                f"of Unicode {unicode.VERSION}; write the range of a block, and LC for L&",
-                start,
-            )
+            self.fail(f"the property {written} is unknown", self.properties, start)
         if "ignore_case" in self._flags and members.folded() != members:
             self.fail(
                 f"the property {written} under (?i)",
@@ -233,6 +229,14 @@ class _Parser:
             )
         self._spend(len(members.bounds) // 2, start)
         return ~members if negative != bool(match[1]) else members
+
+    def _named(self, name: str) -> CodePoints | None:
+        """Return the members of a property, or None if it is unknown."""
+        pair = re.split("[=:]", name, maxsplit=1)
+        members = unicode.named(name) if len(pair) == 1 else unicode.valued(pair[0], pair[1])
+        if members is None and unicode.loose(name).startswith("is"):
+            return unicode.named(unicode.loose(name)[2:])
+        return members
 
     def _enter(self, what: str, start: int) -> None:
         if self._depth == NESTING_MAX:
@@ -658,6 +662,11 @@ class _OnigurumaParser(_Parser):
         "u": r"()([0-9A-Fa-f]{4})",
     }
     hex_reason = "is incomplete, or a byte beyond ASCII"
+    property_form = r"\{(\^?)([^{}]*)\}()", "a property without braces"
+    properties = (
+        "known are general categories, scripts and binary properties of Unicode "
+        f"{unicode.VERSION} by their names alone"
+    )
     last_newlines_max = 1
     groups = (
         "known are (…) (?:…) (?<name>…) (?>…) (?=…) (?!…) (?<=…) (?<!…) and the flags i m x, as "
@@ -731,20 +740,9 @@ class _OnigurumaParser(_Parser):
         words = unicode.word() - unicode.known("joincontrol")
         return words if in_set else words | _LATIN_1_WORDS
 
-    def _property(self, negative: bool, start: int) -> CodePoints:
-        match = re.compile(r"\{\^?([^{}]*)\}").match(self._text, self._at)
-        if match is None:
-            self.fail("a property without braces", "write \\p{L}, for example", start)
-        name = unicode.loose(match[1])
-        known = unicode.named(name) is not None and name not in ("bidim", "bidimirrored")
-        if not known:
-            self.fail(
-                f"the property {self._text[start : match.end()][:60]} is unknown",
-                "known are general categories, scripts and binary properties of Unicode "
-                f"{unicode.VERSION} by their names alone",
-                start,
-            )
-        return super()._property(negative, start)
+    def _named(self, name: str) -> CodePoints | None:
+        is_refused = unicode.loose(name) in ("bidim", "bidimirrored")
+        return None if is_refused else unicode.named(name)
 
     def _posix_class(self, name: str) -> CodePoints | None:
         if name == "word":
