@@ -72,7 +72,7 @@ def unpatch() -> None:
     global _patch
     with _lock:
         if _patch is not None:
-            _patch.undo()
+            _patch.close()
             _patch = None
 
 
@@ -82,17 +82,17 @@ def is_patched(tokenizer: object) -> bool:
     return active is not None and active.pipeline(real) is not None
 
 
-class Patch:
-    """The replaced attributes of both libraries."""
+class Patch(contextlib.ExitStack):
+    """The replaced attributes of both libraries. Closing it restores the originals."""
 
     def __init__(self) -> None:
+        super().__init__()
         user = "tokenmill.compat.transformers"
         tokenizers = import_package("tokenizers", user)
         transformers = import_package("transformers", user)
         self._kind: type[Any] = tokenizers.Tokenizer
         self._encoding: type[Any] = tokenizers.Encoding
         self._encode: Callable[..., Any] = self._kind.encode
-        self._originals = contextlib.ExitStack()  # closing it restores them
         for name, call in _CALLS.items():
             self._wrap(name, functools.partial(self._encodes, call))
         for name, counter in _CHANGES.items():
@@ -106,9 +106,9 @@ class Patch:
 
     def _replace(self, owner: type[Any], name: str, value: object) -> None:
         if name in vars(owner):
-            self._originals.callback(setattr, owner, name, vars(owner)[name])
+            self.callback(setattr, owner, name, vars(owner)[name])
         else:
-            self._originals.callback(delattr, owner, name)
+            self.callback(delattr, owner, name)
         setattr(owner, name, value)
 
     def _wrap(self, name: str, call: Callable[..., Any]) -> None:
@@ -120,9 +120,6 @@ class Patch:
             return call(original, real, *args, **kwargs)
 
         self._replace(self._kind, name, method)
-
-    def undo(self) -> None:
-        self._originals.close()
 
     def watch(self, real: object) -> None:
         """Create the delegate of `real`, if it is a tokenizer without one."""
