@@ -180,9 +180,7 @@ class Tokenizer:
     post_processor = _component("post_processor", "The post-processor, or None.")
     decoder = _component("decoder", "The decoder, or None.")
     encode_special_tokens = _setting(
-        "encode_special_tokens",
-        bool,
-        "Whether special tokens in a text are encoded as ordinary text.",
+        "encode_special_tokens", bool, "Whether special tokens are encoded as ordinary text."
     )
 
     # Truncation and padding
