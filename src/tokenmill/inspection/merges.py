@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 from tokenmill import arguments
@@ -90,12 +89,8 @@ class Pretoken:
     is_whole: bool
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "ids": self.ids,
-            "whole": self.is_whole,
-            "roots": self.roots,
-            "nodes": [node.as_json() for node in self.nodes],
-        }
+        row = {"ids": self.ids, "whole": self.is_whole, "roots": self.roots}
+        return row | {"nodes": [node.as_json() for node in self.nodes]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +105,8 @@ class Word:
         return [id_ for pretoken in self.pretokens for id_ in pretoken.ids]
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "word": self.word,
-            "ids": self.ids,
-            "pretokens": [pretoken.as_json() for pretoken in self.pretokens],
-        }
+        row = {"word": self.word, "ids": self.ids}
+        return row | {"pretokens": [pretoken.as_json() for pretoken in self.pretokens]}
 
 
 def merge_word(table: TokenTable, rules: MergeRules, word: str) -> Word:
@@ -126,9 +118,10 @@ def merge_word(table: TokenTable, rules: MergeRules, word: str) -> Word:
             f"{_WORD_BYTES_MAX:,} bytes); pass it as text= to see its tokens"
         )
     ids, _, numbers = arguments.read(table.tokenizer._core.encode_words, word, None)
-    grouped = groupby(zip(numbers, ids, strict=True), key=lambda pair: pair[0])
-    groups = [[id_ for _, id_ in group] for _, group in grouped]
-    return Word(word, [_merge_pretoken(table, rules, group) for group in groups])
+    pretokens: dict[int, list[int]] = {}
+    for number, id_ in zip(numbers, ids, strict=True):
+        pretokens.setdefault(number, []).append(id_)
+    return Word(word, [_merge_pretoken(table, rules, each) for each in pretokens.values()])
 
 
 def _merge_pretoken(table: TokenTable, rules: MergeRules, ids: list[int]) -> Pretoken:
@@ -155,11 +148,9 @@ def _start(table: TokenTable, ids: list[int]) -> tuple[list[Node], list[bytes]]:
             leaves.append(Node(token, id_))
             symbols.append(b"")
             continue
-        split = (
-            [character.encode() for character in token.decode()]
-            if has_characters
-            else [token[at : at + 1] for at in range(len(token))]
-        )
+        split = [token[at : at + 1] for at in range(len(token))]
+        if has_characters:
+            split = [character.encode() for character in token.decode()]
         leaves += [Node(symbol, table.mergeable.get(symbol)) for symbol in split]
         symbols += split
     return leaves, symbols

@@ -50,11 +50,9 @@ class EncodedText:
 
     def figures(self) -> dict[str, Any]:
         """Return counts and the compression of the text."""
-        if isinstance(self.text, str):
-            size, characters = len(self.text.encode("utf-8", "surrogatepass")), len(self.text)
-        else:
-            size, characters = len(self.text), len(self.text.decode("utf-8", "replace"))
-        count = len(self.ids)
+        text, count = self.text, len(self.ids)
+        size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+        characters = len(text if isinstance(text, str) else text.decode("utf-8", "replace"))
         return {
             "bytes": size,
             "characters": characters,
@@ -112,11 +110,7 @@ class TokenizerReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return all figures as JSON values."""
-        odd = {
-            kind: {"count": len(indexes), "tokens": [self.table.row(i) for i in indexes]}
-            for kind, indexes in self.odd.items()
-        }
-        figures: dict[str, Any] = {
+        return {
             "tokenizer": self.tokenizer.name,
             "pattern": self.tokenizer.pattern,
             "components": self.components,
@@ -126,12 +120,13 @@ class TokenizerReport:
             "longest": self.longest(),
             "longest_words": self.longest(words=True),
             "unreachable": self.unreachable(),
-            "odd": odd,
+            "odd": {
+                kind: {"count": len(indexes), "tokens": [self.table.row(i) for i in indexes]}
+                for kind, indexes in self.odd.items()
+            },
             "words": [word.as_json() for word in self.words],
+            **({} if self.text is None else {"text": self.text.as_json()}),
         }
-        if self.text is not None:
-            figures["text"] = self.text.as_json()
-        return figures
 
     def html(self) -> str:
         """Return the report as an HTML page without external files."""
@@ -166,11 +161,9 @@ class TokenizerReport:
         characters = self.table.character_counts[indexes]
         characters = characters[characters >= 0]
         return {
-            "bytes": _histogram(sizes),
-            "characters": _histogram(characters),
-            "mean_bytes": _mean(sizes),
-            "mean_characters": _mean(characters),
-        }
+            "bytes": _histogram(sizes), "characters": _histogram(characters),
+            "mean_bytes": _mean(sizes), "mean_characters": _mean(characters),
+        }  # fmt: skip
 
     def scripts(self) -> list[dict[str, Any]]:
         """Return the scripts of the ordinary tokens, the most frequent first."""
@@ -190,26 +183,20 @@ class TokenizerReport:
             has_letters = are_words(text for _, text in whole).tolist()
             indexes = [i for (i, _), is_word in zip(whole, has_letters, strict=True) if is_word]
         order = np.argsort(-table.byte_counts[indexes], kind="stable")
-        return [
-            table.row(index)
-            | {
-                "bytes": len(table.tokens[index]),
-                "characters": None if (text := table.texts[index]) is None else len(text),
-            }
-            for index in (indexes[at] for at in order[:_LONGEST].tolist())
-        ]
+        rows = []
+        for index in (indexes[at] for at in order[:_LONGEST].tolist()):
+            count = int(table.character_counts[index])
+            sizes = {"bytes": len(table.tokens[index]), "characters": None if count < 0 else count}
+            rows.append(table.row(index) | sizes)
+        return rows
 
     def unreachable(self) -> dict[str, Any]:
         """Return the tokens that no text produces, with reasons."""
         table = self.table
-        rows = [
-            table.row(one.index)
-            | {
-                "reason": one.reason,
-                "encoded_as": [table.row(table.index_of[id_]) for id_ in one.ids],
-            }
-            for one in self.reach.unreachable
-        ]
+        rows = []
+        for one in self.reach.unreachable:
+            others = [table.row(table.index_of[id_]) for id_ in one.ids]
+            rows.append(table.row(one.index) | {"reason": one.reason, "encoded_as": others})
         reasons = Counter(one.reason for one in self.reach.unreachable)
         return {"count": len(rows), "reasons": dict(reasons.most_common()), "tokens": rows}
 
@@ -217,12 +204,9 @@ class TokenizerReport:
         """Return the sizes and the components as names and lines of text."""
         sizes = self.sizes()
         kinds = [_count_kind(name, sizes[name]) for name in _KINDS if sizes[name]]
-        if sizes["ids_are_ranks"]:
-            order = "ranks"
-        elif sizes["out_of_order"]:
+        order = "ranks" if sizes["ids_are_ranks"] else "not ranks, but in the order of merges"
+        if sizes["out_of_order"]:
             order = f"not ranks, {sizes['out_of_order']:,} not in the order of merges"
-        else:
-            order = "not ranks, but in the order of merges"
         both = f"{sizes['with_and_without_space']:,} also exist without it"
         rows = {
             "tokenizer": self.tokenizer.name,

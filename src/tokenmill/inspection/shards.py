@@ -47,10 +47,10 @@ class ShardReport:
             **totals,
             "output": str(self.folder),
             "format": self.manifest["shard_format"],
-            "dtype": self.manifest["dtype"],
-            "sequence_length": self.manifest["sequence_length"],
-            "eos": self.manifest["eos"],
-            "tokenizer": self.manifest["tokenizer"],
+            **{
+                name: self.manifest[name]
+                for name in ("dtype", "sequence_length", "eos", "tokenizer")
+            },
             "bytes_per_token": _ratio(totals["bytes"], totals["tokens"]),
             "tokens_per_document": _ratio(totals["tokens"], totals["documents"]),
             "longest_document": self.longest,
@@ -132,15 +132,12 @@ class ShardReport:
         order = np.argsort(self.uses[found], kind="stable")
         chosen = found[order[::-1][:_TOKENS_SHOWN] if most else order[:_TOKENS_SHOWN]]
         total = max(1, int(self.uses.sum()))
-        return [
-            {
-                "id": int(id_),
-                "token": token_text(self.tokenizer.decode_bytes([int(id_)])),
-                "count": int(self.uses[id_]),
-                "share": int(self.uses[id_]) / total,
-            }
-            for id_ in chosen
-        ]
+        rows = []
+        for id_ in chosen.tolist():
+            token, count = self.tokenizer.decode_bytes([id_]), int(self.uses[id_])
+            share = count / total
+            rows.append({"id": id_, "token": token_text(token), "count": count, "share": share})
+        return rows
 
 
 def inspect_shards(folder: str | os.PathLike[str], progress: Report = silent) -> ShardReport:
