@@ -350,13 +350,11 @@ def _pairs_seen(word: list[int], merged: Mapping[Pair, int]) -> Iterator[Pair]:
 
 
 def train_pieces(
-    counted: Counted,
-    sizes: Sequence[int],
-    chosen: PieceOptions,
-    plan: Plan,
-    provenance: Mapping[str, Any],
+    counted: Counted, sizes: Sequence[int], plan: Plan, provenance: Mapping[str, Any]
 ) -> list[Tokenizer]:
     """The tokenizers of all sizes from one run, with its trace and report."""
+    chosen = piece_options(plan.options, plan.options["special_tokens"])
+    own = {"max_token_length": chosen.length_max, "character_coverage": chosen.coverage}
     counts = counted.take()
     alphabet = find_alphabet(counts, chosen.coverage)
     characters, front = alphabet.characters, chosen.front
@@ -402,6 +400,12 @@ def train_pieces(
     )
     space_id = int(ids[texts.index(SPACE)]) if SPACE in texts else 0
     write_reports(
-        plan, provenance, vocabulary, check, counted.runs, lambda: max(made, key=len), space_id
+        plan,
+        {**provenance, **own},
+        vocabulary,
+        check,
+        counted.runs,
+        lambda: max(made, key=len),
+        space_id,
     )
     return made

@@ -14,7 +14,6 @@ import numpy as np
 from tokenmill import corpus
 from tokenmill.errors import InputError
 from tokenmill.formats.ranks import of_ranks
-from tokenmill.formats.sentencepiece import PieceOptions
 from tokenmill.formats.spec import Ranks
 from tokenmill.native import _native
 from tokenmill.options import describe, table
@@ -36,6 +35,7 @@ from tokenmill.training.numbering import (
 )
 from tokenmill.training.options import CountOptions, TrainOptions
 from tokenmill.training.report import write_reports
+from tokenmill.training.sentencepiece import piece_options
 
 Path_: TypeAlias = str | os.PathLike[str]
 Inputs: TypeAlias = Path_ | Iterable[Path_]
@@ -66,14 +66,14 @@ def count_pretokens(inputs: Inputs, output: Path_, **options: Unpack[CountOption
         >>> train("mill.tmc", 258)
         <Tokenizer 'trained': vocab_size 258, 0 special tokens>
     """
-    with _start(inputs, rules.resolve_options(CountOptions, options)) as run:
-        counted = run.count()
+    with _start(inputs, rules.resolve_options(CountOptions, options)) as plan:
+        counted = _count(plan)
         counts = counted.take()
         path = os.path.realpath(output)
         if isinstance(counts, _native.Inventory):
-            counts.write(path, run.plan.metadata)
+            counts.write(path, plan.metadata)
         else:
-            _native.merge_counts([counted.path], np.ones(1), path, run.plan.metadata)
+            _native.merge_counts([counted.path], np.ones(1), path, plan.metadata)
         return Summary(counts.total(), len(counts))
 
 
@@ -160,67 +160,56 @@ def train_from_counts(
     return _train([corpus.from_python(counts)], [vocab_size], options)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of training or counting. `pieces` are the options of SentencePiece's trainer."""
-
-    plan: Plan
-    base: Tokenizer | None
-    special_tokens: tuple[str, ...]
-    pieces: PieceOptions | None
-
-    def count(self) -> Counted:
-        counted = count_documents(self.plan)
-        if not counted.counts:
-            raise InputError(
-                "the inputs contain no text; check the inputs, field, input_format and sample"
-            )
-        return counted
-
-
 @contextmanager
-def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None) -> Iterator[_Run]:
-    """A run over inputs or sources. Without `sizes` it only counts."""
-    trainer, resume = options.get("trainer"), options.get("resume")
-    base = rules.tokenizer_to_extend(options.get("extend"), options["pattern"])
+def _start(inputs: Any, options: dict[str, Any], sizes: list[int] | None = None) -> Iterator[Plan]:
+    """The plan of a run over inputs or sources. Without `sizes` it only counts.
+
+    In its options, `extend`, `special_tokens` and `pattern` are those of the run.
+    """
+    trainer, resume, pattern = options.get("trainer"), options.get("resume"), options["pattern"]
+    base = rules.tokenizer_to_extend(options.get("extend"), pattern)
     sources = corpus.find(
         inputs, options["input_format"], options["weights"], counts=True, strict=options["strict"]
     )
     corpus.refuse_unused_patterns(options["field"], sources)
     rules.check_sources(options, sources)
-    special_tokens = rules.special_names(options, base)
-    pieces = prepare = None
-    pattern = options["pattern"]
+    names = rules.special_names(options, base)
+    prepare = None
     if trainer == "sentencepiece":
         pattern = sentencepiece.PATTERN
-        pieces = sentencepiece.piece_options(options, special_tokens)
-        prepare = partial(sentencepiece.sentences, names=pieces.front)
+        prepare = partial(sentencepiece.sentences, names=piece_options(options, names).front)
     pattern = rules.choose_pattern(pattern, base, sources)
     # `count_pretokens`, which has no trainer, cuts at special tokens.
-    cut_at = special_tokens if trainer is None or TRAINERS[trainer].cuts_at_special_tokens else ()
-    rules.check_counts_files(sources, pattern, special_tokens, cut_at)
+    cut_at = names if trainer is None or TRAINERS[trainer].cuts_at_special_tokens else ()
+    rules.check_counts_files(sources, pattern, names, cut_at)
+    options = options | {"extend": base, "special_tokens": names, "pattern": pattern}
     with temporary_folder() if resume is None else nullcontext(resume) as folder:
         plan = Plan(sources, options, pattern, cut_at, folder, prepare=prepare)
-        run = _Run(plan, base, special_tokens, pieces)
         if resume is not None:
-            checkpoint = Checkpoint(resume, _decisive(run, sizes))
-            run = replace(run, plan=replace(plan, checkpoint=checkpoint))
-        yield run
+            plan = replace(plan, checkpoint=Checkpoint(resume, _decisive(plan, sizes)))
+        yield plan
 
 
-def _decisive(run: _Run, sizes: list[int] | None) -> dict[str, Any]:
+def _count(plan: Plan) -> Counted:
+    counted = count_documents(plan)
+    if not counted.counts:
+        raise InputError(
+            "the inputs contain no text; check the inputs, field, input_format and sample"
+        )
+    return counted
+
+
+def _decisive(plan: Plan, sizes: list[int] | None) -> dict[str, Any]:
     """The options and inputs that decide the result, as a checkpoint compares them."""
-    known, options = table(TrainOptions), run.plan.options
+    known, base = table(TrainOptions), plan.options["extend"]
     decisive = {
-        **{name: value for name, value in options.items() if known[name].shapes_output},
-        "pattern": run.plan.pattern,
-        "special_tokens": list(run.special_tokens),
-        "extend": None if run.base is None else run.base._fingerprint,
-        "report": run.plan.is_apart,
+        **{name: value for name, value in plan.options.items() if known[name].shapes_output},
+        "extend": None if base is None else base._fingerprint,
+        "report": plan.is_apart,
         "vocab_size": sizes,
-        "inputs": [source.name for source in run.plan.sources],
+        "inputs": [source.name for source in plan.sources],
     }
-    for source in run.plan.sources:
+    for source in plan.sources:
         decisive[f"the format of input {source.name!r}"] = source.kind
         decisive[f"the size of input {source.name!r}"] = source.size
         decisive[f"the modification time of input {source.name!r}"] = source.modified
@@ -237,30 +226,27 @@ def _train(inputs: Any, sizes: Iterable[int], given: Mapping[str, Any]) -> list[
     if options["sample"] is not None:
         names = ["sample", "seed", *names]
     provenance = {name: options[name] for name in names}
-    with _start(inputs, options, sizes) as run:
-        if run.pieces is None:
-            provenance["initial_alphabet"] = options["initial_alphabet"]
-            return _train_bytes(run, sizes, provenance)
-        provenance["max_token_length"] = run.pieces.length_max
-        provenance["character_coverage"] = run.pieces.coverage
-        counted = run.count()
-        return sentencepiece.train_pieces(counted, sizes, run.pieces, run.plan, provenance)
+    with _start(inputs, options, sizes) as plan:
+        if options["trainer"] == "sentencepiece":
+            return sentencepiece.train_pieces(_count(plan), sizes, plan, provenance)
+        provenance["initial_alphabet"] = options["initial_alphabet"]
+        return _train_bytes(plan, sizes, provenance)
 
 
-def _train_bytes(run: _Run, sizes: list[int], provenance: dict[str, Any]) -> list[Tokenizer]:
+def _train_bytes(plan: Plan, sizes: list[int], provenance: dict[str, Any]) -> list[Tokenizer]:
     """Train byte-level vocabularies."""
-    plan, trainer = run.plan, run.plan.options["trainer"]
-    if run.base is None:
-        numbering = new_numbering(trainer, run.special_tokens, range(256))
+    base, names, trainer = (plan.options[name] for name in ("extend", "special_tokens", "trainer"))
+    if base is None:
+        numbering = new_numbering(trainer, names, range(256))
     else:
-        numbering = extended_numbering(run.base, run.special_tokens, trainer)
+        numbering = extended_numbering(base, names, trainer)
     takes_seen = plan.options["initial_alphabet"] == "seen"
     if not takes_seen:
         numbering.merges_max(min(sizes))  # an error before hours of counting
-    counted = run.count()
-    if takes_seen and run.base is None:
-        numbering = new_numbering(trainer, run.special_tokens, bytes_seen(counted.counts))
-    merges, check = _learn(run, counted, numbering, max(map(numbering.merges_max, sizes)))
+    counted = _count(plan)
+    if takes_seen and base is None:
+        numbering = new_numbering(trainer, names, bytes_seen(counted.counts))
+    merges, check = _learn(plan, counted, numbering, max(map(numbering.merges_max, sizes)))
     vocabularies = {size: assign(numbering, merges, size) for size in sizes}
     trained = [_tokenizer(plan.pattern, vocabularies[n], n, provenance) for n in sizes]
     largest = vocabularies[max(sizes)]
@@ -269,10 +255,10 @@ def _train_bytes(run: _Run, sizes: list[int], provenance: dict[str, Any]) -> lis
 
 
 def _learn(
-    run: _Run, counted: Counted, numbering: Numbering, merges_max: int
+    plan: Plan, counted: Counted, numbering: Numbering, merges_max: int
 ) -> tuple[Merges, ExactnessCheck | None]:
     """The merges, and their exactness check unless the checkpoint contains all of them."""
-    plan, checkpoint, progress = run.plan, run.plan.checkpoint, run.plan.progress
+    checkpoint, progress = plan.checkpoint, plan.progress
     before = NO_MERGES if checkpoint is None else checkpoint.merges
     if checkpoint is not None and checkpoint.is_finished:
         return before, None
