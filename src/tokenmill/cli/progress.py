@@ -78,20 +78,12 @@ class Display:
 
     def __init__(self, console: Console, style: str, after: float = 0.0) -> None:
         self._console = console
+        self._style = "plain" if style == "auto" else style
         self._begin = time.monotonic() + after
         self._started = self._printed = time.monotonic()
         self._last: Progress | None = None
-        self._bars: Bars | None = None
+        self._bars = _make_bars(console) if style == "auto" and console.is_interactive else None
         self._task = TaskID(0)
-        if style == "auto" and console.is_interactive:
-            phase = Column(min_width=_PHASE_WIDTH, no_wrap=True)
-            self._bars = Bars(
-                TextColumn("{task.description}", table_column=phase),
-                BarColumn(bar_width=_BAR_WIDTH),
-                TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True)),
-                console=console,
-            )
-        self._style = "plain" if style == "auto" else style
 
     def __enter__(self) -> Display:
         return self
@@ -128,15 +120,15 @@ class Display:
 
     def _end_phase(self, *, is_done: bool) -> None:
         last, self._last = self._last, None
-        if last is not None and self._bars is None:
+        if last is None:
+            return
+        if self._bars is None:
             self._print(last)
         # Merging may end before the total if the text has no more pairs.
-        elif last is not None and is_done and last.phase not in ("merging", "tokenizing"):
-            done = last.done if last.total is None else last.total
-            self._update(self._bars, replace(last, done=done))
+        elif is_done and last.total is not None and last.phase not in ("merging", "tokenizing"):
+            self._update(self._bars, replace(last, done=last.total))
 
-    def _update(self, bars: Bars | None, progress: Progress) -> None:
-        assert bars is not None
+    def _update(self, bars: Bars, progress: Progress) -> None:
         width = self._console.width - max(_PHASE_WIDTH, len(progress.phase)) - _BAR_WIDTH - 3
         figures = _figures(self._measured(progress))
         while len(", ".join(figures)) > width and len(figures) > 1:
@@ -148,11 +140,8 @@ class Display:
         if self._style == "none":
             return
         progress = self._measured(progress)
-        if self._style == "json":
-            line = json.dumps(_row(progress))
-        else:
-            line = f"{progress.phase}: {', '.join(_figures(progress))}"
-        self._write(line)
+        text = f"{progress.phase}: {', '.join(_figures(progress))}"
+        self._write(json.dumps(_row(progress)) if self._style == "json" else text)
 
     def _write(self, line: str) -> None:
         # The run continues if stderr cannot be written.
@@ -165,6 +154,16 @@ class Display:
         if progress.phase == "tokenizing":
             return progress
         return replace(progress, seconds=time.monotonic() - self._started, memory=memory_bytes())
+
+
+def _make_bars(console: Console) -> Bars:
+    phase, figures = Column(min_width=_PHASE_WIDTH, no_wrap=True), Column(no_wrap=True)
+    return Bars(
+        TextColumn("{task.description}", table_column=phase),
+        BarColumn(bar_width=_BAR_WIDTH),
+        TextColumn("{task.fields[figures]}", table_column=figures),
+        console=console,
+    )
 
 
 _TRAINING_FIGURES = ("phase", "done", "total", "unique", "best_count", "min_tracked_count")
@@ -193,10 +192,10 @@ def _figures(progress: Progress) -> list[str]:
     parts = [f"{amount(progress.done)}{total}"]
     if has_bytes:
         parts.append(f"{decimal(round(progress.bytes_per_second))}/s of input")
-    parts.append(_clock(progress.seconds))
+    parts.append(str(timedelta(seconds=round(progress.seconds))))
     left = progress.seconds_left
     if left is not None and 0 < progress.done < (progress.total or 0):
-        parts.append(f"{_clock(left)} left")
+        parts.append(f"{timedelta(seconds=round(left))} left")
     if progress.phase == "tokenizing":
         parts.append(f"{progress.tokens_per_second:,.0f} tokens/s")
     if progress.quarantined:
@@ -210,7 +209,3 @@ def _figures(progress: Progress) -> list[str]:
     if progress.min_tracked_count is not None:
         parts.append(f"minimum tracked count {progress.min_tracked_count:,}")
     return parts
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

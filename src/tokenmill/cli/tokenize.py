@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rich.filesize import decimal
@@ -82,40 +83,35 @@ def add_tokenize(parser: Parser) -> None:
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="folder or URL such as s3://bucket/folder"
     )
-    _add_run(parser, TokenizeOptions, _run_tokenize)
+    add_options(parser, TokenizeOptions)
+    progress.add_flags(parser)
+    parser.set_defaults(run=_run_tokenize)
 
 
 def add_finalize(parser: Parser) -> None:
     parser.explain(_FINALIZE_HELP)
     parser.add_argument("output", metavar="DIR", help="output of tokenize --rank: a folder or URL")
-    _add_run(parser, RunOptions, _run_finalize)
-
-
-def _add_run(parser: Parser, kind: type, run: Callable[[argparse.Namespace], int]) -> None:
-    add_options(parser, kind)
+    add_options(parser, RunOptions)
     progress.add_flags(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run_finalize)
 
 
 def _run_tokenize(arguments: argparse.Namespace) -> int:
     check_stdin(arguments.inputs)
-    tokenizer = Tokenizer.load(arguments.tokenizer)
     given: Any = options_of(arguments, TokenizeOptions)
-    inputs, output = arguments.inputs, arguments.output
-    return _report(
-        arguments, lambda shown: tokenize(inputs, output, tokenizer, progress=shown, **given)
-    )
+    whole = (arguments.inputs, arguments.output, Tokenizer.load(arguments.tokenizer))
+    return _report(arguments, partial(tokenize, *whole, **given))
 
 
 def _run_finalize(arguments: argparse.Namespace) -> int:
     given: Any = options_of(arguments, RunOptions)
-    return _report(arguments, lambda shown: finalize(arguments.output, progress=shown, **given))
+    return _report(arguments, partial(finalize, arguments.output, **given))
 
 
-def _report(arguments: argparse.Namespace, act: Callable[[Any], Result]) -> int:
+def _report(arguments: argparse.Namespace, act: Callable[..., Result]) -> int:
     try:
         with progress.show(arguments.progress) as shown:
-            result = act(shown)
+            result = act(progress=shown)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         sys.stderr.write("tokenmill: stopped; run the same command again to resume\n")
         raise
