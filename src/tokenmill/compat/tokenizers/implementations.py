@@ -60,23 +60,17 @@ class BaseTokenizer:
     ) -> None:
         self._tokenizer.enable_truncation(max_length, stride=stride, strategy=strategy)
 
-    def encode(
-        self,
-        sequence: Any,
-        pair: Any = None,
-        is_pretokenized: bool = False,
-        add_special_tokens: bool = True,
-    ) -> Encoding:
+    def encode(self, sequence: Any, *args: Any, **kwargs: Any) -> Encoding:
+        """Return the encoding of a text or a pair, as `Tokenizer.encode`."""
         if sequence is None:
             raise ValueError("sequence must not be None")
-        return self._tokenizer.encode(sequence, pair, is_pretokenized, add_special_tokens)
+        return self._tokenizer.encode(sequence, *args, **kwargs)
 
-    def encode_batch(
-        self, inputs: Any, is_pretokenized: bool = False, add_special_tokens: bool = True
-    ) -> list[Encoding]:
+    def encode_batch(self, inputs: Any, *args: Any, **kwargs: Any) -> list[Encoding]:
+        """Return the encodings of texts and pairs, as `Tokenizer.encode_batch`."""
         if inputs is None:
             raise ValueError("inputs must not be None")
-        return self._tokenizer.encode_batch(inputs, is_pretokenized, add_special_tokens)
+        return self._tokenizer.encode_batch(inputs, *args, **kwargs)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool | None = True) -> str:
         if ids is None:
