@@ -15,13 +15,6 @@ Vocab: TypeAlias = dict[str, int] | str | None
 Merges: TypeAlias = Sequence[tuple[str, str]] | str | None
 
 
-def _component(name: str) -> property:
-    return property(
-        lambda self: getattr(self._tokenizer, name),
-        lambda self, part: setattr(self._tokenizer, name, part),
-    )
-
-
 class BaseTokenizer:
     """A tokenizer with its constructor's parameters. Other attributes are the tokenizer's."""
 
@@ -39,16 +32,13 @@ class BaseTokenizer:
         shown = ", ".join(f"{name}={value}" for name, value in self._parameters.items())
         return f"Tokenizer(vocabulary_size={self._tokenizer.get_vocab_size()}, {shown})"
 
-    model = _component("model")
-    normalizer = _component("normalizer")
-    pre_tokenizer = _component("pre_tokenizer")
-    post_processor = _component("post_processor")
-    decoder = _component("decoder")
-
     def __getattr__(self, name: str) -> Any:
         if name == "_tokenizer":  # not set yet, during unpickling
             raise AttributeError(name)
         return getattr(self._tokenizer, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self if name.startswith("_") else self._tokenizer, name, value)
 
     def enable_padding(self, *args: Any, **kwargs: Any) -> None:
         """Pad encodings, with the options of `Tokenizer.enable_padding` by name or position."""
