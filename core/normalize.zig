@@ -17,6 +17,7 @@ const places_ = @import("normalize/places.zig");
 const Program = @import("pattern/program.zig").Program;
 const replace = @import("normalize/replace.zig");
 const unicode = @import("unicode.zig");
+const Failure = @import("failure.zig").Failure;
 const Charsmap = @import("normalize/charsmap.zig").Charsmap;
 const Output = @import("normalize/output.zig").Output;
 
@@ -29,6 +30,18 @@ pub const spread = places_.spread;
 pub const unchanged = places_.unchanged;
 
 pub const Error = error{ OutOfMemory, InvalidSteps };
+
+/// Returns the reason for steps that cannot be read.
+pub fn failureOf(failure: Error) Failure {
+    return switch (failure) {
+        error.OutOfMemory => .out_of_memory,
+        error.InvalidSteps => .init(
+            .vocabulary,
+            "the normalizer is damaged: a map or a pattern in it cannot be read",
+            .{},
+        ),
+    };
+}
 
 /// A text that was changed by steps.
 pub const Normal = struct {

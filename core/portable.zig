@@ -10,15 +10,10 @@ const Learner = core.train.Learner(u32);
 
 /// The addresses keep the functions, so the compiler compiles them and all that they call.
 export const functions = [_]*const anyopaque{
-    @ptrCast(&core.vocabulary.Vocabulary.fromTokens),
-    @ptrCast(&core.vocabulary.Vocabulary.fromImage),
-    @ptrCast(&core.vocabulary.Vocabulary.fromModel),
+    @ptrCast(&core.bundle.load),
     @ptrCast(&core.model_files.readModel),
     @ptrCast(&core.model_files.readFiles),
-    @ptrCast(&core.normalize.Steps.init),
     @ptrCast(&core.normalize.Steps.apply),
-    @ptrCast(&core.preprocess.Preprocessor.init),
-    @ptrCast(&core.encode.tokenizer.Tokenizer.init),
     @ptrCast(&core.encode.tokenizer.Tokenizer.deinit),
     @ptrCast(&encode),
     @ptrCast(&countTokens),

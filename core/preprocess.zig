@@ -12,6 +12,7 @@ const Allocator = std.mem.Allocator;
 const added = @import("added.zig");
 const normal = @import("normalize.zig");
 const unicode = @import("unicode.zig");
+const Failure = @import("failure.zig").Failure;
 const Document = @import("preprocess/document.zig").Document;
 const Maker = @import("preprocess/names.zig").Maker;
 pub const Scratch = @import("preprocess/scratch.zig").Scratch;
@@ -56,6 +57,17 @@ pub const Error = error{
     /// Normalization leaves an empty token text. `culprit` is the index of the token.
     EmptyName,
 };
+
+/// Returns the reason for options that cannot be used. `culprit` is the index of an added token.
+pub fn failureOf(failure: Error, options: PreprocessorOptions, culprit: usize) Failure {
+    if (failure == error.OutOfMemory) return .out_of_memory;
+    var start: usize = 0;
+    for (options.lengths[0..culprit]) |length| start += length;
+    const name = options.names[start..][0..options.lengths[culprit]];
+    const format = "added token '{s}' is empty after normalization; " ++
+        "use another text, or normalized=False";
+    return .init(.vocabulary, format, .{name[0..@min(80, name.len)]});
+}
 
 pub const Preprocessor = struct {
     /// The token texts in the order of `PreprocessorOptions`, which is also the order of a choice.

@@ -182,6 +182,7 @@ test {
     _ = @import("pretokens/safe.zig");
     _ = @import("pretokens/cuts.zig");
     _ = @import("pretokens/blocks/pages.zig");
+    _ = @import("pretokens/serialized.zig");
 }
 
 const hand_written = [_]Scheme{

@@ -76,9 +76,8 @@ fn afterFork(_: Call) Error!void {
 }
 
 const methods = [_]api.Method{
-    function("from_image", load.fromImage),
-    function("from_tokens", load.fromTokens),
-    function("from_parts", load.fromParts),
+    function("pack_bundle", load.packBundle),
+    function("load", load.loadBundle),
     function("read_model", load.readModel),
     function("read_vocabulary", load.readVocabulary),
     function("read_spelling", load.readSpelling),

@@ -21,6 +21,7 @@ pub const encode = struct {
     pub const encoder = @import("encode/encoder.zig");
     pub const tokenizer = @import("encode/tokenizer.zig");
 };
+pub const bundle = @import("bundle.zig");
 pub const offsets = @import("offsets.zig");
 pub const session = @import("session.zig");
 pub const truncate = @import("session/truncate.zig");
@@ -43,6 +44,7 @@ test {
     _ = encode.encoder;
     _ = encode.tokenizer;
     _ = @import("encode/reference.zig");
+    _ = bundle;
     _ = offsets;
     _ = session;
     _ = truncate;

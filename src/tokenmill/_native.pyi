@@ -6,8 +6,8 @@ build_mode: str
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 T = TypeVar("T", str, bytes)
-# The name of a scanner, a program, or stages: program or class, behaviour, whether inverted.
-Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
+# The name of a scanner, a compiled program or stages (core/pretokens/serialized.zig).
+Scheme: TypeAlias = str | bytes
 
 # Functions take their arguments by position or by name. The three hot ones of Core take them by
 # position. Arrays of numbers are buffers; a function that takes one copies it.
@@ -180,37 +180,31 @@ class Checksum:
     def update(self, data: Text) -> None: ...
     def value(self) -> int: ...
 
-Front: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, str]
-
-def from_image(image: bytes, seed: int, scheme: Scheme, front: Front) -> Core: ...
-def from_tokens(
+# The fields of core/bundle.zig. `kind` is image, ranks or model.
+def pack_bundle(
+    kind: str,
     tokens: bytes,
-    token_lengths: bytes,
-    token_ids: bytes,
-    seed: int,
     scheme: Scheme,
-    front: Front,
-) -> Core: ...
-def from_parts(
-    model: tuple[
-        bytes,  # data
-        Any,  # lengths, ids and kinds
-        Any,
-        Any,
-        Any,  # merges and order, or None
-        Any,
-        bool,  # characters, whole, blank
-        bool,
-        bool,
-        str,  # missing
-        int,  # unk, or -1
-        bool,  # fuse_unk
-        float,  # dropout
-    ],
-    scheme: Scheme,
-    front: Front,
-    seed: int,
-) -> Core: ...
+    lengths: Any = ...,
+    ids: Any = ...,
+    kinds: Any = ...,
+    merges: Any = None,
+    order: Any = None,
+    characters: bool = False,
+    whole: bool = False,
+    space_marker: bool = False,
+    missing: str = "fail",
+    unk: int | None = None,
+    fuse_unk: bool = False,
+    dropout: float = 0.0,
+    names: bytes | None = None,
+    name_lengths: Any = ...,
+    name_ids: Any = ...,
+    name_flags: bytes | None = None,
+    steps: bytes | None = None,
+    prefix: str = "never",
+) -> bytes: ...
+def load(bundle: Text, seed: int) -> Core: ...
 
 class Model(NamedTuple):
     rest: bytes  # the JSON around tokens and merges

@@ -13,6 +13,7 @@ import copy
 import faulthandler
 import functools
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,12 +25,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tokenmill import Tokenizer, _native
+from tokenmill import Tokenizer
 from tokenmill.errors import TokenmillError
 from tokenmill.formats.build import pack_steps
 from tokenmill.formats.spec import Form, Lower, Prepend, Replace, Squeeze, Strip
+from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
-from tokenmill.patterns.schemes import Literally, Pattern
+from tokenmill.patterns.schemes import STAGES, Literally, Pattern, Stage, scheme_of_stages
 from tokenmill.vocabularies import EMBEDDED
 
 EXPECTED = (TypeError, ValueError, OverflowError, BufferError, OSError, TokenmillError)
@@ -184,31 +186,6 @@ TEXT = ("text", "text", "some text")
 DATA = ("data", "text", b"some text")
 SPANS = ("spans", "spans", i64(0, 4, 5, 9))
 SCHEME = ("scheme", "name", "r50k")
-MODEL: tuple[tuple[str, str, Any], ...] = (
-    ("bytes", "text", b"abab"),
-    ("lengths", "u32", u32(1, 1, 2)),
-    ("ids", "u32", u32(0, 1, 2)),
-    ("kinds", "text", bytes(3)),
-    ("merges", "numbers", u32(0, 1)),
-    ("order", "numbers", u32(0, 1, 2)),
-    ("characters", "flag", True),
-    ("whole", "flag", False),
-    ("blank", "flag", False),
-    ("missing", "name", "drop"),
-    ("unk", "id", 0),
-    ("fuse_unk", "flag", False),
-    ("dropout", "fraction", 0.0),
-)
-
-
-FRONT: tuple[tuple[str, str, Any], ...] = (
-    ("names", "text", b"<a><b>"),
-    ("lengths", "u32", u32(3, 3)),
-    ("ids", "u32", u32(3, 4)),
-    ("flags", "text", b"\x01\x01"),
-    ("steps", "text", b""),
-    ("prefix", "name", "never"),
-)
 SEED = ("seed", "seed", 1)
 
 
@@ -216,16 +193,25 @@ def values(arguments: tuple[tuple[str, str, Any], ...]) -> tuple[Any, ...]:
     return tuple(value for _, _, value in arguments)
 
 
-def from_model(*model: Any) -> _native.Core:
-    return _native.from_parts(model, "r50k", no_front(), 1)
-
-
-def from_front(*front: Any) -> _native.Core:
-    return _native.from_tokens(b"ab", u32(1, 1), u32(0, 1), 1, "r50k", front)
-
-
-def no_front() -> tuple[Any, ...]:
-    return b"", u32(), u32(), b"", b"", "never"
+def bundle() -> bytes:
+    """The model abab of three tokens, with an added token, steps and a scanner."""
+    return _native.pack_bundle(
+        "model",
+        b"abab<a>",
+        "metaspace",
+        lengths=u32(1, 1, 2, 3),
+        ids=u32(0, 1, 2, 4),
+        kinds=b"\0\0\0\2",
+        merges=u32(0, 1),
+        order=u32(0, 1, 2, 3),
+        characters=True,
+        missing="drop",
+        names=b"<a>",
+        name_lengths=u32(3),
+        name_ids=u32(4),
+        name_flags=b"\x01",
+        steps=pack_steps((Lower(), Form("NFC"))),
+    )
 
 
 CALLS: dict[str, Call] = {
@@ -323,17 +309,7 @@ CALLS: dict[str, Call] = {
     "read_spelling": Call(
         lambda: _native.read_spelling, ("names", "text", b"ab"), ("lengths", "u32", u32(1, 1))
     ),
-    "from_parts": Call(lambda: from_model, *MODEL),
-    "from_tokens": Call(
-        lambda: lambda *tokens: _native.from_tokens(*tokens, "r50k", no_front()),
-        *(("tokens", "text", b"ab"), ("lengths", "u32", u32(1, 1)), ("ids", "u32", u32(0, 1))),
-        SEED,
-    ),
-    "from_image": Call(
-        lambda: lambda *image: _native.from_image(*image, "r50k", no_front()),
-        *(("image", "text", EMBEDDED["r50k_base"].read_image()), SEED),
-    ),
-    "front": Call(lambda: from_front, *FRONT),
+    "load": Call(lambda: _native.load, ("bundle", "text", bundle()), SEED),
     "buffers": Call(
         lambda: _native.arrow_capsules,
         *(("ids", "object", core().encode_buffer("a", None, False, 1)),),
@@ -474,12 +450,8 @@ def pokes() -> dict[str, Callable[[], Any]]:
         "blocks with wrong spans": lambda: counter().add_blocks([(b"a", i64(0, 2), True)], 1),
         "blocks that continue": lambda: counter().add_blocks([(b"a", i64(), True)], 1),
         "blocks of evil": lambda: counter().add_blocks([(b"a", i64(0, 1), Evil())], 1),
-        "stages": lambda: _native.split((), "a"),
-        "stages of None": lambda: _native.split((None,), "a"),
-        "stages that are short": lambda: _native.split((("a",),), "a"),
-        "stages of numbers": lambda: _native.split(((1, 2, 3),), "a"),
-        "stages of evil": lambda: _native.split((("digits", "isolated", Evil()),), "a"),
-        "many stages": lambda: _native.split((("digits", "isolated", False),) * 1000, "a"),
+        "stages": lambda: _native.split(STAGES, "a"),
+        "stages of zeros": lambda: _native.split(STAGES + bytes(4096), "a"),
         "no program": lambda: _native.split(b"", "a"),
         "zero program": lambda: _native.split(bytes(4096), "a"),
         "steps": lambda: _native.normalize(bytes(range(256)), "a"),
@@ -512,15 +484,30 @@ BYTES: dict[str, Callable[[], bytes]] = {
         )
     ),
     "image": lambda: EMBEDDED["r50k_base"].read_image(),
+    "stages": lambda: scheme_of_stages(
+        (Stage("digits", "isolated"), Stage(Pattern("a+b"), "removed", invert=True)), blank=False
+    ),
+    "bundle": lambda: bundle(),
+    "bundle with another checksum": lambda: bundle(),
     "counts": lambda: Path(counted()).read_bytes(),
     "json": lambda: b'{"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}',
 }
 
 
 def use_image(data: bytes) -> None:
-    # Most images are rejected; the others are used.
-    made = _native.from_image(data, 1, "r50k", no_front())
+    use_bundle(_native.pack_bundle("image", data, "r50k"))
+
+
+def use_bundle(data: bytes) -> None:
+    # Most bundles are rejected; the others are used.
+    made = _native.load(data, 1)
     made.decode(made.encode("some text, and more", None))
+
+
+def use_forged(data: bytes) -> None:
+    checksum = _native.Checksum()
+    checksum.update(data[16:])
+    use_bundle(struct.pack("<4sIQ", data[:4], len(data), checksum.value()) + data[16:])
 
 
 def use_counts(data: bytes) -> None:
@@ -533,6 +520,9 @@ USES: dict[str, Callable[[bytes], Any]] = {
     "program": lambda data: _native.split(data, "Some text, and 1234 more; xX éa\u0301"),
     "steps": lambda data: _native.normalize(data, "Some  text, aab and x é"),
     "image": use_image,
+    "stages": lambda data: _native.split(data, "Some text, and 1234 more; aab"),
+    "bundle": use_bundle,
+    "bundle with another checksum": use_forged,
     "counts": use_counts,
     "json": lambda data: _native.read_model(data, 1),
 }
@@ -571,7 +561,8 @@ def test_wrong_arguments_raise(group):
 
 def test_a_misaligned_array_is_read():
     lengths, ids = misaligned(u32(1, 1)), misaligned(u32(0, 1))
-    made = _native.from_tokens(b"ab", lengths, ids, 1, "r50k", no_front())
+    data = _native.pack_bundle("ranks", b"ab", "r50k", lengths=lengths, ids=ids)
+    made = _native.load(misaligned(np.frombuffer(data, np.uint8)), 1)
     assert made.encode("ab", None) == [0, 1]
     spans = misaligned(i64(0, 1, 1, 2))
     assert np.asarray(made.encode_block(b"ab", spans, None, 1)[0]).tolist() == [0, 1]

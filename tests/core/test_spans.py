@@ -11,9 +11,10 @@ from hard_inputs import STRINGS
 from hugging_face import FLAGS, add, byte_level, core_of, hf, random_text, with_ids
 from test_added import NAMES, PIECES
 
-from tokenmill import Tokenizer, _native
-from tokenmill.formats.build import pack_preprocessing
+from tokenmill import Tokenizer
+from tokenmill.formats.build import pack_added
 from tokenmill.formats.spec import Added
+from tokenmill.native import _native
 
 
 def spans_of(core, text, allowed, threads=1):
@@ -148,12 +149,21 @@ def blank_pair(kind, added):
     numbers = [*(vocab[token] for token in tokens), *(entry.id for entry in more)]
     kinds = [0] * len(tokens) + [2] * len(more)
     places = np.array([tokens.index(part) for pair in merges for part in pair], np.uint32)
-    lengths = np.array([len(token) for token in spelled], np.uint32)
-    arrays = (np.array(numbers, np.uint32), np.array(kinds, np.uint8), places, None)
-    options = (True, False, True, "drop", -1, False, 0.0)
-    model = (b"".join(spelled), lengths, *arrays, *options)
-    front = pack_preprocessing(added, prefix=prefix)
-    return tokenizer, _native.from_parts(model, scheme, front, 5), added
+    bundle = _native.pack_bundle(
+        "model",
+        b"".join(spelled),
+        scheme,
+        lengths=np.array([len(token) for token in spelled], np.uint32),
+        ids=np.array(numbers, np.uint32),
+        kinds=np.array(kinds, np.uint8),
+        merges=places,
+        characters=True,
+        space_marker=True,
+        missing="drop",
+        **pack_added(added),
+        prefix=prefix,
+    )
+    return tokenizer, _native.load(bundle, 5), added
 
 
 @pytest.mark.parametrize("kind", BLANKS)

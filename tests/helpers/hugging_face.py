@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tokenmill.formats.build import pack_preprocessing
+from tokenmill.formats.build import pack_added
 from tokenmill.formats.spec import Added, Prefix
 from tokenmill.native import _native
 
@@ -87,10 +87,17 @@ def core_of(
         for token, id_ in tokenizer.get_vocab(with_added_tokens=False).items()
         if token not in names or all(character in spelled for character in token)
     }
-    lengths = np.fromiter(map(len, tokens), np.uint32).tobytes()
-    ids = np.fromiter(tokens.values(), np.uint32).tobytes()
-    front = pack_preprocessing(added, steps, prefix)
-    return _native.from_tokens(b"".join(tokens), lengths, ids, 7, "r50k", front)
+    bundle = _native.pack_bundle(
+        "ranks",
+        b"".join(tokens),
+        "r50k",
+        lengths=np.fromiter(map(len, tokens), np.uint32),
+        ids=np.fromiter(tokens.values(), np.uint32),
+        **pack_added(added),
+        steps=steps,
+        prefix=prefix,
+    )
+    return _native.load(bundle, 7)
 
 
 def random_text(generator: random.Random, parts: Sequence[str], longest: int = 14) -> str:

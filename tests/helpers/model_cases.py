@@ -10,9 +10,9 @@ import numpy as np
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from tokenmill import _native
-from tokenmill.formats.build import pack_specials
+from tokenmill.formats.build import added_of, pack_added
 from tokenmill.formats.spec import BYTE, DECODED, TOKEN
+from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
 
 # The whole text is one pretoken.
@@ -119,18 +119,25 @@ def core_of(
         for name in vocab
     ]
     pairs = None if merges is None else np.array([places[x] for p in merges for x in p], np.uint32)
-    model = (
+    bundle = _native.pack_bundle(
+        "model",
         b"".join(tokens),
-        np.array([len(token) for token in tokens], np.uint32),
-        np.array(list(vocab.values()), np.uint32),
-        np.array(kinds, np.uint8),
-        pairs,
-        None if order is None else np.array(order, np.uint32),
-        *(characters, whole, blank, missing, unk, fuse_unk, dropout),
+        scheme if scheme in SCANNERS else scheme_of(scheme),
+        lengths=np.array([len(token) for token in tokens], np.uint32),
+        ids=np.array(list(vocab.values()), np.uint32),
+        kinds=np.array(kinds, np.uint8),
+        merges=pairs,
+        order=None if order is None else np.array(order, np.uint32),
+        characters=characters,
+        whole=whole,
+        space_marker=blank,
+        missing=missing,
+        unk=unk if unk >= 0 else None,
+        fuse_unk=fuse_unk,
+        dropout=dropout,
+        **pack_added(added_of(special_tokens or {})),
     )
-    front = pack_specials(special_tokens or {})
-    known = scheme if scheme in SCANNERS else scheme_of(scheme)
-    return _native.from_parts(model, known, front, random.getrandbits(64))
+    return _native.load(bundle, random.getrandbits(64))
 
 
 # Of one to four bytes, some of which begin alike.

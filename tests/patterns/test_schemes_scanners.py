@@ -17,11 +17,11 @@ from conftest import SEED, examples, sample
 from model_cases import LETTERS, WHOLE, random_case
 from tokenizers import Regex, pre_tokenizers
 
-from tokenmill import Tokenizer, _native
-from tokenmill.formats.build import pack_specials
+from tokenmill import Tokenizer
 from tokenmill.formats.ranks import of_ranks
+from tokenmill.native import _native
 from tokenmill.patterns import compile_pattern
-from tokenmill.patterns.schemes import KNOWN_STAGES, scheme_of_stages
+from tokenmill.patterns.schemes import KNOWN_STAGES, STAGES, scheme_of_stages
 from tokenmill.tokenizer import _Shared
 
 # The pretokens of `metaspace`, in a text with spaces for "▁".
@@ -143,7 +143,8 @@ def random_tokens(rng: random.Random, *, closed: bool = True) -> list[bytes]:
 def load(tokens: list[bytes], scheme: str | bytes) -> Tokenizer:
     lengths = np.array([len(token) for token in tokens], np.uint32)
     ids = np.arange(len(tokens), dtype=np.uint32)
-    core = _native.from_tokens(b"".join(tokens), lengths, ids, 7, scheme, pack_specials({}))
+    bundle = _native.pack_bundle("ranks", b"".join(tokens), scheme, lengths=lengths, ids=ids)
+    core = _native.load(bundle, 7)
     ranks = {token: id_ for id_, token in enumerate(tokens)}
     spec = of_ranks(ranks, WHOLE, {}, "scanned")
     return Tokenizer._of(_Shared(core, spec, "scanned", is_embedded=False))
@@ -248,7 +249,7 @@ def test_sequences_cut_as_in_tokenizers(scheme):
 def test_sequences_cut_any_bytes_like_their_stages(scheme):
     stages = next(stages for (stages, _), name in KNOWN_STAGES.items() if name == scheme)
     general = scheme_of_stages(stages, blank=False, known=False)
-    assert isinstance(general, tuple)
+    assert general.startswith(STAGES)
     rng = random.Random(SEED)
     edges = [edge.encode() for edge in EDGES]
     parts = [*edges, *(edge[:-1] for edge in edges), *(bytes([byte]) for byte in range(256))]

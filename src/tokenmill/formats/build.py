@@ -1,4 +1,4 @@
-"""TokenizerSpec → native tokenizer, and the bytes that the core reads (core/normalize.zig).
+"""TokenizerSpec → native tokenizer, through a bundle of bytes (core/bundle.zig).
 
 A file may come from anywhere. The normalizer's growth of a text is therefore limited here, so that
 memory is at most a multiple of the text's length.
@@ -12,7 +12,7 @@ import secrets
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from tokenmill.formats.spec import (
     Form,
     Lower,
     Model,
-    Prefix,
     Prepend,
     Replace,
     Squeeze,
@@ -55,9 +54,6 @@ _LOWER_GROWTH = 2
 # The tags of core/normalize.zig.
 _FORM, _LOWER, _PREPEND, _LITERAL, _PATTERN, _STRIP, _CHARSMAP, _SQUEEZE = range(8)
 
-# Text, lengths, ids and flags of the added tokens, packed normalizer steps, and the prefix.
-Preprocessing: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, Prefix]
-
 # Sum of the squares of lengths. It is about 10 million for 32,000 real SentencePiece pieces.
 _SPELLED_BYTES_MAX = 1 << 30
 _ID_END = 1 << 31
@@ -68,18 +64,44 @@ def build(spec: TokenizerSpec, image: bytes | None = None) -> _native.Core:
 
     `image` is the packed vocabulary of an embedded tokenizer. It replaces `spec.model`.
     """
-    preprocessing = pack_preprocessing(spec.added, pack_steps(spec.steps), spec.prefix)
-    scheme = scheme_of_stages(spec.stages, spec.blank)
-    seed = secrets.randbits(64)
-    model = spec.model
+    return _native.load(_bundle(spec, image), secrets.randbits(64))
+
+
+def _bundle(spec: TokenizerSpec, image: bytes | None) -> bytes:
+    scheme, model = scheme_of_stages(spec.stages, spec.blank), spec.model
+    common: dict[str, Any] = {
+        **pack_added(spec.added),
+        "steps": pack_steps(spec.steps),
+        "prefix": spec.prefix,
+    }
     if image is not None:
-        assert isinstance(scheme, str)
-        return _native.from_image(image, seed, scheme, preprocessing)
+        return _native.pack_bundle("image", image, scheme, **common)
     if spec.ranks is not None:
-        arrays = model.data, model.lengths.tobytes(), model.ids.tobytes()
-        return _native.from_tokens(*arrays, seed, scheme, preprocessing)
+        common |= {"lengths": model.lengths, "ids": model.ids}
+        return _native.pack_bundle("ranks", model.data, scheme, **common)
     _check_model(spec)
-    return _native.from_parts(_pack_model(spec), scheme, preprocessing, seed)
+    known = np.isin([token.id for token in spec.added], model.ids)
+    # Added tokens that the model lacks are found as a whole and decoded, but never merged.
+    rest = [t for t, is_there in zip(spec.added, known.tolist(), strict=True) if not is_there]
+    names = [token.content.encode() for token in rest]
+    return _native.pack_bundle(
+        "model",
+        model.data + b"".join(names),
+        scheme,
+        lengths=np.concatenate([model.lengths, np.array([len(n) for n in names], np.uint32)]),
+        ids=np.concatenate([model.ids, np.array([token.id for token in rest], np.uint32)]),
+        kinds=np.concatenate([model.kinds, np.full(len(rest), DECODED, np.uint8)]),
+        merges=model.merges,
+        order=model.order if model.order is None else np.pad(model.order, (0, len(rest))),
+        characters=model.base == "characters",
+        whole=model.whole,
+        space_marker=spec.blank,
+        missing=model.missing,
+        unk=model.unk,
+        fuse_unk=model.fuse_unk,
+        dropout=model.dropout or 0.0,
+        **common,
+    )
 
 
 class CoreModel(Model):
@@ -123,11 +145,6 @@ def tokens_of(core: _native.Core) -> dict[int, bytes]:
     return CoreModel.of_core(core).by_id()
 
 
-def pack_specials(special_tokens: Mapping[str, int]) -> Preprocessing:
-    """Return preprocessing that finds special tokens only."""
-    return pack_preprocessing(added_of(special_tokens))
-
-
 def added_of(special_tokens: Mapping[str, int]) -> tuple[Added, ...]:
     """Return special tokens, ordered by id, as added tokens. Raise VocabularyError for bad ones."""
     for name, id_ in special_tokens.items():
@@ -144,10 +161,8 @@ def added_of(special_tokens: Mapping[str, int]) -> tuple[Added, ...]:
     )
 
 
-def pack_preprocessing(
-    added: Iterable[Added], steps: bytes = b"", prefix: Prefix = "never"
-) -> Preprocessing:
-    """Pack the work before pre-tokenization, with added tokens in the order of their bytes."""
+def pack_added(added: Iterable[Added]) -> dict[str, Any]:
+    """Return the fields of a bundle for added tokens, which are sorted by their texts."""
     try:
         entries = sorted(
             ((entry.content.encode(), entry) for entry in added), key=operator.itemgetter(0)
@@ -163,36 +178,15 @@ def pack_preprocessing(
         sum(getattr(entry, flag) << bit for bit, flag in enumerate((*FLAGS, "literal")))
         for _, entry in entries
     ]
-    lengths = np.array([len(name) for name, _ in entries], np.uint32)
-    ids = np.array([entry.id for _, entry in entries], np.uint32)
-    joined = b"".join(name for name, _ in entries)
-    return joined, lengths.tobytes(), ids.tobytes(), bytes(flags), steps, prefix
+    return {
+        "names": b"".join(name for name, _ in entries),
+        "name_lengths": np.array([len(name) for name, _ in entries], np.uint32),
+        "name_ids": np.array([entry.id for _, entry in entries], np.uint32),
+        "name_flags": bytes(flags),
+    }
 
 
 # ── The model ────────────────────────────────────────────────────────────────────────────────
-
-
-def _pack_model(spec: TokenizerSpec) -> Any:
-    model = spec.model
-    known = np.isin([token.id for token in spec.added], model.ids)
-    # Added tokens that the model lacks are found as a whole and decoded, but never merged.
-    more = [t for t, is_there in zip(spec.added, known.tolist(), strict=True) if not is_there]
-    names = [token.content.encode() for token in more]
-    return (
-        model.data + b"".join(names),
-        np.concatenate([model.lengths, np.array([len(n) for n in names], np.uint32)]),
-        np.concatenate([model.ids, np.array([token.id for token in more], np.uint32)]),
-        np.concatenate([model.kinds, np.full(len(more), DECODED, np.uint8)]),
-        model.merges,
-        model.order if model.order is None else np.pad(model.order, (0, len(more))),
-        model.base == "characters",
-        model.whole,
-        spec.blank,
-        model.missing,
-        -1 if model.unk is None else model.unk,
-        model.fuse_unk,
-        model.dropout or 0.0,
-    )
 
 
 def _check_model(spec: TokenizerSpec) -> None:

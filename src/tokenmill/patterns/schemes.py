@@ -6,12 +6,17 @@ treated in the same way.
 """
 
 import re
+import struct
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns import Dialect, compile_pattern, covers_all
 from tokenmill.vocabularies import EMBEDDED
+
+# In the order of the core.
+Class = Literal["digits", "punctuation", "space", "spelled_digits"]
+Behaviour = Literal["isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +43,16 @@ class Stage:
     are bytes that byte-level vocabularies spell as digits. Such a byte may be part of a character.
     """
 
-    match: Pattern | Literally | Literal["digits", "punctuation", "space", "spelled_digits"]
-    behaviour: Literal[
-        "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"
-    ]
+    match: Pattern | Literally | Class
+    behaviour: Behaviour
     invert: bool = False
 
 
-# A pre-tokenizer of the core: the name of a scanner, a compiled program, or stages. A stage is a
-# program or the name of a character class, a behaviour, and whether it is inverted.
-Scheme: TypeAlias = str | bytes | tuple[tuple[str | bytes, str, bool], ...]
+# A pre-tokenizer of the core: the name of a scanner, or a compiled program or stages as bytes
+# (core/pretokens/serialized.zig).
+Scheme: TypeAlias = str | bytes
+STAGES = b"tmS1"
+_STAGE = struct.Struct("<BB?xI")
 
 # GPT-2's pattern as Hugging Face's ByteLevel has it.
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -173,11 +178,9 @@ def scheme_of(pattern: str, dialect: Dialect = "tiktoken") -> str | bytes:
 
 def name_of(pattern: str, dialect: Dialect = "tiktoken") -> str | None:
     """Return the name of the scanner of a pattern, or None."""
-    if dialect == "tiktoken" or pattern not in _TIKTOKEN_ONLY:
-        for name, spellings in PATTERNS.items():
-            if pattern in spellings:
-                return name
-    return None
+    if dialect != "tiktoken" and pattern in _TIKTOKEN_ONLY:
+        return None
+    return next((name for name, spellings in PATTERNS.items() if pattern in spellings), None)
 
 
 def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True) -> Scheme:
@@ -189,30 +192,31 @@ def scheme_of_stages(stages: tuple[Stage, ...], blank: bool, known: bool = True)
     name = KNOWN_STAGES.get((stages, blank))
     if name is not None and (known or not stages):
         return name
-    alone = stages[0] if len(stages) == 1 and known and not blank else None
-    if alone is not None and isinstance(alone.match, Pattern):
-        pattern, dialect = alone.match.text, alone.match.dialect
-        scheme = scheme_of(pattern, dialect)
-        # The matches of a scanner cover the text. A program drops the text between its matches.
-        if alone.behaviour == "isolated" and (
-            isinstance(scheme, str) or covers_all(pattern, dialect)
-        ):
-            return scheme
-        if alone.behaviour == "removed" and alone.invert:
-            return scheme
-    return tuple((_matcher(stage, blank), stage.behaviour, stage.invert) for stage in stages)
+    if known and not blank:
+        match stages:
+            case (Stage(Pattern(pattern, dialect), "removed", True),):
+                return scheme_of(pattern, dialect)
+            case (Stage(Pattern(pattern, dialect), "isolated"),):
+                scheme = scheme_of(pattern, dialect)
+                # A scanner's matches cover the text. A program drops the text between its matches.
+                if isinstance(scheme, str) or covers_all(pattern, dialect):
+                    return scheme
+    return STAGES + b"".join(_pack(stage, blank) for stage in stages)
 
 
-def _matcher(stage: Stage, blank: bool) -> str | bytes:
+def _pack(stage: Stage, blank: bool) -> bytes:
+    kind, program = 0, b""
     match stage.match:
         case Pattern(text, dialect):
-            return compile_pattern(text, dialect, blank)
+            program = compile_pattern(text, dialect, blank)
         case Literally(text):
             if not text:
                 raise PatternError("the text of a stage must not be empty; remove the stage")
             escaped = "".join(rf"\x{{{ord(char):x}}}" for char in text)
-            return compile_pattern(escaped, escaped_spaces=blank)
+            program = compile_pattern(escaped, escaped_spaces=blank)
         case "space" if blank:
-            return compile_pattern(r"\s", escaped_spaces=True)
+            program = compile_pattern(r"\s", escaped_spaces=True)
         case name:
-            return name
+            kind = get_args(Class).index(name) + 1
+    behaviour = get_args(Behaviour).index(stage.behaviour)
+    return _STAGE.pack(kind, behaviour, stage.invert, len(program)) + program

@@ -31,11 +31,17 @@ class Embedded(NamedTuple):
     def build_core(self) -> _native.Core:
         """Return the native tokenizer, as `formats.build` makes it of a specification."""
         names, ids = zip(*sorted(self.special_tokens.items()), strict=True)
-        lengths = map(len, names)
         pack = struct.Struct(f"<{len(names)}I").pack
-        added = "".join(names).encode(), pack(*lengths), pack(*ids), b"\x01" * len(names)
-        seed = int.from_bytes(os.urandom(8), "little")
-        return _native.from_image(self.read_image(), seed, self.scheme, (*added, b"", "never"))
+        bundle = _native.pack_bundle(
+            "image",
+            self.read_image(),
+            self.scheme,
+            names="".join(names).encode(),
+            name_lengths=pack(*map(len, names)),
+            name_ids=pack(*ids),
+            name_flags=b"\x01" * len(names),
+        )
+        return _native.load(bundle, int.from_bytes(os.urandom(8), "little"))
 
 
 def _fim(first: int) -> dict[str, int]:
