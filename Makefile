@@ -51,7 +51,7 @@ wheel: $(VENV)/builder ## Build a wheel in dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 ##@ Develop
-.PHONY: test test-all test-core test-safe test-python environments test-environments
+.PHONY: test test-all test-core fuzz test-safe test-python environments test-environments
 .PHONY: test-transformers test-readers test-engines test-stores trial parity peers lint docs clean
 
 # The tests of the core use one CPU core, so the checked build and the environments are made meanwhile.
@@ -71,6 +71,10 @@ test-all: ## Run all tests: all random examples, transformers, shard readers, Ra
 test-core: $(VENV)/compiler ## Test the core alone, in Debug mode
 	$(BIN)/python core/build.py test
 	$(BIN)/python core/build.py portable
+
+SECONDS ?= 600
+fuzz: $(VENV)/compiler ## Run the random tests of the core with new seeds, with runtime checks. SECONDS=600
+	$(BIN)/python core/build.py fuzz --seconds $(SECONDS)
 
 # Most tests use one CPU core. PARALLEL= runs them one after the other.
 PARALLEL := -n auto --dist worksteal

@@ -5,6 +5,7 @@ The build hook and the Makefile use this file. It also runs by hand:
     python core/build.py                                    # for this machine, into src/tokenmill
     python core/build.py --target aarch64-macos.11.0 --out dist    # for another machine
     python core/build.py test                               # the tests of the core
+    python core/build.py fuzz --seconds 600                 # random tests, with checks
     python core/build.py portable                           # compile it for WebAssembly
 
 The compiler uses one CPU core for one object, so the module is compiled as several objects at the
@@ -14,6 +15,7 @@ same time: the block scanners once per CPU feature level, and everything else.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib.metadata
 import os
@@ -26,7 +28,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -211,22 +213,54 @@ def import_library(scratch: Path, arch: str) -> Path:
 
 def test() -> None:
     """Runs the tests of the core in Debug mode: bounds, overflows and leaks are failures."""
+    with compiled_tests("Debug") as binary:
+        seed = os.environ.get("TOKENMILL_SEED") or str(secrets.randbelow(2**32))
+        share = os.environ.get("TOKENMILL_FUZZ") or "5"
+        repeat = f"TOKENMILL_SEED={seed} TOKENMILL_FUZZ={share}"
+        print(f"seed of this run: {seed}; to repeat it, set {repeat}", flush=True)
+        if run_tests(binary, seed, share):
+            raise SystemExit(f"tests of the core failed; {repeat} repeats them")
+
+
+def fuzz(seconds: float) -> None:
+    """Runs the tests of the core with one seed after the other, in a build with checks."""
+    deadline = time.monotonic() + seconds
+    with compiled_tests("ReleaseSafe") as binary:
+        runs = 0
+        while runs == 0 or time.monotonic() < deadline:
+            seed = str(secrets.randbelow(2**32))
+            repeat = f"TOKENMILL_SEED={seed} TOKENMILL_FUZZ=100"
+            try:
+                status = run_tests(binary, seed, "100", max(60.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                print(f"seed {seed}: stopped at the end of the time")
+                break
+            if status:
+                raise SystemExit(f"tests of the core failed; {repeat} make test-core repeats them")
+            runs += 1
+            print(f"seed {seed}: passed", flush=True)
+    print(f"complete runs without a failure: {runs}")
+
+
+@contextlib.contextmanager
+def compiled_tests(mode: str) -> Iterator[Path]:
+    """The program with all tests of the core. Random tests read their seed from its arguments."""
     target = host_target()
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
         scanners = scanner_objects(Path(scratch), target, "Debug")
         run_jobs(list(scanners.values()))
-        options = code_options(target, "Debug")
         binary = Path(scratch) / "tests"
-        arguments = ["test", "-lc", *options, "--test-no-exec", f"-femit-bin={binary}"]
-        zig(*arguments, *scanners, f"-Mroot={CORE / 'root.zig'}")
-        seed = os.environ.get("TOKENMILL_SEED") or str(secrets.randbelow(2**32))
-        share = os.environ.get("TOKENMILL_FUZZ") or "5"
-        repeat = f"TOKENMILL_SEED={seed} TOKENMILL_FUZZ={share}"
-        print(f"seed of this run: {seed}; to repeat it, set {repeat}", flush=True)
-        environment = {**os.environ, "TOKENMILL_FUZZ": share}
-        if subprocess.run([binary, f"--seed={seed}"], env=environment).returncode:
-            raise SystemExit(f"tests of the core failed; {repeat} repeats them")
+        options = ["-lc", *code_options(target, mode), "--test-no-exec", f"-femit-bin={binary}"]
+        zig("test", *options, *scanners, f"-Mroot={CORE / 'root.zig'}")
+        yield binary
+
+
+def run_tests(binary: Path, seed: str, share: str, seconds: float | None = None) -> int:
+    """Runs tests with a seed and a share of the random examples; returns the exit status."""
+    environment = {**os.environ, "TOKENMILL_FUZZ": share}
+    command = [binary, f"--seed={seed}"]
+    return subprocess.run(command, cwd=ROOT, env=environment, timeout=seconds).returncode
 
 
 def check_portable() -> None:
@@ -242,7 +276,10 @@ def check_portable() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("job", nargs="?", choices=["build", "test", "portable"], default="build")
+    parser.add_argument(
+        "job", nargs="?", choices=["build", "test", "fuzz", "portable"], default="build"
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="time of fuzz")
     parser.add_argument("--out", type=Path, default=ROOT / "src" / "tokenmill")
     parser.add_argument("--target", choices=TAGS)
     parser.add_argument(
@@ -251,6 +288,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.job == "test":
         test()
+    elif options.job == "fuzz":
+        fuzz(options.seconds)
     elif options.job == "portable":
         check_portable()
     else:

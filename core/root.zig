@@ -45,6 +45,7 @@ test {
     _ = encode.tokenizer;
     _ = @import("encode/reference.zig");
     _ = bundle;
+    _ = @import("fuzz.zig");
     _ = offsets;
     _ = session;
     _ = truncate;

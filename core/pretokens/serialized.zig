@@ -19,7 +19,7 @@ pub const stages_magic = "tmS1";
 pub const stages_max = 64;
 const stage_bytes = 8;
 
-/// Returns the reason for bytes that are no pre-tokenizer.
+/// Returns the reason for bytes that cannot be read.
 pub fn failureOf(failure: Error, bytes: []const u8) Failure {
     return switch (failure) {
         error.OutOfMemory => .out_of_memory,

@@ -20,7 +20,7 @@ COLUMNS_MAX = 100
 CORE_MODULES = [
     *("platform", "examples", "failure", "json", "unicode", "pattern", "normalize", "pretokens"),
     *("level", "added", "vocabulary", "model_files", "documents", "merge", "cache", "units"),
-    *("preprocess", "encode", "bundle", "offsets", "session", "count", "train", "python"),
+    *("preprocess", "encode", "bundle", "offsets", "session", "count", "train", "fuzz", "python"),
 ]
 PYTHON_PACKAGES = [
     ["cpus", "errors", "files", "object_store", "options", "progress", "reference"],
