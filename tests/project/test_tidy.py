@@ -44,7 +44,7 @@ LINES_MAX = {
     "inspection": 1590,
     "patterns": 2120,
     "shards": 1910,
-    "tokenizing": 3770,
+    "tokenizing": 3790,
     "training": 2300,
     "vocabularies": 150,
     ".": 3010,

@@ -24,11 +24,13 @@ from in_process import threaded_runs as threaded_runs
 
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
+from tokenmill.corpus import Segment, Source
 from tokenmill.corpus.documents import DocumentFailed, Documents
 from tokenmill.native import _native
 from tokenmill.shards import FORMATS
 from tokenmill.tokenizing import encoder
 from tokenmill.tokenizing.options import resolve_options
+from tokenmill.tokenizing.plan import Plan, Task
 from tokenmill.tokenizing.task import make_encoder
 
 UNIT_BYTES = 4096
@@ -405,3 +407,18 @@ def test_memory_has_a_minimum_that_the_error_names(tmp_path, gpt2, jsonl):
         tokenize(jsonl, tmp_path / "out", gpt2, threads=1, memory="64MB")
     assert not (tmp_path / "out").exists()
     tokenize(jsonl, tmp_path / "out", gpt2, threads=8, memory=200 << 20)
+
+
+@pytest.mark.parametrize(
+    "size, count, compression, threads",
+    [(900, 100, None, 1), (20_000, 10, None, 2), (20_000, 10, "gz", 9), (10**9, 1, None, 16)],
+)
+def test_small_files_use_few_threads(size, count, compression, threads):
+    def plan_of(folder: str) -> Plan:
+        names = [f"{folder}/{number}.jsonl" for number in range(count)]
+        sources = [Source(name, "jsonl", compression, size) for name in names]
+        segments = tuple(Segment(source) for source in sources)
+        return Plan({}, {}, sources, [Task(0, "", segments, size * count)])
+
+    assert plan_of("data").useful_threads(16) == threads
+    assert plan_of("s3://bucket").useful_threads(16) == 16

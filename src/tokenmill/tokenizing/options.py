@@ -56,7 +56,9 @@ SHARD_TOKENS = number(100_000_000, "tokens after which a shard ends", group="sha
 class RunOptions(TypedDict, total=False):
     """How a run is done. They do not change the output."""
 
-    threads: Annotated[int | None, number(None, "number of threads (default: all cores)", **_RUN)]
+    threads: Annotated[int | None, number(
+        None, "number of threads (default: all cores, or fewer if the files are small)", **_RUN
+    )]  # fmt: skip
     memory: Annotated[int, amount(
         2 << 30, "memory limit, at least 192MiB and 1MiB per thread", MEMORY_MIN, **_RUN
     )]  # fmt: skip

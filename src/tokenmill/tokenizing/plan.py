@@ -31,6 +31,7 @@ TASKS_MAX = 65_536
 _SEGMENTS_MAX = 1024
 # Bytes of text per compressed byte, about.
 _EXPANSION = 4
+_BYTES_PER_THREAD = 8192
 _DIFFERENCES_SHOWN = 5
 _IDENTITY = ("name", "kind", "compression", "size", "modified", "etag")
 # The kinds of a plan's fields, for `is_a`.
@@ -65,6 +66,18 @@ class Plan:
     sources: list[Source]
     tasks: list[Task]
     skipped: list[dict[str, Any]] = field(default_factory=list)  # files that are not inputs
+
+    def useful_threads(self, most: int) -> int:
+        """The number of threads, up to `most`, that make the run faster.
+
+        Python does the work around each file on one core. It takes as long as the core takes for
+        8 KB, so smaller files are not faster with more threads. Those of a store wait for it.
+        """
+        parts = sum(len(task.segments) for task in self.tasks)
+        if not parts or any(object_store.is_address(source.name) for source in self.sources):
+            return most
+        each = sum(_expansion(source) * (source.size or 0) for source in self.sources) // parts
+        return max(1, min(most, each // _BYTES_PER_THREAD))
 
     def dump(self) -> bytes:
         """The plan as JSON."""

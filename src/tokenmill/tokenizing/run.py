@@ -190,7 +190,7 @@ class _Run:
         refuse_too_many(now.quarantined, self.options["max_errors"], records)
 
     def _settings(self, names: list[str]) -> Settings:
-        threads = self.options["threads"] or cpu_count()
+        threads = self.options["threads"] or self.plan.useful_threads(cpu_count())
         name = self.output.name
         if isinstance(self.output, LocalOutput):
             name = str(self.output.folder.resolve())
