@@ -419,7 +419,7 @@ def test_own_file_that_is_damaged_is_refused(tmp_path):
             inner[at[-1]] = value
             path.write_bytes(json.dumps(made).encode())
             try:
-                load_spec(path)
+                Tokenizer.load(path)
             except VocabularyError as error:
                 assert str(path) in str(error)
                 count += 1

@@ -40,7 +40,7 @@ LINES_MAX = {
     "cli": 2630,
     "compat": 4050,
     "corpus": 2750,
-    "formats": 4400,
+    "formats": 4390,
     "inspection": 1590,
     "patterns": 2120,
     "shards": 1910,
