@@ -8,5 +8,5 @@ tokenizer = Tokenizer.load("gpt-4o")
 conversation = "You: How is flour made?\nMiller: Grain goes in at the top, and the stones turn."
 kept = tokenizer.truncate(conversation, CONTEXT, side="left")
 print(
-    f"{tokenizer.count(conversation)} tokens, of which {tokenizer.count(kept)} are kept: {kept!r}"
+    f"{tokenizer.count(conversation)} tokens; the last {tokenizer.count(kept)} are kept: {kept!r}"
 )

@@ -1,4 +1,4 @@
-"""Ids as a model makes them, one by one → text that never shows half a character."""
+"""Ids of a model, one by one → text that never shows half a character."""
 
 from tokenmill import Tokenizer
 

@@ -1,4 +1,4 @@
-"""Texts → a vocabulary of one's own, in the file that Hugging Face's libraries load."""
+"""Texts → a trained tokenizer, in a file that Hugging Face's libraries load."""
 
 from pathlib import Path
 
