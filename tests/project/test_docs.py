@@ -28,8 +28,10 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bench"
 README = (ROOT / "README.md").read_text()
 # A page whose blocks are run by the tests that have the engines, in tests/with_engines.
 GUIDE = ROOT / "docs" / "engines.md"
-# Pages that need torch: tests/with_readers/test_torch.py runs them.
-PYTORCH = [ROOT / "docs" / "pytorch.md", ROOT / "docs" / "pytorch-resume.md"]
+# Pages that need torch and training programs: tests/with_readers runs them.
+PYTORCH = [
+    ROOT / "docs" / name for name in ("pytorch.md", "pytorch-resume.md", "training-programs.md")
+]
 # The pages of the site.
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from run_page import run_page
 from shard_files import NARROW, WIDE, write_folder, write_whole
 
 import tokenmill.shards
@@ -188,6 +191,18 @@ def test_llmc_reads_its_own(spec: Spec, tmp_path: Path) -> None:
         tokens = np.frombuffer(file.read(), dtype=spec.dtype)
     assert len(tokens) == header[2]
     assert tokens.tolist() == [id for document in documents for id in document]
+
+
+def test_the_page_of_training_programs_runs(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bin_folder = Path(sys.executable).parent
+    command = tmp_path / "bin" / "tokenmill"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {bin_folder}/python -m tokenmill "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(tokenmill.__file__).parents[1]))
+    run_page(Path(__file__).parents[2] / "docs" / "training-programs.md")
 
 
 def test_numpy_and_pyarrow_read_their_own(tmp_path: Path) -> None:
