@@ -96,17 +96,21 @@ def measure_training(recorder: Recorder, language: str, source: Path, size: int)
     import tokenmill
 
     counts = source.with_name(f"{language}.tmc")
-    tokenmill.count_pretokens(source, counts, threads=1)  # imports modules
-    counts.unlink()
-    recorder.measure(
-        f"training {language} count",
-        size,
-        lambda: (tokenmill.count_pretokens(source, counts, threads=1), counts.read_bytes()),
-    )
-    merges = recorder.measure(
-        f"training {language} merges", 0, lambda: tokenmill.train(counts, 2_000, threads=1)._merges
-    )
-    if not merges:
+
+    def count() -> bytes:
+        counts.unlink(missing_ok=True)
+        tokenmill.count_pretokens(source, counts, threads=1)
+        return counts.read_bytes()
+
+    def train() -> list[Any]:
+        merges: list[Any] = tokenmill.train(counts, 2_000, threads=1)._merges
+        return merges
+
+    # The first calls import modules, from caches or not.
+    count()
+    recorder.measure(f"training {language} count", size, count)
+    train()
+    if not recorder.measure(f"training {language} merges", 0, train):
         sys.exit(f"training {language}: no merges")
 
 

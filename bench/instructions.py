@@ -16,6 +16,8 @@ is missing, and if a count is too small to be true.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import hashlib
 import itertools
 import json
@@ -27,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -154,10 +157,11 @@ def keep_smaller(report: Report, again: Report) -> None:
 
 def measure(tasks: list[tuple[str, str]], functions: int = 0, size: int = BYTES) -> Report:
     """Build the core, run all cells of these groups and languages, and return their counts."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with fixed_folder() as folder:
         package = folder / "package" / "tokenmill"
-        shutil.copytree(ROOT / "src" / "tokenmill", package)
+        shutil.copytree(
+            ROOT / "src" / "tokenmill", package, ignore=shutil.ignore_patterns("__pycache__")
+        )
         build = [sys.executable, ROOT / "core" / "build.py", "--out", package]
         names = {"TOKENMILL_KEEP_NAMES": "1"} if functions else {}
         subprocess.run(build, env={**os.environ, **names}, stdout=subprocess.DEVNULL, check=True)
@@ -175,6 +179,18 @@ def measure(tasks: list[tuple[str, str]], functions: int = 0, size: int = BYTES)
             cells = {cell: count for run in runs for cell, count in run.items()}
         module = next(package.glob("_native.*.so")).stat().st_size
     return {"setting": setting, "module_bytes": module, "cells": cells}
+
+
+@contextlib.contextmanager
+def fixed_folder() -> Iterator[Path]:
+    """An empty folder with the same path in every run, since Python hashes and copies paths."""
+    folder = Path(tempfile.gettempdir()) / "tokenmill-instructions"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for another run
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder
+        shutil.rmtree(folder)
 
 
 def read_text(language: str, size: int) -> bytes:
@@ -219,7 +235,9 @@ def run_task(
     here = folder / f"{group}-{language}"
     here.mkdir()
     results, dump = here / "results.json", here / "callgrind"
-    command = ["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]
+    # Without random addresses, objects have the same order in hash tables.
+    fixed = ["setarch", "-R"] if shutil.which("setarch") else []
+    command = [*fixed, "valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]
     command += [f"--callgrind-out-file={dump}", sys.executable, "-s", "-B"]
     arguments = [group, language, folder / f"{language}.txt", marker, results]
     # The size of the environment moves the stack, so it is the same in every run.

@@ -88,3 +88,16 @@ def test_second_count_of_a_cell_is_kept_if_it_is_smaller_and_the_result_is_the_s
     assert instructions.grown(BASELINE, report) == ["a"]
     instructions.keep_smaller(report, changed("a", instructions=1_010_000))
     assert instructions.compare(BASELINE, report) == []
+
+
+def test_every_measurement_has_an_empty_folder_with_the_same_path(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(instructions.tempfile, "tempdir", str(tmp_path))
+    with instructions.fixed_folder() as first:
+        (first / "file").touch()
+        (first / "folder").mkdir()
+    assert not first.exists()
+    first.mkdir()
+    (first / "left by a run that was killed").touch()
+    with instructions.fixed_folder() as second:
+        assert second == first
+        assert list(second.iterdir()) == []
