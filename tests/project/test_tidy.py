@@ -354,7 +354,7 @@ def test_tree_has_no_leftovers():
     )
 
 
-# Phrases that messages, help texts, docstrings and comments of the package avoid.
+# Phrases that messages, help texts, docstrings, comments and documents avoid.
 UNWANTED = re.compile(
     r"(?i:\b(?:nobody|whoever|somebody|anew|as ever|goes on|is no|are no|beside)\b)"
     r"|(?<!look-)\bbehind\b"
@@ -375,12 +375,32 @@ def prose(text: str) -> list[tuple[int, str]]:
     return found
 
 
+def prose_of_page(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a Markdown page, without blocks of code, code and headings."""
+    found, in_code = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        in_code ^= line.lstrip().startswith("```")
+        if not in_code and not line.startswith("#"):
+            found.append((number, re.sub(r"`[^`]*`", "", line)))
+    return found
+
+
+def unplain(found: dict[str, list[tuple[int, str]]]) -> list[str]:
+    """Return the unwanted phrases in the sentences of files."""
+    return [
+        f"{name}:{number} contains {match[0].strip()!r}"
+        for name, sentences in found.items()
+        for number, sentence in sentences
+        if (match := UNWANTED.search(sentence))
+    ]
+
+
 def test_prose_of_the_package_is_plain():
-    report(
-        [
-            f"{name}:{number} contains {match[0].strip()!r}"
-            for name, text in files(".py", under="src/tokenmill/").items()
-            for number, sentence in prose(text)
-            if (match := UNWANTED.search(sentence))
-        ]
-    )
+    sources = files(".py", under="src/tokenmill/")
+    report(unplain({name: prose(text) for name, text in sources.items()}))
+
+
+def test_prose_of_the_documents_is_plain():
+    assert unplain({"a.md": prose_of_page("# Who\n```text\nnobody\n```\nA line lies beside it.")})
+    pages = files(".md", under="docs/") | files("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    report(unplain({name: prose_of_page(text) for name, text in pages.items()}))
