@@ -4,6 +4,8 @@ import operator
 import os
 import sysconfig
 
+from tokenmill.errors import OptionError
+
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError(
         "free-threaded Python is not supported, because its objects have another layout; use a "
@@ -32,7 +34,7 @@ def cache_limit(bytes: int | None = None) -> int:
     The limit is 64 MB by default and 0 turns caches off. More memory helps texts with many
     different words. Ids do not depend on it. A tokenizer has one cache, which all threads share.
     A cache that is larger than a new limit is freed after the calls that use it have ended.
-    A negative limit is a ValueError.
+    A negative limit is an OptionError.
 
     Examples:
         >>> cache_limit()
@@ -46,6 +48,6 @@ def cache_limit(bytes: int | None = None) -> int:
         if isinstance(bytes, bool) or not hasattr(bytes, "__index__"):
             raise TypeError(f"bytes must be an int, not {bytes!r}")
         if operator.index(bytes) < 0:
-            raise ValueError(f"bytes must be 0 or more, not {bytes}")
+            raise OptionError(f"bytes must be 0 or more, not {bytes}")
         _native.set_cache_limit(min(operator.index(bytes), _LIMIT_MAX))
     return _native.cache_limit()

@@ -12,6 +12,7 @@ import pytest
 from conftest import FIXTURES, SEED, each_pattern, examples, write_ranks
 
 from tokenmill import Tokenizer, _native, cache_limit, reference
+from tokenmill.errors import OptionError
 
 MB = 1 << 20
 UNITS_AFTER = 32 << 10  # as in the core
@@ -348,7 +349,7 @@ def test_threads_encode_while_the_bound_changes(tokenizers):
 def test_the_bound_is_an_argument_of_the_process():
     cache_limit(3 * MB)
     assert cache_limit() == 3 * MB
-    with pytest.raises(ValueError, match="-1"):
+    with pytest.raises(OptionError, match="-1"):
         cache_limit(-1)
     with pytest.raises(TypeError, match="'x'"):
         cache_limit("x")  # type: ignore[arg-type]
